@@ -1,0 +1,50 @@
+# Every verb sets up what it needs; a new person needs "make demo" and "make test", nothing before them.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench torture reference clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+ARGS ?=
+
+help:  ## print this list
+	@echo "headwater: a durable log that every Kafka client can talk to"
+	@echo
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+
+demo: $(VENV)/run-time  ## start a node, fill it, read it with two groups, show it; ends by itself
+	@$(BIN)/headwater demo $(ARGS)
+
+test: check $(VENV)/everything  ## what must pass before a merge: the checks, then every test
+	@scripts/java || echo "go on without Java: its client's tests are skipped"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+check: $(VENV)/everything  ## style, types, and the house rules
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/rules
+
+bench: $(VENV)/everything  ## how fast it is, beside the disk, a bare server, and Apache Kafka
+	@scripts/java || echo "go on without Java: Apache Kafka is left out of the comparison"
+	$(BIN)/python -m benchmarks $(ARGS)
+
+torture: $(VENV)/everything  ## kill it two hundred times under load and count what is lost
+	$(BIN)/python -m tests.crash.torture $(ARGS)
+
+reference: $(VENV)/everything  ## write docs/reference anew from the code
+	$(BIN)/python scripts/reference.py --write
+
+clean:  ## remove the environment and what tools left behind
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/run-time: pyproject.toml constraints.txt scripts/environment
+	@scripts/environment $(VENV) .
+	@touch $@
+
+$(VENV)/everything: pyproject.toml constraints.txt scripts/environment
+	@scripts/environment $(VENV) '.[test]'
+	@touch $@ $(VENV)/run-time

@@ -1,0 +1,66 @@
+"""headwater: a durable, partitioned log that every Kafka client can talk to.
+
+    import headwater as hw
+
+    with hw.Log.open("data") as log:
+        log.create_topic("orders", partitions=4)
+        position = log.append("orders", hw.Record(b"two lamps", key=b"ada"))
+
+Names are loaded when they are first used, so that importing headwater costs nothing and a program that only reads
+records never pays for the server.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headwater.errors import HeadwaterError
+    from headwater.log.log import Log
+    from headwater.log.topic import Topic
+    from headwater.node import Node
+    from headwater.record import Position, Record, TopicPartition
+    from headwater.settings import LogSettings, NodeSettings, WireSettings
+
+    __version__: str
+
+_HOMES = {
+    "HeadwaterError": "headwater.errors",
+    "Log": "headwater.log.log",
+    "LogSettings": "headwater.settings",
+    "Node": "headwater.node",
+    "NodeSettings": "headwater.settings",
+    "Position": "headwater.record",
+    "Record": "headwater.record",
+    "Topic": "headwater.log.topic",
+    "TopicPartition": "headwater.record",
+    "WireSettings": "headwater.settings",
+}
+
+__all__ = [
+    "HeadwaterError",
+    "Log",
+    "LogSettings",
+    "Node",
+    "NodeSettings",
+    "Position",
+    "Record",
+    "Topic",
+    "TopicPartition",
+    "WireSettings",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        value: object = import_module("importlib.metadata").version("headwater")
+    elif name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module 'headwater' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -1,0 +1,176 @@
+"""What the commands ask of a node, in headwater's words; the only file that knows the Kafka client's admin calls."""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from headwater.cli.arguments import Start
+from headwater.cli.failure import Failure
+from headwater.errors import UnknownGroup, UnknownPartition, UnknownTopic
+
+TIMEOUT_SECONDS = 30.0
+NO_OFFSET = -1
+
+
+class Setting(NamedTuple):
+    name: str
+    value: str
+    chosen: bool  # somebody set it for this topic
+
+
+class Member(NamedTuple):
+    id: str
+    client_id: str
+    host: str
+    partitions: list[tuple[str, int]]
+
+
+class Group(NamedTuple):
+    name: str
+    state: str
+    protocol: str
+    members: list[Member]
+
+
+def client_settings(address: str) -> dict[str, Any]:
+    # Failures reach us as errors and callbacks; the library's own log lines would only mix with our output.
+    return {"bootstrap.servers": address, "client.id": "headwater", "log_level": 0, "socket.timeout.ms": 30_000}
+
+
+def failure_of(error: KafkaError) -> Failure:
+    return Failure(error.str() or error.name())
+
+
+class Client:
+    """One connection for the questions of one command."""
+
+    def __init__(self, address: str) -> None:
+        self._admin = AdminClient(client_settings(address))
+
+    def topics(self) -> dict[str, int]:
+        """Name -> number of partitions, sorted; internal topics included."""
+        try:
+            found = self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics
+        except KafkaException as error:
+            raise failure_of(error.args[0]) from None
+        return {name: len(found[name].partitions) for name in sorted(found)}
+
+    def partitions(self, topic: str, chosen: int | None = None) -> list[int]:
+        """All partitions of a topic, or the chosen one; what does not exist is an error with a way out."""
+        count = self.topics().get(topic)
+        if count is None:
+            raise UnknownTopic(topic)
+        if chosen is None:
+            return list(range(count))
+        if chosen >= count:
+            raise UnknownPartition(topic, chosen, count=count)
+        return [chosen]
+
+    def create_topic(self, topic: str, *, partitions: int, configs: Mapping[str, str]) -> None:
+        wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(configs))
+        _answer(self._admin.create_topics([wanted], operation_timeout=TIMEOUT_SECONDS)[topic])
+
+    def delete_topic(self, topic: str) -> None:
+        self.partitions(topic)
+        _answer(self._admin.delete_topics([topic], operation_timeout=TIMEOUT_SECONDS)[topic])
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        _answer(self._admin.create_partitions([NewPartitions(topic, total)])[topic])
+
+    def alter_topic(self, topic: str, *, configs: Mapping[str, str], unset: Iterable[str]) -> None:
+        set_, delete = AlterConfigOpType.SET, AlterConfigOpType.DELETE
+        changes = [ConfigEntry(name, value, incremental_operation=set_) for name, value in configs.items()]
+        changes += [ConfigEntry(name, None, incremental_operation=delete) for name in unset]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
+        _answer(self._admin.incremental_alter_configs([resource])[resource])
+
+    def settings(self, topic: str) -> list[Setting]:
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        entries = _answer(self._admin.describe_configs([resource])[resource])
+        chosen = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return [Setting(name, entries[name].value or "", entries[name].source == chosen) for name in sorted(entries)]
+
+    def offsets(self, topic: str, partitions: Iterable[int], where: Start) -> dict[int, int]:
+        """The offset of a place in each partition; a moment after the newest record is the end of the partition."""
+        if where.offset is not None:
+            return dict.fromkeys(partitions, where.offset)
+        if where.time_ms is not None:
+            spec = OffsetSpec.for_timestamp(where.time_ms)
+        else:
+            spec = OffsetSpec.earliest() if where.end in ("beginning", "earliest") else OffsetSpec.latest()
+        asked = {TopicPartition(topic, number): spec for number in partitions}
+        futures = self._admin.list_offsets(asked, request_timeout=TIMEOUT_SECONDS) if asked else {}
+        found = {place.partition: _answer(future).offset for place, future in futures.items()}
+        missing = [number for number, offset in found.items() if offset == NO_OFFSET]
+        return {**found, **self.ends(topic, missing)}
+
+    def firsts(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        return self.offsets(topic, partitions, Start(end="earliest"))
+
+    def ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        return self.offsets(topic, partitions, Start(end="latest"))
+
+    def group_names(self) -> list[str]:
+        listed = _answer(self._admin.list_consumer_groups(request_timeout=TIMEOUT_SECONDS))
+        if listed.errors:
+            raise failure_of(listed.errors[0].args[0])
+        return sorted(group.group_id for group in listed.valid)
+
+    def groups(self, names: list[str]) -> list[Group]:
+        if not names:
+            return []
+        futures = self._admin.describe_consumer_groups(names, request_timeout=TIMEOUT_SECONDS)
+        return [_group(_answer(futures[name])) for name in names]
+
+    def group(self, name: str) -> Group:
+        if name not in self.group_names():
+            raise UnknownGroup(name)
+        return self.groups([name])[0]
+
+    def committed(self, group: str) -> dict[tuple[str, int], int]:
+        asked = [ConsumerGroupTopicPartitions(group)]
+        answer = _answer(self._admin.list_consumer_group_offsets(asked, request_timeout=TIMEOUT_SECONDS)[group])
+        return {(place.topic, place.partition): place.offset for place in answer.topic_partitions if place.offset >= 0}
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        places = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+        asked = [ConsumerGroupTopicPartitions(group, places)]
+        answer = _answer(self._admin.alter_consumer_group_offsets(asked, request_timeout=TIMEOUT_SECONDS)[group])
+        for place in answer.topic_partitions:
+            if place.error:
+                raise failure_of(place.error)
+
+
+def _group(described: Any) -> Group:
+    members = [
+        Member(
+            id=member.member_id,
+            client_id=member.client_id,
+            host=member.host,
+            partitions=sorted((place.topic, place.partition) for place in member.assignment.topic_partitions),
+        )
+        for member in described.members
+    ]
+    return Group(described.group_id, described.state.name.lower(), described.partition_assignor, members)
+
+
+def _answer(future: "Future[Any]") -> Any:
+    try:
+        return future.result(timeout=TIMEOUT_SECONDS + 5)
+    except KafkaException as error:
+        raise failure_of(error.args[0]) from None
+    except TimeoutError:
+        raise Failure(f"the node did not answer within {TIMEOUT_SECONDS:.0f} seconds") from None

@@ -1,0 +1,79 @@
+"""How a command reaches the log.
+
+One way for all of them: a Kafka client. It talks to the address that --kafka names, or to the node that owns the data
+directory, or, where no node runs there, to one that is started on a free loopback port for as long as the command lives.
+"""
+
+import argparse
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headwater.cli.arguments import Address, address
+from headwater.cli.failure import Failure
+from headwater.errors import DataDirectoryLocked
+from headwater.node import NODE_FILE, Node
+from headwater.settings import NodeSettings, WireSettings
+
+# A node that has just been started owns the lock a moment before it can be reached.
+PATIENCE_SECONDS = 10.0
+PAUSE_SECONDS = 0.1
+
+
+@contextmanager
+def reach(arguments: argparse.Namespace, *, create: bool = False) -> Iterator[str]:
+    """The address to talk to. A data directory that does not exist is an error, unless `create`."""
+    if arguments.kafka is not None:
+        check_listening(arguments.kafka)
+        yield str(arguments.kafka)
+        return
+    if not create and not arguments.data.is_dir():
+        raise Failure(
+            f"there is no data directory {arguments.data}. Say where the data is with --data DIR, "
+            "or which node to talk to with --kafka HOST:PORT"
+        )
+    node = Node(arguments.data, NodeSettings(wire=WireSettings(port=0)))
+    try:
+        node.start()
+    except DataDirectoryLocked as locked:
+        yield address_of_owner(arguments.data, locked)
+        return
+    try:
+        yield node.kafka_address
+    finally:
+        node.stop()
+
+
+def address_of_owner(data: Path, locked: DataDirectoryLocked) -> str:
+    """Where the node that owns a data directory can be reached; it may still be starting."""
+    pause = threading.Event()
+    for _ in range(round(PATIENCE_SECONDS / PAUSE_SECONDS)):
+        found = read_node_file(data)
+        if found is not None and listening(found):
+            return str(found)
+        pause.wait(PAUSE_SECONDS)
+    # Whoever owns it has no Kafka port: a program that opened the log in its own process.
+    raise locked
+
+
+def read_node_file(data: Path) -> Address | None:
+    try:
+        return address(json.loads((data / NODE_FILE).read_text(encoding="utf-8"))["kafka"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # not written yet, or just being removed
+
+
+def listening(where: Address) -> bool:
+    try:
+        socket.create_connection((where.host, where.port), timeout=2).close()
+    except OSError:
+        return False
+    return True
+
+
+def check_listening(where: Address) -> None:
+    if not listening(where):
+        raise Failure(f'nothing answers at {where}. Start a node there with "headwater start --kafka {where}"')

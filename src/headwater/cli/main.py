@@ -1,0 +1,89 @@
+"""The command headwater: a table of verbs, and what happens when one goes wrong.
+
+A failure is one sentence on standard error and exit code 1; a command that was typed wrongly is exit code 2; Ctrl-C is
+130, quietly. A traceback is a bug.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple, NoReturn
+
+import headwater
+from headwater.cli.failure import Failure, sentence_of
+from headwater.errors import HeadwaterError
+
+FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+
+
+class Verb(NamedTuple):
+    name: str
+    summary: str
+    module: str
+
+
+# Every verb there is. Its module has add_arguments(parser), which names the function to run.
+VERBS = (
+    Verb("start", "run a node: the log and its Kafka port", "headwater.cli.start"),
+    Verb("topic", "create, list, describe, alter and delete topics", "headwater.cli.topic"),
+    Verb("produce", "append lines from standard input to a topic", "headwater.cli.produce"),
+    Verb("consume", "print the records of a topic", "headwater.cli.consume"),
+    Verb("group", "list, describe and reset consumer groups", "headwater.cli.group"),
+    Verb("log", "check the files of a data directory", "headwater.cli.log"),
+    Verb("demo", "a small shop on a node of its own, for a few seconds", "headwater.cli.demo"),
+)
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence, where to read more in a second, and nothing else."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(MISUSED, f'{self.prog}: {message}. See "{self.prog} --help".\n')
+
+
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The parser of all verbs; arguments are added for the verb `only`, or for every one if it is None.
+
+    Loading a verb's module loads the libraries it needs, so that a node does not carry what only a consumer uses.
+    """
+    parser = Parser(prog="headwater", description="A durable log that every Kafka client can talk to.")
+    parser.add_argument("--version", action="version", version=f"headwater {headwater.__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+    for verb in VERBS:
+        child = verbs.add_parser(verb.name, help=verb.summary, description=f"{verb.summary[0].upper()}{verb.summary[1:]}.")
+        if only is None or only == verb.name:
+            import_module(verb.module).add_arguments(child)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        # Being asked to end is no reason to end in the middle: files are closed, offsets committed.
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        parsed = build_parser(only=_verb_in(given)).parse_args(given)
+        outcome: int = parsed.run(parsed)
+        sys.stdout.flush()
+    except (Failure, HeadwaterError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            return _reader_went_away()
+        print(f"headwater: {sentence_of(error)}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return outcome
+
+
+def _verb_in(given: Sequence[str]) -> str:
+    return next((word for word in given if not word.startswith("-")), "")
+
+
+def _reader_went_away() -> int:
+    """`headwater consume t | head` ends as any other program in a pipe does, and as quietly."""
+    # What Python would still flush at exit goes nowhere, or it would complain about the pipe a second time.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE

@@ -1,0 +1,102 @@
+"""What a command says: tables for people, JSON for scripts."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import IO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+# Wide enough that a pipe gets every row on one line, whatever the width of the terminal it was started from.
+PIPE_COLUMNS = 1000
+
+Cell = str | int | None
+
+
+def console(stream: IO[str]) -> Console:
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else PIPE_COLUMNS)
+
+
+def say(text: str) -> None:
+    print(text)
+
+
+def note(text: str) -> None:
+    """Something a person should know and a script should not have to read."""
+    print(f"headwater: {text}", file=sys.stderr)
+
+
+def write_json(value: object) -> None:
+    print(json.dumps(value, ensure_ascii=False))
+
+
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
+    """Columns of numbers are aligned to the right; a missing value is a hyphen."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for place, name in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[place], int | None) for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*[Text(shown(cell)) for cell in row])
+    return table
+
+
+def shown(cell: Cell) -> str:
+    """
+    >>> shown(12345), shown("orders"), shown(None)
+    ('12,345', 'orders', '-')
+    """
+    if cell is None:
+        return "-"
+    return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def write_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    console(sys.stdout).print(plain_table(columns, rows))
+
+
+def moment(ms: int) -> str:
+    """
+    >>> moment(1_700_000_000_123)
+    '2023-11-14T22:13:20.123Z'
+    """
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def counted(count: int, noun: str) -> str:
+    """
+    >>> counted(1, "record"), counted(2000, "record")
+    ('1 record', '2,000 records')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+class Meter:
+    """Shows how far a command has come; silent where nobody watches."""
+
+    def __init__(self, progress: Progress | None, task: int) -> None:
+        self._progress = progress
+        self._task = task
+
+    def advance(self, bytes_more: int, *, records: int) -> None:
+        if self._progress is not None:
+            self._progress.update(self._progress.task_ids[self._task], advance=bytes_more, records=f"{records:,} records")
+
+
+@contextmanager
+def meter(bytes_total: int | None) -> Iterator[Meter]:
+    """A bar on standard error if it is a terminal; with an unknown total, a spinner and the count."""
+    if not sys.stderr.isatty():
+        yield Meter(None, 0)
+        return
+    columns = [SpinnerColumn(), TextColumn("{task.fields[records]}")]
+    if bytes_total:
+        columns += [BarColumn(), TaskProgressColumn()]
+    with Progress(*columns, console=console(sys.stderr), transient=True) as progress:
+        progress.add_task("", total=bytes_total, records="0 records")
+        yield Meter(progress, 0)

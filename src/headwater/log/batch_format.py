@@ -1,0 +1,295 @@
+"""Record batches, version 2, to bytes and back. Pure.
+
+A batch, big-endian; all that follows the checksum is covered by it:
+
+     0  int64   base offset          filled in by the log
+     8  int32   length of all that follows this field
+    12  int32   leader epoch         filled in by the log
+    16  int8    magic = 2
+    17  uint32  CRC-32C of all that follows this field
+    21  int16   attributes           bits 0-2 codec, 3 log-append time, 4 transactional, 5 control
+    23  int32   last offset delta
+    27  int64   base timestamp
+    35  int64   largest timestamp
+    43  int64   producer id          -1 without idempotence
+    51  int16   producer epoch
+    53  int32   base sequence
+    57  int32   number of records
+    61  records, compressed as a whole
+
+A record; varints are zigzag:
+
+    varint length, int8 attributes, varlong timestamp delta, varint offset delta,
+    varint key length (-1 null), key, varint value length (-1 null), value,
+    varint headers, each: varint name length, name, varint value length (-1 null), value
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from headwater.errors import CorruptBatch, InvalidRecord, UnsupportedFormat
+from headwater.log.compression import CODECS, codec_number, compress, decompress
+from headwater.record import Header, Record
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER_BYTES = 61
+LENGTH_END = 12  # `length` counts what follows here
+CHECKSUMMED_FROM = 21
+MAGIC = 2
+
+CODEC_MASK = 0x07
+APPEND_TIME_FLAG = 0x08
+TRANSACTIONAL_FLAG = 0x10
+CONTROL_FLAG = 0x20
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_BASE_OFFSET = struct.Struct(">q")
+_LEADER_EPOCH = struct.Struct(">i")
+_CRC = struct.Struct(">I")
+_ATTRIBUTES = struct.Struct(">h")
+_MAX_TIMESTAMP = struct.Struct(">q")
+
+
+class BatchHeader(NamedTuple):
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, header included."""
+        return LENGTH_END + self.length
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def append_time(self) -> bool:
+        return bool(self.attributes & APPEND_TIME_FLAG)
+
+    @property
+    def transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_FLAG)
+
+    @property
+    def control(self) -> bool:
+        return bool(self.attributes & CONTROL_FLAG)
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequences count from 0 to 2**31 - 1 and start again."""
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFF_FFFF
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`, as it stands there; nothing about it is checked but that it is whole."""
+    if len(buffer) - position < HEADER_BYTES:
+        raise CorruptBatch(f"{len(buffer) - position} bytes are too few for a batch header of {HEADER_BYTES}")
+    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+
+
+def plausible(header: BatchHeader, *, bytes_left: int) -> bool:
+    """Could this be a batch at all? Cheap: says nothing about the checksum."""
+    return (
+        header.magic == MAGIC
+        and HEADER_BYTES <= header.size <= bytes_left
+        and header.base_offset >= 0
+        and header.last_offset_delta >= 0
+    )
+
+
+def check_crc(buffer: Buffer, header: BatchHeader, position: int = 0) -> bool:
+    body = memoryview(buffer)[position + CHECKSUMMED_FROM : position + header.size]
+    return crc32c(body) == header.crc
+
+
+def checked_header(batch: Buffer) -> BatchHeader:
+    """The header of exactly one whole batch that a producer sent; raises what is wrong with it."""
+    header = read_header(batch)
+    if header.magic != MAGIC:
+        raise UnsupportedFormat(f"a batch has format {header.magic}; only format 2 is stored")
+    if header.size != len(batch):
+        raise CorruptBatch(f"a batch says it has {header.size} bytes where {len(batch)} were sent")
+    if not check_crc(batch, header):
+        raise CorruptBatch("the checksum of a batch does not fit its bytes")
+    if header.codec >= len(CODECS):
+        raise UnsupportedFormat(f"compression {header.codec} is unknown")
+    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+        raise InvalidRecord(
+            f"a batch of {header.record_count} records cannot end at offset delta {header.last_offset_delta}"
+        )
+    return header
+
+
+def place(batch: bytearray | memoryview, *, base_offset: int, leader_epoch: int) -> None:
+    """Fill in where the batch is. These fields lie before the checksum, so it stays valid."""
+    _BASE_OFFSET.pack_into(batch, 0, base_offset)
+    _LEADER_EPOCH.pack_into(batch, 12, leader_epoch)
+
+
+def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, *, now_ms: int) -> BatchHeader:
+    """Make `now_ms` the time of every record in the batch, and the checksum fit again."""
+    header = header._replace(attributes=header.attributes | APPEND_TIME_FLAG, max_timestamp=now_ms)
+    _ATTRIBUTES.pack_into(batch, 21, header.attributes)
+    _MAX_TIMESTAMP.pack_into(batch, 35, now_ms)
+    return header._replace(crc=seal(batch))
+
+
+def seal(batch: bytearray | memoryview) -> int:
+    """Write the checksum of a finished batch into its header."""
+    crc = crc32c(memoryview(batch)[CHECKSUMMED_FROM:])
+    _CRC.pack_into(batch, 17, crc)
+    return crc
+
+
+def encode_batch(
+    records: Iterable[Record],
+    *,
+    compression: str = "none",
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytearray:
+    """One batch with base offset 0. Every record must have a timestamp; there must be at least one record."""
+    rows = list(records)
+    if not rows:
+        raise InvalidRecord("a batch needs at least one record")
+    base_timestamp = rows[0].timestamp_ms
+    body = bytearray()
+    for delta, row in enumerate(rows):
+        _write_record(body, row, row.timestamp_ms - base_timestamp, delta)
+    codec = codec_number(compression)
+    packed = compress(codec, body)
+    batch = bytearray(HEADER_BYTES) + packed
+    newest = max(row.timestamp_ms for row in rows)
+    _HEADER.pack_into(
+        batch, 0, 0, len(batch) - LENGTH_END, 0, MAGIC, 0, codec, len(rows) - 1,
+        base_timestamp, newest, producer_id, producer_epoch, base_sequence, len(rows),
+    )  # fmt: skip
+    seal(batch)
+    return batch
+
+
+def decode_batch(batch: Buffer, *, bytes_max: int) -> list[Record]:
+    """The records of one whole batch. CorruptBatch if the checksum or any length is wrong."""
+    header = read_header(batch)
+    if not plausible(header, bytes_left=len(batch)) or not check_crc(batch, header):
+        raise CorruptBatch(f"the batch at offset {header.base_offset} is damaged")
+    body = bytes(decompress(header.codec, memoryview(batch)[HEADER_BYTES : header.size], bytes_max=bytes_max))
+    records: list[Record] = []
+    position = 0
+    try:
+        for _ in range(header.record_count):
+            record, position = _read_record(body, position, header)
+            records.append(record)
+    except IndexError:
+        raise CorruptBatch(f"the batch at offset {header.base_offset} ends inside a record") from None
+    return records
+
+
+def _write_record(body: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:
+    row = bytearray(1)  # attributes, always 0
+    _write_varint(row, timestamp_delta)
+    _write_varint(row, offset_delta)
+    _write_bytes(row, record.key)
+    _write_bytes(row, record.value)
+    _write_varint(row, len(record.headers))
+    for name, value in record.headers:
+        _write_bytes(row, name.encode())
+        _write_bytes(row, value)
+    _write_varint(body, len(row))
+    body += row
+
+
+def _write_bytes(row: bytearray, value: bytes | None) -> None:
+    if value is None:
+        row.append(1)  # zigzag of -1
+        return
+    _write_varint(row, len(value))
+    row += value
+
+
+def _write_varint(row: bytearray, value: int) -> None:
+    zigzag = (value << 1) ^ (value >> 63)
+    while zigzag > 0x7F:
+        row.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    row.append(zigzag)
+
+
+def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+    length, position = _read_varint(body, position)
+    end = position + length
+    if length < 0 or end > len(body):
+        raise CorruptBatch(f"a record claims {length} bytes where {len(body) - position} remain")
+    timestamp_delta, position = _read_varint(body, position + 1)
+    offset_delta, position = _read_varint(body, position)
+    key, position = _read_bytes(body, position, end)
+    value, position = _read_bytes(body, position, end)
+    headers, position = _read_headers(body, position, end)
+    if position != end:
+        raise CorruptBatch(f"a record has {end - position} bytes more than its fields")
+    timestamp = header.max_timestamp if header.append_time else header.base_timestamp + timestamp_delta
+    return Record(value, key, headers, timestamp, header.base_offset + offset_delta), end
+
+
+def _read_headers(body: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+    count, position = _read_varint(body, position)
+    if not 0 <= count <= end - position:
+        raise CorruptBatch(f"a record claims {count} headers where {end - position} bytes remain")
+    headers: list[Header] = []
+    for _ in range(count):
+        name, position = _read_bytes(body, position, end)
+        value, position = _read_bytes(body, position, end)
+        if name is None:
+            raise CorruptBatch("a header has no name")
+        headers.append((name.decode(errors="replace"), value))
+    return tuple(headers), position
+
+
+def _read_bytes(body: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = _read_varint(body, position)
+    if length < 0:
+        return None, position
+    if length > end - position:
+        raise CorruptBatch(f"a field claims {length} bytes where {end - position} remain")
+    return body[position : position + length], position + length
+
+
+def _read_varint(body: bytes, position: int) -> tuple[int, int]:
+    byte = body[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    zigzag, shift = byte & 0x7F, 7
+    while True:
+        position += 1
+        byte = body[position]
+        zigzag |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (zigzag >> 1) ^ -(zigzag & 1), position + 1
+        shift += 7
+        if shift > 63:
+            raise CorruptBatch("a number is longer than ten bytes")

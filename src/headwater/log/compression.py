@@ -1,0 +1,138 @@
+"""The four codecs of record batches, with a bound on what unpacking may cost.
+
+The number is the codec's place in the low three bits of a batch's attributes:
+
+    0 none   1 gzip   2 snappy   3 lz4   4 zstd
+
+Snappy comes in two shapes: the bare block format, and the "xerial" stream of the Java client:
+
+    0   8 bytes  82 "SNAPPY" 00
+    8   int32    version, 12  int32  lowest compatible version
+    16  repeated: int32 length, that many bytes of one snappy block
+"""
+
+import struct
+import zlib
+from collections.abc import Callable
+
+import cramjam
+
+from headwater.errors import CorruptBatch, InvalidRecord, UnsupportedFormat
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_HEADER_BYTES = 16
+XERIAL_BLOCK_BYTES = 32 * 1024
+
+Buffer = bytes | bytearray | memoryview
+
+
+def codec_number(name: str) -> int:
+    try:
+        return CODECS.index(name)
+    except ValueError:
+        raise UnsupportedFormat(f"{name!r} is not a compression; choose one of {', '.join(CODECS)}") from None
+
+
+def compress(codec: int, data: Buffer) -> bytes:
+    match codec:
+        case 0:
+            return bytes(data)
+        case 1:
+            return bytes(cramjam.gzip.compress(data))
+        case 2:
+            return _xerial_compress(data)
+        case 3:
+            return bytes(cramjam.lz4.compress(data))
+        case 4:
+            return bytes(cramjam.zstd.compress(data, 3))
+        case _:
+            raise UnsupportedFormat(f"compression {codec} is unknown")
+
+
+def decompress(codec: int, data: Buffer, *, bytes_max: int) -> Buffer:
+    """Unpack, allocating at most about twice `bytes_max`; InvalidRecord if the result would be larger."""
+    if codec == 0:
+        return data
+    try:
+        match codec:
+            case 1:
+                return _gunzip(data, bytes_max)
+            case 2:
+                return _unsnap(data, bytes_max)
+            case 3:
+                return _into_growing(cramjam.lz4.decompress_into, data, bytes_max)
+            case 4:
+                return _into_growing(cramjam.zstd.decompress_into, data, bytes_max)
+            case _:
+                raise UnsupportedFormat(f"compression {codec} is unknown")
+    except (cramjam.DecompressionError, zlib.error, struct.error) as error:
+        raise CorruptBatch(f"a batch compressed with {CODECS[codec]} cannot be unpacked: {error}") from None
+
+
+def _too_large(bytes_max: int) -> InvalidRecord:
+    return InvalidRecord(f"a compressed batch unpacks to more than {bytes_max} bytes")
+
+
+def _gunzip(data: Buffer, bytes_max: int) -> bytes:
+    unpacked = b""
+    while data:
+        stream = zlib.decompressobj(wbits=31)
+        unpacked += stream.decompress(data, bytes_max + 1 - len(unpacked))
+        if len(unpacked) > bytes_max:
+            raise _too_large(bytes_max)
+        if not stream.eof:
+            raise CorruptBatch("a gzip batch ends in the middle")
+        data = stream.unused_data
+    return unpacked
+
+
+def _into_growing(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, bytes_max: int) -> Buffer:
+    """Frames need not say how much they hold, so the target grows until the content fits or the bound is met."""
+    guess = min(bytes_max, max(64 * 1024, 6 * len(data)))
+    while True:
+        target = bytearray(guess)
+        try:
+            size = decompress_into(data, target)
+        except cramjam.DecompressionError as error:
+            if "whole buffer" not in str(error):
+                raise
+            if guess == bytes_max:
+                raise _too_large(bytes_max) from None
+            guess = min(bytes_max, 4 * guess)
+            continue
+        del target[size:]
+        return target
+
+
+def _xerial_compress(data: Buffer) -> bytes:
+    view = memoryview(data)
+    parts = [XERIAL_MAGIC, struct.pack(">ii", 1, 1)]
+    for start in range(0, len(view), XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + XERIAL_BLOCK_BYTES]))
+        parts += [struct.pack(">i", len(block)), block]
+    return b"".join(parts)
+
+
+def _unsnap(data: Buffer, bytes_max: int) -> bytes:
+    view = memoryview(data)
+    if bytes(view[:8]) != XERIAL_MAGIC:
+        return _unsnap_block(view, bytes_max)
+    parts: list[bytes] = []
+    position, room = XERIAL_HEADER_BYTES, bytes_max
+    while position < len(view):
+        (length,) = struct.unpack_from(">i", view, position)
+        position += 4
+        if not 0 <= length <= len(view) - position:
+            raise CorruptBatch(f"a snappy block claims {length} bytes where {len(view) - position} remain")
+        parts.append(_unsnap_block(view[position : position + length], room))
+        room -= len(parts[-1])
+        position += length
+    return b"".join(parts)
+
+
+def _unsnap_block(block: memoryview, bytes_max: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > bytes_max:
+        raise _too_large(bytes_max)
+    return bytes(cramjam.snappy.decompress_raw(block))

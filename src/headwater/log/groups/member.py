@@ -1,0 +1,155 @@
+"""What a group and its members say to each other."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+Ticket = int
+"""A waiting request: the group answers it once, by this number."""
+
+
+class Protocol(NamedTuple):
+    """One way of sharing out partitions that a member can take part in. The metadata is the members' own affair."""
+
+    name: str
+    metadata: bytes
+
+
+def size_of(protocols: Iterable[Protocol]) -> int:
+    """Bytes that a member's protocols take, roughly."""
+    return sum(len(name) + len(metadata) + 64 for name, metadata in protocols)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a group allows its members."""
+
+    members_max: int = 10_000
+    initial_delay_ms: int = 300
+    session_timeout_ms_min: int = 1_000
+    session_timeout_ms_max: int = 30 * 60_000
+    bytes_max: int = 32 * 1024**2
+    """Metadata and assignments of all members together: what a group may cost in memory and in its saved form."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Join:
+    protocol_type: str
+    protocols: tuple[Protocol, ...]
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    fresh_id: str
+    """The id this member gets if it has none yet; the caller makes it, since chance has no place in here."""
+    member_id: str = ""
+    instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    id_required: bool = False
+    """Whether a newcomer is first sent back with an id, so that an answer lost on the way leaves no ghost behind."""
+    can_skip_assignment: bool = False
+    """Whether this client, come back as leader, can be told to leave the assignment as it is."""
+
+
+class Claim(NamedTuple):
+    """Who somebody says they are."""
+
+    member_id: str
+    generation: int = -1
+    instance_id: str | None = None
+
+
+class Sync(NamedTuple):
+    claim: Claim
+    assignments: Mapping[str, bytes]
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+
+
+class JoinedMember(NamedTuple):
+    id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+class Joined(NamedTuple):
+    generation: int
+    protocol_type: str
+    protocol_name: str
+    leader_id: str
+    member_id: str
+    members: tuple[JoinedMember, ...] = ()
+    """Everybody, for the leader to share out among; empty for all others."""
+    skip_assignment: bool = False
+
+
+class Synced(NamedTuple):
+    protocol_type: str
+    protocol_name: str
+    assignment: bytes
+
+
+class SavedMember(NamedTuple):
+    id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    metadata: bytes
+    assignment: bytes
+
+
+class SavedGroup(NamedTuple):
+    """A group as it outlives a restart: with members it is stable, without it is empty."""
+
+    id: str
+    protocol_type: str = ""
+    generation: int = 0
+    protocol_name: str | None = None
+    leader_id: str | None = None
+    members: tuple[SavedMember, ...] = ()
+
+
+class DescribedMember(NamedTuple):
+    id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+class DescribedGroup(NamedTuple):
+    id: str
+    state: str
+    protocol_type: str
+    protocol_name: str
+    members: tuple[DescribedMember, ...] = ()
+
+
+@dataclass(slots=True)
+class Member:
+    id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+    deadline_ms: int
+    """When it counts as gone, unless it is heard of before."""
+    new: bool = True
+    """It has never had an answer."""
+    join_ticket: Ticket | None = None
+    sync_ticket: Ticket | None = None
+    sync_expected: bool = False
+    """It was told the generation and has not asked for its share yet."""
+    assignment: bytes = b""
+
+    @property
+    def can_expire(self) -> bool:
+        """Whoever waits for us cannot send heartbeats; but a newcomer's client may have given up long ago."""
+        return self.new or (self.join_ticket is None and self.sync_ticket is None)
+
+    def metadata_for(self, protocol_name: str | None) -> bytes:
+        return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")

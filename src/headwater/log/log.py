@@ -1,0 +1,387 @@
+"""The log: topics, their partitions, and one process that owns them all.
+
+    data/
+    ├── .lock                         held by the owning process
+    ├── identity.json                 cluster id, format, next producer id, the time as last known
+    ├── clean-stop                    present only between a clean stop and the next start
+    ├── topics/orders.json            which topics exist (topic.py)
+    └── orders-0/                     one folder a partition, laid out as Kafka's
+        ├── 00000000000000000000.log  .index  .timeindex
+        ├── checkpoint  durable       how far it is safe (checkpoint.py)
+        └── quarantine.json           damage that was found (recovery.py)
+"""
+
+import json
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.clock import Clock, SystemClock
+from headwater.errors import (
+    DataDirectoryLocked,
+    InvalidPartitions,
+    LogClosed,
+    TopicExists,
+    UnknownPartition,
+    UnknownTopic,
+    UsageError,
+)
+from headwater.log.maintenance import Maintenance
+from headwater.log.partition import Partition
+from headwater.log.partitioner import choose_partitions
+from headwater.log.reader import Follower, read_records
+from headwater.log.storage import LocalStorage, Storage, read_whole, replace_durably
+from headwater.log.topic import (
+    DIRECTORY,
+    Topic,
+    check_name,
+    load_topics,
+    partition_directory,
+    remove_topic_files,
+    save_topic,
+)
+from headwater.log.topic_settings import TopicSettings
+from headwater.log.trusted_time import Moment, TrustedTime
+from headwater.log.writer import append_records
+from headwater.record import Position, Record, TopicPartition
+from headwater.settings import LogSettings
+
+if TYPE_CHECKING:
+    from headwater.log.groups.offsets import GroupOffsets
+
+logger = logging.getLogger("headwater.log")
+
+PARTITIONS_MAX = 10_000
+PRODUCER_ID_BLOCK = 1_000
+CLEAN_STOP = "clean-stop"
+IDENTITY = "identity.json"
+FORMAT = 1
+
+
+class Log:
+    """A durable, partitioned log in one directory. Safe to use from many threads; one process at a time.
+
+    >>> from headwater.log.storage import MemoryStorage
+    >>> with Log.open("orders-data", storage=MemoryStorage()) as log:
+    ...     topic = log.create_topic("orders")
+    ...     position = log.append("orders", Record(b"two apples", key=b"ada"))
+    ...     [record.value for record in log.read("orders")]
+    [b'two apples']
+    """
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        settings: LogSettings | None = None,
+        storage: Storage | None = None,
+        clock: Clock | None = None,
+    ) -> "Log":
+        """Open or create the log in a directory. DataDirectoryLocked if another process has it."""
+        return cls(path, settings or LogSettings(), storage or LocalStorage(path), clock or SystemClock())
+
+    def __init__(self, path: str | Path, settings: LogSettings, storage: Storage, clock: Clock) -> None:
+        self.path, self.settings, self.clock, self.storage = Path(path), settings, clock, storage
+        self._defaults = dict(settings.topic_defaults)
+        TopicSettings.from_configs(self._defaults)
+        self._lock = threading.RLock()
+        self._closed = False
+        self._topics: dict[str, Topic] = {}
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._group_offsets: GroupOffsets | None = None
+        # A disk that is simulated must see the same calls in the same order every time, so nothing runs beside.
+        self._pool = ThreadPoolExecutor(1, "headwater-log") if isinstance(storage, LocalStorage) else None
+        self._take_lock()
+        try:
+            self._open()
+        except BaseException:
+            storage.close()
+            raise
+
+    def _take_lock(self) -> None:
+        self.storage.make_directory("")
+        try:
+            self.storage.lock(".lock")
+        except BlockingIOError:
+            owner = read_whole(self.storage, ".lock").decode(errors="replace").strip()
+            raise DataDirectoryLocked(str(self.path), f"process {owner or 'unknown'}") from None
+
+    def _open(self) -> None:
+        self._load_identity()
+        self.clean_start = self.storage.exists(CLEAN_STOP)
+        self.storage.make_directory(DIRECTORY)
+        if self.clean_start:
+            self.storage.delete(CLEAN_STOP)
+        self.storage.sync_directory("")
+        for topic, deleting in load_topics(self.storage, self._defaults):
+            if deleting:
+                remove_topic_files(self.storage, topic)
+                continue
+            self._topics[topic.name] = topic
+            self._open_partitions(topic)
+        self._maintenance = Maintenance(self)
+
+    def _load_identity(self) -> None:
+        now_ms, elapsed_ms = self.clock.now_ms(), self.clock.elapsed_ms()
+        if not self.storage.exists(IDENTITY):
+            self.cluster_id = uuid.uuid4().hex[:22]
+            self._next_producer_id = self._reserved_producer_ids = 0
+            self.trusted_time = TrustedTime(now_ms=now_ms, elapsed_ms=elapsed_ms, boot_id=_boot_id())
+            self._save_identity()
+            return
+        content = json.loads(read_whole(self.storage, IDENTITY))
+        if content["format"] != FORMAT:
+            raise UsageError(f"data directory {self.path} has format {content['format']}; this release reads {FORMAT}")
+        self.cluster_id = content["cluster_id"]
+        self._next_producer_id = self._reserved_producer_ids = content["producer_ids"]
+        last = Moment(*content["moment"])
+        self.trusted_time = TrustedTime(now_ms=now_ms, elapsed_ms=elapsed_ms, boot_id=_boot_id(), last=last)
+
+    def _save_identity(self) -> None:
+        moment = self.trusted_time.moment(wall_ms=self.clock.now_ms(), elapsed_ms=self.clock.elapsed_ms())
+        content = {
+            "format": FORMAT,
+            "cluster_id": self.cluster_id,
+            "producer_ids": self._reserved_producer_ids,
+            "moment": [moment.trusted_ms, moment.elapsed_ms, moment.boot_id],
+        }
+        replace_durably(self.storage, IDENTITY, json.dumps(content).encode())
+
+    def trusted_now_ms(self) -> int:
+        return self.trusted_time.now_ms(wall_ms=self.clock.now_ms(), elapsed_ms=self.clock.elapsed_ms())
+
+    # -- topics ------------------------------------------------------------------------------------------------------
+
+    def create_topic(self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> Topic:
+        """Make a topic; it exists for good when this returns."""
+        topic = self.planned_topic(name, partitions=partitions, configs=configs)
+        with self._lock:
+            self._raise_if_closed()
+            if name in self._topics:
+                raise TopicExists(name)
+            save_topic(self.storage, topic)
+            self._open_partitions(topic)
+            self._topics[name] = topic
+            return topic
+
+    def planned_topic(self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> Topic:
+        """The topic that create_topic would make, after all the same checks."""
+        check_name(name)
+        if name in self._topics:
+            raise TopicExists(name)
+        if not 1 <= partitions <= PARTITIONS_MAX:
+            raise InvalidPartitions(name, partitions, f"choose between 1 and {PARTITIONS_MAX}")
+        configs = dict(configs or {})
+        return Topic(name, uuid.uuid4(), partitions, configs, self._settings(configs))
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic and all its records."""
+        with self._lock:
+            self._raise_if_closed()
+            topic = self.topic(name)
+            save_topic(self.storage, topic, deleting=True)
+            del self._topics[name]
+            for number in range(topic.partitions):
+                self._partitions.pop(TopicPartition(name, number)).close(checkpoint=False)
+            remove_topic_files(self.storage, topic)
+            if not topic.internal:
+                self.group_offsets.forget_topic(name)
+
+    def alter_topic(self, name: str, configs: Mapping[str, str | None]) -> Topic:
+        """Change the named settings; None brings one back to its default."""
+        with self._lock:
+            self._raise_if_closed()
+            old = self.topic(name)
+            merged = {**old.configs, **configs}
+            changed = {key: value for key, value in merged.items() if value is not None}
+            TopicSettings.from_configs({key: value or "" for key, value in configs.items() if value is not None})
+            topic = Topic(name, old.id, old.partitions, changed, self._settings(changed))
+            save_topic(self.storage, topic)
+            self._topics[name] = topic
+            for number in range(topic.partitions):
+                self._partitions[TopicPartition(name, number)].change_settings(topic.settings)
+            return topic
+
+    def add_partitions(self, name: str, total: int) -> Topic:
+        """Grow a topic to `total` partitions. Keys may go to other partitions from here on, as in Kafka."""
+        with self._lock:
+            self._raise_if_closed()
+            old = self.topic(name)
+            if not old.partitions < total <= PARTITIONS_MAX:
+                raise InvalidPartitions(name, total, f"it has {old.partitions}, and can only grow to {PARTITIONS_MAX}")
+            topic = old.with_partitions(total)
+            save_topic(self.storage, topic)
+            self._open_partitions(topic)
+            self._topics[name] = topic
+            return topic
+
+    def topic(self, name: str) -> Topic:
+        try:
+            return self._topics[name]
+        except KeyError:
+            raise UnknownTopic(name) from None
+
+    def topic_by_id(self, id: uuid.UUID) -> Topic:
+        for topic in list(self._topics.values()):
+            if topic.id == id:
+                return topic
+        raise UnknownTopic(str(id))
+
+    def topics(self) -> list[Topic]:
+        return sorted(list(self._topics.values()), key=lambda topic: topic.name)
+
+    def partition(self, topic: str, partition: int) -> Partition:
+        found = self._partitions.get(TopicPartition(topic, partition))
+        if found is None:
+            raise UnknownPartition(topic, partition, count=self.topic(topic).partitions)
+        return found
+
+    def partitions(self) -> list[Partition]:
+        return list(self._partitions.values())
+
+    def _settings(self, configs: Mapping[str, str]) -> TopicSettings:
+        return TopicSettings.from_configs({**self._defaults, **configs})
+
+    def _open_partitions(self, topic: Topic) -> None:
+        """Make or open the folders of partitions that are not open yet."""
+        for number in range(topic.partitions):
+            key = TopicPartition(topic.name, number)
+            if key in self._partitions:
+                continue
+            self.storage.make_directory(partition_directory(*key))
+            self._partitions[key] = Partition(
+                self.storage, key,
+                topic_settings=topic.settings, log_settings=self.settings, clock=self.clock, background=self._run,
+            )  # fmt: skip
+        self.storage.sync_directory("")
+
+    def _run(self, work: Callable[[], None]) -> None:
+        if self._pool is None:
+            work()
+        else:
+            self._pool.submit(work)
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        topic: str,
+        records: Record | Iterable[Record],
+        *,
+        partition: int | None = None,
+        compression: str = "none",
+        durable: bool = True,
+    ) -> Position:
+        """Store records; answers the position of the last one. With `durable` they survive a power cut.
+
+        Without a partition, a record's key decides, by the same hash as Kafka's clients; records without a key stay
+        together in one partition, another one each call.
+        """
+        self._raise_if_closed()
+        rows = [records] if isinstance(records, Record) else list(records)
+        groups = {partition: rows} if partition is not None else choose_partitions(rows, self.topic(topic).partitions)
+        position = None
+        for number, group in groups.items():
+            position = append_records(
+                self.partition(topic, number), group,
+                compression=compression, durable=durable, now_ms=self.clock.now_ms(),
+            )  # fmt: skip
+        if position is None:
+            raise UsageError("append needs at least one record")
+        return position
+
+    def read(
+        self,
+        topic: str,
+        partition: int = 0,
+        *,
+        offset: int | None = None,
+        time_ms: int | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Record]:
+        """Records from an offset or a time (or the start) up to the end as it is now."""
+        found = self.partition(topic, partition)
+        bytes_max = self.settings.decompressed_bytes_max
+        return read_records(found, offset=offset, time_ms=time_ms, limit=limit, decompressed_bytes_max=bytes_max)
+
+    def follow(
+        self,
+        topic: str,
+        partition: int = 0,
+        *,
+        offset: int | None = None,
+        time_ms: int | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[Record]:
+        """Like read, but waits for more at the end; stops after `timeout` seconds without a new record."""
+        follower = Follower(self.partition(topic, partition), self.settings.decompressed_bytes_max)
+        return follower.records(offset=offset, time_ms=time_ms, timeout=timeout)
+
+    @property
+    def group_offsets(self) -> "GroupOffsets":
+        """Committed offsets of consumer groups."""
+        with self._lock:
+            if self._group_offsets is None:
+                from headwater.log.groups.offsets import GroupOffsets
+
+                self._group_offsets = GroupOffsets(self)
+            return self._group_offsets
+
+    def next_producer_id(self) -> int:
+        """An id that no producer has had before, also across crashes: ids are reserved in durable blocks."""
+        with self._lock:
+            self._raise_if_closed()
+            if self._next_producer_id >= self._reserved_producer_ids:
+                self._reserved_producer_ids += PRODUCER_ID_BLOCK
+                self._save_identity()
+            self._next_producer_id += 1
+            return self._next_producer_id - 1
+
+    # -- upkeep ------------------------------------------------------------------------------------------------------
+
+    def maintain(self) -> None:
+        """One pass of retention, compaction, archiving and checkpoints over every partition."""
+        self._raise_if_closed()
+        self._maintenance.run()
+        with self._lock:
+            if not self._closed:
+                self._save_identity()
+
+    def _raise_if_closed(self) -> None:
+        if self._closed:
+            raise LogClosed
+
+    def close(self) -> None:
+        """Stop cleanly: everything is synced, and the next opening reads nothing again."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        if self._pool is not None:
+            self._pool.shutdown()
+        clean = True
+        for partition in self._partitions.values():
+            partition.close()
+            clean = clean and not partition.offline
+        if clean:
+            self._save_identity()
+            replace_durably(self.storage, CLEAN_STOP, b"")
+        self.storage.close()
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,135 @@
+"""What a partition remembers of idempotent producers, to know a retry when it sees one. Pure.
+
+Per producer: its epoch and its last five batches. A producer has at most five requests under way, so a retry of
+anything that may still be unanswered is recognised and answered with the offset it got the first time.
+
+What a batch with sequence numbers meets:
+
+    same epoch, one of the five              a retry: answered again, not stored again
+    same epoch, older than the five          DuplicateSequence: stored long ago, clients count it as stored
+    same epoch, next in line                 stored
+    same epoch, anything else                OutOfOrderSequence: a batch before it is missing
+    newer epoch, sequence 0                  stored; the old epoch is fenced
+    newer epoch, other sequence              OutOfOrderSequence
+    older epoch                              StaleProducerEpoch
+    producer unknown                         stored, whatever the sequence: its memory may have expired here
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from headwater.errors import DuplicateSequence, InvalidRecord, OutOfOrderSequence, StaleProducerEpoch
+from headwater.log.batch_format import BatchHeader
+
+BATCHES_REMEMBERED = 5
+SEQUENCES = 2**31
+NO_PRODUCER = -1
+
+
+class StoredBatch(NamedTuple):
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+
+
+@dataclass
+class Producer:
+    epoch: int
+    batches: deque[StoredBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED))
+    last_seen_elapsed_ms: int = 0
+
+
+class ProducerStates:
+    """The producers of one partition. Not thread-safe; the partition's lock guards it."""
+
+    def __init__(self) -> None:
+        self._producers: dict[int, Producer] = {}
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def find_duplicate(self, header: BatchHeader) -> StoredBatch | None:
+        """The stored batch that this one repeats; None if it is new and may be stored; else an error says why not."""
+        if header.producer_id == NO_PRODUCER:
+            return None
+        if header.base_sequence < 0 or header.producer_epoch < 0:
+            raise InvalidRecord(f"producer {header.producer_id} sent a batch without epoch or sequence")
+        producer = self._producers.get(header.producer_id)
+        if producer is None or not producer.batches:
+            return None
+        if header.producer_epoch < producer.epoch:
+            raise StaleProducerEpoch(
+                f"producer {header.producer_id} has epoch {producer.epoch} now; epoch {header.producer_epoch} is over"
+            )
+        if header.producer_epoch > producer.epoch:
+            if header.base_sequence != 0:
+                raise _out_of_order(header, expected=0)
+            return None
+        return _same_epoch(producer, header)
+
+    def note(self, header: BatchHeader, *, elapsed_ms: int) -> None:
+        """Remember a batch that has been stored at the offsets in its header."""
+        if header.producer_id == NO_PRODUCER or header.control:
+            return
+        producer = self._producers.get(header.producer_id)
+        if producer is None or header.producer_epoch > producer.epoch:
+            producer = self._producers[header.producer_id] = Producer(header.producer_epoch)
+        elif header.producer_epoch < producer.epoch:
+            return
+        append_time_ms = header.max_timestamp if header.append_time else -1
+        producer.last_seen_elapsed_ms = elapsed_ms
+        producer.batches.append(
+            StoredBatch(
+                header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, append_time_ms
+            )
+        )
+
+    def expire(self, *, elapsed_ms: int, expiry_ms: int) -> int:
+        """Forget producers that sent nothing for so long, in time that truly passed; answers how many."""
+        idle = [
+            id for id, producer in self._producers.items() if elapsed_ms - producer.last_seen_elapsed_ms > expiry_ms
+        ]
+        for id in idle:
+            del self._producers[id]
+        return len(idle)
+
+    def to_rows(self) -> list[list[object]]:
+        """Plain lists for the checkpoint."""
+        return [[id, producer.epoch, [list(b) for b in producer.batches]] for id, producer in self._producers.items()]
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[list[object]], *, elapsed_ms: int) -> "ProducerStates":
+        """What a checkpoint held. Time starts anew: nobody is forgotten for the time the process was down."""
+        states = cls()
+        for id, epoch, batches in rows:
+            assert isinstance(id, int) and isinstance(epoch, int) and isinstance(batches, list)
+            producer = Producer(epoch, last_seen_elapsed_ms=elapsed_ms)
+            producer.batches.extend(StoredBatch._make(batch) for batch in batches)
+            states._producers[id] = producer
+        return states
+
+
+def _same_epoch(producer: Producer, header: BatchHeader) -> StoredBatch | None:
+    for batch in producer.batches:
+        if (batch.first_sequence, batch.last_sequence) == (header.base_sequence, header.last_sequence):
+            return batch
+    newest = producer.batches[-1].last_sequence
+    expected = (newest + 1) % SEQUENCES
+    if header.base_sequence == expected:
+        return None
+    behind = (newest - header.last_sequence) % SEQUENCES
+    if behind < SEQUENCES // 2:
+        raise DuplicateSequence(
+            f"producer {header.producer_id} sent sequence {header.base_sequence} again, stored before {newest}"
+        )
+    raise _out_of_order(header, expected=expected)
+
+
+def _out_of_order(header: BatchHeader, *, expected: int) -> OutOfOrderSequence:
+    return OutOfOrderSequence(
+        f"producer {header.producer_id} sent sequence {header.base_sequence} where {expected} comes next"
+    )

@@ -1,0 +1,254 @@
+"""One append-only file of record batches and its two sparse indexes.
+
+    00000000000000000050.log         batches, one after the other, as producers sent them
+    00000000000000000050.index       offset -> position   (offset_index.py)
+    00000000000000000050.timeindex   timestamp -> offset  (time_index.py)
+
+The name is the base offset: no record in the file has a smaller one. Names and contents are those of Apache Kafka.
+
+The active segment keeps its indexes in memory and writes them out at checkpoints and when it is sealed; a sealed one
+reads the few index entries that a look-up needs from the file, so that a long log costs no memory.
+Not thread-safe for writing; the owning Partition serialises that. Reading is safe beside it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, overload
+
+from headwater.log.batch_format import HEADER_BYTES, BatchHeader, Buffer, read_header
+from headwater.log.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
+from headwater.log.offset_index import OffsetIndex, position_at_or_below
+from headwater.log.storage import File, Storage
+from headwater.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
+from headwater.log.time_index import TimeIndex, offset_before
+
+NO_TIMESTAMP = -1
+RELATIVE_OFFSET_MAX = 2**31 - 1
+SCAN_BYTES = 16 * 1024
+
+
+def segment_name(base_offset: int) -> str:
+    """
+    >>> segment_name(50)
+    '00000000000000000050'
+    """
+    return f"{base_offset:020d}"
+
+
+class Damage(NamedTuple):
+    """A range of a segment file that is not what was written: quarantined, never served."""
+
+    position: int
+    end_position: int
+    first_offset: int
+    end_offset: int
+
+
+class BatchAt(NamedTuple):
+    position: int
+    header: BatchHeader
+
+
+class Segment:
+    def __init__(self, storage: Storage, directory: str, base_offset: int, *, size: int = 0) -> None:
+        self._storage = storage
+        self._path = f"{directory}/{segment_name(base_offset)}"
+        self._file: File | None = None
+        self.base_offset = base_offset
+        self.size = size
+        self.damage: tuple[Damage, ...] = ()
+        self.last_append_ms = 0
+        self.first_append_elapsed_ms: int | None = None
+        self._largest: tuple[int, int] | None = None  # (timestamp, last offset of its batch)
+        self._offsets: OffsetIndex | None = None
+        self._times: TimeIndex | None = None
+        self._unindexed_bytes = 0
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    @property
+    def log_path(self) -> str:
+        return self._path + ".log"
+
+    @property
+    def index_path(self) -> str:
+        return self._path + ".index"
+
+    @property
+    def time_index_path(self) -> str:
+        return self._path + ".timeindex"
+
+    @property
+    def paths(self) -> tuple[str, str, str]:
+        return self.log_path, self.index_path, self.time_index_path
+
+    @property
+    def file(self) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._storage.open(self.log_path)
+        return file
+
+    @property
+    def active(self) -> bool:
+        """Being written: its indexes are in memory."""
+        return self._offsets is not None
+
+    @classmethod
+    def create(cls, storage: Storage, directory: str, base_offset: int) -> "Segment":
+        """A new, empty, active segment. The caller syncs the directory before anything in it is acknowledged."""
+        segment = cls(storage, directory, base_offset)
+        segment._file = storage.open(segment.log_path, create=True)
+        segment._file.truncate(0)
+        for path in (segment.index_path, segment.time_index_path):
+            storage.delete(path)
+        segment.activate(OffsetIndex(), TimeIndex())
+        return segment
+
+    def activate(self, offsets: OffsetIndex, times: TimeIndex) -> None:
+        """Take these indexes as the state so far, and go on from there."""
+        self._offsets, self._times = offsets, times
+        self._largest = self._with_base(times.entries[-1]) if times.entries else None
+        self._unindexed_bytes = 0
+
+    def release(self) -> None:
+        """Close the file; it is opened again when needed. Readers that hold it are not disturbed."""
+        self._file = None
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def append(self, batch: Buffer, header: BatchHeader, *, index_interval: int) -> None:
+        """Write a placed batch at the end. If the write fails, the file is as long as before, or an OSError tells."""
+        position = self.size
+        self.file.write_at(position, [batch])
+        self.size = position + len(batch)
+        self.note_batch(BatchAt(position, header), index_interval=index_interval)
+
+    def note_batch(self, batch: BatchAt, *, index_interval: int) -> None:
+        """Account for a batch that is in the file: largest timestamp and index entries."""
+        assert self._offsets is not None and self._times is not None, "only an active segment is indexed"
+        header = batch.header
+        if self._largest is None or header.max_timestamp > self._largest[0]:
+            self._largest = (header.max_timestamp, header.last_offset)
+        # As in Kafka, an entry is written before the batch that passes the interval, and never for the first batch.
+        if self._unindexed_bytes > index_interval:
+            self._offsets.add(header.last_offset - self.base_offset, batch.position)
+            self._note_largest()
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += header.size
+
+    def _note_largest(self) -> None:
+        assert self._times is not None
+        if self._largest is not None:
+            timestamp, offset = self._largest
+            self._times.add(timestamp, offset - self.base_offset)
+
+    def write_indexes(self) -> list[File]:
+        """Write both indexes to their files; the files are returned to be synced."""
+        assert self._offsets is not None and self._times is not None
+        self._note_largest()
+        written = []
+        for path, data in ((self.index_path, self._offsets.to_bytes()), (self.time_index_path, self._times.to_bytes())):
+            file = self._storage.open(path, create=True)
+            file.write_at(0, [data])
+            file.truncate(len(data))
+            written.append(file)
+        return written
+
+    def seal(self) -> None:
+        """No more batches: from here on look-ups read the index files, which must have been written."""
+        self._offsets = self._times = None
+        self._storage.set_modified_ms(self.log_path, self.last_append_ms)
+
+    # -- look-ups ------------------------------------------------------------------------------------------------
+
+    def largest_timestamp(self) -> tuple[int, int] | None:
+        """The largest timestamp and the last offset of the batch that has it; None if there are no records."""
+        if self._largest is None and not self.active:
+            entries = self._time_entries()
+            self._largest = self._with_base(entries[len(entries) - 1]) if len(entries) else None
+        return self._largest
+
+    def position_of(self, offset: int, *, limit: int) -> BatchAt | None:
+        """The batch that holds `offset`, or the first behind it; None if it lies at or behind byte `limit`."""
+        start = position_at_or_below(self._offset_entries(), offset - self.base_offset)
+        for batch in self.batches(start, limit=limit):
+            if batch.header.last_offset >= offset:
+                return batch
+        return None
+
+    def batch_for_time(self, timestamp_ms: int, *, limit: int) -> BatchAt | None:
+        """The first batch with a record at or after the time."""
+        before = offset_before(self._time_entries(), timestamp_ms)
+        start = 0 if before is None else position_at_or_below(self._offset_entries(), before)
+        for batch in self.batches(start, limit=limit):
+            if batch.header.max_timestamp >= timestamp_ms:
+                return batch
+        return None
+
+    def batches(self, position: int, *, limit: int) -> Iterator[BatchAt]:
+        """Headers from a batch start on, damage skipped; reads little more than the headers."""
+        file, chunk, chunk_start = self.file, b"", position
+        while position < limit:
+            position = self._behind_damage(position)
+            if position + HEADER_BYTES > limit:
+                return
+            if not chunk_start <= position <= chunk_start + len(chunk) - HEADER_BYTES:
+                chunk, chunk_start = file.read_at(position, SCAN_BYTES), position
+                if len(chunk) < HEADER_BYTES:
+                    return
+            header = read_header(chunk, position - chunk_start)
+            if header.length <= 0:
+                return  # zeros: damage not noticed yet; `log check` finds it
+            yield BatchAt(position, header)
+            position += header.size
+
+    def _behind_damage(self, position: int) -> int:
+        for damage in self.damage:
+            if damage.position <= position < damage.end_position:
+                return damage.end_position
+        return position
+
+    def clip_to_damage(self, position: int, end: int) -> int:
+        """How far a read from `position` may go before it meets damage."""
+        return min([end, *(damage.position for damage in self.damage if damage.position >= position)])
+
+    def read_batch(self, batch: BatchAt) -> bytes:
+        return self.file.read_at(batch.position, batch.header.size)
+
+    def _with_base(self, entry: tuple[int, int]) -> tuple[int, int]:
+        return entry[0], entry[1] + self.base_offset
+
+    def _offset_entries(self) -> Sequence[tuple[int, int]]:
+        if self._offsets is not None:
+            return self._offsets.entries
+        return _FileEntries(self._storage.open(self.index_path), OFFSET_ENTRY_BYTES)
+
+    def _time_entries(self) -> Sequence[tuple[int, int]]:
+        if self._times is not None:
+            return self._times.entries
+        return _FileEntries(self._storage.open(self.time_index_path), TIME_ENTRY_BYTES)
+
+
+class _FileEntries(Sequence[tuple[int, int]]):
+    """Index entries read one by one from the file: a look-up needs about eighteen of a quarter million."""
+
+    def __init__(self, file: File, entry_bytes: int) -> None:
+        self._file, self._entry_bytes = file, entry_bytes
+        self._count = file.size() // entry_bytes
+        self._first = entry_bytes - 4  # both kinds end in a uint32
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[int, int]: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[tuple[int, int]]: ...
+    def __getitem__(self, place: int | slice) -> tuple[int, int] | Sequence[tuple[int, int]]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(self._count))]
+        if not 0 <= place < self._count:
+            raise IndexError(place)
+        entry = self._file.read_at(place * self._entry_bytes, self._entry_bytes)
+        first = int.from_bytes(entry[: self._first], "big", signed=self._first == 8)
+        return first, int.from_bytes(entry[self._first :], "big")

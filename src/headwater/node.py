@@ -1,0 +1,196 @@
+"""One running node: the log, the maintenance that keeps it tidy, and the Kafka port.
+
+Started in that order, stopped in reverse. While it runs, the file node.json in the data directory says where the node
+can be reached, so that commands given the same directory talk to it instead of fighting it for the lock.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Self
+
+from headwater.clock import Clock, SystemClock
+from headwater.log.log import Log
+from headwater.settings import NodeSettings
+from headwater.wire.server import KafkaServer
+
+NODE_FILE = "node.json"
+
+_logger = logging.getLogger(__name__)
+
+
+class Node:
+    """Start with `start` or `with Node(...)`; `stop` is clean and may be called twice."""
+
+    def __init__(self, data: str | Path, settings: NodeSettings | None = None, *, clock: Clock | None = None) -> None:
+        self.data = Path(data)
+        self.settings = settings or NodeSettings()
+        self._clock = clock or SystemClock()
+        self._running = ExitStack()
+        self._ended = threading.Event()
+        self._failure: BaseException | None = None
+        self._log: Log | None = None
+        self._address = ""
+
+    @property
+    def log(self) -> Log:
+        if self._log is None:
+            raise RuntimeError("the node is not running")
+        return self._log
+
+    @property
+    def kafka_address(self) -> str:
+        """HOST:PORT where the Kafka port really listens; a configured port 0 has become a free one."""
+        return self._address
+
+    def start(self) -> None:
+        """Open the log, then the port. If any step fails, what was started is stopped again."""
+        self._ended.clear()
+        with ExitStack() as started:
+            self._log = Log.open(self.data, settings=self.settings.log, clock=self._clock)
+            started.callback(self._log.close)
+            # A file left by a node that was killed would send commands to an address that is no longer ours.
+            (self.data / NODE_FILE).unlink(missing_ok=True)
+            maintenance = Maintenance(self._log, interval_seconds=self.settings.log.maintenance_interval.total_seconds())
+            started.callback(maintenance.stop)
+            maintenance.start()
+            port = KafkaPort(self._log, self.settings, ended=self._port_ended)
+            started.callback(port.stop)
+            host, number = port.start()
+            self._address = f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
+            started.callback((self.data / NODE_FILE).unlink, missing_ok=True)
+            self._write_node_file()
+            self._running = started.pop_all()
+
+    def stop(self) -> None:
+        """Refuse new requests, let running ones end, close the log. What was acknowledged stays."""
+        self._ended.set()
+        self._running.close()
+
+    def run_forever(self, ready: Callable[["Node"], None] = lambda node: None) -> None:
+        """Start, call `ready`, and serve until SIGTERM or SIGINT; then stop cleanly. Call it from the main thread.
+
+        A second signal while stopping ends the process at once, as it would any other.
+        """
+        before = {number: signal.signal(number, self._end_on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            self.start()
+            ready(self)
+            self._ended.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            self.stop()
+        if self._failure is not None:
+            raise self._failure
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def _end_on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._ended.set()
+
+    def _port_ended(self, failure: BaseException | None) -> None:
+        self._failure = failure
+        self._ended.set()
+
+    def _write_node_file(self) -> None:
+        fresh = self.data / f"{NODE_FILE}.new"
+        fresh.write_text(json.dumps({"kafka": self._address, "process": os.getpid()}) + "\n", encoding="utf-8")
+        fresh.replace(self.data / NODE_FILE)
+
+
+class Maintenance:
+    """Calls `log.maintain` on a timer. A pass that fails is reported and does not end the next one."""
+
+    def __init__(self, log: Log, *, interval_seconds: float) -> None:
+        self._log = log
+        self._interval_seconds = interval_seconds
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="headwater-maintenance", daemon=True)
+        self.failures = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._interval_seconds):
+            try:
+                self._log.maintain()
+            except Exception:  # noqa: BLE001: whatever it is, it is reported, and retention must not end with it
+                self.failures += 1
+                _logger.exception("maintenance of %s failed; the next pass tries again", self._log)
+
+
+class KafkaPort:
+    """The Kafka server on an event loop and a thread of its own."""
+
+    def __init__(self, log: Log, settings: NodeSettings, *, ended: Callable[[BaseException | None], None]) -> None:
+        self._log = log
+        self._settings = settings
+        self._ended = ended
+        self._listening: Future[tuple[str, int]] = Future()
+        self._stopping: asyncio.Event
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = threading.Thread(target=self._run, name="headwater-kafka", daemon=True)
+
+    def start(self) -> tuple[str, int]:
+        """Returns once clients can connect, or raises what kept the port from opening."""
+        self._thread.start()
+        try:
+            return self._listening.result()
+        except BaseException:
+            self._thread.join()
+            raise
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join()
+
+    def _run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                runner.run(self._serve())
+        except BaseException as error:  # noqa: BLE001: it is handed to whoever waits, nothing is swallowed
+            failure = error
+        if not self._listening.done():
+            self._listening.set_exception(failure or RuntimeError("the Kafka port ended before it was open"))
+        else:
+            self._ended(failure)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        server = KafkaServer(self._log, self._settings.wire)
+        try:
+            self._listening.set_result(await server.start())
+            await self._stopping.wait()
+        finally:
+            await server.stop()
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # it exists for Linux and macOS only; asyncio's own loop does the same, slower
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

@@ -1,0 +1,45 @@
+"""What a handler may know about the request it answers."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
+
+from headwater.settings import WireSettings
+
+if TYPE_CHECKING:
+    from headwater.log.log import Log
+    from headwater.wire.group_service import GroupService
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+class Node(NamedTuple):
+    """This server, as clients are told to reach it."""
+
+    id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One request's surroundings. Handlers run on the event loop: whatever may touch the disk goes through `run`."""
+
+    api_version: int
+    client_id: str | None
+    client_host: str
+    log: "Log"
+    groups: "GroupService"
+    settings: WireSettings
+    node: Node
+    executor: Executor | None = None
+
+    async def run(
+        self, function: Callable[Parameters, Result], *args: Parameters.args, **named: Parameters.kwargs
+    ) -> Result:
+        """Run blocking code of the log on another thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.executor, lambda: function(*args, **named))

@@ -1,0 +1,55 @@
+"""A group member with confluent-kafka."""
+
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from tests.clients.members import arguments, tell, tell_read
+
+stopped: list[int] = []
+
+
+def main() -> None:
+    given = arguments()
+    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
+    settings: dict[str, Any] = {
+        "bootstrap.servers": given.bootstrap,
+        "group.id": given.group,
+        "session.timeout.ms": given.session_ms,
+        "heartbeat.interval.ms": given.heartbeat_ms,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "partition.assignment.strategy": "cooperative-sticky" if given.cooperative else "range",
+    }
+    if given.instance_id:
+        settings["group.instance.id"] = given.instance_id
+    consumer = Consumer(settings)
+    consumer.subscribe([given.topic], on_assign=assigned, on_revoke=revoked)
+    while not stopped:
+        messages = [message for message in consumer.consume(500, timeout=0.2) if message.error() is None]
+        if messages:
+            tell_read((message.partition(), message.offset()) for message in messages)
+            commit(consumer)
+    consumer.close()
+
+
+def commit(consumer: Consumer) -> None:
+    try:
+        consumer.commit(asynchronous=False)
+    except KafkaException as error:
+        # A rebalance may have taken the partitions meanwhile: they are read again, which is allowed.
+        print("not committed:", error, flush=True)
+
+
+def assigned(_: Consumer, partitions: Sequence[TopicPartition]) -> None:
+    tell("assigned", (one.partition for one in partitions))
+
+
+def revoked(_: Consumer, partitions: Sequence[TopicPartition]) -> None:
+    tell("revoked", (one.partition for one in partitions))
+
+
+if __name__ == "__main__":
+    main()

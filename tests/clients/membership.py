@@ -1,0 +1,114 @@
+"""Members of a consumer group, each in a process of its own, so that one can be killed.
+
+A member prints a line for everything that happens to it; `Member` reads them in the background:
+
+    assigned 0 3        these partitions came
+    revoked 0 3         these partitions went
+    read 3 17           the record at offset 17 of partition 3 was read
+"""
+
+import os
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.clients.deadline import wait_until
+
+REPOSITORY = Path(__file__).parents[2]
+
+# kcat tells of its assignments in words of its own: "% Group g rebalanced (...): assigned: topic [0], topic [1]".
+KCAT_REBALANCE = re.compile(r"^% Group .* rebalanced.*?: (?:incremental )?(assign|revo)")
+KCAT_PARTITION = re.compile(r"\S+ \[(\d+)\]")
+
+
+@dataclass(frozen=True)
+class Membership:
+    """What a member joins, and how. Sessions are short, since a test has to wait for them to end."""
+
+    topic: str
+    group: str
+    instance_id: str = ""
+    cooperative: bool = False
+    session_ms: int = 3000
+    heartbeat_ms: int = 300
+
+    def arguments(self) -> list[str]:
+        given = {
+            "--topic": self.topic,
+            "--group": self.group,
+            "--instance-id": self.instance_id,
+            "--session-ms": str(self.session_ms),
+            "--heartbeat-ms": str(self.heartbeat_ms),
+            "--cooperative": str(int(self.cooperative)),
+        }
+        return [part for name, value in given.items() for part in (name, value)]
+
+
+class Member:
+    """A running member and everything it has told so far."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.events: list[tuple[str, frozenset[int]]] = []
+        self.read: set[tuple[int, int]] = set()
+        self.complaints: list[str] = []
+        self._process = subprocess.Popen(
+            list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=REPOSITORY
+        )
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    @property
+    def partitions(self) -> frozenset[int]:
+        owned: frozenset[int] = frozenset()
+        for kind, moved in list(self.events):
+            owned = owned | moved if kind == "assigned" else owned - moved
+        return owned
+
+    def wait_for(self, count: int, *, seconds: float = 25) -> frozenset[int]:
+        """Wait until the member owns `count` partitions, and tell which."""
+        wait_until(lambda: len(self.partitions) == count, f"{count} partitions; {self.story()}", seconds=seconds)
+        return self.partitions
+
+    def kill(self) -> None:
+        """End it as a crash would: no leave, no last commit."""
+        os.kill(self._process.pid, signal.SIGKILL)
+        self._end()
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._end()
+
+    def story(self) -> str:
+        return f"told {[(kind, sorted(moved)) for kind, moved in self.events]}, {self.complaints[-5:]}"
+
+    def _end(self) -> None:
+        self._process.wait()
+        self._listener.join(5)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._hear(line.rstrip("\n"))
+
+    def _hear(self, line: str) -> None:
+        word, *numbers = line.split() or [""]
+        if word == "read":
+            self.read.add((int(numbers[0]), int(numbers[1])))
+        elif word in ("assigned", "revoked"):
+            self.events.append((word, frozenset(map(int, numbers))))
+        elif found := KCAT_REBALANCE.match(line):
+            kind = "assigned" if found[1] == "assign" else "revoked"
+            self.events.append((kind, frozenset(map(int, KCAT_PARTITION.findall(line)))))
+        else:
+            self.complaints.append(line)

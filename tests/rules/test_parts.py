@@ -1,0 +1,92 @@
+"""The picture of the parts is a test: an arrow that is not drawn is an import that is not allowed."""
+
+from pathlib import Path
+
+from tests.rules.source import PACKAGE, imports_of, modules, name_of, part_of
+
+# The files of shared words stand at the bottom and import nothing of ours.
+WORDS = {"clock", "errors", "record", "settings"}
+
+# What each part may import, beside the shared words. Siblings are never in each other's row.
+MAY_IMPORT: dict[str, set[str]] = {
+    "log": set(),
+    "wire": {"log"},
+    "node": {"log", "wire"},
+    "cli": {"log", "wire", "node"},
+}
+
+# Siblings of wire that are drawn in the picture and not built yet. Building one moves it into the table above.
+NOT_BUILT = {"capture", "events", "flow", "serve"}
+
+# The front door: loads any of the above by name, when asked.
+DOORS = {"__init__", "__main__"}
+
+# Libraries that only some parts may know.
+HOMES_OF_LIBRARIES: dict[str, set[str]] = {
+    "asyncio": {"wire", "node"},
+    "uvloop": {"wire", "node"},
+    "socket": {"wire", "node", "cli"},
+    "kio": {"wire"},
+    "confluent_kafka": {"cli"},
+    "rich": {"cli"},
+    "argparse": {"cli"},
+    "fsspec": {"log"},
+    "numba": {"log"},
+    "pyspark": set(),
+}
+
+
+def parts_imported_by(file: Path) -> set[str]:
+    paths = [name.split(".") for name, level in imports_of(file) if level == 0]
+    return {path[1] for path in paths if path[0] == "headwater" and len(path) > 1} - {part_of(file)}
+
+
+def libraries_imported_by(file: Path) -> set[str]:
+    return {name.split(".")[0] for name, level in imports_of(file) if level == 0}
+
+
+def test_every_folder_and_file_of_the_package_has_a_place_in_the_picture() -> None:
+    found = {part_of(file) for file in modules()}
+    assert found == WORDS | DOORS | MAY_IMPORT.keys(), "a new or renamed part must not pass unseen"
+    assert found.isdisjoint(NOT_BUILT)
+
+
+def test_parts_import_only_what_lies_below_them() -> None:
+    broken = [
+        f"{name_of(file)} imports {target}"
+        for file in modules()
+        if part_of(file) in MAY_IMPORT
+        for target in sorted(parts_imported_by(file) - MAY_IMPORT[part_of(file)] - WORDS)
+    ]
+    assert broken == []
+
+
+def test_shared_words_import_nothing_of_ours() -> None:
+    broken = {name_of(file): parts_imported_by(file) for file in modules() if part_of(file) in WORDS}
+    assert {file: targets for file, targets in broken.items() if targets} == {}
+
+
+def test_siblings_are_never_in_each_others_row() -> None:
+    siblings = {"wire", *NOT_BUILT}
+    assert all(MAY_IMPORT[part].isdisjoint(siblings) for part in siblings & MAY_IMPORT.keys())
+
+
+def test_imports_are_absolute() -> None:
+    relative = [name_of(file) for file in modules() for _, level in imports_of(file) if level]
+    assert relative == [], "an absolute import shows its arrow"
+
+
+def test_libraries_stay_where_they_belong() -> None:
+    astray = [
+        f"{name_of(file)} imports {library}"
+        for file in modules()
+        for library in sorted(libraries_imported_by(file) & HOMES_OF_LIBRARIES.keys())
+        if part_of(file) not in HOMES_OF_LIBRARIES[library]
+    ]
+    assert astray == []
+
+
+def test_the_protocol_folder_knows_neither_the_log_nor_a_socket() -> None:
+    files = sorted((PACKAGE / "wire" / "protocol").glob("*.py"))
+    known = {name_of(file): (parts_imported_by(file) | libraries_imported_by(file)) for file in files}
+    assert {file: names & {"log", "asyncio", "socket"} for file, names in known.items() if names & {"log", "asyncio"}} == {}
