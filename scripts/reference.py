@@ -1,7 +1,7 @@
 """Write docs/reference from the code: commands, settings, topic settings, errors, versions of the Kafka protocol.
 
-    python scripts/reference.py --write     write the pages
-    python scripts/reference.py             succeed if they are what the code says
+python scripts/reference.py --write     write the pages
+python scripts/reference.py             succeed if they are what the code says
 """
 
 import argparse
@@ -25,14 +25,21 @@ NOTICE = '<!-- Written by scripts/reference.py ("make reference"); change the co
 
 
 def table(columns: list[str], rows: list[list[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in lines)
+    lines = [columns, ["---"] * len(columns), *[[escaped(cell) for cell in row] for row in rows]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def escaped(cell: str) -> str:
+    return cell.replace("|", "\\|").replace("\n", " ")
 
 
 def commands_page() -> str:
     parser = build_parser()
-    parts = ["# Commands\n", "Every command exits with 0 if it did what was asked, 1 if it could not (one sentence on standard",
-             "error says why), 2 if it was typed wrongly, and 130 after Ctrl-C.\n"]  # fmt: skip
+    parts = [
+        "# Commands\n",
+        "Every command exits with 0 if it did what was asked, 1 if it could not (one sentence on standard error says",
+        "why), 2 if it was typed wrongly, and 130 after Ctrl-C.\n",
+    ]
     for name, verb in sorted(actions_of(parser).items()):
         children = actions_of(verb)
         if not children:
@@ -67,11 +74,16 @@ def spelled(action: argparse.Action) -> str:
 
 
 def settings_page() -> str:
-    parts = ["# Settings of a node\n", "Frozen dataclasses of `headwater.settings`, handed to `hw.Node` and `hw.Log.open`.\n"]
+    parts = [
+        "# Settings of a node\n",
+        "Frozen dataclasses of `headwater.settings`, handed to `hw.Node` and `hw.Log.open`.\n",
+    ]
     for kind in (settings.LogSettings, settings.WireSettings):
         said = docstrings_of_fields(kind)
         rows = [[f"`{field.name}`", f"`{default_of(field)}`", said.get(field.name, "")] for field in fields(kind)]
-        parts.append(f"## `{kind.__name__}`\n\n{inspect.getdoc(kind)}\n\n{table(['setting', 'default', 'meaning'], rows)}\n")
+        parts.append(
+            f"## `{kind.__name__}`\n\n{inspect.getdoc(kind)}\n\n{table(['setting', 'default', 'meaning'], rows)}\n"
+        )
     return "\n".join(parts)
 
 
@@ -92,6 +104,8 @@ def default_of(field: Any) -> str:
     value = field.default
     if isinstance(value, timedelta):
         return spelled_duration(value)
+    if type(value) is int and value >= 1024 and value % 1024 == 0 and "bytes" in field.name:
+        return f"{value // 1024**2} MiB" if value % 1024**2 == 0 else f"{value // 1024} KiB"
     return repr(value)
 
 
@@ -111,19 +125,20 @@ def spelled_duration(value: timedelta) -> str:
 def topic_settings_page() -> str:
     rows = [[f"`{d.name}`", d.kind, f"`{d.default}`", d.documentation] for d in DEFINITIONS.values()]
     return (
-        "# Topic settings\n\nSet with `headwater topic create --config NAME=VALUE`, `headwater topic alter`, any Kafka admin "
-        "client, or `log.create_topic(configs=...)`.\nNames and meanings are Kafka's, those that begin with `headwater.` ours.\n\n"
-        + table(["setting", "type", "default", "meaning"], rows)
-        + "\n"
+        "# Topic settings\n\nSet with `headwater topic create --config NAME=VALUE`, `headwater topic alter`, any Kafka "
+        "admin client, or\n`log.create_topic(configs=...)`. Names and meanings are Kafka's; those that begin with "
+        "`headwater.` are ours.\n\n" + table(["setting", "type", "default", "meaning"], rows) + "\n"
     )
 
 
 def errors_page() -> str:
     drawing = (errors.__doc__ or "").split("\n\n")[2]
-    rows = [[f"`{kind.__name__}`", meaning_of(kind), code_of(kind)] for kind in sorted(leaves(), key=lambda k: k.__name__)]
+    rows = [
+        [f"`{kind.__name__}`", meaning_of(kind), code_of(kind)] for kind in sorted(leaves(), key=lambda k: k.__name__)
+    ]
     return (
-        "# Errors\n\nEvery error that headwater raises on purpose. The branches answer the caller's only question: may I try "
-        f"again?\n\n```\n{inspect.cleandoc(drawing)}\n```\n\n"
+        "# Errors\n\nEvery error that headwater raises on purpose. The branches answer the caller's only question: "
+        f"may I try again?\n\n```\n{inspect.cleandoc(drawing)}\n```\n\n"
         + table(["error", "meaning", "what a Kafka client is told"], rows)
         + "\n"
     )
@@ -160,15 +175,14 @@ def code_of(kind: type[errors.HeadwaterError]) -> str:
 def versions_page() -> str:
     rows = [[str(key), name, f"{versions.start} to {versions.stop - 1}"] for key, name, versions in sorted(spoken())]
     return (
-        "# Versions of the Kafka protocol\n\nWhat the Kafka port answers. Clients ask for this table themselves and choose.\n\n"
-        + table(["key", "API", "versions"], rows)
-        + "\n"
+        "# Versions of the Kafka protocol\n\nWhat the Kafka port answers. Clients ask for this table themselves, and "
+        "choose.\n\n" + table(["key", "API", "versions"], rows) + "\n"
     )
 
 
 def spoken() -> Iterator[tuple[int, str, range]]:
     for route in ROUTES:
-        yield route.api_key, route.name, route.versions
+        yield route.api_key, route.name.title().replace("_", ""), route.versions
 
 
 PAGES: dict[str, Callable[[], str]] = {

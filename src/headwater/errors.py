@@ -39,7 +39,10 @@ The branches answer the caller's only question: may I try again?
     │   ├── TopicFull             (a topic that rejects says so: trying again helps only once space is made)
     │   ├── DiskFull
     │   ├── PartitionOffline
+    │   ├── ReadFailed
+    │   ├── DamagedFile
     │   ├── DamagedRange
+    │   ├── ArchiveUnavailable
     │   └── LogClosed
     └── ProtocolError             the bytes of a request are not what they claim to be
 
@@ -151,7 +154,9 @@ class OffsetMetadataTooLarge(UsageError):
 
 class UnsafeBind(UsageError):
     def __init__(self, address: str) -> None:
-        super().__init__(f"refusing to listen on {address}, which other machines can reach, without login and encryption")
+        super().__init__(
+            f"refusing to listen on {address}, which other machines can reach, without login and encryption"
+        )
         self.hint = "Listen on 127.0.0.1, or say --insecure-public-bind if the network itself is trusted."
 
 
@@ -254,13 +259,38 @@ class PartitionOffline(UnavailableError):
         self.hint = "Check the disk, then restart: only what is really on disk counts."
 
 
+class ReadFailed(UnavailableError):
+    """The disk gave an error instead of bytes."""
+
+    def __init__(self, topic: str, partition: int, cause: str) -> None:
+        super().__init__(f'"{topic}/{partition}" could not be read: {cause}')
+        self.hint = "Check the disk; what was written stays where it is."
+
+
+class DamagedFile(UnavailableError):
+    """A small file the log cannot do without is not what was written."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path} cannot be read: {why}")
+        self.path = path
+        self.hint = "Restore that file from a backup, or mend it by hand; nothing was changed."
+
+
 class DamagedRange(UnavailableError):
     """These offsets lie in a quarantined batch; the ones behind it are readable."""
 
     def __init__(self, topic: str, partition: int, *, first: int, end: int) -> None:
         super().__init__(f'offsets {first} to {end - 1} of "{topic}/{partition}" are damaged and quarantined')
         self.first, self.end = first, end
-        self.hint = f"Go on reading at {end}; \"headwater log check\" reports the damage."
+        self.hint = f'Go on reading at {end}; "headwater log check" reports the damage.'
+
+
+class ArchiveUnavailable(UnavailableError):
+    """Records that are only in the archive cannot be read, and none can be moved there."""
+
+    def __init__(self, where: str, cause: str) -> None:
+        super().__init__(f"the archive does not serve {where}: {cause}")
+        self.hint = "Look after the archive; records that are still on the local disk are not concerned."
 
 
 class LogClosed(UnavailableError):

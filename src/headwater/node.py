@@ -15,14 +15,12 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from headwater.clock import Clock, SystemClock
 from headwater.log.log import Log
-from headwater.settings import NodeSettings
+from headwater.settings import NODE_FILE, NodeSettings
 from headwater.wire.server import KafkaServer
-
-NODE_FILE = "node.json"
 
 _logger = logging.getLogger(__name__)
 
@@ -53,14 +51,16 @@ class Node:
 
     def start(self) -> None:
         """Open the log, then the port. If any step fails, what was started is stopped again."""
-        self._ended.clear()
         with ExitStack() as started:
             self._log = Log.open(self.data, settings=self.settings.log, clock=self._clock)
             started.callback(self._log.close)
             # A file left by a node that was killed would send commands to an address that is no longer ours.
             (self.data / NODE_FILE).unlink(missing_ok=True)
-            maintenance = Maintenance(self._log, interval_seconds=self.settings.log.maintenance_interval.total_seconds())
+            maintenance = MaintenanceTimer(
+                self._log, interval_seconds=self.settings.log.maintenance_interval.total_seconds()
+            )
             started.callback(maintenance.stop)
+            started.callback(self._log.archive.stop)  # first: a large copy under way would keep us waiting for long
             maintenance.start()
             port = KafkaPort(self._log, self.settings, ended=self._port_ended)
             started.callback(port.stop)
@@ -74,6 +74,8 @@ class Node:
         """Refuse new requests, let running ones end, close the log. What was acknowledged stays."""
         self._ended.set()
         self._running.close()
+        # Only now: a signal that comes while the node is still starting must not be forgotten.
+        self._ended.clear()
 
     def run_forever(self, ready: Callable[["Node"], None] = lambda node: None) -> None:
         """Start, call `ready`, and serve until SIGTERM or SIGINT; then stop cleanly. Call it from the main thread.
@@ -96,26 +98,39 @@ class Node:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     def _end_on_signal(self, number: int, frame: FrameType | None) -> None:
         self._ended.set()
 
     def _port_ended(self, failure: BaseException | None) -> None:
-        self._failure = failure
-        self._ended.set()
+        if failure is not None:
+            _logger.error("the Kafka port has failed", exc_info=failure)
+            self._failure = failure
+            self._ended.set()
 
     def _write_node_file(self) -> None:
         fresh = self.data / f"{NODE_FILE}.new"
-        fresh.write_text(json.dumps({"kafka": self._address, "process": os.getpid()}) + "\n", encoding="utf-8")
-        fresh.replace(self.data / NODE_FILE)
+        said = {"kafka": self._address, "process": os.getpid()}
+        try:
+            fresh.write_text(json.dumps(said) + "\n", encoding="utf-8")
+            fresh.replace(self.data / NODE_FILE)
+        except OSError as error:
+            # A full disk must not keep a node from serving what is on it; only finding it becomes less easy.
+            _logger.warning("%s cannot be written (%s); commands need --kafka %s", NODE_FILE, error, self._address)
 
 
-class Maintenance:
+class Maintained(Protocol):
+    def maintain(self) -> None: ...
+
+
+class MaintenanceTimer:
     """Calls `log.maintain` on a timer. A pass that fails is reported and does not end the next one."""
 
-    def __init__(self, log: Log, *, interval_seconds: float) -> None:
+    def __init__(self, log: Maintained, *, interval_seconds: float) -> None:
         self._log = log
         self._interval_seconds = interval_seconds
         self._stopping = threading.Event()
@@ -134,9 +149,9 @@ class Maintenance:
         while not self._stopping.wait(self._interval_seconds):
             try:
                 self._log.maintain()
-            except Exception:  # noqa: BLE001: whatever it is, it is reported, and retention must not end with it
+            except Exception:
                 self.failures += 1
-                _logger.exception("maintenance of %s failed; the next pass tries again", self._log)
+                _logger.exception("maintenance failed; the next pass tries again")
 
 
 class KafkaPort:
@@ -170,7 +185,7 @@ class KafkaPort:
         try:
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(self._serve())
-        except BaseException as error:  # noqa: BLE001: it is handed to whoever waits, nothing is swallowed
+        except BaseException as error:  # noqa: BLE001  it is handed to whoever waits, nothing is swallowed
             failure = error
         if not self._listening.done():
             self._listening.set_exception(failure or RuntimeError("the Kafka port ended before it was open"))

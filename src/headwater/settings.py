@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+NODE_FILE = "node.json"
+"""In the data directory of a running node: where it can be reached."""
+
 
 def milliseconds(duration: timedelta) -> int:
     return duration // timedelta(milliseconds=1)
@@ -22,7 +25,7 @@ class LogSettings:
     """How often retention, compaction and archiving look for work."""
 
     unflushed_bytes_max: int = 64 * 1024**2
-    """Written but not yet synced bytes of a partition that start a background sync, so that a crash leaves little to re-read."""
+    """Written but unsynced bytes of a partition that start a background sync: a crash leaves little to re-read."""
 
     compaction_memory_bytes: int = 128 * 1024**2
     """Memory for the map of keys of one compaction; more distinct keys than fit are compacted in several passes."""
@@ -31,7 +34,7 @@ class LogSettings:
     """A batch that unpacks to more than this is refused, wherever a batch is unpacked."""
 
     archive_url: str = ""
-    """Where topics with remote.storage.enable keep sealed segments (any fsspec URL); "" is the folder archive/ of the data directory."""
+    """Where topics with remote.storage.enable keep sealed segments: any fsspec URL; "" is archive/ in the data."""
 
     topic_defaults: tuple[tuple[str, str], ...] = ()
     """Configuration that new and old topics have unless they say otherwise."""
@@ -45,38 +48,68 @@ class WireSettings:
     """The Kafka port."""
 
     host: str = "127.0.0.1"
+    """Where the port listens."""
+
     port: int = 9092
+    """0 takes any free port."""
+
     advertised_host: str = ""
     """Where clients are told to connect; "" is the address they used."""
 
     insecure_public_bind: bool = False
+    """Allow an address that other machines can reach, although there is neither login nor encryption."""
+
     auto_create_topics: bool = True
+    """Make a topic when a producer names one that does not exist."""
+
     default_partitions: int = 1
+    """Partitions of a topic whose maker did not say how many."""
+
     node_id: int = 1
+    """What clients are told is the id of this broker."""
 
     request_bytes_max: int = 100 * 1024**2
+    """A request that says it is longer is refused before anything is read."""
+
     buffered_request_bytes_max: int = 256 * 1024**2
     """Bytes of requests being received, over all connections; connections beyond it wait."""
 
     connections_max: int = 4096
+    """Connections beyond it are closed at once."""
+
     connections_per_address_max: int = 2048
-    requests_in_flight_max: int = 16
-    """Requests of one connection that may be waiting for their answer."""
+    """The same, for one client address."""
+
+    requests_in_flight_max: int = 512
+    """Requests of one connection that may be waiting for their answer; one sync of the disk can answer them all."""
 
     response_chunk_bytes: int = 128 * 1024
     """How much of a fetch response is held in memory for a client at a time; the rest stays in the file."""
 
     partial_request_timeout: timedelta = timedelta(seconds=30)
+    """How long a request may take to arrive once it has begun."""
+
     stalled_client_timeout: timedelta = timedelta(seconds=120)
+    """How long a client may leave its answer unread before it is cut off."""
+
     idle_connection_timeout: timedelta = timedelta(minutes=10)
+    """How long a connection may stay silent."""
+
     fetch_wait_max: timedelta = timedelta(seconds=60)
+    """How long a fetch waits for new records at most, whatever the client asks for."""
 
     group_session_timeout_min: timedelta = timedelta(seconds=1)
+    """The shortest session timeout that a group member may ask for."""
+
     group_session_timeout_max: timedelta = timedelta(minutes=30)
+    """The longest session timeout that a group member may ask for."""
+
     group_initial_delay: timedelta = timedelta(milliseconds=300)
     """How long a new group waits for more members before the first assignment."""
 
     group_members_max: int = 10_000
+    """Members of one group; further ones are refused."""
+
     offsets_retention: timedelta = timedelta(days=7)
     """How long offsets of a group without members are kept, in time the process ran."""
 

@@ -1,7 +1,38 @@
-"""The test kit: what headwater's own tests use, for the tests of its users."""
+"""The test kit: what headwater's own tests use, for the tests of its users.
+
+>>> with running_node() as node:
+...     node.log.create_topic("orders").partitions    # and any Kafka client can connect to node.kafka_address
+1
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headwater.clock import ManualClock
 from headwater.log.storage.memory import MemoryStorage
 from headwater.log.storage.simulated import Fault, SimulatedDisk
+from headwater.settings import NodeSettings
 
-__all__ = ["Fault", "ManualClock", "MemoryStorage", "SimulatedDisk"]
+if TYPE_CHECKING:
+    from headwater.node import Node
+
+__all__ = ["Fault", "ManualClock", "MemoryStorage", "SimulatedDisk", "running_node"]
+
+
+@contextmanager
+def running_node(data: str | Path | None = None, settings: NodeSettings | None = None) -> "Iterator[Node]":
+    """A node in this process, on a port that is free, stopped at the end of the block.
+
+    Its data lies in the folder given, or in one that is removed at the end. The port in the settings is not used: two
+    tests may run at once.
+    """
+    from headwater.node import Node  # the server, and all it needs, only for those who start one
+
+    settings = settings or NodeSettings()
+    anywhere = replace(settings, wire=replace(settings.wire, port=0))
+    with tempfile.TemporaryDirectory(prefix="headwater-") as folder, Node(data or folder, anywhere) as node:
+        yield node

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple, NoReturn
 
 from tests.clients.membership import Membership
-from tests.clients.message import Message, Producing, Receipt
+from tests.clients.message import PLAINLY, Message, Producing, Receipt
 
 EARLIEST, LATEST = "earliest", "latest"
 
@@ -76,7 +76,11 @@ class Client:
         """Those that this client is able to say."""
         return list(messages)
 
-    def produce(self, topic: str, messages: Sequence[Message], how: Producing = Producing()) -> list[Receipt]:
+    def readable(self, messages: Sequence[Message]) -> list[Message]:
+        """The same messages as this client is able to show them."""
+        return list(messages)
+
+    def produce(self, topic: str, messages: Sequence[Message], how: Producing = PLAINLY) -> list[Receipt]:
         """Send all, each to its partition, and wait for the answers. Raises Refused if one was refused."""
         unoffered()
 
@@ -129,6 +133,10 @@ class Client:
         """Apply (name, operation, value) with operations set, delete, append, subtract."""
         unoffered()
 
+    def describe_node(self) -> Mapping[str, str | None]:
+        """The configuration of the one broker."""
+        unoffered()
+
     def describe_cluster(self) -> ClusterDescription:
         unoffered()
 
@@ -139,10 +147,18 @@ class Client:
     def groups(self) -> Sequence[str]:
         unoffered()
 
+    def groups_in_state(self, state: str) -> Sequence[str]:
+        """Names of the groups that are Stable, Empty, ..."""
+        unoffered()
+
     def describe_group(self, group: str) -> GroupDescription:
         unoffered()
 
     def delete_group(self, group: str) -> None:
+        unoffered()
+
+    def remove_member(self, group: str, instance_id: str) -> None:
+        """Take a static member out of its group."""
         unoffered()
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:

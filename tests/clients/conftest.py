@@ -9,17 +9,19 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from tests.clients.adapters import adapter_named
 from tests.clients.brokers.apache_kafka import start_apache_kafka
 from tests.clients.brokers.headwater_node import start_headwater
-from tests.clients.brokers.process import NotAvailable
+from tests.clients.brokers.process import BrokerProcess, NotAvailable
 from tests.clients.client import Client
+from tests.clients.leaders import wait_for_leaders
 from tests.clients.membership import Member, Membership
 
-STARTERS = {"headwater": start_headwater, "kafka": start_apache_kafka}
+STARTERS: dict[str, Callable[[Path], BrokerProcess]] = {"headwater": start_headwater, "kafka": start_apache_kafka}
 
 GetClient = Callable[[str], Client]
 StartMember = Callable[[Client, Membership], Member]
@@ -85,6 +87,7 @@ def make_topic(admin: Client, name: str) -> Callable[..., str]:
 
     def make(partitions: int = 1, **configs: str) -> str:
         admin.create_topic(name, partitions, {key.replace("_", "."): value for key, value in configs.items()})
+        wait_for_leaders(admin, name, partitions)
         return name
 
     return make

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from tests.clients.deadline import wait_until
 
@@ -56,10 +57,19 @@ class Member:
         self.read: set[tuple[int, int]] = set()
         self.complaints: list[str] = []
         self._process = subprocess.Popen(
-            list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=REPOSITORY
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=REPOSITORY,
         )
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._streams = (self._process.stdout, self._process.stderr)
+        self._listeners = [threading.Thread(target=self._listen, args=(one,), daemon=True) for one in self._streams]
+        for listener in self._listeners:
+            listener.start()
 
     @property
     def partitions(self) -> frozenset[int]:
@@ -92,14 +102,15 @@ class Member:
 
     def _end(self) -> None:
         self._process.wait()
-        self._listener.join(5)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        for listener, stream in zip(self._listeners, self._streams, strict=True):
+            listener.join(5)
+            stream.close()
 
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._hear(line.rstrip("\n"))
+    def _listen(self, stream: IO[str]) -> None:
+        for line in stream:
+            # A member that is killed may leave a line behind that it never finished.
+            if line.endswith("\n"):
+                self._hear(line.rstrip("\n"))
 
     def _hear(self, line: str) -> None:
         word, *numbers = line.split() or [""]

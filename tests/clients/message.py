@@ -36,12 +36,15 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True)
 class Producing:
-    """How to send. `batch_bytes_max` also bounds the request, where a client has such a bound."""
+    """How to send. `bytes_max` bounds the request, where a client has such a bound."""
 
     compression: str = "none"
     acks: int = -1
     idempotent: bool = False
     bytes_max: int = 4 * MEBIBYTE
+
+
+PLAINLY = Producing()
 
 
 def contents(messages: Iterable[Message]) -> list[Message]:

@@ -44,14 +44,19 @@ def test_only_the_clock_asks_for_the_time_or_sleeps() -> None:
 
 
 def test_nothing_is_left_to_an_unseeded_dice() -> None:
+    imported = [(file, name) for file in modules() for name, _ in imports_of(file)]
     thrown = [
         f"{name_of(file)}: {name}"
-        for file in modules()
-        if part_of(file) != "clock"
-        for name, _ in imports_of(file)
-        if name.split(".")[0] == "random" or name.startswith("numpy.random")
+        for file, name in imported
+        if name != "random.Random" and (name.split(".")[0] == "random" or name.startswith("numpy.random"))
     ]
-    assert thrown == []
+    unseeded = [
+        f"{name_of(file)}:{node.lineno}"
+        for file in modules()
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.Call) and dotted(node.func) == "Random" and not node.args
+    ]
+    assert thrown + unseeded == [], "take a Random from whoever calls, or make one from a seed"
 
 
 def test_data_is_never_run_as_code() -> None:

@@ -36,7 +36,9 @@ def needed_by(name: str) -> set[str]:
 def applies(requirement: str) -> bool:
     """Whether a requirement's conditions hold on Linux with Python 3.11 or newer; those for older ones do not."""
     _, _, condition = requirement.partition(";")
-    return not re.search(r"python(_full)?_version\s*<=?\s*['\"]?\(?['\"]?3\.(\d|10|11)\b|win32|[Ww]indows|PyPy", condition)
+    return not re.search(
+        r"python(_full)?_version\s*<=?\s*['\"]?\(?['\"]?3\.(\d|10|11)\b|win32|[Ww]indows|PyPy", condition
+    )
 
 
 def test_every_dependency_is_imported_by_the_package() -> None:

@@ -37,7 +37,7 @@ def test_the_front_door_is_small() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Lgo'"):
-        headwater.Lgo  # noqa: B018: reading it is the test
+        headwater.Lgo  # noqa: B018  reading it is the test
 
 
 @pytest.mark.parametrize("module", ["headwater", "headwater.log", "headwater.wire", "headwater.node"])

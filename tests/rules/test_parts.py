@@ -12,6 +12,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "log": set(),
     "wire": {"log"},
     "node": {"log", "wire"},
+    "testing": {"log", "node"},
     "cli": {"log", "wire", "node"},
 }
 
@@ -89,4 +90,6 @@ def test_libraries_stay_where_they_belong() -> None:
 def test_the_protocol_folder_knows_neither_the_log_nor_a_socket() -> None:
     files = sorted((PACKAGE / "wire" / "protocol").glob("*.py"))
     known = {name_of(file): (parts_imported_by(file) | libraries_imported_by(file)) for file in files}
-    assert {file: names & {"log", "asyncio", "socket"} for file, names in known.items() if names & {"log", "asyncio"}} == {}
+    assert {
+        file: names & {"log", "asyncio", "socket"} for file, names in known.items() if names & {"log", "asyncio"}
+    } == {}

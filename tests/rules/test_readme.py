@@ -50,7 +50,9 @@ def test_every_verb_of_make_prints_itself() -> None:
 def test_every_decision_has_its_four_answers() -> None:
     pages = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
     wanted = ["## Problem", "## Options", "## Choice", "## Price"]
-    odd = [page.name for page in pages if re.findall(r"^## .*$", page.read_text(encoding="utf-8"), flags=re.M) != wanted]
+    odd = [
+        page.name for page in pages if re.findall(r"^## .*$", page.read_text(encoding="utf-8"), flags=re.M) != wanted
+    ]
     assert pages
     assert odd == []
     assert [page.name[:4] for page in pages] == [f"{number:04}" for number in range(1, len(pages) + 1)]

@@ -34,6 +34,10 @@ def test_every_setting_is_named(kind: type) -> None:
     assert [field.name for field in fields(kind) if f"`{field.name}`" not in page("settings.md")] == []
 
 
+def test_every_setting_says_what_it_means() -> None:
+    assert [line for line in page("settings.md").splitlines() if line.startswith("| `") and line.endswith("|  |")] == []
+
+
 def test_every_topic_setting_is_named() -> None:
     assert [name for name in DEFINITIONS if f"`{name}`" not in page("topic-settings.md")] == []
 

@@ -11,7 +11,8 @@ OWN = Path(__file__)
 
 TELLTALES = {
     "the host of a package registry or mirror": re.compile(
-        r"pypi\.org|pythonhosted\.org|test\.pypi|artifactory|jfrog|--(extra-)?index-url|--find-links|--trusted-host", re.I
+        r"pypi\.org|pythonhosted\.org|test\.pypi|artifactory|jfrog|--(extra-)?index-url|--find-links|--trusted-host",
+        re.I,
     ),
     "a path of somebody's machine": re.compile(r"(?<![\w.~-])/(root|home|Users|work|opt)/[\w.-]+"),
     "an address in a private network": re.compile(r"\b(10\.\d+|192\.168|172\.(1[6-9]|2\d|3[01]))\.\d+\.\d+\b"),

@@ -34,7 +34,9 @@ def test_no_module_is_longer_than_the_wall() -> None:
 
 
 def test_no_file_or_folder_has_a_name_without_meaning() -> None:
-    places = [path for folder in ("src/headwater", "tests", "benchmarks", "scripts") for path in (ROOT / folder).rglob("*")]
+    places = [
+        path for folder in ("src/headwater", "tests", "benchmarks", "scripts") for path in (ROOT / folder).rglob("*")
+    ]
     nameless = [name_of(path) for path in places if path.name.removesuffix(".py") in NAMES_WITHOUT_MEANING]
     assert nameless == []
 

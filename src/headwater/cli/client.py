@@ -79,8 +79,9 @@ class Client:
             raise UnknownPartition(topic, chosen, count=count)
         return [chosen]
 
-    def create_topic(self, topic: str, *, partitions: int, configs: Mapping[str, str]) -> None:
-        wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(configs))
+    def create_topic(self, topic: str, *, partitions: int = -1, configs: Mapping[str, str] | None = None) -> None:
+        """Make a topic; without a number of partitions the node chooses."""
+        wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(configs or {}))
         _answer(self._admin.create_topics([wanted], operation_timeout=TIMEOUT_SECONDS)[topic])
 
     def delete_topic(self, topic: str) -> None:
@@ -115,7 +116,7 @@ class Client:
         futures = self._admin.list_offsets(asked, request_timeout=TIMEOUT_SECONDS) if asked else {}
         found = {place.partition: _answer(future).offset for place, future in futures.items()}
         missing = [number for number, offset in found.items() if offset == NO_OFFSET]
-        return {**found, **self.ends(topic, missing)}
+        return {**found, **self.ends(topic, missing)} if missing else found
 
     def firsts(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         return self.offsets(topic, partitions, Start(end="earliest"))

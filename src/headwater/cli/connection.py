@@ -1,11 +1,13 @@
 """How a command reaches the log.
 
-One way for all of them: a Kafka client. It talks to the address that --kafka names, or to the node that owns the data
-directory, or, where no node runs there, to one that is started on a free loopback port for as long as the command lives.
+One way for all of them: a Kafka client. It talks to the address that --kafka names, or to the node that owns the
+data directory, or, where no node runs there, to one that is started on a free loopback port for as long as the command
+lives.
 """
 
 import argparse
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -15,12 +17,12 @@ from pathlib import Path
 from headwater.cli.arguments import Address, address
 from headwater.cli.failure import Failure
 from headwater.errors import DataDirectoryLocked
-from headwater.node import NODE_FILE, Node
-from headwater.settings import NodeSettings, WireSettings
+from headwater.settings import NODE_FILE, NodeSettings, WireSettings
 
 # A node that has just been started owns the lock a moment before it can be reached.
 PATIENCE_SECONDS = 10.0
 PAUSE_SECONDS = 0.1
+LOCK_FILE = ".lock"
 
 
 @contextmanager
@@ -35,11 +37,17 @@ def reach(arguments: argparse.Namespace, *, create: bool = False) -> Iterator[st
             f"there is no data directory {arguments.data}. Say where the data is with --data DIR, "
             "or which node to talk to with --kafka HOST:PORT"
         )
+    if locked(arguments.data / LOCK_FILE) and (owner := read_node_file(arguments.data)) and listening(owner):
+        yield str(owner)
+        return
+    # Loaded only when it is needed: a command that finds a node should not wait for a server to be loaded.
+    from headwater.node import Node
+
     node = Node(arguments.data, NodeSettings(wire=WireSettings(port=0)))
     try:
         node.start()
-    except DataDirectoryLocked as locked:
-        yield address_of_owner(arguments.data, locked)
+    except DataDirectoryLocked as refusal:
+        yield address_of_owner(arguments.data, refusal)
         return
     try:
         yield node.kafka_address
@@ -47,7 +55,20 @@ def reach(arguments: argparse.Namespace, *, create: bool = False) -> Iterator[st
         node.stop()
 
 
-def address_of_owner(data: Path, locked: DataDirectoryLocked) -> str:
+def locked(path: Path) -> bool:
+    """Whether somebody is seen to hold this lock. Looking at it by taking it could be in the way of a node that starts.
+
+    Where the system does not show its locks, or names files in another way, the answer is no.
+    """
+    try:
+        about = path.stat()
+        held = Path("/proc/locks").read_text(encoding="utf-8").split()
+    except OSError:
+        return False
+    return f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}" in held
+
+
+def address_of_owner(data: Path, refusal: DataDirectoryLocked) -> str:
     """Where the node that owns a data directory can be reached; it may still be starting."""
     pause = threading.Event()
     for _ in range(round(PATIENCE_SECONDS / PAUSE_SECONDS)):
@@ -56,12 +77,15 @@ def address_of_owner(data: Path, locked: DataDirectoryLocked) -> str:
             return str(found)
         pause.wait(PAUSE_SECONDS)
     # Whoever owns it has no Kafka port: a program that opened the log in its own process.
-    raise locked
+    raise refusal
 
 
 def read_node_file(data: Path) -> Address | None:
+    """What the owner of the lock says about itself; a file left by a killed node says nothing about today's owner."""
     try:
-        return address(json.loads((data / NODE_FILE).read_text(encoding="utf-8"))["kafka"])
+        said = json.loads((data / NODE_FILE).read_text(encoding="utf-8"))
+        owner = (data / LOCK_FILE).read_text(encoding="utf-8").strip()
+        return address(str(said["kafka"])) if str(said["process"]) == owner else None
     except (OSError, ValueError, KeyError, TypeError):
         return None  # not written yet, or just being removed
 

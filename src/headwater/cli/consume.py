@@ -33,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="beginning (the default), end, an offset, or a time such as 2026-01-31T12:00:00Z or 1700000000000ms",
     )
     parser.add_argument("--partition", metavar="N", type=checked(number), help="read only this partition")
-    parser.add_argument("--group", metavar="NAME", help="share the partitions with this group and commit what was printed")
+    parser.add_argument(
+        "--group", metavar="NAME", help="share the partitions with this group and commit what was printed"
+    )
     parser.add_argument("--count", metavar="N", type=checked(positive), help="stop after so many records")
     parser.add_argument("--follow", action="store_true", help="wait for new records instead of stopping at the end")
     parser.add_argument("--keys", action="store_true", help="print key, tab, value")
@@ -67,7 +69,9 @@ def bounds(client: Client, topic: str, partitions: list[int], where: Start) -> t
     if where.offset is None:
         return client.offsets(topic, partitions, where), ends
     if len(partitions) > 1:
-        raise Failure(f'an offset is a place in one partition, and "{topic}" has {len(partitions)}: say --partition too')
+        raise Failure(
+            f'an offset is a place in one partition, and "{topic}" has {len(partitions)}: say --partition too'
+        )
     [partition] = partitions
     first = client.firsts(topic, partitions)[partition]
     if not first <= where.offset <= ends[partition]:
@@ -96,7 +100,7 @@ def formatted(messages: Iterable[Message], *, as_json: bool, with_keys: bool) ->
             value=message.value(),
             key=message.key(),
             headers=headers_of(message),
-            timestamp_ms=message.timestamp()[1],
+            timestamp_ms=message.timestamp()[1] if message.timestamp()[1] >= 0 else None,
             partition=message.partition(),
         )
         if as_json:
@@ -112,7 +116,7 @@ def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
 
 
 def at_end(message: Message) -> bool:
-    """Whether this is no record but the news that a partition has no more; other news is an error or passes by itself."""
+    """Whether this is the news that a partition has no more; other news is an error, or passes by itself."""
     error = message.error()
     if error is None:
         return False
@@ -207,7 +211,11 @@ class GroupReader:
             self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
             code = error.args[0].code()
-            if code not in (KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID):
+            if code not in (
+                KafkaError.REBALANCE_IN_PROGRESS,
+                KafkaError.ILLEGAL_GENERATION,
+                KafkaError.UNKNOWN_MEMBER_ID,
+            ):
                 raise failure_of(error.args[0]) from None
             note("the group was shared out anew before the last records were committed; they may come twice")
 

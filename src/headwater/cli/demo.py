@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
@@ -16,12 +17,12 @@ from rich.padding import Padding
 from rich.table import Table
 
 from headwater.cli.arguments import checked, duration_seconds
-from headwater.cli.client import Client, client_settings
+from headwater.cli.client import Client, client_settings, failure_of
 from headwater.cli.connection import reach
 from headwater.cli.failure import Failure
 from headwater.cli.group import progress_of
-from headwater.cli.output import console, counted, plain_table, say
-from headwater.cli.shop import CLICKS, ORDERS, TOPICS, events
+from headwater.cli.output import Cell, console, counted, plain_table, say
+from headwater.cli.shop import CLICKS, ORDERS, TOPICS, Event, events
 from headwater.clock import SystemClock
 
 EVENTS_PER_TICK, TICK_SECONDS = 20, 0.04
@@ -41,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=10.0,
         help="how long customers keep coming, such as 60s (default: 10s)",
     )
-    parser.add_argument("--data", metavar="DIR", type=Path, help="keep the data there (default: a folder that is removed)")
+    parser.add_argument(
+        "--data", metavar="DIR", type=Path, help="keep the data there (default: a folder that is removed)"
+    )
     parser.add_argument("--no-browser", action="store_true", help="open no browser; there is no page to open yet")
     parser.set_defaults(run=run, kafka=None)
 
@@ -54,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
         client = Client(address)
         for topic in TOPICS.keys() - client.topics().keys():
             client.create_topic(topic, partitions=TOPICS[topic], configs={})
-        say(f"a node runs at {address}, data in {arguments.data}: any Kafka client can join while this lasts")
+        say(f"A node runs at {address}, with its data in {arguments.data}; any Kafka client can join while this lasts.")
+        say("Customers of a small shop look and buy. The warehouse reads orders, the analysts read everything.")
         return play(address, client, seconds=arguments.seconds)
 
 
@@ -62,8 +66,8 @@ def play(address: str, client: Client, *, seconds: float) -> int:
     shop = Shop(address)
     readers = [Reader(address, group, topics) for group, topics in GROUPS.items()]
     with ExitStack() as stack:
-        for worker in (*readers, shop):
-            stack.enter_context(running(worker.work))
+        for work in (*(reader.work for reader in readers), shop.work):
+            stack.enter_context(running(work))
         stack.enter_context(display(lambda: picture(client, shop, readers)))
         wait_until(lambda: False, seconds=seconds)
         shop.close()
@@ -75,12 +79,16 @@ def play(address: str, client: Client, *, seconds: float) -> int:
 
 
 def verdict(shop: "Shop", readers: list["Reader"]) -> int:
+    if shop.failure is not None or not shop.stored(list(TOPICS)):
+        raise Failure(f"not every record could be stored: {failure_of(shop.failure) if shop.failure else 'none was'}")
     wrong = [reader for reader in readers if reader.read != shop.stored(reader.topics) or reader.repeated]
     for reader in wrong:
         say(f"{reader.group} read {reader.read:,} of {shop.stored(reader.topics):,}, {reader.repeated:,} of them twice")
     if wrong:
         raise Failure("not every record arrived exactly once")
-    say(f"{counted(shop.stored(list(TOPICS)), 'record')} stored; every group read all of its own: none missing, none twice")
+    stored = counted(shop.stored(list(TOPICS)), "record")
+    say(f"{stored} stored; each group read all of its topics: nothing missing, nothing twice.")
+    say('A node of your own: "headwater start", then "headwater produce TOPIC" and "headwater consume TOPIC".')
     return 0
 
 
@@ -88,23 +96,28 @@ class Shop:
     """Produces events at a steady pace until it closes."""
 
     def __init__(self, address: str) -> None:
-        self._producer = Producer({**client_settings(address), "enable.idempotence": True, "partitioner": "murmur2_random"})
+        settings = {"enable.idempotence": True, "partitioner": "murmur2_random", "message.timeout.ms": 15_000}
+        self._producer = Producer({**client_settings(address), **settings})
         self._closing = threading.Event()
         self._finished = threading.Event()
         self._stored: Counter[str] = Counter()
+        self.failure: KafkaError | None = None
 
     def stored(self, topics: list[str]) -> int:
         return sum(self._stored[topic] for topic in topics)
 
     def work(self) -> None:
-        waiting = events()
+        try:
+            for event in self._paced(events()):
+                self._producer.produce(event.topic, event.value, event.key, on_delivery=self._delivered)
+            self._producer.flush()
+        finally:
+            self._finished.set()
+
+    def _paced(self, waiting: Iterator[Event]) -> Iterator[Event]:
         while not self._closing.wait(TICK_SECONDS):
-            for _ in range(EVENTS_PER_TICK):
-                event = next(waiting)
-                self._producer.produce(event.topic, event.value.encode(), event.key.encode(), on_delivery=self._delivered)
+            yield from islice(waiting, EVENTS_PER_TICK)
             self._producer.poll(0)
-        self._producer.flush()
-        self._finished.set()
 
     def close(self) -> None:
         """Close the doors and wait until everything sold is in the log."""
@@ -114,6 +127,8 @@ class Shop:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self._stored[message.topic() or ""] += 1
+        else:
+            self.failure = self.failure or error
 
 
 class Reader:
@@ -146,13 +161,16 @@ class Reader:
 
 def picture(client: Client, shop: Shop, readers: list[Reader]) -> Lines:
     return Lines(
-        Padding(topics_table(client, shop), (1, 0, 0, 2)),
-        Padding(groups_table(client, readers), (1, 0, 1, 2)),
+        "",
+        Padding(topics_table(client, shop), (0, 0, 0, 2), expand=False),
+        "",
+        Padding(groups_table(client, readers), (0, 0, 0, 2), expand=False),
+        "",
     )
 
 
 def topics_table(client: Client, shop: Shop) -> Table:
-    rows = []
+    rows: list[list[Cell]] = []
     for topic, partitions in TOPICS.items():
         ends = client.ends(topic, range(partitions))
         rows.append([topic, shop.stored([topic]), " ".join(f"{n}:{end}" for n, end in sorted(ends.items()))])
@@ -160,7 +178,7 @@ def topics_table(client: Client, shop: Shop) -> Table:
 
 
 def groups_table(client: Client, readers: list[Reader]) -> Table:
-    rows = []
+    rows: list[list[Cell]] = []
     for reader in readers:
         places = [place for group in client.groups([reader.group]) for place in progress_of(client, group)]
         lag = sum(place.lag or 0 for place in places)

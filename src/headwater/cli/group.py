@@ -69,7 +69,9 @@ def run_describe(arguments: argparse.Namespace) -> int:
         group = client.group(arguments.group)
         places = progress_of(client, group)
     if arguments.json:
-        members = [{"id": m.id, "client": m.client_id, "host": m.host, "partitions": m.partitions} for m in group.members]
+        members = [
+            {"id": m.id, "client": m.client_id, "host": m.host, "partitions": m.partitions} for m in group.members
+        ]
         partitions = [{**place._asdict(), "lag": place.lag} for place in places]
         write_json({"group": group.name, "state": group.state, "members": members, "partitions": partitions})
         return 0

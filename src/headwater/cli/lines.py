@@ -5,14 +5,15 @@ A JSON line is an object with these fields, all but `value` optional:
     {"key": "ada", "value": "two lamps", "headers": [["trace", "7f"]], "timestamp": 1700000000000, "partition": 0}
 
 Keys, values and header values are text, null, or {"base64": "..."} for bytes that are not text. Any other JSON value
-(a number, a list, an object) stands for its own JSON text. What `consume --json` prints, `produce --jsonl` takes back.
+(a number, a list, an object) stands for its own JSON text. A timestamp is milliseconds since 1970; none, or 0, is now.
+What `consume --json` prints, `produce --jsonl` takes back.
 """
 
 import base64
 import binascii
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -86,9 +87,9 @@ def to_text(record: Line, *, with_key: bool) -> bytes:
 
 
 def to_json(record: Line, *, topic: str, offset: int) -> bytes:
-    """
-    >>> to_json(Line(b"two lamps", b"ada", (), 5, 0), topic="orders", offset=7)
-    b'{"topic": "orders", "partition": 0, "offset": 7, "timestamp": 5, "key": "ada", "value": "two lamps", "headers": []}\\n'
+    r"""
+    >>> to_json(Line(None, b"k", timestamp_ms=5, partition=0), topic="t", offset=7)
+    b'{"topic": "t", "partition": 0, "offset": 7, "timestamp": 5, "key": "k", "value": null, "headers": []}\n'
     """
     fields = {
         "topic": topic,
@@ -117,7 +118,7 @@ def _bytes(value: object) -> bytes | None:
             return None
         case str():
             return value.encode("utf-8", "surrogatepass")
-        case {"base64": str(text)} if len(value) == 1:
+        case {"base64": str(text), **others} if not others:
             try:
                 return base64.b64decode(text, validate=True)
             except binascii.Error as error:
@@ -130,7 +131,7 @@ def _headers(value: object) -> Headers:
         case None:
             return ()
         case dict():
-            pairs = list(value.items())
+            pairs: list[Any] = list(value.items())
         case list():
             pairs = value
         case _:

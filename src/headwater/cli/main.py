@@ -17,6 +17,7 @@ from headwater.cli.failure import Failure, sentence_of
 from headwater.errors import HeadwaterError
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+TRACEBACK_VARIABLE = "HEADWATER_TRACEBACK"
 
 
 class Verb(NamedTuple):
@@ -53,7 +54,9 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"headwater {headwater.__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for verb in VERBS:
-        child = verbs.add_parser(verb.name, help=verb.summary, description=f"{verb.summary[0].upper()}{verb.summary[1:]}.")
+        child = verbs.add_parser(
+            verb.name, help=verb.summary, description=f"{verb.summary[0].upper()}{verb.summary[1:]}."
+        )
         if only is None or only == verb.name:
             import_module(verb.module).add_arguments(child)
     return parser
@@ -75,6 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        print(f"headwater: this is a bug in headwater: {type(error).__name__}: {sentence_of(error)} "
+              f"Please report it with what {TRACEBACK_VARIABLE}=1 shows.", file=sys.stderr)  # fmt: skip
+        return FAILED
     return outcome
 
 

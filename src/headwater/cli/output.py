@@ -4,11 +4,10 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import IO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TaskProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -60,14 +59,6 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     console(sys.stdout).print(plain_table(columns, rows))
 
 
-def moment(ms: int) -> str:
-    """
-    >>> moment(1_700_000_000_123)
-    '2023-11-14T22:13:20.123Z'
-    """
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def counted(count: int, noun: str) -> str:
     """
     >>> counted(1, "record"), counted(2000, "record")
@@ -79,24 +70,23 @@ def counted(count: int, noun: str) -> str:
 class Meter:
     """Shows how far a command has come; silent where nobody watches."""
 
-    def __init__(self, progress: Progress | None, task: int) -> None:
+    def __init__(self, progress: Progress | None = None) -> None:
         self._progress = progress
-        self._task = task
 
-    def advance(self, bytes_more: int, *, records: int) -> None:
+    def advance(self, bytes_more: int, said: str) -> None:
         if self._progress is not None:
-            self._progress.update(self._progress.task_ids[self._task], advance=bytes_more, records=f"{records:,} records")
+            self._progress.update(self._progress.task_ids[0], advance=bytes_more, said=said)
 
 
 @contextmanager
 def meter(bytes_total: int | None) -> Iterator[Meter]:
-    """A bar on standard error if it is a terminal; with an unknown total, a spinner and the count."""
+    """A bar on standard error if it is a terminal; with an unknown total, a spinner and what was said."""
     if not sys.stderr.isatty():
-        yield Meter(None, 0)
+        yield Meter()
         return
-    columns = [SpinnerColumn(), TextColumn("{task.fields[records]}")]
+    columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.fields[said]}")]
     if bytes_total:
         columns += [BarColumn(), TaskProgressColumn()]
     with Progress(*columns, console=console(sys.stderr), transient=True) as progress:
-        progress.add_task("", total=bytes_total, records="0 records")
-        yield Meter(progress, 0)
+        progress.add_task("", total=bytes_total, said="")
+        yield Meter(progress)

@@ -15,6 +15,7 @@ from headwater.cli.connection import reach
 from headwater.cli.failure import Failure
 from headwater.cli.lines import BadLine, Line, from_json, from_text
 from headwater.cli.output import Meter, counted, meter, note, say, write_json
+from headwater.errors import UnknownPartition
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 METER_EVERY = 1000
@@ -23,19 +24,23 @@ METER_EVERY = 1000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topic", metavar="TOPIC", help="the topic; it is made if it does not exist")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--key-separator", metavar="TEXT", help='lines are key and value with this between them, such as ":"')
+    form.add_argument(
+        "--key-separator", metavar="TEXT", help='lines are key and value with this between them, such as ":"'
+    )
     form.add_argument(
         "--jsonl",
         action="store_true",
-        help='lines are JSON: {"key", "value", "headers", "timestamp", "partition"}, of which only "value" must be there',
+        help='lines are JSON: {"key", "value", "headers", "timestamp", "partition"}; only "value" must be there',
     )
-    parser.add_argument("--partition", metavar="N", type=checked(number), help="put every record there (default: by key)")
+    parser.add_argument(
+        "--partition", metavar="N", type=checked(number), help="put every record there (default: by key)"
+    )
     parser.add_argument("--compression", choices=COMPRESSIONS, default="none", help="of the batches (default: none)")
     parser.add_argument(
         "--acks",
         choices=("all", "1", "0"),
         default="all",
-        help="a record counts as stored when it is on disk (all, the default), when it is written (1), or when it is sent (0)",
+        help="a record counts as stored when it is on disk (all, the default), when written (1), or when sent (0)",
     )
     add_connection(parser)
     add_json(parser)
@@ -44,8 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     with reach(arguments, create=True) as address:
-        check_place(Client(address), arguments.topic, arguments.partition)
-        load = Load(address, arguments)
+        load = Load(address, arguments, partitions=prepare(Client(address), arguments.topic, arguments.partition))
         try:
             with meter(input_size()) as shown:
                 load.send(read_lines(arguments), shown)
@@ -56,16 +60,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def check_place(client: Client, topic: str, partition: int | None) -> None:
-    if topic in client.topics():
-        client.partitions(topic, partition)
-    else:
+def prepare(client: Client, topic: str, partition: int | None) -> int:
+    """See to it that the topic is there, and the partition in it; answers how many partitions it has."""
+    if topic not in client.topics():
         note(f'topic "{topic}" does not exist; making it')
+        client.create_topic(topic)
+    client.partitions(topic, partition)
+    return len(client.partitions(topic))
 
 
 def input_size() -> int | None:
     """Bytes that standard input will give, where that is known: a file says so, a pipe does not."""
-    about = os.fstat(sys.stdin.fileno())
+    try:
+        about = os.fstat(sys.stdin.fileno())
+    except OSError:
+        return None  # standard input is no file at all, as when another program calls main
     return about.st_size if stat.S_ISREG(about.st_mode) else None
 
 
@@ -90,8 +99,9 @@ class Span(NamedTuple):
 class Load:
     """One run of the producer: what was sent, where it went, what went wrong first."""
 
-    def __init__(self, address: str, arguments: argparse.Namespace) -> None:
+    def __init__(self, address: str, arguments: argparse.Namespace, *, partitions: int) -> None:
         self.topic: str = arguments.topic
+        self._partitions = partitions
         self._partition: int | None = arguments.partition
         self._stored = 0
         self._failed = 0
@@ -117,7 +127,7 @@ class Load:
             self._send_one(line)
             waiting += size
             if count % METER_EVERY == 0:
-                shown.advance(waiting, records=self._stored)
+                shown.advance(waiting, counted(self._stored, "record"))
                 waiting = 0
             if self._failure is not None:
                 return  # the report says why; sending on would only make more of the same
@@ -139,6 +149,8 @@ class Load:
 
     def _send_one(self, line: Line) -> None:
         partition = line.partition if line.partition is not None else self._partition
+        if partition is not None and partition >= self._partitions:
+            raise UnknownPartition(self.topic, partition, count=self._partitions)
         while True:
             try:
                 self._producer.produce(
@@ -168,4 +180,6 @@ class Load:
         if place is None or offset is None or offset < 0:
             return  # acks=0: nobody said where it went
         span = self._spans.get(place)
-        self._spans[place] = Span(offset, offset) if span is None else Span(min(span.first, offset), max(span.last, offset))
+        self._spans[place] = (
+            Span(offset, offset) if span is None else Span(min(span.first, offset), max(span.last, offset))
+        )

@@ -8,8 +8,29 @@ CLICKS = "shop-clicks"
 ORDERS = "shop-orders"
 TOPICS = {CLICKS: 2, ORDERS: 4}
 
-CUSTOMERS = ("ada", "alan", "barbara", "edsger", "frances", "grace", "john", "katherine", "leslie", "margaret", "tim", "tony")
-GOODS = (("lamp", 3900), ("chair", 8900), ("desk", 24900), ("shelf", 12900), ("rug", 15900), ("clock", 4500), ("vase", 2900))
+CUSTOMERS = (
+    "ada",
+    "alan",
+    "barbara",
+    "edsger",
+    "frances",
+    "grace",
+    "john",
+    "katherine",
+    "leslie",
+    "margaret",
+    "tim",
+    "tony",
+)
+GOODS = (
+    ("lamp", 3900),
+    ("chair", 8900),
+    ("desk", 24900),
+    ("shelf", 12900),
+    ("rug", 15900),
+    ("clock", 4500),
+    ("vase", 2900),
+)
 
 
 class Event(NamedTuple):

@@ -17,6 +17,7 @@ from headwater.cli.client import Client
 from headwater.cli.connection import reach
 from headwater.cli.failure import Failure
 from headwater.cli.output import counted, say, write_json, write_table
+from headwater.log.topic import INTERNAL
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     alter = _action(actions, "alter", "change a topic's settings or add partitions", run_alter, named=True)
     alter.add_argument("--partitions", metavar="N", type=checked(positive), help="grow to this many")
     _add_config(alter)
-    alter.add_argument("--unset", metavar="NAME", action="append", default=[], help="back to the default; may be repeated")
+    alter.add_argument(
+        "--unset", metavar="NAME", action="append", default=[], help="back to the default; may be repeated"
+    )
 
     _action(actions, "delete", "delete a topic and all its records", run_delete, named=True)
 
@@ -52,7 +55,7 @@ def run_create(arguments: argparse.Namespace) -> int:
 def run_list(arguments: argparse.Namespace) -> int:
     with reach(arguments) as address:
         found = Client(address).topics()
-    shown = {name: count for name, count in found.items() if arguments.internal or not name.startswith("__")}
+    shown = {name: count for name, count in found.items() if arguments.internal or name not in INTERNAL}
     if arguments.json:
         write_json([{"topic": name, "partitions": count} for name, count in shown.items()])
     elif shown:
@@ -84,7 +87,9 @@ def run_describe(arguments: argparse.Namespace) -> int:
     say(f'topic "{topic}": {counted(len(partitions), "partition")}, {counted(held, "offset")} held\n')
     write_table(["partition", "first offset", "end offset"], [[n, first[n], end[n]] for n in partitions])
     say("")
-    write_table(["setting", "value", "set by"], [[s.name, s.value, "topic" if s.chosen else "default"] for s in settings])
+    write_table(
+        ["setting", "value", "set by"], [[s.name, s.value, "topic" if s.chosen else "default"] for s in settings]
+    )
     return 0
 
 

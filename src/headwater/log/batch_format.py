@@ -40,6 +40,7 @@ HEADER_BYTES = 61
 LENGTH_END = 12  # `length` counts what follows here
 CHECKSUMMED_FROM = 21
 MAGIC = 2
+TIMESTAMP_MIN, TIMESTAMP_MAX = -(2**62), 2**62 - 1  # the difference of any two fits into 64 bits
 
 CODEC_MASK = 0x07
 APPEND_TIME_FLAG = 0x08
@@ -150,6 +151,11 @@ def place(batch: bytearray | memoryview, *, base_offset: int, leader_epoch: int)
     _LEADER_EPOCH.pack_into(batch, 12, leader_epoch)
 
 
+def pack_header(header: BatchHeader) -> bytearray:
+    """The 61 bytes of a header; the checksum is for `seal` to fill in once the records follow."""
+    return bytearray(_HEADER.pack(*header))
+
+
 def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, *, now_ms: int) -> BatchHeader:
     """Make `now_ms` the time of every record in the batch, and the checksum fit again."""
     header = header._replace(attributes=header.attributes | APPEND_TIME_FLAG, max_timestamp=now_ms)
@@ -177,14 +183,16 @@ def encode_batch(
     rows = list(records)
     if not rows:
         raise InvalidRecord("a batch needs at least one record")
-    base_timestamp = rows[0].timestamp_ms
+    times = [row.timestamp_ms for row in rows]
+    base_timestamp, newest = times[0], max(times)
+    if min(times) < TIMESTAMP_MIN or newest > TIMESTAMP_MAX:
+        raise InvalidRecord(f"timestamps lie between {TIMESTAMP_MIN} and {TIMESTAMP_MAX}")
     body = bytearray()
     for delta, row in enumerate(rows):
         _write_record(body, row, row.timestamp_ms - base_timestamp, delta)
     codec = codec_number(compression)
     packed = compress(codec, body)
     batch = bytearray(HEADER_BYTES) + packed
-    newest = max(row.timestamp_ms for row in rows)
     _HEADER.pack_into(
         batch, 0, 0, len(batch) - LENGTH_END, 0, MAGIC, 0, codec, len(rows) - 1,
         base_timestamp, newest, producer_id, producer_epoch, base_sequence, len(rows),
@@ -207,6 +215,8 @@ def decode_batch(batch: Buffer, *, bytes_max: int) -> list[Record]:
             records.append(record)
     except IndexError:
         raise CorruptBatch(f"the batch at offset {header.base_offset} ends inside a record") from None
+    if position != len(body):
+        raise CorruptBatch(f"the batch at offset {header.base_offset} has bytes behind its last record")
     return records
 
 
@@ -252,6 +262,8 @@ def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Recor
     headers, position = _read_headers(body, position, end)
     if position != end:
         raise CorruptBatch(f"a record has {end - position} bytes more than its fields")
+    if not 0 <= offset_delta <= header.last_offset_delta:
+        raise CorruptBatch(f"a record claims offset {offset_delta} of a batch that ends at {header.last_offset_delta}")
     timestamp = header.max_timestamp if header.append_time else header.base_timestamp + timestamp_delta
     return Record(value, key, headers, timestamp, header.base_offset + offset_delta), end
 

@@ -9,6 +9,11 @@ Snappy comes in two shapes: the bare block format, and the "xerial" stream of th
     0   8 bytes  82 "SNAPPY" 00
     8   int32    version, 12  int32  lowest compatible version
     16  repeated: int32 length, that many bytes of one snappy block
+
+LZ4 is a frame of blocks that do not refer to each other; the Java client cannot read any other:
+
+    0   uint32   magic, 4  0x60 independent blocks, no checksums, 5  0x40 blocks of at most 64 KiB, 6  header checksum
+    7   repeated: uint32 length (the highest bit: stored, not packed), that many bytes; a length of 0 ends it
 """
 
 import struct
@@ -24,6 +29,10 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES = 16
 XERIAL_BLOCK_BYTES = 32 * 1024
+GZIP_PIECE_BYTES = 16 * 1024
+LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
+LZ4_BLOCK_BYTES = 64 * 1024
+LZ4_STORED = 0x8000_0000
 
 Buffer = bytes | bytearray | memoryview
 
@@ -44,7 +53,7 @@ def compress(codec: int, data: Buffer) -> bytes:
         case 2:
             return _xerial_compress(data)
         case 3:
-            return bytes(cramjam.lz4.compress(data))
+            return _lz4_compress(data)
         case 4:
             return bytes(cramjam.zstd.compress(data, 3))
         case _:
@@ -76,16 +85,22 @@ def _too_large(bytes_max: int) -> InvalidRecord:
 
 
 def _gunzip(data: Buffer, bytes_max: int) -> bytes:
-    unpacked = b""
-    while data:
-        stream = zlib.decompressobj(wbits=31)
-        unpacked += stream.decompress(data, bytes_max + 1 - len(unpacked))
-        if len(unpacked) > bytes_max:
+    view, position, size = memoryview(data), 0, 0
+    parts: list[bytes] = []
+    stream = None
+    while position < len(view):
+        stream = stream or zlib.decompressobj(wbits=31)
+        # In small pieces: what follows a member is copied at its end, and there may be very many, very small ones.
+        piece = view[position : position + GZIP_PIECE_BYTES]
+        parts.append(stream.decompress(piece, bytes_max + 1 - size))
+        size += len(parts[-1])
+        if size > bytes_max:
             raise _too_large(bytes_max)
-        if not stream.eof:
-            raise CorruptBatch("a gzip batch ends in the middle")
-        data = stream.unused_data
-    return unpacked
+        position += len(piece) - len(stream.unused_data)
+        stream = None if stream.eof else stream
+    if stream is not None:
+        raise CorruptBatch("a gzip batch ends in the middle")
+    return b"".join(parts)
 
 
 def _into_growing(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, bytes_max: int) -> Buffer:
@@ -106,6 +121,19 @@ def _into_growing(decompress_into: Callable[[Buffer, bytearray], int], data: Buf
         return target
 
 
+def _lz4_compress(data: Buffer) -> bytes:
+    view = memoryview(data)
+    parts = [LZ4_HEADER]
+    for start in range(0, len(view), LZ4_BLOCK_BYTES):
+        plain = view[start : start + LZ4_BLOCK_BYTES]
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            parts += [struct.pack("<I", len(block)), block]
+        else:
+            parts += [struct.pack("<I", len(plain) | LZ4_STORED), bytes(plain)]
+    return b"".join([*parts, struct.pack("<I", 0)])
+
+
 def _xerial_compress(data: Buffer) -> bytes:
     view = memoryview(data)
     parts = [XERIAL_MAGIC, struct.pack(">ii", 1, 1)]
@@ -118,7 +146,9 @@ def _xerial_compress(data: Buffer) -> bytes:
 def _unsnap(data: Buffer, bytes_max: int) -> bytes:
     view = memoryview(data)
     if bytes(view[:8]) != XERIAL_MAGIC:
-        return _unsnap_block(view, bytes_max)
+        return _unsnap_block(view, bytes_max, bytes_max)
+    if len(view) < XERIAL_HEADER_BYTES:
+        raise CorruptBatch("a snappy batch ends in its header")
     parts: list[bytes] = []
     position, room = XERIAL_HEADER_BYTES, bytes_max
     while position < len(view):
@@ -126,13 +156,13 @@ def _unsnap(data: Buffer, bytes_max: int) -> bytes:
         position += 4
         if not 0 <= length <= len(view) - position:
             raise CorruptBatch(f"a snappy block claims {length} bytes where {len(view) - position} remain")
-        parts.append(_unsnap_block(view[position : position + length], room))
+        parts.append(_unsnap_block(view[position : position + length], room, bytes_max))
         room -= len(parts[-1])
         position += length
     return b"".join(parts)
 
 
-def _unsnap_block(block: memoryview, bytes_max: int) -> bytes:
-    if cramjam.snappy.decompress_raw_len(block) > bytes_max:
+def _unsnap_block(block: memoryview, room: int, bytes_max: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > room:
         raise _too_large(bytes_max)
     return bytes(cramjam.snappy.decompress_raw(block))

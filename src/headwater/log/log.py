@@ -1,14 +1,16 @@
 """The log: topics, their partitions, and one process that owns them all.
 
-    data/
-    ├── .lock                         held by the owning process
-    ├── identity.json                 cluster id, format, next producer id, the time as last known
-    ├── clean-stop                    present only between a clean stop and the next start
-    ├── topics/orders.json            which topics exist (topic.py)
-    └── orders-0/                     one folder a partition, laid out as Kafka's
-        ├── 00000000000000000000.log  .index  .timeindex
-        ├── checkpoint  durable       how far it is safe (checkpoint.py)
-        └── quarantine.json           damage that was found (recovery.py)
+data/
+├── .lock                         held by the owning process
+├── identity.json                 cluster id, format, next producer id, the time as last known
+├── clean-stop                    present only between a clean stop and the next start
+├── topics/orders.json            which topics exist (topic.py)
+├── archive/                      sealed segments of topics with remote.storage.enable, unless settings say otherwise
+└── orders-0/                     one folder a partition, laid out as Kafka's
+    ├── 00000000000000000000.log  .index  .timeindex
+    ├── checkpoint  durable       how far it is safe (checkpoint.py)
+    ├── quarantine.json           damage that was found (recovery.py)
+    └── archive.json              which of its segments are in the archive (archive_manifest.py)
 """
 
 import json
@@ -17,31 +19,40 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from headwater.clock import Clock, SystemClock
 from headwater.errors import (
+    DamagedFile,
     DataDirectoryLocked,
     InvalidPartitions,
+    InvalidSetting,
     LogClosed,
     TopicExists,
+    UnavailableError,
     UnknownPartition,
     UnknownTopic,
     UsageError,
 )
+from headwater.log.archive import Archive
 from headwater.log.maintenance import Maintenance
 from headwater.log.partition import Partition
 from headwater.log.partitioner import choose_partitions
 from headwater.log.reader import Follower, read_records
 from headwater.log.storage import LocalStorage, Storage, read_whole, replace_durably
+from headwater.log.storage.watched import WatchedStorage
 from headwater.log.topic import (
     DIRECTORY,
     Topic,
     check_name,
+    deletion_marked,
     load_topics,
+    mark_deletion,
     partition_directory,
-    remove_topic_files,
+    remove_mark,
+    remove_partitions,
     save_topic,
 )
 from headwater.log.topic_settings import TopicSettings
@@ -60,6 +71,23 @@ PRODUCER_ID_BLOCK = 1_000
 CLEAN_STOP = "clean-stop"
 IDENTITY = "identity.json"
 FORMAT = 1
+
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def _telling_of_a_failed_disk(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Callers of the log hear of its errors only: what the disk says is the cause of one."""
+
+    @wraps(method)
+    def told(*args: Parameters.args, **named: Parameters.kwargs) -> Result:
+        try:
+            return method(*args, **named)
+        except OSError as error:
+            raise UnavailableError(f"the disk failed: {error}") from error
+
+    return told
 
 
 class Log:
@@ -86,14 +114,18 @@ class Log:
         return cls(path, settings or LogSettings(), storage or LocalStorage(path), clock or SystemClock())
 
     def __init__(self, path: str | Path, settings: LogSettings, storage: Storage, clock: Clock) -> None:
-        self.path, self.settings, self.clock, self.storage = Path(path), settings, clock, storage
+        self.path, self.settings, self.clock = Path(path), settings, clock
+        self.storage: Storage = WatchedStorage(storage, self._sync_failed)
         self._defaults = dict(settings.topic_defaults)
         TopicSettings.from_configs(self._defaults)
         self._lock = threading.RLock()
         self._closed = False
         self._topics: dict[str, Topic] = {}
+        self._half_deleted: dict[str, Topic] = {}  # deletion was begun, and met an error
+        self._names_by_id: dict[uuid.UUID, str] = {}  # as last looked up
         self._partitions: dict[TopicPartition, Partition] = {}
         self._group_offsets: GroupOffsets | None = None
+        self._doubt: str | None = None
         # A disk that is simulated must see the same calls in the same order every time, so nothing runs beside.
         self._pool = ThreadPoolExecutor(1, "headwater-log") if isinstance(storage, LocalStorage) else None
         self._take_lock()
@@ -118,12 +150,16 @@ class Log:
         if self.clean_start:
             self.storage.delete(CLEAN_STOP)
         self.storage.sync_directory("")
-        for topic, deleting in load_topics(self.storage, self._defaults):
-            if deleting:
-                remove_topic_files(self.storage, topic)
-                continue
+        # A killed process may have left a name that is seen and not yet durable; what follows relies on it.
+        self.storage.sync_directory(DIRECTORY)
+        url = self.settings.archive_url
+        self.archive = Archive(self.storage, url, cluster_id=self.cluster_id, clock=self.clock)
+        found = load_topics(self.storage, self._defaults)
+        for topic in [topic for topic, deleting in found if not deleting]:
             self._topics[topic.name] = topic
             self._open_partitions(topic)
+        for topic in [topic for topic, deleting in found if deleting]:
+            self._finish_deletion(topic)
         self._maintenance = Maintenance(self)
 
     def _load_identity(self) -> None:
@@ -134,12 +170,15 @@ class Log:
             self.trusted_time = TrustedTime(now_ms=now_ms, elapsed_ms=elapsed_ms, boot_id=_boot_id())
             self._save_identity()
             return
-        content = json.loads(read_whole(self.storage, IDENTITY))
-        if content["format"] != FORMAT:
-            raise UsageError(f"data directory {self.path} has format {content['format']}; this release reads {FORMAT}")
-        self.cluster_id = content["cluster_id"]
-        self._next_producer_id = self._reserved_producer_ids = content["producer_ids"]
-        last = Moment(*content["moment"])
+        try:
+            content = json.loads(read_whole(self.storage, IDENTITY))
+            data_format, self.cluster_id = content["format"], content["cluster_id"]
+            self._next_producer_id = self._reserved_producer_ids = content["producer_ids"]
+            last = Moment(*content["moment"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DamagedFile(IDENTITY, str(error)) from None
+        if data_format != FORMAT:
+            raise UsageError(f"data directory {self.path} has format {data_format}; this release reads {FORMAT}")
         self.trusted_time = TrustedTime(now_ms=now_ms, elapsed_ms=elapsed_ms, boot_id=_boot_id(), last=last)
 
     def _save_identity(self) -> None:
@@ -157,13 +196,17 @@ class Log:
 
     # -- topics ------------------------------------------------------------------------------------------------------
 
+    @_telling_of_a_failed_disk
     def create_topic(self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> Topic:
         """Make a topic; it exists for good when this returns."""
         topic = self.planned_topic(name, partitions=partitions, configs=configs)
         with self._lock:
             self._raise_if_closed()
+            self._raise_if_in_doubt()
             if name in self._topics:
                 raise TopicExists(name)
+            if name in self._half_deleted:
+                self._finish_deletion(self._half_deleted[name])  # or the new topic would begin with the old records
             save_topic(self.storage, topic)
             self._open_partitions(topic)
             self._topics[name] = topic
@@ -179,19 +222,38 @@ class Log:
         configs = dict(configs or {})
         return Topic(name, uuid.uuid4(), partitions, configs, self._settings(configs))
 
+    @_telling_of_a_failed_disk
     def delete_topic(self, name: str) -> None:
         """Remove a topic and all its records."""
         with self._lock:
             self._raise_if_closed()
             topic = self.topic(name)
-            save_topic(self.storage, topic, deleting=True)
+            self._mark_deletion(topic)
             del self._topics[name]
             for number in range(topic.partitions):
                 self._partitions.pop(TopicPartition(name, number)).close(checkpoint=False)
-            remove_topic_files(self.storage, topic)
-            if not topic.internal:
-                self.group_offsets.forget_topic(name)
+            self._finish_deletion(topic)
+            self._raise_if_in_doubt()  # it is gone, but a power cut may bring its name back
 
+    def _mark_deletion(self, topic: Topic) -> None:
+        try:
+            mark_deletion(self.storage, topic)
+        except OSError:
+            # If the mark is there nevertheless, the next start deletes: nobody must write to it any more.
+            if not deletion_marked(self.storage, topic):
+                raise
+
+    def _finish_deletion(self, topic: Topic) -> None:
+        """The mark goes last: whatever a crash or an error cuts off is done later, before the name is used again."""
+        self._half_deleted[topic.name] = topic
+        self.archive.give_up(topic)
+        remove_partitions(self.storage, topic)  # early: on a full disk, what follows needs the space
+        if not topic.internal:
+            self.group_offsets.forget_topic(topic.name)
+        remove_mark(self.storage, topic)
+        del self._half_deleted[topic.name]
+
+    @_telling_of_a_failed_disk
     def alter_topic(self, name: str, configs: Mapping[str, str | None]) -> Topic:
         """Change the named settings; None brings one back to its default."""
         with self._lock:
@@ -201,16 +263,22 @@ class Log:
             changed = {key: value for key, value in merged.items() if value is not None}
             TopicSettings.from_configs({key: value or "" for key, value in configs.items() if value is not None})
             topic = Topic(name, old.id, old.partitions, changed, self._settings(changed))
+            partitions = [self._partitions[TopicPartition(name, number)] for number in range(topic.partitions)]
+            if topic.settings.compacted and not all(partition.archive.empty for partition in partitions):
+                policy = ",".join(sorted(topic.settings.cleanup_policy))
+                raise InvalidSetting("cleanup.policy", policy, "some of its segments are in the archive")
             save_topic(self.storage, topic)
             self._topics[name] = topic
-            for number in range(topic.partitions):
-                self._partitions[TopicPartition(name, number)].change_settings(topic.settings)
+            for partition in partitions:
+                partition.change_settings(topic.settings)
             return topic
 
+    @_telling_of_a_failed_disk
     def add_partitions(self, name: str, total: int) -> Topic:
         """Grow a topic to `total` partitions. Keys may go to other partitions from here on, as in Kafka."""
         with self._lock:
             self._raise_if_closed()
+            self._raise_if_in_doubt()
             old = self.topic(name)
             if not old.partitions < total <= PARTITIONS_MAX:
                 raise InvalidPartitions(name, total, f"it has {old.partitions}, and can only grow to {PARTITIONS_MAX}")
@@ -227,13 +295,18 @@ class Log:
             raise UnknownTopic(name) from None
 
     def topic_by_id(self, id: uuid.UUID) -> Topic:
+        # Every fetch of a newer client comes this way, once for each partition it reads.
+        known = self._topics.get(self._names_by_id.get(id, ""))
+        if known is not None and known.id == id:
+            return known
         for topic in list(self._topics.values()):
             if topic.id == id:
+                self._names_by_id[id] = topic.name
                 return topic
         raise UnknownTopic(str(id))
 
     def topics(self) -> list[Topic]:
-        return sorted(list(self._topics.values()), key=lambda topic: topic.name)
+        return sorted(self._topics.values(), key=lambda topic: topic.name)
 
     def partition(self, topic: str, partition: int) -> Partition:
         found = self._partitions.get(TopicPartition(topic, partition))
@@ -245,7 +318,10 @@ class Log:
         return list(self._partitions.values())
 
     def _settings(self, configs: Mapping[str, str]) -> TopicSettings:
-        return TopicSettings.from_configs({**self._defaults, **configs})
+        settings = TopicSettings.from_configs({**self._defaults, **configs})
+        if "remote.storage.enable" in configs and settings.remote_storage_enable and settings.compacted:
+            raise InvalidSetting("remote.storage.enable", "true", "a compacted topic cannot be archived")
+        return settings
 
     def _open_partitions(self, topic: Topic) -> None:
         """Make or open the folders of partitions that are not open yet."""
@@ -256,7 +332,8 @@ class Log:
             self.storage.make_directory(partition_directory(*key))
             self._partitions[key] = Partition(
                 self.storage, key,
-                topic_settings=topic.settings, log_settings=self.settings, clock=self.clock, background=self._run,
+                topic_settings=topic.settings, log_settings=self.settings,
+                archive=self.archive.of_partition(topic, number), clock=self.clock, background=self._run,
             )  # fmt: skip
         self.storage.sync_directory("")
 
@@ -284,16 +361,18 @@ class Log:
         """
         self._raise_if_closed()
         rows = [records] if isinstance(records, Record) else list(records)
+        if not rows:
+            raise UsageError("append needs at least one record")
         groups = {partition: rows} if partition is not None else choose_partitions(rows, self.topic(topic).partitions)
-        position = None
+        last = None
         for number, group in groups.items():
             position = append_records(
                 self.partition(topic, number), group,
                 compression=compression, durable=durable, now_ms=self.clock.now_ms(),
             )  # fmt: skip
-        if position is None:
-            raise UsageError("append needs at least one record")
-        return position
+            last = position if group[-1] is rows[-1] else last
+        assert last is not None
+        return last
 
     def read(
         self,
@@ -323,6 +402,7 @@ class Log:
         return follower.records(offset=offset, time_ms=time_ms, timeout=timeout)
 
     @property
+    @_telling_of_a_failed_disk
     def group_offsets(self) -> "GroupOffsets":
         """Committed offsets of consumer groups."""
         with self._lock:
@@ -332,6 +412,7 @@ class Log:
                 self._group_offsets = GroupOffsets(self)
             return self._group_offsets
 
+    @_telling_of_a_failed_disk
     def next_producer_id(self) -> int:
         """An id that no producer has had before, also across crashes: ids are reserved in durable blocks."""
         with self._lock:
@@ -344,6 +425,7 @@ class Log:
 
     # -- upkeep ------------------------------------------------------------------------------------------------------
 
+    @_telling_of_a_failed_disk
     def maintain(self) -> None:
         """One pass of retention, compaction, archiving and checkpoints over every partition."""
         self._raise_if_closed()
@@ -356,22 +438,40 @@ class Log:
         if self._closed:
             raise LogClosed
 
+    def _sync_failed(self, folder: str, error: OSError) -> None:
+        """Names new in this folder may be lost, whatever later syncs say: promise nothing that depends on one."""
+        owners = [partition for partition in self._partitions.values() if partition.directory == folder]
+        for partition in owners:
+            partition.take_offline(f"its folder could not be synced: {error}")
+        if not owners:
+            self._doubt = str(error)
+
+    def _raise_if_in_doubt(self) -> None:
+        if self._doubt is not None:
+            raise UnavailableError(
+                f"a folder could not be synced ({self._doubt}); restart before you make anything new"
+            )
+
+    @_telling_of_a_failed_disk
     def close(self) -> None:
         """Stop cleanly: everything is synced, and the next opening reads nothing again."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
+        self.archive.stop()
         if self._pool is not None:
             self._pool.shutdown()
-        clean = True
         for partition in self._partitions.values():
             partition.close()
-            clean = clean and not partition.offline
-        if clean:
-            self._save_identity()
-            replace_durably(self.storage, CLEAN_STOP, b"")
-        self.storage.close()
+        try:
+            if not any(partition.offline for partition in self._partitions.values()):
+                self._save_identity()
+                replace_durably(self.storage, CLEAN_STOP, b"")
+        except OSError as error:
+            logger.warning("the log could not be stopped cleanly; the next start reads more: %s", error)
+        finally:
+            self.storage.close()
 
     def __enter__(self) -> "Log":
         return self

@@ -30,11 +30,14 @@ class Maintenance:
             except (HeadwaterError, OSError) as error:
                 if not partition.closed:
                     logger.warning("maintenance of %s: %s", partition.directory, error)
+        # Last, and for all of them at once: it may take long, and knows how to share its time out.
+        self._log.archive.run(self._log.partitions(), now_ms=self._log.trusted_now_ms())
 
     def _maintain(self, partition: Partition) -> None:
+        self._retire(partition)  # first: on a full disk nothing else succeeds before it has made room
         partition.roll_if_outlived()
         partition.expire_producers()
-        self._retire(partition)
+        self._compact(partition)
         partition.checkpoint_if_possible()
         partition.release_sealed()
 
@@ -42,14 +45,29 @@ class Maintenance:
         if self._log.trusted_time.deletion_held(elapsed_ms=self._log.clock.elapsed_ms()):
             return
         now_ms = self._log.trusted_now_ms()
+        self._retire_sealed(partition, now_ms)
         settings = partition.settings
         active = info(partition.segments[-1])
         if settings.deleted and active.bytes and 0 <= settings.retention_ms < now_ms - active.last_append_ms:
             partition.roll()  # even the newest record is too old: it can only go once it is sealed
-        sealed = [info(segment) for segment in partition.segments[:-1]]
-        count = deletable(sealed, info(partition.segments[-1]), settings, now_ms=now_ms)
+            self._retire_sealed(partition, now_ms)
+
+    def _retire_sealed(self, partition: Partition, now_ms: int) -> None:
+        segments = partition.segments
+        infos = [info(segment) for segment in segments]
+        count = deletable(infos[:-1], infos[-1], partition.settings, now_ms=now_ms)
         if count:
-            partition.delete_oldest(count)
+            partition.retire(segments[count].base_offset)
+
+    def _compact(self, partition: Partition) -> None:
+        if not partition.settings.compacted or len(partition.segments) < 2:
+            return
+        # Loaded on first use: compiling takes a while, and many logs never compact.
+        from headwater.log.compactor import Compactor
+
+        stopping = self._log.archive.stopping.is_set
+        compactor = Compactor(self._log.storage, partition, self._log.settings, stopping=stopping)
+        compactor.run(now_ms=self._log.trusted_now_ms())
 
 
 def info(segment: Segment) -> SegmentInfo:

@@ -39,15 +39,15 @@ class OffsetIndex:
         return cls(list(_ENTRY.iter_unpack(data[:whole])))
 
 
-def position_at_or_below(entries: Entries, relative_offset: int) -> int:
-    """Where to start scanning for an offset: the start of a batch at or before the one that holds it.
+def entry_at_or_below(entries: Entries, relative_offset: int) -> tuple[int, int] | None:
+    """Where to start scanning for an offset: the last entry whose batch ends at or before it.
 
-    >>> position_at_or_below([(4, 0), (9, 100), (19, 200)], 9)
-    100
-    >>> position_at_or_below([(4, 0), (9, 100), (19, 200)], 12)
-    100
-    >>> position_at_or_below([], 5)
-    0
+    >>> entry_at_or_below([(4, 0), (9, 100), (19, 200)], 9)
+    (9, 100)
+    >>> entry_at_or_below([(4, 0), (9, 100), (19, 200)], 12)
+    (9, 100)
+    >>> entry_at_or_below([], 5) is None
+    True
     """
     place = bisect_left(entries, (relative_offset + 1, 0))
-    return entries[place - 1][1] if place else 0
+    return entries[place - 1] if place else None

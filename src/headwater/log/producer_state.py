@@ -97,16 +97,26 @@ class ProducerStates:
             del self._producers[id]
         return len(idle)
 
-    def to_rows(self) -> list[list[object]]:
-        """Plain lists for the checkpoint."""
-        return [[id, producer.epoch, [list(b) for b in producer.batches]] for id, producer in self._producers.items()]
+    def to_rows(self, *, below: int) -> list[list[object]]:
+        """Plain lists for the checkpoint: only batches below the offset it covers.
+
+        Those above are read again, if they are still there. One that is remembered and gone would turn its retry into
+        an acknowledgement of nothing.
+        """
+        rows: list[list[object]] = []
+        for id, producer in self._producers.items():
+            if batches := [list(batch) for batch in producer.batches if batch.last_offset < below]:
+                rows.append([id, producer.epoch, batches])
+        return rows
 
     @classmethod
     def from_rows(cls, rows: Iterable[list[object]], *, elapsed_ms: int) -> "ProducerStates":
         """What a checkpoint held. Time starts anew: nobody is forgotten for the time the process was down."""
         states = cls()
         for id, epoch, batches in rows:
-            assert isinstance(id, int) and isinstance(epoch, int) and isinstance(batches, list)
+            assert isinstance(id, int)
+            assert isinstance(epoch, int)
+            assert isinstance(batches, list)
             producer = Producer(epoch, last_seen_elapsed_ms=elapsed_ms)
             producer.batches.extend(StoredBatch._make(batch) for batch in batches)
             states._producers[id] = producer

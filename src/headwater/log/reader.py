@@ -3,9 +3,10 @@
 import threading
 from collections.abc import Iterator
 
-from headwater.errors import CorruptBatch, DamagedRange, LogClosed
+from headwater.errors import CorruptBatch, DamagedRange, LogClosed, OffsetOutOfRange, ReadFailed
 from headwater.log.batch_format import HEADER_BYTES, decode_batch, read_header
 from headwater.log.partition import Partition
+from headwater.log.snapshot import Slice
 from headwater.record import Record
 
 READ_BYTES = 1024**2
@@ -23,19 +24,22 @@ def read_records(
     position = starting_offset(partition, offset=offset, time_ms=time_ms)
     end, remaining = partition.high_watermark, limit
     while position < end and remaining != 0:
-        records = read_some(partition, position, decompressed_bytes_max)
-        if not records:
+        records, following = read_some(partition, position, decompressed_bytes_max)
+        if following == position:
             return
         for record in records:
             if record.offset >= end or remaining == 0:
                 return
             yield record
             remaining = None if remaining is None else remaining - 1
-        position = records[-1].offset + 1
+        position = following
 
 
 def starting_offset(partition: Partition, *, offset: int | None, time_ms: int | None) -> int:
     if offset is not None:
+        first, end = partition.start_offset, partition.end_offset
+        if not first <= offset <= end:
+            raise OffsetOutOfRange(partition.topic, partition.number, offset, first=first, end=end)
         return offset
     if time_ms is None:
         return partition.start_offset
@@ -43,26 +47,49 @@ def starting_offset(partition: Partition, *, offset: int | None, time_ms: int | 
     return partition.high_watermark if found is None else found.offset
 
 
-def read_some(partition: Partition, offset: int, decompressed_bytes_max: int) -> list[Record]:
-    """Some records at or behind an offset; none at the end. DamagedRange if their batch cannot be believed."""
+def read_some(partition: Partition, offset: int, decompressed_bytes_max: int) -> tuple[list[Record], int]:
+    """Some records at or behind an offset, and the offset to go on at: the same one at the end.
+
+    A batch may end behind its last record, where compaction has taken some: only its header tells where to go on.
+    DamagedRange if the batch at the offset cannot be believed.
+    """
     found = partition.read(offset, bytes_max=READ_BYTES)
+    if not found.verified:
+        if (damage := partition.quarantine(offset)) is not None:
+            raise DamagedRange(partition.topic, partition.number, first=damage.first_offset, end=damage.end_offset)
+        found = partition.read_verified(offset, bytes_max=READ_BYTES)
     records: list[Record] = []
+    following = offset
     for piece in found.slices:
-        data = memoryview(piece.file.read_at(piece.position, piece.length))
-        while len(data) >= HEADER_BYTES and (size := read_header(data).size) <= len(data):
+        data = _bytes_of(partition, piece)
+        while len(data) >= HEADER_BYTES and HEADER_BYTES <= (header := read_header(data)).size <= len(data):
             try:
-                rows = decode_batch(data[:size], bytes_max=decompressed_bytes_max)
+                rows = decode_batch(data[: header.size], bytes_max=decompressed_bytes_max)
             except CorruptBatch:
-                if records:
-                    return records
-                raise _damaged(partition, read_header(data).next_offset, offset) from None
+                break
             records += [row for row in rows if row.offset >= offset]
-            data = data[size:]
-    return records
+            following = header.next_offset
+            data = data[header.size :]
+        if following == offset:  # of what is there, not even the first batch can be believed
+            raise _damaged(partition, offset, data)
+    return records, following
 
 
-def _damaged(partition: Partition, next_offset: int, offset: int) -> DamagedRange:
-    end = next_offset if offset < next_offset <= partition.end_offset else offset + 1
+def _bytes_of(partition: Partition, piece: Slice) -> memoryview:
+    try:
+        return memoryview(piece.file.read_at(piece.position, piece.length))
+    except OSError as error:
+        raise ReadFailed(partition.topic, partition.number, str(error)) from None
+
+
+def _damaged(partition: Partition, offset: int, data: memoryview) -> DamagedRange:
+    """Told once: the next read steps over the range."""
+    damage = partition.quarantine(offset)
+    if damage is not None:
+        return DamagedRange(partition.topic, partition.number, first=damage.first_offset, end=damage.end_offset)
+    # The bytes are as they were sent, but make no sense: their header still tells how far they go.
+    end = read_header(data).next_offset if len(data) >= HEADER_BYTES else 0
+    end = end if offset < end <= partition.end_offset else offset + 1
     return DamagedRange(partition.topic, partition.number, first=offset, end=end)
 
 
@@ -79,11 +106,11 @@ class Follower:
         try:
             while True:
                 grown.clear()
-                records = read_some(self._partition, position, self._bytes_max)
+                records, following = read_some(self._partition, position, self._bytes_max)
                 yield from records
-                position = records[-1].offset + 1 if records else position
-                if not records and not self._wait(grown, timeout):
+                if following == position and not self._wait(grown, timeout):
                     return
+                position = following
         finally:
             unsubscribe()
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from headwater.log.topic_settings import TopicSettings
 
+AS_RETENTION = -2  # of local.retention.ms and local.retention.bytes
+
 
 @dataclass(frozen=True)
 class SegmentInfo:
@@ -48,6 +50,24 @@ def surplus(segments: Sequence[SegmentInfo], *, retention_bytes: int) -> int:
         excess -= segments[count].bytes
         count += 1
     return count
+
+
+def evictable(local: Sequence[SegmentInfo], active: SegmentInfo, settings: TopicSettings, *, now_ms: int) -> int:
+    """How many of the oldest local segments need not stay on the local disk once they are in the archive.
+
+    >>> settings = TopicSettings.from_configs({"local.retention.bytes": "80"})
+    >>> evictable([SegmentInfo(0, 0, 40), SegmentInfo(5, 0, 40)], SegmentInfo(9, 0, 40), settings, now_ms=0)
+    1
+    """
+    retention_ms, retention_bytes = settings.local_retention_ms, settings.local_retention_bytes
+    by_age = expired(
+        local, now_ms=now_ms, retention_ms=settings.retention_ms if retention_ms == AS_RETENTION else retention_ms
+    )
+    by_size = surplus(
+        [*local, active],
+        retention_bytes=settings.retention_bytes if retention_bytes == AS_RETENTION else retention_bytes,
+    )
+    return max(by_age, min(by_size, len(local)))
 
 
 def deletable(sealed: Sequence[SegmentInfo], active: SegmentInfo, settings: TopicSettings, *, now_ms: int) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from headwater.log.batch_format import HEADER_BYTES, MAGIC, BatchHeader, check_crc, plausible, read_header
-from headwater.log.segment import BatchAt
+from headwater.log.segment import RELATIVE_OFFSET_MAX, BatchAt, Damage, Segment
 from headwater.log.storage import File
 
 WINDOW_BYTES = 4 * 1024**2
@@ -50,7 +50,10 @@ def whole_batches(file: File, position: int, *, size: int, expected: Expectation
 def next_whole_batch(file: File, position: int, *, size: int, expected: Expectation) -> BatchAt | None:
     """The first whole batch at or behind `position`, wherever it starts; for the search behind damage."""
     window = _Window(file, size)
-    anywhere = expected._replace(contiguous=False)
+    # A segment spans no more offsets than this. Without the bound, much that is not a header would look like one, of a
+    # huge batch whose checksum has to be tried.
+    bound = min(expected.end_offset, expected.offset + RELATIVE_OFFSET_MAX + 1)
+    anywhere = expected._replace(contiguous=False, end_offset=bound)
     while position + HEADER_BYTES <= size:
         data, start = window.at(position, HEADER_BYTES)
         found = data.find(MAGIC, start + MAGIC_AT)
@@ -65,6 +68,58 @@ def next_whole_batch(file: File, position: int, *, size: int, expected: Expectat
     return None
 
 
+def damage_at(file: File, position: int, *, size: int, expected: Expectation, synced_offset: int) -> Damage:
+    """How far the damage that begins at `position` goes: to the next whole batch, or to the end of the file."""
+    behind = next_whole_batch(file, position, size=size, expected=expected)
+    if behind is not None:
+        return Damage(position, behind.position, expected.offset, behind.header.base_offset)
+    end_offset = min(expected.end_offset, max(synced_offset, expected.offset + 1))
+    return Damage(position, size, expected.offset, end_offset)
+
+
+def find_damage(segment: Segment, offset: int, *, size: int, end_offset: int) -> Damage | None:
+    """Damage that keeps `offset` from being read, not counting what is known already; None if there is none.
+
+    `end_offset` is that of the segment, as far as it can be read.
+    """
+    expected = Expectation(segment.base_offset, contiguous=False, end_offset=end_offset)
+    indexed = whole_batches(segment.file, segment.scan_start(offset), size=size, expected=expected)
+    if any(batch.header.last_offset >= offset for batch in indexed):
+        return None
+    # From the start, if need be: only a whole batch before the damage tells at which offset that begins.
+    position = segment.scan_start(offset - 1)
+    if next(whole_batches(segment.file, position, size=size, expected=expected), None) is None:
+        position = 0
+    while position < size:
+        for batch in whole_batches(segment.file, position, size=size, expected=expected):
+            position = batch.position + batch.header.size
+            expected = expected._replace(offset=batch.header.next_offset)
+            if expected.offset > offset:
+                return None
+        if position >= size:
+            return None
+        known = next((damage for damage in segment.damage if damage.position == position), None)
+        if known is None:
+            return damage_at(segment.file, position, size=size, expected=expected, synced_offset=end_offset)
+        position, expected = known.end_position, expected._replace(offset=known.end_offset)
+    return None
+
+
+def verify(segment: Segment, position: int, length: int, *, size: int, end_offset: int) -> int:
+    """How many of `length` bytes from a batch start on are what was written; batches checked before are believed."""
+    end = position + length
+    if segment.verified.covers(position, end):
+        return length
+    good = position
+    expected = Expectation(segment.base_offset, contiguous=False, end_offset=end_offset)
+    for batch in whole_batches(segment.file, position, size=size, expected=expected):
+        good = batch.position + batch.header.size
+        segment.verified.add(batch.position, good)
+        if good >= end:
+            break
+    return min(good, end) - position
+
+
 def _batch_at(window: _Window, position: int, size: int, expected: Expectation) -> BatchAt | None:
     if position + HEADER_BYTES > size:
         return None
@@ -77,4 +132,17 @@ def _batch_at(window: _Window, position: int, size: int, expected: Expectation) 
     data, start = window.at(position, header.size)
     if len(data) - start < header.size or not check_crc(data, header, start):
         return None
+    if not expected.contiguous and _belied(window, position + header.size, size, header, expected):
+        return None
     return BatchAt(position, header)
+
+
+def _belied(window: _Window, position: int, size: int, header: BatchHeader, expected: Expectation) -> bool:
+    """No checksum covers a batch's offsets. If it claims higher ones than the batch behind it has, and there is room
+    for it before that one, then it is wrong, and not the other.
+    """
+    if position + HEADER_BYTES > size:
+        return False
+    behind = read_header(*window.at(position, HEADER_BYTES))
+    room_until = expected.offset + header.last_offset_delta + 1
+    return plausible(behind, bytes_left=size - position) and room_until <= behind.base_offset < header.next_offset

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, overload
 
 from headwater.log.batch_format import HEADER_BYTES, BatchHeader, Buffer, read_header
+from headwater.log.byte_ranges import ByteRanges
 from headwater.log.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
-from headwater.log.offset_index import OffsetIndex, position_at_or_below
+from headwater.log.offset_index import OffsetIndex, entry_at_or_below
 from headwater.log.storage import File, Storage
 from headwater.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from headwater.log.time_index import TimeIndex, offset_before
@@ -42,6 +43,11 @@ class Damage(NamedTuple):
     first_offset: int
     end_offset: int
 
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """The first and the last."""
+        return self.first_offset, self.end_offset - 1
+
 
 class BatchAt(NamedTuple):
     position: int
@@ -49,16 +55,22 @@ class BatchAt(NamedTuple):
 
 
 class Segment:
-    def __init__(self, storage: Storage, directory: str, base_offset: int, *, size: int = 0) -> None:
+    local = True  # its files are on this disk; those of an archived one are not (archived_segment.py)
+
+    def __init__(self, storage: Storage, directory: str, base_offset: int, *, size: int = 0, suffix: str = "") -> None:
         self._storage = storage
         self._path = f"{directory}/{segment_name(base_offset)}"
+        self._suffix = suffix
+        self._pinned = False
         self._file: File | None = None
         self.base_offset = base_offset
         self.size = size
         self.damage: tuple[Damage, ...] = ()
+        self.verified = ByteRanges()  # bytes whose checksums this process has seen to be right
         self.last_append_ms = 0
         self.first_append_elapsed_ms: int | None = None
         self._largest: tuple[int, int] | None = None  # (timestamp, last offset of its batch)
+        self.active = False  # being written: its indexes are in memory
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
         self._unindexed_bytes = 0
@@ -67,15 +79,15 @@ class Segment:
 
     @property
     def log_path(self) -> str:
-        return self._path + ".log"
+        return f"{self._path}.log{self._suffix}"
 
     @property
     def index_path(self) -> str:
-        return self._path + ".index"
+        return f"{self._path}.index{self._suffix}"
 
     @property
     def time_index_path(self) -> str:
-        return self._path + ".timeindex"
+        return f"{self._path}.timeindex{self._suffix}"
 
     @property
     def paths(self) -> tuple[str, str, str]:
@@ -85,18 +97,19 @@ class Segment:
     def file(self) -> File:
         file = self._file
         if file is None:
-            file = self._file = self._storage.open(self.log_path)
+            opened = self._open(self.log_path)
+            # If the segment was pinned meanwhile, the path may have come to mean its successor.
+            file = self._file if self._pinned and self._file is not None else opened
+            self._file = file
         return file
 
-    @property
-    def active(self) -> bool:
-        """Being written: its indexes are in memory."""
-        return self._offsets is not None
+    def _open(self, path: str) -> File:
+        return self._storage.open(path)
 
     @classmethod
-    def create(cls, storage: Storage, directory: str, base_offset: int) -> "Segment":
+    def create(cls, storage: Storage, directory: str, base_offset: int, *, suffix: str = "") -> "Segment":
         """A new, empty, active segment. The caller syncs the directory before anything in it is acknowledged."""
-        segment = cls(storage, directory, base_offset)
+        segment = cls(storage, directory, base_offset, suffix=suffix)
         segment._file = storage.open(segment.log_path, create=True)
         segment._file.truncate(0)
         for path in (segment.index_path, segment.time_index_path):
@@ -106,13 +119,22 @@ class Segment:
 
     def activate(self, offsets: OffsetIndex, times: TimeIndex) -> None:
         """Take these indexes as the state so far, and go on from there."""
-        self._offsets, self._times = offsets, times
+        self._offsets, self._times, self.active = offsets, times, True
         self._largest = self._with_base(times.entries[-1]) if times.entries else None
         self._unindexed_bytes = 0
 
     def release(self) -> None:
         """Close the file; it is opened again when needed. Readers that hold it are not disturbed."""
-        self._file = None
+        if not self._pinned:
+            self._file = None
+
+    def pin(self) -> None:
+        """Hold all of it open and in memory, so that readers of this object stay right while its files are replaced."""
+        self._file = self.file
+        offsets, times = (self._storage.open(path) for path in (self.index_path, self.time_index_path))
+        self._offsets = OffsetIndex.from_bytes(offsets.read_at(0, offsets.size()))
+        self._times = TimeIndex.from_bytes(times.read_at(0, times.size()))
+        self._pinned = True
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -121,11 +143,12 @@ class Segment:
         position = self.size
         self.file.write_at(position, [batch])
         self.size = position + len(batch)
+        self.verified.add(position, self.size)
         self.note_batch(BatchAt(position, header), index_interval=index_interval)
 
     def note_batch(self, batch: BatchAt, *, index_interval: int) -> None:
         """Account for a batch that is in the file: largest timestamp and index entries."""
-        assert self._offsets is not None and self._times is not None, "only an active segment is indexed"
+        assert self._offsets is not None, "only an active segment is indexed"
         header = batch.header
         if self._largest is None or header.max_timestamp > self._largest[0]:
             self._largest = (header.max_timestamp, header.last_offset)
@@ -144,7 +167,8 @@ class Segment:
 
     def write_indexes(self) -> list[File]:
         """Write both indexes to their files; the files are returned to be synced."""
-        assert self._offsets is not None and self._times is not None
+        assert self._offsets is not None
+        assert self._times is not None
         self._note_largest()
         written = []
         for path, data in ((self.index_path, self._offsets.to_bytes()), (self.time_index_path, self._times.to_bytes())):
@@ -156,8 +180,9 @@ class Segment:
 
     def seal(self) -> None:
         """No more batches: from here on look-ups read the index files, which must have been written."""
+        self._storage.set_modified_ms(self.log_path, self.last_append_ms)  # may fail: then it is still active
+        self.active = False
         self._offsets = self._times = None
-        self._storage.set_modified_ms(self.log_path, self.last_append_ms)
 
     # -- look-ups ------------------------------------------------------------------------------------------------
 
@@ -170,16 +195,34 @@ class Segment:
 
     def position_of(self, offset: int, *, limit: int) -> BatchAt | None:
         """The batch that holds `offset`, or the first behind it; None if it lies at or behind byte `limit`."""
-        start = position_at_or_below(self._offset_entries(), offset - self.base_offset)
-        for batch in self.batches(start, limit=limit):
-            if batch.header.last_offset >= offset:
-                return batch
-        return None
+        return self.batch_from(self.scan_start(offset), offset, limit=limit)
+
+    def batch_from(self, start: int, offset: int, *, limit: int) -> BatchAt | None:
+        """As position_of, where to start scanning is known."""
+        return next((batch for batch in self.batches(start, limit=limit) if batch.header.last_offset >= offset), None)
+
+    def scan_start(self, offset: int) -> int:
+        """Start of a batch at or before the one that holds `offset`, as the index knows it.
+
+        An index has no checksum. What its file says is held against the batch it points to: a wrong entry costs
+        a longer scan, never a record.
+        """
+        entry = entry_at_or_below(self._offset_entries(), offset - self.base_offset)
+        if entry is None:
+            return 0
+        if self._offsets is None and not self._ends_as_indexed(entry, offset):
+            return 0
+        return entry[1]
+
+    def _ends_as_indexed(self, entry: tuple[int, int], offset: int) -> bool:
+        last_offset, position = entry[0] + self.base_offset, entry[1]
+        header = self.file.read_at(position, HEADER_BYTES) if position + HEADER_BYTES <= self.size else b""
+        return len(header) == HEADER_BYTES and read_header(header).last_offset == last_offset <= offset
 
     def batch_for_time(self, timestamp_ms: int, *, limit: int) -> BatchAt | None:
         """The first batch with a record at or after the time."""
         before = offset_before(self._time_entries(), timestamp_ms)
-        start = 0 if before is None else position_at_or_below(self._offset_entries(), before)
+        start = 0 if before is None else self.scan_start(before + self.base_offset)
         for batch in self.batches(start, limit=limit):
             if batch.header.max_timestamp >= timestamp_ms:
                 return batch
@@ -209,8 +252,9 @@ class Segment:
         return position
 
     def clip_to_damage(self, position: int, end: int) -> int:
-        """How far a read from `position` may go before it meets damage."""
-        return min([end, *(damage.position for damage in self.damage if damage.position >= position)])
+        """How far a read from `position` may go before it meets damage; what is missing without a trace is none."""
+        ahead = [damage for damage in self.damage if position <= damage.position < damage.end_position]
+        return min([end, *(damage.position for damage in ahead)])
 
     def read_batch(self, batch: BatchAt) -> bytes:
         return self.file.read_at(batch.position, batch.header.size)
@@ -219,14 +263,19 @@ class Segment:
         return entry[0], entry[1] + self.base_offset
 
     def _offset_entries(self) -> Sequence[tuple[int, int]]:
-        if self._offsets is not None:
-            return self._offsets.entries
-        return _FileEntries(self._storage.open(self.index_path), OFFSET_ENTRY_BYTES)
+        if self._offsets is None:
+            file = self._open(self.index_path)
+            # Looked at again: if it was pinned meanwhile, the path may have come to mean its successor.
+            if self._offsets is None:
+                return _FileEntries(file, OFFSET_ENTRY_BYTES)
+        return self._offsets.entries
 
     def _time_entries(self) -> Sequence[tuple[int, int]]:
-        if self._times is not None:
-            return self._times.entries
-        return _FileEntries(self._storage.open(self.time_index_path), TIME_ENTRY_BYTES)
+        if self._times is None:
+            file = self._open(self.time_index_path)
+            if self._times is None:
+                return _FileEntries(file, TIME_ENTRY_BYTES)
+        return self._times.entries
 
 
 class _FileEntries(Sequence[tuple[int, int]]):

@@ -1,8 +1,8 @@
 """Topics: their names, and the files that say which exist.
 
-`topics/<name>.json` is the truth about a topic: id, number of partitions, configuration that differs from the default, and
-whether it is being deleted. It is written before the partitions' folders are made and goes after they are gone, so a
-crash at any point leaves a topic that is whole, or one whose deletion is finished at the next start.
+`topics/<name>.json` is the truth about a topic: id, number of partitions, configuration that differs from the default.
+It is written before the partitions' folders are made. To delete the topic it is renamed to `<name>.gone`, which goes
+when all else is gone: a crash at any point leaves a topic that is whole, or one whose deletion the next start finishes.
 """
 
 import json
@@ -11,13 +11,15 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from headwater.errors import InvalidTopicName
+from headwater.errors import DamagedFile, InvalidSetting, InvalidTopicName
 from headwater.log.storage import Storage, read_whole, replace_durably
 from headwater.log.topic_settings import TopicSettings
 
 NAME_LENGTH_MAX = 249
 DIRECTORY = "topics"
-INTERNAL_PREFIX = "__"
+KINDS = ("json", "gone")
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
+"""Topics the log keeps for itself. Other names may begin with two underscores too."""
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -32,7 +34,7 @@ class Topic:
 
     @property
     def internal(self) -> bool:
-        return self.name.startswith(INTERNAL_PREFIX)
+        return self.name in INTERNAL
 
     def with_partitions(self, partitions: int) -> "Topic":
         return replace(self, partitions=partitions)
@@ -61,35 +63,51 @@ def partition_directory(topic: str, partition: int) -> str:
     return f"{topic}-{partition}"
 
 
-def save_topic(storage: Storage, topic: Topic, *, deleting: bool = False) -> None:
-    content = {
-        "id": str(topic.id), "partitions": topic.partitions, "configs": dict(topic.configs), "deleting": deleting,
-    }  # fmt: skip
-    replace_durably(storage, f"{DIRECTORY}/{topic.name}.json", json.dumps(content, indent=1).encode())
+def save_topic(storage: Storage, topic: Topic) -> None:
+    content = {"id": str(topic.id), "partitions": topic.partitions, "configs": dict(topic.configs)}
+    # Under a short name first: the longest topic name leaves no room for more than ".json" behind it.
+    data = json.dumps(content, indent=1).encode()
+    replace_durably(storage, f"{DIRECTORY}/{topic.name}.json", data, fresh=f"{DIRECTORY}/.new")
+
+
+def mark_deletion(storage: Storage, topic: Topic) -> None:
+    """From here on the topic goes, whatever crashes. A change of name needs no space on a full disk."""
+    storage.rename(f"{DIRECTORY}/{topic.name}.json", f"{DIRECTORY}/{topic.name}.gone")
+    storage.sync_directory(DIRECTORY)
+
+
+def deletion_marked(storage: Storage, topic: Topic) -> bool:
+    return storage.exists(f"{DIRECTORY}/{topic.name}.gone")
 
 
 def load_topics(storage: Storage, defaults: Mapping[str, str]) -> list[tuple[Topic, bool]]:
     """Every topic, and whether its deletion was begun."""
-    topics = []
-    for file in storage.list(DIRECTORY):
-        name, _, kind = file.rpartition(".")
-        if kind != "json":
-            continue
-        content = json.loads(read_whole(storage, f"{DIRECTORY}/{file}"))
+    files = [file.rpartition(".") for file in storage.list(DIRECTORY)]
+    return [(_load_topic(storage, name, kind, defaults), kind == "gone") for name, _, kind in files if kind in KINDS]
+
+
+def _load_topic(storage: Storage, name: str, kind: str, defaults: Mapping[str, str]) -> Topic:
+    path = f"{DIRECTORY}/{name}.{kind}"
+    try:
+        content = json.loads(read_whole(storage, path))
         configs = content["configs"]
         settings = TopicSettings.from_configs({**defaults, **configs})
-        topic = Topic(name, uuid.UUID(content["id"]), content["partitions"], configs, settings)
-        topics.append((topic, content["deleting"]))
-    return topics
+        return Topic(name, uuid.UUID(content["id"]), content["partitions"], configs, settings)
+    except (ValueError, KeyError, TypeError, AttributeError, InvalidSetting) as error:
+        raise DamagedFile(path, str(error)) from None
 
 
-def remove_topic_files(storage: Storage, topic: Topic) -> None:
-    """Finish a deletion that has been written down: folders first, the topic's own file last."""
+def remove_partitions(storage: Storage, topic: Topic) -> None:
+    """Remove the folders of a topic whose deletion has been marked."""
     for number in range(topic.partitions):
         directory = partition_directory(topic.name, number)
         for name in storage.list(directory):
             storage.delete(f"{directory}/{name}")
         storage.remove_directory(directory)
     storage.sync_directory("")
-    storage.delete(f"{DIRECTORY}/{topic.name}.json")
+
+
+def remove_mark(storage: Storage, topic: Topic) -> None:
+    """The last step of a deletion: all else of the topic must be gone."""
+    storage.delete(f"{DIRECTORY}/{topic.name}.gone")
     storage.sync_directory(DIRECTORY)

@@ -1,7 +1,7 @@
 """Configuration of a topic: Kafka's names, defaults and meanings, and a few of our own.
 
-One table, DEFINITIONS, says all there is: what a setting is called, what it takes, what it means. Configuration travels as
-strings (as in Kafka's own requests); TopicSettings is its checked form.
+One table, DEFINITIONS, says all there is: what a setting is called, what it takes, what it means. Configuration travels
+as strings (as in Kafka's own requests); TopicSettings is its checked form.
 """
 
 from collections.abc import Callable, Mapping
@@ -60,25 +60,81 @@ def _policies(text: str) -> frozenset[str]:
 
 _TABLE = (
     Definition("cleanup.policy", "list", "delete", "What happens to old records: delete, compact, or both.", _policies),
-    Definition("retention.ms", "long", "604800000", "How long after its arrival a record is kept; -1 is for ever.", _integer(-1)),
+    Definition(
+        "retention.ms", "long", "604800000",
+        "How long after its arrival a record is kept; -1 is for ever.",
+        _integer(-1),
+    ),
     Definition("retention.bytes", "long", "-1", "How large a partition may grow; -1 is without bound.", _integer(-1)),
-    Definition("segment.bytes", "int", "1073741824", "Size at which a new segment file is begun.", _integer(14, 2**31 - 1)),
+    Definition(
+        "segment.bytes", "int", "1073741824",
+        "Size at which a new segment file is begun.",
+        _integer(14, 2**31 - 1),
+    ),
     Definition("segment.ms", "long", "604800000", "Age at which a new segment file is begun.", _integer(1)),
     Definition("index.interval.bytes", "int", "4096", "Bytes between two entries of an index.", _integer(0, 2**31 - 1)),
-    Definition("max.message.bytes", "int", "1048588", "Largest batch that is accepted, as sent.", _integer(0, 2**31 - 1)),
-    Definition("message.timestamp.type", "string", "CreateTime", "Whose clock stamps records: the producer's (CreateTime) or the log's (LogAppendTime).", _choice("CreateTime", "LogAppendTime")),
-    Definition("message.timestamp.before.max.ms", "long", str(FOREVER), "How far in the past a producer's timestamp may lie.", _integer(0)),
-    Definition("message.timestamp.after.max.ms", "long", "3600000", "How far in the future a producer's timestamp may lie.", _integer(0)),
-    Definition("min.cleanable.dirty.ratio", "double", "0.5", "Share of uncompacted bytes from which compaction starts.", _ratio),
+    Definition(
+        "max.message.bytes", "int", "1048588",
+        "Largest batch that is accepted, as sent.",
+        _integer(0, 2**31 - 1),
+    ),
+    Definition(
+        "message.timestamp.type", "string", "CreateTime",
+        "Whose clock stamps records: the producer's (CreateTime) or the log's (LogAppendTime).",
+        _choice("CreateTime", "LogAppendTime"),
+    ),
+    Definition(
+        "message.timestamp.before.max.ms", "long", str(FOREVER),
+        "How far in the past a producer's timestamp may lie.",
+        _integer(0),
+    ),
+    Definition(
+        "message.timestamp.after.max.ms", "long", "3600000",
+        "How far in the future a producer's timestamp may lie.",
+        _integer(0),
+    ),
+    Definition(
+        "min.cleanable.dirty.ratio", "double", "0.5",
+        "Share of uncompacted bytes from which compaction starts.",
+        _ratio,
+    ),
     Definition("min.compaction.lag.ms", "long", "0", "How long a record stays uncompacted at least.", _integer(0)),
-    Definition("max.compaction.lag.ms", "long", str(FOREVER), "How long a record stays uncompacted at most.", _integer(1)),
-    Definition("delete.retention.ms", "long", "86400000", "How long tombstones stay after the compaction that first met them.", _integer(0)),
-    Definition("compression.type", "string", "producer", "Batches are stored as sent: only producer.", _choice("producer")),
+    Definition(
+        "max.compaction.lag.ms", "long", str(FOREVER),
+        "How long a record stays uncompacted at most.",
+        _integer(1),
+    ),
+    Definition(
+        "delete.retention.ms", "long", "86400000",
+        "How long tombstones stay after the compaction that first met them.",
+        _integer(0),
+    ),
+    Definition(
+        "compression.type", "string", "producer",
+        "Batches are stored as sent: only producer.",
+        _choice("producer"),
+    ),
     Definition("min.insync.replicas", "int", "1", "There is one copy on one machine: only 1.", _integer(1, 1)),
-    Definition("remote.storage.enable", "boolean", "false", "Move sealed segments to the archive, where they stay readable.", _boolean),
-    Definition("local.retention.ms", "long", "-2", "How long an archived segment also stays on the local disk; -2 is as long as retention.ms.", _integer(-2)),
-    Definition("local.retention.bytes", "long", "-2", "How many bytes stay on the local disk beside the archive; -2 is as many as retention.bytes.", _integer(-2)),
-    Definition("headwater.full.policy", "string", "drop-oldest", "What a partition at retention.bytes does: drop-oldest, block (producers wait) or reject.", _choice("drop-oldest", "block", "reject")),
+    Definition(
+        "remote.storage.enable", "boolean", "false",
+        "Move sealed segments to the archive, where they stay readable.",
+        _boolean,
+    ),
+    Definition(
+        "local.retention.ms", "long", "-2",
+        "How long an archived segment also stays on the local disk; -2 is as long as retention.ms.",
+        _integer(-2),
+    ),
+    Definition(
+        "local.retention.bytes", "long", "-2",
+        "How many bytes stay on the local disk beside the archive; -2 is as many as retention.bytes.",
+        _integer(-2),
+    ),
+    Definition(
+        "headwater.full.policy", "string", "drop-oldest",
+        "What a partition at retention.bytes does: drop-oldest, block (producers wait) or reject.",
+        _choice("drop-oldest", "block", "reject"),
+    ),
 )  # fmt: skip
 
 DEFINITIONS: dict[str, Definition] = {definition.name: definition for definition in _TABLE}
@@ -114,6 +170,16 @@ class TopicSettings:
     @property
     def deleted(self) -> bool:
         return "delete" in self.cleanup_policy
+
+    @property
+    def archived(self) -> bool:
+        """Compacted topics stay out of the archive, also where it is the default for all others."""
+        return self.remote_storage_enable and not self.compacted
+
+    @property
+    def segment_age_max_ms(self) -> int:
+        """How long a segment is written at most: what is never sealed is never compacted."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
 
     @property
     def append_time(self) -> bool:

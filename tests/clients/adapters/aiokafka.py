@@ -12,10 +12,18 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.errors import KafkaError
 
-from tests.clients.client import EARLIEST, LATEST, Client, ClusterDescription, GroupDescription, Refused, TopicDescription
+from tests.clients.client import (
+    EARLIEST,
+    LATEST,
+    Client,
+    ClusterDescription,
+    GroupDescription,
+    Refused,
+    TopicDescription,
+)
 from tests.clients.deadline import Deadline
 from tests.clients.membership import Membership
-from tests.clients.message import Message, Producing, Receipt
+from tests.clients.message import PLAINLY, Message, Producing, Receipt
 from tests.clients.numbered_values import digest, numbered_value
 
 Answer = TypeVar("Answer")
@@ -25,7 +33,10 @@ class Aiokafka(Client):
     name = "aiokafka"
     features = frozenset({"receipts", "timestamps", "binary", "static", "refusals"})
 
-    def produce(self, topic: str, messages: Sequence[Message], how: Producing = Producing()) -> list[Receipt]:
+    def sendable(self, messages: Sequence[Message]) -> list[Message]:
+        return [message for message in messages if message.key is not None or message.value is not None]
+
+    def produce(self, topic: str, messages: Sequence[Message], how: Producing = PLAINLY) -> list[Receipt]:
         return run(self._produce(topic, messages, how))
 
     def fetch(self, topic: str, partition: int, offset: int, count: int, *, seconds: float = 20) -> list[Message]:
@@ -157,7 +168,9 @@ class Aiokafka(Client):
         await consumer.start()
         return await self._read(consumer, count, 20, commit=True)
 
-    async def _read(self, consumer: AIOKafkaConsumer, count: int, seconds: float, *, commit: bool = False) -> list[Message]:
+    async def _read(
+        self, consumer: AIOKafkaConsumer, count: int, seconds: float, *, commit: bool = False
+    ) -> list[Message]:
         deadline, read = Deadline(seconds), list[Message]()
         try:
             with refusals():
@@ -195,7 +208,9 @@ class Aiokafka(Client):
             await consumer.stop()
 
     async def _write_numbered(self, topic: str, partitions: int, count: int) -> None:
-        producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap, linger_ms=5, max_batch_size=200_000, acks=1)
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.bootstrap, linger_ms=5, max_batch_size=200_000, enable_idempotence=True
+        )
         await producer.start()
         try:
             futures = [
@@ -214,7 +229,7 @@ class Aiokafka(Client):
         consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
         await consumer.seek_to_beginning()
         values: dict[int, list[bytes]] = {partition: [] for partition in range(partitions)}
-        deadline, missing = Deadline(300), count * partitions
+        deadline, missing = Deadline(80), count * partitions
         while missing > 0 and not deadline.passed:
             for place, records in (await consumer.getmany(timeout_ms=1000)).items():
                 values[place.partition] += [record.value for record in records]
@@ -223,7 +238,11 @@ class Aiokafka(Client):
         return {partition: digest(row) for partition, row in values.items()}
 
     def _consumer(self, *topics: str, **settings: Any) -> AIOKafkaConsumer:
-        fixed = {"bootstrap_servers": self.bootstrap, "enable_auto_commit": False, "max_partition_fetch_bytes": 2 * 1024**2}
+        fixed = {
+            "bootstrap_servers": self.bootstrap,
+            "enable_auto_commit": False,
+            "max_partition_fetch_bytes": 2 * 1024**2,
+        }
         return AIOKafkaConsumer(*topics, **fixed, **settings)
 
     def _ask(self, question: Any) -> Any:

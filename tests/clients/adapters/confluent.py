@@ -2,14 +2,17 @@
 
 import sys
 import uuid
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_INVALID,
     Consumer,
+    ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
@@ -28,13 +31,24 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
-from tests.clients.client import EARLIEST, LATEST, Client, ClusterDescription, GroupDescription, Refused, TopicDescription
+from tests.clients.client import (
+    EARLIEST,
+    LATEST,
+    Client,
+    ClusterDescription,
+    GroupDescription,
+    Refused,
+    TopicDescription,
+)
 from tests.clients.deadline import Deadline
 from tests.clients.membership import Membership
-from tests.clients.message import Message, Producing, Receipt
+from tests.clients.message import PLAINLY, Header, Message, Producing, Receipt
 from tests.clients.numbered_values import digest, numbered_value
 
 READ_AT_ONCE = 10_000
+
+Answer = tuple[KafkaError | None, LibraryMessage]
+Value = TypeVar("Value")
 
 
 class Confluent(Client):
@@ -43,26 +57,30 @@ class Confluent(Client):
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
 
-    def produce(self, topic: str, messages: Sequence[Message], how: Producing = Producing()) -> list[Receipt]:
+    def close(self) -> None:
+        del self._admin  # its connections end with it
+
+    def produce(self, topic: str, messages: Sequence[Message], how: Producing = PLAINLY) -> list[Receipt]:
         producer = self._producer(how)
-        answers: dict[int, tuple[KafkaError | None, LibraryMessage]] = {}
+        answers: dict[int, Answer] = {}
         for place, message in enumerate(messages):
+            time: dict[str, Any] = {} if message.timestamp_ms is None else {"timestamp": message.timestamp_ms}
             producer.produce(
                 topic,
                 value=message.value,
                 key=message.key,
                 partition=message.partition,
                 headers=list(message.headers) or None,
-                on_delivery=lambda error, stored, place=place: answers.__setitem__(place, (error, stored)),
-                **({} if message.timestamp_ms is None else {"timestamp": message.timestamp_ms}),
+                on_delivery=partial(keep, answers, place),
+                **time,
             )
         producer.flush(30)
         if refused := [error for error, _ in answers.values() if error is not None]:
             raise refusal(refused[0])
         stored = [answers[place][1] for place in range(len(messages))]
-        return [Receipt(message.partition(), message.offset()) for message in stored]
+        return [Receipt(present(message.partition()), offset_of(message)) for message in stored]
 
     def fetch(self, topic: str, partition: int, offset: int, count: int, *, seconds: float = 20) -> list[Message]:
         consumer = self._consumer({"auto.offset.reset": "error"})
@@ -76,7 +94,7 @@ class Confluent(Client):
 
     def offset_at(self, topic: str, partition: int, place: str | int) -> int | None:
         spec = {EARLIEST: OffsetSpec.earliest, LATEST: OffsetSpec.latest}.get(str(place))
-        wanted = spec() if spec else OffsetSpec.for_timestamp(int(place))
+        wanted: OffsetSpec = spec() if spec else OffsetSpec.for_timestamp(int(place))
         return self._list_offset(topic, partition, wanted)
 
     def offset_of_newest(self, topic: str, partition: int) -> int | None:
@@ -114,7 +132,11 @@ class Confluent(Client):
         return {name: entry.value for name, entry in entries.items()}
 
     def alter_configs(self, topic: str, configs: Mapping[str, str]) -> None:
-        only(self._admin.alter_configs([ConfigResource(ConfigResource.Type.TOPIC, topic, set_config=dict(configs))]))
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, set_config=dict(configs))
+        with warnings.catch_warnings():
+            # Deprecated in favour of the incremental form, and still what older programs send.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            only(self._admin.alter_configs([resource]))
 
     def incremental_alter_configs(self, topic: str, changes: Sequence[tuple[str, str, str | None]]) -> None:
         entries = [
@@ -124,6 +146,11 @@ class Confluent(Client):
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
         only(self._admin.incremental_alter_configs([resource]))
 
+    def describe_node(self) -> Mapping[str, str | None]:
+        (node,) = self._admin.list_topics(timeout=10).brokers
+        entries = only(self._admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(node))]))
+        return {name: entry.value for name, entry in entries.items()}
+
     def describe_cluster(self) -> ClusterDescription:
         cluster = settled(self._admin.describe_cluster())
         nodes = [f"{node.host}:{node.port}" for node in cluster.nodes]
@@ -131,6 +158,10 @@ class Confluent(Client):
 
     def groups(self) -> Sequence[str]:
         return [group.group_id for group in settled(self._admin.list_consumer_groups()).valid]
+
+    def groups_in_state(self, state: str) -> Sequence[str]:
+        listed = settled(self._admin.list_consumer_groups(states={ConsumerGroupState[state.upper()]}))
+        return [group.group_id for group in listed.valid]
 
     def describe_group(self, group: str) -> GroupDescription:
         described = only(self._admin.describe_consumer_groups([group]))
@@ -156,27 +187,31 @@ class Confluent(Client):
         }
 
     def write_numbered(self, topic: str, partitions: int, count: int) -> None:
-        producer = self._producer(Producing(compression="none"), **{"queue.buffering.max.messages": 500_000})
         failures: list[KafkaError] = []
+        reports = {"delivery.report.only.error": True, "queue.buffering.max.messages": 500_000}
+        producer = self._producer(Producing(idempotent=True), **reports)
+
+        def failed(error: KafkaError, _: LibraryMessage) -> None:
+            failures.append(error)
+
         for number in range(count):
             for partition in range(partitions):
-                while not self._offer(producer, topic, partition, numbered_value(partition, number), failures):
+                while not offered(producer, topic, partition, numbered_value(partition, number), failed):
                     producer.poll(0.1)
-            if number % 1000 == 0:
-                producer.poll(0)
         producer.flush(60)
         if failures:
             raise refusal(failures[0])
 
     def read_digests(self, topic: str, partitions: int, count: int) -> Mapping[int, str]:
-        consumer = self._consumer({"auto.offset.reset": "error"})
+        # With a full queue librdkafka would pause for a second before it fetches again.
+        consumer = self._consumer({"auto.offset.reset": "error", "fetch.queue.backoff.ms": 5})
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
         values: dict[int, list[bytes]] = {partition: [] for partition in range(partitions)}
-        deadline, missing = Deadline(120), count * partitions
+        deadline, missing = Deadline(60), count * partitions
         while missing > 0 and not deadline.passed:
             for message in consumer.consume(READ_AT_ONCE, timeout=1):
                 raise_if_failed(message)
-                values[message.partition()].append(message.value())
+                values[present(message.partition())].append(present(message.value()))
                 missing -= 1
         consumer.close()
         return {partition: digest(row) for partition, row in values.items()}
@@ -184,13 +219,6 @@ class Confluent(Client):
     def member_command(self, membership: Membership) -> list[str]:
         program = [sys.executable, "-m", "tests.clients.members.confluent"]
         return [*program, "--bootstrap", self.bootstrap, *membership.arguments()]
-
-    def _offer(self, producer: Producer, topic: str, partition: int, value: bytes, failures: list[KafkaError]) -> bool:
-        try:
-            producer.produce(topic, value, partition=partition, on_delivery=lambda e, _: e and failures.append(e))
-        except BufferError:
-            return False
-        return True
 
     def _producer(self, how: Producing, **more: Any) -> Producer:
         settings = {
@@ -209,7 +237,9 @@ class Confluent(Client):
         fixed = {"bootstrap.servers": self.bootstrap, "enable.auto.commit": False, "check.crcs": True}
         return Consumer({**fixed, "group.id": f"none-{uuid.uuid4()}", **settings})
 
-    def _read(self, consumer: Consumer, count: int, seconds: float, at_end: Callable[[], Any] = lambda: None) -> list[Message]:
+    def _read(
+        self, consumer: Consumer, count: int, seconds: float, at_end: Callable[[], Any] = lambda: None
+    ) -> list[Message]:
         deadline, read = Deadline(seconds), list[Message]()
         try:
             while len(read) < count and not deadline.passed:
@@ -226,14 +256,38 @@ class Confluent(Client):
         return None if answer.offset < 0 else int(answer.offset)
 
 
+def keep(answers: dict[int, Answer], place: int, error: KafkaError | None, stored: LibraryMessage) -> None:
+    answers[place] = (error, stored)
+
+
+def offset_of(message: LibraryMessage) -> int:
+    """-1 where the broker was not asked to answer."""
+    offset = message.offset()
+    return -1 if offset is None else offset
+
+
+def present(value: Value | None) -> Value:
+    """The library calls these optional; in a message that was stored they are there."""
+    assert value is not None
+    return value
+
+
+def offered(producer: Producer, topic: str, partition: int, value: bytes, failed: Callable[..., None]) -> bool:
+    try:
+        producer.produce(topic, value, partition=partition, on_delivery=failed)
+    except BufferError:
+        return False
+    return True
+
+
 def translated(message: LibraryMessage) -> Message:
     return Message(
         value=message.value(),
         key=message.key(),
-        headers=tuple(message.headers() or ()),
+        headers=tuple(cast("list[Header]", message.headers() or [])),
         timestamp_ms=message.timestamp()[1],
-        partition=message.partition(),
-        offset=message.offset(),
+        partition=present(message.partition()),
+        offset=present(message.offset()),
     )
 
 

@@ -15,7 +15,7 @@ from tests.clients.brokers.maven import alone, cache_folder, java_command, kafka
 from tests.clients.brokers.process import NotAvailable
 from tests.clients.client import Client, ClusterDescription, GroupDescription, Refused, TopicDescription
 from tests.clients.membership import Membership
-from tests.clients.message import Message, Producing, Receipt
+from tests.clients.message import PLAINLY, Message, Producing, Receipt
 
 SOURCES = Path(__file__).parent.parent / "java"
 ANSWER_SECONDS_MAX = 180
@@ -35,7 +35,11 @@ def class_path() -> str:
     with alone("java-client"):
         if not classes.exists():
             fresh = classes.with_suffix(".part")
-            subprocess.run([compiler, "-nowarn", "-cp", jars, "-d", str(fresh), *map(str, sources)], check=True, capture_output=True)
+            subprocess.run(
+                [compiler, "-nowarn", "-cp", jars, "-d", str(fresh), *map(str, sources)],
+                check=True,
+                capture_output=True,
+            )
             fresh.rename(classes)
     return f"{classes}:{jars}"
 
@@ -54,7 +58,7 @@ class Java(Client):
     def close(self) -> None:
         self._process.communicate(timeout=20)
 
-    def produce(self, topic: str, messages: Sequence[Message], how: Producing = Producing()) -> list[Receipt]:
+    def produce(self, topic: str, messages: Sequence[Message], how: Producing = PLAINLY) -> list[Receipt]:
         receipts = self._ask(
             "produce",
             topic=topic,
@@ -87,7 +91,9 @@ class Java(Client):
     def create_topic(
         self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None, *, validate_only: bool = False
     ) -> None:
-        self._ask("createTopic", topic=name, partitions=partitions, configs=dict(configs or {}), validateOnly=validate_only)
+        self._ask(
+            "createTopic", topic=name, partitions=partitions, configs=dict(configs or {}), validateOnly=validate_only
+        )
 
     def delete_topic(self, name: str) -> None:
         self._ask("deleteTopic", topic=name)
@@ -113,6 +119,10 @@ class Java(Client):
     def incremental_alter_configs(self, topic: str, changes: Sequence[tuple[str, str, str | None]]) -> None:
         self._ask("alterConfigs", topic=topic, changes=list(changes))
 
+    def describe_node(self) -> Mapping[str, str | None]:
+        configs: dict[str, str | None] = self._ask("describeNode")
+        return configs
+
     def describe_cluster(self) -> ClusterDescription:
         return ClusterDescription(*self._ask("describeCluster"))
 
@@ -122,12 +132,18 @@ class Java(Client):
     def groups(self) -> Sequence[str]:
         return list(self._ask("groups"))
 
+    def groups_in_state(self, state: str) -> Sequence[str]:
+        return list(self._ask("groupsInState", state=state))
+
     def describe_group(self, group: str) -> GroupDescription:
         state, members = self._ask("describeGroup", group=group)
         return GroupDescription(state, [[(topic, partition) for topic, partition in member] for member in members])
 
     def delete_group(self, group: str) -> None:
         self._ask("deleteGroup", group=group)
+
+    def remove_member(self, group: str, instance_id: str) -> None:
+        self._ask("removeMember", group=group, instance=instance_id)
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         self._ask("commit", group=group, topic=topic, offsets=dict(offsets))

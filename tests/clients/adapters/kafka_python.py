@@ -3,19 +3,27 @@
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
+from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove, NewTopic
 from kafka.errors import KafkaError, NoError
 from kafka.protocol.consumer import OffsetSpec
 from kafka.structs import OffsetAndMetadata
 
-from tests.clients.client import EARLIEST, LATEST, Client, ClusterDescription, GroupDescription, Refused, TopicDescription
+from tests.clients.client import (
+    EARLIEST,
+    LATEST,
+    Client,
+    ClusterDescription,
+    GroupDescription,
+    Refused,
+    TopicDescription,
+)
 from tests.clients.deadline import Deadline
 from tests.clients.membership import Membership
-from tests.clients.message import Message, Producing, Receipt
+from tests.clients.message import PLAINLY, Message, Producing, Receipt
 from tests.clients.numbered_values import digest, numbered_value
 
 PLACES = {EARLIEST: OffsetSpec.EARLIEST, LATEST: OffsetSpec.LATEST}
@@ -32,9 +40,12 @@ class KafkaPython(Client):
     def close(self) -> None:
         self._admin.close()
 
-    def produce(self, topic: str, messages: Sequence[Message], how: Producing = Producing()) -> list[Receipt]:
+    def sendable(self, messages: Sequence[Message]) -> list[Message]:
+        return [message for message in messages if sendable(message)]
+
+    def produce(self, topic: str, messages: Sequence[Message], how: Producing = PLAINLY) -> list[Receipt]:
         producer = self._producer(how)
-        with refusals():
+        with closing(producer), refusals():
             futures = [
                 producer.send(
                     topic,
@@ -48,7 +59,6 @@ class KafkaPython(Client):
             ]
             producer.flush(30)
             stored = [future.get(30) for future in futures]
-        producer.close()
         return [Receipt(one.partition, one.offset) for one in stored]
 
     def fetch(self, topic: str, partition: int, offset: int, count: int, *, seconds: float = 20) -> list[Message]:
@@ -114,6 +124,12 @@ class KafkaPython(Client):
     def incremental_alter_configs(self, topic: str, changes: Sequence[tuple[str, str, str | None]]) -> None:
         self._alter(topic, {name: (operation.upper(), value) for name, operation, value in changes}, incremental=True)
 
+    def describe_node(self) -> Mapping[str, str | None]:
+        node = self._admin.describe_cluster()["brokers"][0]["broker_id"]
+        resource = ConfigResource(ConfigResourceType.BROKER, str(node))
+        entries = self._admin.describe_configs([resource], config_filter="all")["broker"][str(node)]
+        return {name: entry["value"] for name, entry in entries.items()}
+
     def describe_cluster(self) -> ClusterDescription:
         cluster = self._admin.describe_cluster()
         nodes = [f"{broker['host']}:{broker['port']}" for broker in cluster["brokers"]]
@@ -132,6 +148,9 @@ class KafkaPython(Client):
     def groups(self) -> Sequence[str]:
         return [group["group_id"] for group in self._admin.list_groups()]
 
+    def groups_in_state(self, state: str) -> Sequence[str]:
+        return [group["group_id"] for group in self._admin.list_groups(states_filter=[state])]
+
     def describe_group(self, group: str) -> GroupDescription:
         described = self._admin.describe_groups([group])[group]
         members = [
@@ -149,8 +168,14 @@ class KafkaPython(Client):
         if answer != "OK":
             raise Refused(code_of_name(answer))
 
+    def remove_member(self, group: str, instance_id: str) -> None:
+        with refusals():
+            self._admin.remove_group_members(group, [MemberToRemove(group_instance_id=instance_id)])
+
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        wanted = {TopicPartition(topic, partition): OffsetAndMetadata(offset, "", -1) for partition, offset in offsets.items()}
+        wanted = {
+            TopicPartition(topic, partition): OffsetAndMetadata(offset, "", -1) for partition, offset in offsets.items()
+        }
         self._check(self._admin.alter_group_offsets(group, wanted))
 
     def committed(self, group: str, topic: str) -> Mapping[int, int]:
@@ -163,23 +188,20 @@ class KafkaPython(Client):
             self._check(self._admin.delete_group_offsets(group, places))
 
     def write_numbered(self, topic: str, partitions: int, count: int) -> None:
-        producer = KafkaProducer(bootstrap_servers=self.bootstrap, linger_ms=20, batch_size=200_000, acks=1)
-        futures = [
-            producer.send(topic, value=numbered_value(partition, number), partition=partition)
-            for number in range(count)
-            for partition in range(partitions)
-        ]
-        producer.flush(120)
-        with refusals():
-            futures[-1].get(30)
-        producer.close()
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap, linger_ms=20, batch_size=200_000)
+        with closing(producer), refusals():
+            for number in range(count):
+                for partition in range(partitions):
+                    last = producer.send(topic, value=numbered_value(partition, number), partition=partition)
+            producer.flush(120)
+            last.get(30)
 
     def read_digests(self, topic: str, partitions: int, count: int) -> Mapping[int, str]:
         consumer = self._consumer(max_poll_records=5000)
         consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
         consumer.seek_to_beginning()
         values: dict[int, list[bytes]] = {partition: [] for partition in range(partitions)}
-        deadline, missing = Deadline(300), count * partitions
+        deadline, missing = Deadline(80), count * partitions
         while missing > 0 and not deadline.passed:
             for place, records in consumer.poll(timeout_ms=1000).items():
                 values[place.partition] += [record.value for record in records]
@@ -203,14 +225,18 @@ class KafkaPython(Client):
         )
 
     def _consumer(self, **settings: Any) -> KafkaConsumer:
-        return KafkaConsumer(bootstrap_servers=self.bootstrap, enable_auto_commit=False, **settings)
+        return KafkaConsumer(
+            bootstrap_servers=self.bootstrap, enable_auto_commit=False, fetch_max_wait_ms=100, **settings
+        )
 
     def _read(self, consumer: KafkaConsumer, count: int, seconds: float, *, commit: bool = False) -> list[Message]:
         deadline, read = Deadline(seconds), list[Message]()
         try:
             with refusals():
                 while len(read) < count and not deadline.passed:
-                    polled = consumer.poll(timeout_ms=min(1000, int(deadline.left * 1000)), max_records=count - len(read))
+                    polled = consumer.poll(
+                        timeout_ms=min(1000, int(deadline.left * 1000)), max_records=count - len(read)
+                    )
                     read += [translated(record) for records in polled.values() for record in records]
                 if commit:
                     consumer.commit()
@@ -237,6 +263,12 @@ class KafkaPython(Client):
         for error in answers.values():
             if error is not NoError:
                 raise Refused(error.errno)
+
+
+def sendable(message: Message) -> bool:
+    """It refuses to send nothing at all, and headers without a value."""
+    something = message.key is not None or message.value is not None
+    return something and all(value is not None for _, value in message.headers)
 
 
 def translated(record: Any) -> Message:

@@ -8,12 +8,14 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from tests.clients.brokers.maven import alone
 from tests.clients.brokers.process import NotAvailable
 from tests.clients.client import EARLIEST, LATEST, Client, Refused, TopicDescription
 from tests.clients.membership import Membership
-from tests.clients.message import Message, Producing, Receipt
+from tests.clients.message import PLAINLY, Header, Message, Producing, Receipt
 from tests.clients.numbered_values import digest, numbered_values
 
 # Lengths come first, so that any bytes may follow; a length of -1 is null.
@@ -37,8 +39,14 @@ def kcat_command() -> str:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise NotAvailable("kcat is not installed, and installing it takes apt-get and root.")
     with alone("apt"):
-        for command in (["apt-get", "install", "-y", "kcat"], ["apt-get", "update"], ["apt-get", "install", "-y", "kcat"]):
-            subprocess.run(command, capture_output=True, check=False, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+        for command in (
+            ["apt-get", "install", "-y", "kcat"],
+            ["apt-get", "update"],
+            ["apt-get", "install", "-y", "kcat"],
+        ):
+            subprocess.run(
+                command, capture_output=True, check=False, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+            )
             if found := shutil.which("kcat"):
                 return found
     raise NotAvailable("kcat could not be installed with apt-get.")
@@ -55,7 +63,10 @@ class Kcat(Client):
     def sendable(self, messages: Sequence[Message]) -> list[Message]:
         return [message for message in messages if speakable(message)]
 
-    def produce(self, topic: str, messages: Sequence[Message], how: Producing = Producing()) -> list[Receipt]:
+    def readable(self, messages: Sequence[Message]) -> list[Message]:
+        return [replace(message, headers=shown(message.headers)) for message in messages]
+
+    def produce(self, topic: str, messages: Sequence[Message], how: Producing = PLAINLY) -> list[Receipt]:
         settings = {
             "acks": how.acks,
             "enable.idempotence": str(how.idempotent).lower(),
@@ -72,7 +83,21 @@ class Kcat(Client):
         return []
 
     def fetch(self, topic: str, partition: int, offset: int, count: int, *, seconds: float = 20) -> list[Message]:
-        options = ["-C", "-q", "-t", topic, "-p", str(partition), "-o", str(offset), "-c", str(count), "-u", "-f", FORMAT]
+        options = [
+            "-C",
+            "-q",
+            "-t",
+            topic,
+            "-p",
+            str(partition),
+            "-o",
+            str(offset),
+            "-c",
+            str(count),
+            "-u",
+            "-f",
+            FORMAT,
+        ]
         settings = {"auto.offset.reset": "error", "topic.metadata.refresh.interval.ms": 500}
         return list(parsed(self._run([*options, *flags(settings)], seconds=seconds)))
 
@@ -101,13 +126,13 @@ class Kcat(Client):
     def write_numbered(self, topic: str, partitions: int, count: int) -> None:
         for partition in range(partitions):
             lines = b"\n".join(numbered_values(partition, count))
-            self._run(["-P", "-t", topic, "-p", str(partition), "-X", "acks=1"], lines, seconds=120)
+            self._run(["-P", "-t", topic, "-p", str(partition), "-X", "enable.idempotence=true"], lines, seconds=80)
 
     def read_digests(self, topic: str, partitions: int, count: int) -> Mapping[int, str]:
         digests = {}
         for partition in range(partitions):
             options = ["-C", "-q", "-t", topic, "-p", str(partition), "-o", "beginning", "-c", str(count)]
-            digests[partition] = digest(self._run(options, seconds=120).splitlines())
+            digests[partition] = digest(self._run(options, seconds=80).splitlines())
         return digests
 
     def member_command(self, membership: Membership) -> list[str]:
@@ -124,9 +149,9 @@ class Kcat(Client):
         reading = ["-u", "-f", "read %p %o\n", "-G", membership.group, membership.topic]
         return [self._command, "-b", self.bootstrap, *flags(settings), *reading]
 
-    def _metadata(self, *options: str) -> list[dict[str, list[dict[str, list[dict[str, int]]]]]]:
-        answer: dict[str, list[dict[str, list[dict[str, list[dict[str, int]]]]]]] = json.loads(self._run(["-L", "-J", *options]))
-        return answer["topics"]
+    def _metadata(self, *options: str) -> list[dict[str, Any]]:
+        topics: list[dict[str, Any]] = json.loads(self._run(["-L", "-J", *options]))["topics"]
+        return topics
 
     def _run(self, options: Sequence[str], standard_input: bytes = b"", *, seconds: float = 40) -> bytes:
         """What kcat printed, also when it was still waiting for more at the end of the given time."""
@@ -156,6 +181,11 @@ def speakable(message: Message) -> bool:
     return message.timestamp_ms is None and plain_headers and not delimited and not nothing
 
 
+def shown(headers: tuple[Header, ...]) -> tuple[Header, ...]:
+    """kcat prints a header's value as far as its first zero byte."""
+    return tuple((name, value and value.partition(b"\0")[0]) for name, value in headers)
+
+
 def spoken(message: Message) -> bytes:
     key = b"" if message.key is None else message.key + KEY_END.encode()
     return key + (message.value or b"")
@@ -179,6 +209,6 @@ def parsed(output: bytes) -> Iterator[Message]:
         place = headers_end + 1
 
 
-def parsed_headers(text: bytes) -> tuple[tuple[str, bytes | None], ...]:
+def parsed_headers(text: bytes) -> tuple[Header, ...]:
     pairs = [part.partition(b"=") for part in text.split(b",") if part]
     return tuple((name.decode(), None if value == b"NULL" else value) for name, _, value in pairs)

@@ -1,5 +1,6 @@
 """Apache Kafka: one node in KRaft mode on loopback, in a folder of its own."""
 
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,20 +54,35 @@ def start_apache_kafka(folder: Path, settings: Mapping[str, str] | None = None) 
     properties = folder / "server.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in written.items()))
     format_storage(class_path, properties)
-    return run_apache_kafka(class_path, folder, f"127.0.0.1:{broker_port}")
+    return restart_apache_kafka(folder)
 
 
-def run_apache_kafka(class_path: str, folder: Path, address: str) -> BrokerProcess:
+def restart_apache_kafka(folder: Path) -> BrokerProcess:
+    """Start it again on what start_apache_kafka left in the folder."""
+    class_path = kafka_class_path()
+    found = re.search(r"PLAINTEXT://(127\.0\.0\.1:\d+)", (folder / "server.properties").read_text())
+    assert found is not None
+    address = found[1]
     command = [java_command(), *JVM_OPTIONS, "-cp", class_path, "kafka.Kafka", str(folder / "server.properties")]
     log_path = folder / "broker.log"
     process = launch(command, log_path)
-    wait_until_answering(address, process, log_path, patience_seconds=60)
-    return BrokerProcess("kafka", address, process, log_path, folder / "data", restart_command=command)
+    wait_until_answering(address, process, log_path, patience_seconds=120)
+    return BrokerProcess("kafka", address, process, log_path, folder / "data")
 
 
 def format_storage(class_path: str, properties: Path) -> None:
     cluster_id = "aGVhZHdhdGVyLXRlc3RzIQ"
-    tool = [java_command(), "-cp", class_path, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties)]
+    tool = [
+        java_command(),
+        "-cp",
+        class_path,
+        "kafka.tools.StorageTool",
+        "format",
+        "-t",
+        cluster_id,
+        "-c",
+        str(properties),
+    ]
     done = subprocess.run(tool, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BrokerFailed(f"Kafka's storage could not be formatted: {done.stdout} {done.stderr}")

@@ -11,8 +11,20 @@ def start_headwater(folder: Path, options: Sequence[str] = ()) -> BrokerProcess:
     """Start a node on a free port; on a folder that was used before it goes on with what is there."""
     folder.mkdir(parents=True, exist_ok=True)
     data, log_path = folder / "data", folder / "broker.log"
-    command = [sys.executable, "-m", "headwater", "start", "--data", str(data), "--kafka", "127.0.0.1:0", *options]
-    process = launch(command, log_path, environment={"PYTHONUNBUFFERED": "1"})
-    address = read_address(process, log_path, patience_seconds=60)
+    said_before = log_path.stat().st_size if log_path.exists() else 0
+    command = [
+        sys.executable,
+        "-u",
+        "-m",
+        "headwater",
+        "start",
+        "--data",
+        str(data),
+        "--kafka",
+        "127.0.0.1:0",
+        *options,
+    ]
+    process = launch(command, log_path)
+    address = read_address(process, log_path, said_before=said_before, patience_seconds=60)
     wait_until_answering(address, process, log_path, patience_seconds=20)
-    return BrokerProcess("headwater", address, process, log_path, data, restart_command=command)
+    return BrokerProcess("headwater", address, process, log_path, data)

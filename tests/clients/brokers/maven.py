@@ -65,7 +65,9 @@ def java_command() -> str:
     said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
     version = said.partition('"')[2].partition(".")[0]
     if not version.isdigit() or int(version) < JAVA_VERSION_MIN:
-        raise NotAvailable(f"Java {version or 'of an unknown version'} is too old; {JAVA_VERSION_MIN} or newer is needed here.")
+        raise NotAvailable(
+            f"Java {version or 'of an unknown version'} is too old; {JAVA_VERSION_MIN} or newer is needed here."
+        )
     return found
 
 

@@ -6,25 +6,31 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.CreateTopicsOptions;
 import org.apache.kafka.clients.admin.DescribeClusterResult;
 import org.apache.kafka.clients.admin.GroupListing;
+import org.apache.kafka.clients.admin.ListGroupsOptions;
 import org.apache.kafka.clients.admin.LogDirDescription;
 import org.apache.kafka.clients.admin.MemberDescription;
+import org.apache.kafka.clients.admin.MemberToRemove;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
 import org.apache.kafka.clients.admin.ReplicaInfo;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
 /** Commands of the administrator. */
 final class Administration implements AutoCloseable {
@@ -53,6 +59,9 @@ final class Administration implements AutoCloseable {
         commands.put("logBytes", this::logBytes);
         commands.put("offsetAt", this::offsetAt);
         commands.put("groups", this::groups);
+        commands.put("groupsInState", this::groupsInState);
+        commands.put("removeMember", this::removeMember);
+        commands.put("describeNode", this::describeNode);
         commands.put("describeGroup", this::describeGroup);
         commands.put("deleteGroup", asked -> admin.deleteConsumerGroups(List.of(group(asked))).all().get());
         commands.put("commit", this::commit);
@@ -64,7 +73,16 @@ final class Administration implements AutoCloseable {
     private Object topics(JsonNode asked) throws Exception {
         Map<String, Integer> counts = new LinkedHashMap<>();
         Set<String> names = admin.listTopics().names().get();
-        admin.describeTopics(names).allTopicNames().get().forEach((name, one) -> counts.put(name, one.partitions().size()));
+        for (var described : admin.describeTopics(names).topicNameValues().entrySet()) {
+            try {
+                counts.put(described.getKey(), described.getValue().get().partitions().size());
+            } catch (ExecutionException error) {
+                // Deleted between the two questions.
+                if (!(error.getCause() instanceof UnknownTopicOrPartitionException)) {
+                    throw error;
+                }
+            }
+        }
         return counts;
     }
 
@@ -99,8 +117,17 @@ final class Administration implements AutoCloseable {
     }
 
     private Object describeConfigs(JsonNode asked) throws Exception {
+        return configs(resource(asked));
+    }
+
+    private Object describeNode(JsonNode asked) throws Exception {
+        String node = admin.describeCluster().nodes().get().iterator().next().idString();
+        return configs(new ConfigResource(ConfigResource.Type.BROKER, node));
+    }
+
+    private Map<String, String> configs(ConfigResource resource) throws Exception {
         Map<String, String> configs = new LinkedHashMap<>();
-        admin.describeConfigs(List.of(resource(asked))).all().get().get(resource(asked)).entries()
+        admin.describeConfigs(List.of(resource)).all().get().get(resource).entries()
             .forEach(entry -> configs.put(entry.name(), entry.value()));
         return configs;
     }
@@ -148,6 +175,17 @@ final class Administration implements AutoCloseable {
 
     private Object groups(JsonNode asked) throws Exception {
         return admin.listGroups().all().get().stream().map(GroupListing::groupId).toList();
+    }
+
+    private Object groupsInState(JsonNode asked) throws Exception {
+        ListGroupsOptions options = new ListGroupsOptions().inGroupStates(Set.of(GroupState.parse(asked.get("state").asText())));
+        return admin.listGroups(options).all().get().stream().map(GroupListing::groupId).toList();
+    }
+
+    private Object removeMember(JsonNode asked) throws Exception {
+        MemberToRemove member = new MemberToRemove(asked.get("instance").asText());
+        RemoveMembersFromConsumerGroupOptions options = new RemoveMembersFromConsumerGroupOptions(Set.of(member));
+        return admin.removeMembersFromConsumerGroup(group(asked), options).all().get();
     }
 
     private Object describeGroup(JsonNode asked) throws Exception {

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -89,15 +90,19 @@ final class Records {
         settings.put("linger.ms", "5");
         settings.put("batch.size", "200000");
         try (KafkaProducer<byte[], byte[]> producer = producer(settings)) {
-            Future<RecordMetadata> last = null;
+            AtomicReference<Exception> failure = new AtomicReference<>();
             for (int number = 0; number < arguments.get("count").asInt(); number++) {
                 for (int partition = 0; partition < arguments.get("partitions").asInt(); partition++) {
                     byte[] value = numbered(partition, number);
-                    last = producer.send(new ProducerRecord<>(arguments.get("topic").asText(), partition, null, value));
+                    producer.send(new ProducerRecord<>(arguments.get("topic").asText(), partition, null, value),
+                        (stored, error) -> failure.compareAndSet(null, error));
                 }
             }
             producer.flush();
-            return last == null ? 0 : last.get().offset();
+            if (failure.get() != null) {
+                throw failure.get();
+            }
+            return null;
         }
     }
 
@@ -112,7 +117,7 @@ final class Records {
         Properties settings = new Properties();
         settings.put("max.poll.records", "5000");
         long missing = arguments.get("count").asLong() * partitions;
-        long end = System.nanoTime() + 120_000_000_000L;
+        long end = System.nanoTime() + 60_000_000_000L;
         try (KafkaConsumer<byte[], byte[]> consumer = consumer(settings)) {
             consumer.assign(places);
             consumer.seekToBeginning(places);
@@ -197,6 +202,8 @@ final class Records {
     private KafkaConsumer<byte[], byte[]> consumer(Properties settings) {
         settings.put("bootstrap.servers", bootstrap);
         settings.put("enable.auto.commit", "false");
+        // Closing waits for the fetch that is under way, which at the end of a topic takes as long as this.
+        settings.put("fetch.max.wait.ms", "50");
         return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 }

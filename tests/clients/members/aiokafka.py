@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError
 from tests.clients.members import arguments, tell, tell_read
 
 
-class Teller(ConsumerRebalanceListener):
+class Teller(ConsumerRebalanceListener):  # type: ignore[misc]  # the library is not typed
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         tell("assigned", (one.partition for one in assigned))
 

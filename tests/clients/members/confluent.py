@@ -30,7 +30,7 @@ def main() -> None:
     while not stopped:
         messages = [message for message in consumer.consume(500, timeout=0.2) if message.error() is None]
         if messages:
-            tell_read((message.partition(), message.offset()) for message in messages)
+            tell_read((message.partition() or 0, message.offset() or 0) for message in messages)
             commit(consumer)
     consumer.close()
 

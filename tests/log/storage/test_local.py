@@ -1,28 +1,48 @@
+"""What only files of the operating system can do."""
+
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
-from headwater.log.storage.local import LocalStorage
-from headwater.log.storage.storage import Storage
-from tests.contracts.storage import StorageContract
+from headwater.log.storage import LocalStorage, MemoryStorage
+
+CONTENT = os.urandom(300_000)
 
 
-class TestLocalStorage(StorageContract):
-    @pytest.fixture
-    def storage(self, tmp_path: Path) -> Storage:
-        return LocalStorage(tmp_path)
+@pytest.fixture
+def storage(tmp_path: Path) -> LocalStorage:
+    storage = LocalStorage(tmp_path)
+    storage.open("a", create=True).write_at(0, [CONTENT])
+    return storage
 
-    @pytest.fixture
-    def reopened(self, tmp_path: Path) -> Storage:
-        return LocalStorage(tmp_path)
 
-    def test_the_lock_dies_with_its_process(self, tmp_path: Path) -> None:
-        child = os.fork()
-        if child == 0:
-            LocalStorage(tmp_path).lock("lock")
-            os._exit(0)
-        os.waitpid(child, 0)
-        storage = LocalStorage(tmp_path)
-        storage.lock("lock")
-        storage.close()
+def test_bytes_go_from_file_to_socket_and_a_full_socket_takes_none(storage: LocalStorage) -> None:
+    file = storage.open("a")
+    near, far = socket.socketpair()
+    with near, far:
+        near.setblocking(False)
+        sent = file.send_cached(near.fileno(), 1000, 5000)
+        assert sent
+        assert far.recv(10_000, socket.MSG_WAITALL if sent == 10_000 else 0) == CONTENT[1000 : 1000 + sent]
+        while file.send_cached(near.fileno(), 0, len(CONTENT)):
+            pass
+        assert file.send_cached(near.fileno(), 0, 100) == 0
+
+
+def test_a_range_that_ends_behind_the_file_is_not_handed_over(storage: LocalStorage) -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        assert storage.open("a").send_cached(near.fileno(), len(CONTENT) - 10, 20) is None
+
+
+def test_a_socket_that_is_gone_is_left_to_the_usual_way(storage: LocalStorage) -> None:
+    near, far = socket.socketpair()
+    far.close()
+    with near:
+        assert storage.open("a").send_cached(near.fileno(), 0, 100) is None
+
+
+def test_memory_has_nothing_to_hand_over() -> None:
+    assert MemoryStorage().open("a", create=True).send_cached(0, 0, 1) is None

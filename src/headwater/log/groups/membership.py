@@ -15,6 +15,7 @@ finds the group unchanged after a restart of the broker.
 from typing import NamedTuple
 
 from headwater import errors
+from headwater.log.groups.admission import check_protocols, check_room, check_session_timeout
 from headwater.log.groups.group_state import NEXT_STATE, Event, State
 from headwater.log.groups.member import (
     Claim,
@@ -31,9 +32,8 @@ from headwater.log.groups.member import (
     Sync,
     Synced,
     Ticket,
-    size_of,
 )
-from headwater.log.groups.roster import Answer, Roster
+from headwater.log.groups.roster import Answer, Outcome, Roster
 from headwater.log.groups.subscription import subscribed_topics
 
 NEWCOMER_TIMEOUT_MS = 5 * 60_000
@@ -88,6 +88,7 @@ class Group:
         self._proposed: dict[str, bytes] | None = None
         self._open_saves: dict[int, _OpenSave] = {}
         self._saves_begun = 0
+        self._unsaved = False
         self._saves: list[Save] = []
         self._wake_ms: int | None = None
 
@@ -179,6 +180,7 @@ class Group:
         save = self._open_saves.pop(number, None)
         if save is None:
             return self.effects()
+        self._unsaved = failure is not None
         for ticket, outcome in save.answers:
             self._roster.answer(ticket, failure or outcome)
         if save.shares and self.state is State.COMPLETING and save.generation == self.generation:
@@ -213,7 +215,8 @@ class Group:
     @property
     def forgettable(self) -> bool:
         """Nothing would be lost by dropping this object: what counts is saved."""
-        return self.state is State.DEAD or (self.state is State.EMPTY and not self._pending and not self._open_saves)
+        saved = not self._open_saves and not self._unsaved
+        return self.state is State.DEAD or (self.state is State.EMPTY and not self._pending and saved)
 
     def subscribes(self, topic: str) -> bool:
         """Does any member read this topic? What we cannot tell counts as yes."""
@@ -248,9 +251,9 @@ class Group:
     def _join(self, request: Join, ticket: Ticket, now_ms: int) -> None:
         roster = self._roster
         present = roster.get(request.member_id) if request.member_id else roster.static(request.instance_id)
-        self._check_session_timeout(request)
-        self._check_room(request, present)
-        self._check_protocols(request, present)
+        check_session_timeout(request, self._limits)
+        check_room(request, roster, self._limits, present=present, ids_out=self._pending)
+        check_protocols(request, roster, protocol_type=self.protocol_type, present=present)
         if request.member_id and (request.instance_id is not None or request.member_id not in self._pending):
             self._join_again(roster.known(request.member_id, request.instance_id), request, ticket, now_ms)
         elif request.member_id:
@@ -264,30 +267,6 @@ class Group:
             raise errors.MemberIdRequired(request.fresh_id)
         else:
             self._admit(request.fresh_id, request, ticket, now_ms)
-
-    def _check_session_timeout(self, request: Join) -> None:
-        low, high = self._limits.session_timeout_ms_min, self._limits.session_timeout_ms_max
-        if not low <= request.session_timeout_ms <= high:
-            raise errors.InvalidSessionTimeout(
-                f"a session timeout of {request.session_timeout_ms} ms is outside {low}..{high}"
-            )
-
-    def _check_room(self, request: Join, present: Member | None) -> None:
-        size = size_of(request.protocols)
-        if self._roster.bytes - (size_of(present.protocols) if present else 0) + size > self._limits.bytes_max:
-            raise errors.GroupFull(f'group "{self.id}" has no room for {size} bytes of metadata')
-        crowd = max(len(self._roster), len(self._pending) - (request.member_id in self._pending))
-        if present is None and crowd >= self._limits.members_max:
-            raise errors.GroupFull(f'group "{self.id}" has {crowd} members, and no room for more')
-
-    def _check_protocols(self, request: Join, present: Member | None) -> None:
-        offered = bool(request.protocol_type and request.protocols)
-        if offered and len(self._roster) > (present is not None):
-            offered = request.protocol_type == self.protocol_type and self._roster.ballot.agrees(
-                request.protocols, members=len(self._roster), instead_of=present.protocols if present else ()
-            )
-        if not offered:
-            raise errors.InconsistentProtocol(f'group "{self.id}" has no protocol in common with this member')
 
     def _admit(self, member_id: str, request: Join, ticket: Ticket, now_ms: int) -> None:
         member = self._insert(member_id, request, now_ms + NEWCOMER_TIMEOUT_MS)
@@ -424,9 +403,7 @@ class Group:
             everybody = tuple(
                 JoinedMember(one.id, one.instance_id, one.metadata_for(self.protocol_name)) for one in self._roster
             )
-        return Joined(
-            self.generation, self.protocol_type, self.protocol_name or "", leader_id, member.id, everybody
-        )
+        return Joined(self.generation, self.protocol_type, self.protocol_name or "", leader_id, member.id, everybody)
 
     # Sharing out
 
@@ -460,7 +437,8 @@ class Group:
             self._share_out(now_ms)
             return
         for member in self._roster:
-            self._release(member, failure, now_ms)
+            if member.sync_ticket is not None:
+                self._release(member, failure, now_ms)
         self._rebalance(now_ms)
 
     def _share_out(self, now_ms: int) -> None:
@@ -521,7 +499,7 @@ class Group:
     def _gone(self, why: str) -> errors.UnknownMember:
         return errors.UnknownMember(f'this member is no longer in group "{self.id}": {why}')
 
-    def _release(self, member: Member, outcome: Joined | Synced | errors.HeadwaterError, now_ms: int) -> None:
+    def _release(self, member: Member, outcome: Outcome, now_ms: int) -> None:
         """Answer what the member waits for; from now on it must be heard of."""
         self._roster.release(member, outcome)
         self._touch(member, now_ms)

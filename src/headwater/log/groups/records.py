@@ -114,7 +114,7 @@ def _read_member(reader: "_Reader", version: int) -> SavedMember:
         rebalance_timeout_ms = session_timeout_ms
     return SavedMember(
         member_id, instance_id, client_id, client_host, rebalance_timeout_ms, session_timeout_ms,
-        reader.bytes(), reader.bytes(),
+        reader.content(), reader.content(),
     )  # fmt: skip
 
 
@@ -157,14 +157,14 @@ class _Reader:
     def string(self) -> str:
         return self.nullable_string() or ""
 
-    def bytes(self) -> bytes:
+    def content(self) -> bytes:
         return self._take(self.int32())
 
     def count(self, *, at_least_bytes: int) -> int:
         """A number of things that take at least so many bytes each; null counts as none."""
-        count = self.int32()
-        if count * at_least_bytes > len(self._buffer) - self._position:
-            raise CorruptBatch(f"{count} things cannot be in the {len(self._buffer) - self._position} bytes that remain")
+        count, remaining = self.int32(), len(self._buffer) - self._position
+        if count * at_least_bytes > remaining:
+            raise CorruptBatch(f"{count} things cannot be in the {remaining} bytes that remain")
         return max(count, 0)
 
     def _take(self, length: int) -> bytes:

@@ -2,6 +2,16 @@
 
 from headwater.log.storage.local import LocalStorage
 from headwater.log.storage.memory import MemoryStorage
-from headwater.log.storage.storage import Buffer, File, Storage, parent_of, read_whole, replace_durably
+from headwater.log.storage.storage import Buffer, File, Storage, out_of_space, parent_of, read_whole, replace_durably
 
-__all__ = ["Buffer", "File", "LocalStorage", "MemoryStorage", "Storage", "parent_of", "read_whole", "replace_durably"]
+__all__ = [
+    "Buffer",
+    "File",
+    "LocalStorage",
+    "MemoryStorage",
+    "Storage",
+    "out_of_space",
+    "parent_of",
+    "read_whole",
+    "replace_durably",
+]

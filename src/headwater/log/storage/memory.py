@@ -89,6 +89,9 @@ class MemoryFile:
     def read_cached(self, position: int, length: int) -> bytes | None:
         return self.read_at(position, length)
 
+    def send_cached(self, descriptor: int, position: int, length: int) -> int | None:
+        return None
+
     def truncate(self, size: int) -> None:
         content = self._opened()
         content.truncate(size)

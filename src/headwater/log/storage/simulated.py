@@ -5,15 +5,17 @@ disk after a power cut (unsynced.py says what is left of it), `kill` the disk af
 what was not synced still is not.
 
 Faults: the n-th call of a kind fails (`fail`), bits flip, sectors are zeroed or swapped, space runs out
-(`capacity_bytes`). A failed sync is the end of what it should have written: any part of it is on the disk, and the rest
-counts as clean, so that the next sync does not write it either, though reads still show it.
+(`capacity_bytes`). A failed sync of a file is the end of what it should have written: any part of it is on the disk,
+the rest counts as clean, and the next sync does not write it either, though reads still show it. Names are not lost so:
+they go through a journal, and the next sync of their folder that succeeds writes them.
 
-`on_call` is called before each call takes effect: the moment to take a crashed copy, or to look at the order of calls.
+`on_call` is called before each call takes effect: the moment to take a crashed copy, or to do something else meanwhile.
+What is changed while a sync is under way is not covered by it.
 """
 
 import errno
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from random import Random
 from typing import NamedTuple
 
@@ -54,15 +56,16 @@ class Fault:
     sticky: bool = False
     path_part: str = ""
     seen: int = 0
-    hits: int = 0
+    struck: list[Call] = field(default_factory=list)
 
     def strikes(self, call: Call) -> bool:
         if call.operation not in self.operations or self.path_part not in call.path:
             return False
         self.seen += 1
-        struck = self.seen == self.nth or (self.sticky and self.seen > self.nth)
-        self.hits += struck
-        return struck
+        if self.seen < self.nth or (self.seen > self.nth and not self.sticky):
+            return False
+        self.struck.append(call)
+        return True
 
 
 class SimulatedFile(MemoryFile):
@@ -101,10 +104,11 @@ class SimulatedFile(MemoryFile):
 
     def sync(self) -> None:
         content = self._simulated()
+        changes = len(content.pending)
         if code := self._disk.fault("sync", self._path):
             content.lose_sync(PowerCut(self._disk.random))
             raise error(code, self._path)
-        content.sync()
+        content.sync(changes)
 
 
 class SimulatedDisk(MemoryStorage):
@@ -133,7 +137,7 @@ class SimulatedDisk(MemoryStorage):
             return self._copy(self._simulated_folder("").after_kill(), self.random.getrandbits(32))
 
     def fail(self, fault: Fault) -> Fault:
-        """From now on; the fault counts how often it struck."""
+        """From now on; the fault notes the calls it struck."""
         self._faults.append(fault)
         return fault
 
@@ -227,12 +231,13 @@ class SimulatedDisk(MemoryStorage):
 
     def sync_directory(self, path: str) -> None:
         folder = self._simulated_folder(path)
+        changes = len(folder.pending)
         code = self.fault("sync_directory", path)
         with self._names:
             if code:
-                folder.lose_sync(PowerCut(self.random))
+                folder.fail_sync(PowerCut(self.random))
                 raise error(code, path)
-            folder.sync()
+            folder.sync(changes)
 
     # The nodes
 

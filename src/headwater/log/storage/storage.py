@@ -13,6 +13,7 @@ A failed `sync` must be taken as final: the operating system may have dropped th
 next sync may claim success. Errors are OSError, as from the operating system (ENOSPC, EIO, ...).
 """
 
+import errno
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -35,6 +36,12 @@ class File(Protocol):
 
     def read_cached(self, position: int, length: int) -> Buffer | None:
         """Like read_at, but None (or fewer bytes) instead of waiting for the disk."""
+
+    def send_cached(self, descriptor: int, position: int, length: int) -> int | None:
+        """Hand bytes to a socket without copying them; answers how many it took, 0 if it is full.
+
+        None if they would have to be waited for, or cannot be handed over: then read them.
+        """
 
     def truncate(self, size: int) -> None: ...
 
@@ -91,13 +98,21 @@ def read_whole(storage: Storage, path: str) -> bytes:
         file.close()
 
 
+def out_of_space(error: OSError) -> bool:
+    """Whether it would have succeeded with more room on the disk."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def parent_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def replace_durably(storage: Storage, path: str, content: bytes) -> None:
-    """After this returns the file holds `content`; after a crash before that, the old content or the new."""
-    fresh = path + ".new"
+def replace_durably(storage: Storage, path: str, content: bytes, *, fresh: str = "") -> None:
+    """After this returns the file holds `content`; after a crash before that, the old content or the new.
+
+    It is written under the name `fresh` (the path with ".new" behind it), in the same folder, and renamed.
+    """
+    fresh = fresh or path + ".new"
     file = storage.open(fresh, create=True)
     try:
         file.truncate(0)

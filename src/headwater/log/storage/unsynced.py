@@ -136,20 +136,26 @@ class SimulatedContent(Content):
         super().truncate(size)
         self.pending.append(Change(size, None))
 
-    def sync(self) -> None:
-        self.durable = self._written_back() if self._lossy else bytes(self.data)
+    def sync(self, changes: int) -> None:
+        """The first changes of those pending are on disk: what was written while the sync ran is not promised."""
+        if self._lossy:
+            self.durable = self._written_back(self.pending[:changes])
+        elif changes == len(self.pending):
+            self.durable = bytes(self.data)
+        else:
+            self.durable = replay(self.durable, self.pending[:changes])
         self.durable_modified_ms = self.modified_ms
-        self.pending = []
+        self.pending = self.pending[changes:]
 
     def lose_sync(self, cut: PowerCut) -> None:
         self.durable = cut.content(self.durable, self.pending)
         self.pending = []
         self._lossy = True
 
-    def _written_back(self) -> bytes:
+    def _written_back(self, changes: list[Change]) -> bytes:
         """What a sync leaves once one has failed: only sectors changed since then reach the disk."""
         image = bytearray(self.durable[: len(self.data)].ljust(len(self.data), b"\0"))
-        for change in self.pending:
+        for change in changes:
             for sector in sectors_touched(change, len(image)):
                 begin = sector * SECTOR_BYTES
                 image[begin : begin + SECTOR_BYTES] = self.data[begin : begin + SECTOR_BYTES]
@@ -183,15 +189,14 @@ class SimulatedFolder(Folder):
         super().change(entries)
         self.pending.append(dict(entries))
 
-    def sync(self) -> None:
-        self._make_durable(self.pending)
+    def sync(self, changes: int) -> None:
+        """The first changes of those pending are on disk."""
+        self.durable = with_changes(self.durable, self.pending[:changes])
+        self.pending = self.pending[changes:]
 
-    def lose_sync(self, cut: PowerCut) -> None:
-        self._make_durable(cut.names_kept(self.pending))
-
-    def _make_durable(self, changes: list[dict[str, Node | None]]) -> None:
-        self.durable = with_changes(self.durable, changes)
-        self.pending = []
+    def fail_sync(self, cut: PowerCut) -> None:
+        """Any of the changes may be on disk; all of them are still to be written, as a journal would."""
+        self.durable = with_changes(self.durable, cut.names_kept(self.pending))
 
     def after_cut(self, cut: PowerCut) -> "SimulatedFolder":
         copy = SimulatedFolder()

@@ -28,6 +28,9 @@ Read = Callable[[Reader], Any]
 
 NO_UUID = UUID(int=0)
 
+DURATION_MS_MAX = 10_000 * 365 * 24 * 3_600_000
+"""Clients say "for ever" with the largest number there is, which Python's durations cannot hold."""
+
 
 class Schema(NamedTuple):
     """How one version of one API is read and written."""
@@ -206,6 +209,6 @@ _FIXED: dict[str, Read] = {
     "bool": Reader.boolean,
     "error_code": lambda reader: ErrorCode(reader.int16()),
     "timedelta_i32": lambda reader: datetime.timedelta(milliseconds=reader.int32()),
-    "timedelta_i64": lambda reader: datetime.timedelta(milliseconds=reader.int64()),
+    "timedelta_i64": lambda reader: datetime.timedelta(milliseconds=min(reader.int64(), DURATION_MS_MAX)),
     "datetime_i64": _datetime,
 }

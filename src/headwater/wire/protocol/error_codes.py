@@ -44,10 +44,20 @@ CODES: dict[type[errors.HeadwaterError], ErrorCode] = {
     # Clients try again after this one, with the same sequence: nothing doubles, and service resumes by itself.
     errors.DiskFull: ErrorCode.kafka_storage_error,
     errors.PartitionOffline: ErrorCode.kafka_storage_error,
+    errors.ReadFailed: ErrorCode.kafka_storage_error,
+    errors.DamagedFile: ErrorCode.kafka_storage_error,
     errors.DamagedRange: ErrorCode.corrupt_message,
+    errors.ArchiveUnavailable: ErrorCode.kafka_storage_error,
     errors.LogClosed: ErrorCode.not_leader_or_follower,
     errors.ProtocolError: ErrorCode.invalid_request,
 }
+
+BRANCHES: dict[type[errors.HeadwaterError], ErrorCode] = {
+    errors.UsageError: ErrorCode.invalid_request,
+    errors.ConflictError: ErrorCode.invalid_request,
+    errors.UnavailableError: ErrorCode.kafka_storage_error,
+}
+"""For an error that is nothing more special than its branch of the tree."""
 
 
 def error_code(error: errors.HeadwaterError) -> ErrorCode:
@@ -57,7 +67,7 @@ def error_code(error: errors.HeadwaterError) -> ErrorCode:
     'unknown_topic_or_partition'
     """
     for kind in type(error).__mro__:
-        code = CODES.get(kind)
+        code = CODES.get(kind) or BRANCHES.get(kind)
         if code is not None:
             return code
     return ErrorCode.unknown_server_error

@@ -30,7 +30,7 @@ _INT64 = struct.Struct(">q")
 
 
 class FetchPartition(NamedTuple):
-    index: int
+    number: int
     current_leader_epoch: int
     offset: int
     bytes_max: int
@@ -61,7 +61,7 @@ class FetchRequest(NamedTuple):
 class PartitionAnswer(NamedTuple, Generic[Records]):
     """`records` are whatever the sender can send, `records_bytes` long together."""
 
-    index: int
+    number: int
     error_code: int = 0
     high_watermark: int = -1
     start_offset: int = -1
@@ -112,7 +112,7 @@ def _read_topic(reader: Reader, version: int) -> FetchTopic:
 
 
 def _read_partition(reader: Reader, version: int) -> FetchPartition:
-    index = reader.int32()
+    number = reader.int32()
     current_leader_epoch = reader.int32() if version >= LEADER_EPOCH_FROM else -1
     offset = reader.int64()
     if version >= FLEXIBLE_FROM:
@@ -122,7 +122,7 @@ def _read_partition(reader: Reader, version: int) -> FetchPartition:
     bytes_max = reader.int32()
     if version >= FLEXIBLE_FROM:
         reader.skip_tagged_fields()
-    return FetchPartition(index, current_leader_epoch, offset, bytes_max)
+    return FetchPartition(number, current_leader_epoch, offset, bytes_max)
 
 
 def _read_forgotten(reader: Reader, version: int) -> ForgottenTopic:
@@ -170,12 +170,10 @@ def write_response(response: FetchResponse[Records], version: int) -> list[bytes
     return parts
 
 
-def _write_partition(
-    target: bytearray, answer: PartitionAnswer[Records], version: int, committed_only: bool
-) -> None:
+def _write_partition(target: bytearray, answer: PartitionAnswer[Records], version: int, committed_only: bool) -> None:
     flexible = version >= FLEXIBLE_FROM
     last_stable_offset = answer.high_watermark  # no transaction is ever open
-    target += _ANSWER.pack(answer.index, answer.error_code, answer.high_watermark, last_stable_offset)
+    target += _ANSWER.pack(answer.number, answer.error_code, answer.high_watermark, last_stable_offset)
     if version >= START_OFFSET_FROM:
         target += _INT64.pack(answer.start_offset)
     write_count(target, 0 if committed_only else -1, flexible=flexible)  # aborted transactions

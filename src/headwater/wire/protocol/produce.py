@@ -20,7 +20,7 @@ _INT64 = struct.Struct(">q")
 
 
 class ProducePartition(NamedTuple):
-    index: int
+    number: int
     records: memoryview | None
     """Writable, a window into the received frame."""
 
@@ -38,7 +38,7 @@ class ProduceRequest(NamedTuple):
 
 
 class PartitionAnswer(NamedTuple):
-    index: int
+    number: int
     error_code: int = 0
     base_offset: int = -1
     append_time_ms: int = -1
@@ -94,7 +94,7 @@ def write_response(topics: Sequence[TopicAnswer], version: int) -> bytes:
 
 def _write_partition(target: bytearray, answer: PartitionAnswer, version: int) -> None:
     flexible = version >= FLEXIBLE_FROM
-    target += _ANSWER.pack(answer.index, answer.error_code, answer.base_offset, answer.append_time_ms)
+    target += _ANSWER.pack(answer.number, answer.error_code, answer.base_offset, answer.append_time_ms)
     if version >= START_OFFSET_FROM:
         target += _INT64.pack(answer.start_offset)
     if version >= MESSAGES_FROM:

@@ -13,7 +13,7 @@ from headwater.errors import ProtocolError
 
 Value = TypeVar("Value")
 
-ELEMENTS_MAX = 200_000
+ELEMENTS_MAX = 100_000
 VARINT_BYTES_MAX = 5
 
 _INT8 = struct.Struct(">b")
@@ -83,8 +83,12 @@ class Reader:
 
     def varint(self) -> int:
         """An unsigned number, seven bits a byte, of at most 32 bits."""
-        value = 0
-        for shift in range(0, 7 * VARINT_BYTES_MAX, 7):
+        byte = self.view[self.position]
+        self.position += 1
+        if byte < 0x80:
+            return byte
+        value = byte & 0x7F
+        for shift in range(7, 7 * VARINT_BYTES_MAX, 7):
             byte = self.view[self.position]
             self.position += 1
             value |= (byte & 0x7F) << shift
@@ -127,6 +131,9 @@ class Reader:
         return present(self.nullable_count(flexible))
 
     def skip_tagged_fields(self) -> None:
+        if self.view[self.position] == 0:  # nearly always there are none
+            self.position += 1
+            return
         for _ in range(self.tagged_fields()):
             self.varint()
             self.take(self.varint())

@@ -1,0 +1,53 @@
+"""How much is measured: the full form, and the quick one."""
+
+from dataclasses import dataclass
+
+SECTIONS = ("produce", "fetch", "latency", "open", "memory")
+SIZES = (100, 1000)
+ACKS = (1, -1)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Bytes are payload. `rounds` come after a warm-up of their own that is not counted."""
+
+    rounds: int = 3
+    partitions: tuple[int, ...] = (1, 8)
+    produce_bytes: int = 200_000_000
+    raw_bytes: int = 600_000_000
+    warm_up_bytes: int = 60_000_000
+    latency_seconds: int = 10
+    latency_rounds: int = 2
+    open_gib: float = 10
+    open_rounds: int = 1
+    consumers: int = 500
+    silent_consumers: int = 100
+    memory_seconds: int = 10
+
+
+QUICK = Plan(
+    rounds=1,
+    partitions=(8,),
+    produce_bytes=40_000_000,
+    raw_bytes=100_000_000,
+    warm_up_bytes=10_000_000,
+    latency_seconds=3,
+    latency_rounds=1,
+    open_gib=0.25,
+    open_rounds=1,
+    consumers=500,
+    silent_consumers=100,
+    memory_seconds=4,
+)
+
+
+def size_words(size: int) -> str:
+    """
+    >>> size_words(100), size_words(1000)
+    ('100 B', '1 kB')
+    """
+    return f"{size // 1000} kB" if size >= 1000 else f"{size} B"
+
+
+def acks_words(acks: int) -> str:
+    return "all" if acks == -1 else str(acks)

@@ -1,0 +1,50 @@
+"""May this batch be stored in this topic? Pure."""
+
+from headwater.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp, TopicFull
+from headwater.log.batch_format import BatchHeader, Buffer, decode_batch
+from headwater.log.topic_settings import TopicSettings
+from headwater.record import TopicPartition
+
+
+def check_admission(
+    topic: str,
+    batch: Buffer,
+    header: BatchHeader,
+    settings: TopicSettings,
+    *,
+    now_ms: int,
+    decompressed_bytes_max: int,
+) -> None:
+    """BatchTooLarge, InvalidRecord or InvalidTimestamp says why not."""
+    if len(batch) > settings.max_message_bytes:
+        raise BatchTooLarge(topic, len(batch), limit=settings.max_message_bytes)
+    if header.control or header.transactional:
+        raise InvalidRecord("transactional batches are not supported yet")
+    if not settings.append_time:
+        _check_timestamp(topic, header.max_timestamp, settings, now_ms)
+    if settings.compacted:
+        _check_keys(topic, batch, decompressed_bytes_max)
+
+
+def check_room(where: TopicPartition, settings: TopicSettings, *, size_bytes: int, batch_bytes: int) -> None:
+    """TopicFull if this many bytes more are too many; a topic that drops the oldest always has room."""
+    limit = settings.retention_bytes
+    if settings.headwater_full_policy == "drop-oldest" or limit < 0 or size_bytes + batch_bytes <= limit:
+        return
+    # What is larger than the whole topic may be would wait for ever.
+    blocking = settings.headwater_full_policy == "block" and batch_bytes <= limit
+    raise TopicFull(*where, limit=limit, blocking=blocking)
+
+
+def _check_timestamp(topic: str, timestamp_ms: int, settings: TopicSettings, now_ms: int) -> None:
+    if timestamp_ms - now_ms > settings.message_timestamp_after_max_ms:
+        raise InvalidTimestamp(topic, timestamp_ms, "it lies too far in the future")
+    if timestamp_ms >= 0 and now_ms - timestamp_ms > settings.message_timestamp_before_max_ms:
+        raise InvalidTimestamp(topic, timestamp_ms, "it lies too far in the past")
+
+
+def _check_keys(topic: str, batch: Buffer, bytes_max: int) -> None:
+    # The one place where a batch is decoded on its way in: without a key, compaction would drop it in silence.
+    for record in decode_batch(batch, bytes_max=bytes_max):
+        if record.key is None:
+            raise InvalidRecord(f'topic "{topic}" is compacted, so every record needs a key')

@@ -1,0 +1,220 @@
+"""Carry out a compaction pass on one partition; compaction.py decides what it does.
+
+Cleaned segments are written beside the old ones as `*.cleaned`, synced, and then swapped in by a small journal
+(recovery.py) that a crash cannot leave half done. Readers keep the files they have open. The state of cleaning is in
+`cleaning.json`; losing it costs a pass over everything and keeps tombstones longer, nothing else.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from headwater.log.batch_format import (
+    HEADER_BYTES,
+    LENGTH_END,
+    BatchHeader,
+    check_crc,
+    pack_header,
+    seal,
+)
+from headwater.log.compaction import CleaningPlan, CleaningState, group_segments, plan_cleaning
+from headwater.log.compression import compress
+from headwater.log.key_map import KeyMap
+from headwater.log.partition import Partition
+from headwater.log.record_columns import (
+    KEY_LENGTH,
+    OFFSET_DELTA,
+    TIMESTAMP_DELTA,
+    VALUE_LENGTH,
+    RecordColumns,
+    gather,
+    record_columns,
+)
+from headwater.log.retention import SegmentInfo
+from headwater.log.segment import RELATIVE_OFFSET_MAX, BatchAt, Segment
+from headwater.log.storage import Storage, read_whole
+from headwater.settings import LogSettings
+
+CLEANED = ".cleaned"
+
+
+class Stopped(Exception):
+    """The log is being closed: a pass is given up, what it swapped in already stays."""
+
+
+class DamagedBatch(Exception):
+    """A batch that must not be believed was met: nothing of this pass is kept but what was swapped in whole."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset)
+        self.offset = offset
+
+
+class Compactor:
+    """One partition's cleaner. One pass at a time; the log's maintenance sees to that."""
+
+    def __init__(
+        self, storage: Storage, partition: Partition, settings: LogSettings, *, stopping: Callable[[], bool]
+    ) -> None:
+        self._storage, self._partition, self._stopping = storage, partition, stopping
+        self._memory_bytes, self._bytes_max = settings.compaction_memory_bytes, settings.decompressed_bytes_max
+
+    def run(self, *, now_ms: int) -> bool:
+        """Clean if it is worth it; answers whether a pass was made. Damage that it meets is quarantined."""
+        try:
+            return self._run(now_ms)
+        except DamagedBatch as damaged:
+            self._partition.quarantine(damaged.offset)
+            return False
+        except Stopped:
+            return False
+
+    def _run(self, now_ms: int) -> bool:
+        partition = self._partition
+        state = read_state(self._storage, partition.directory)
+        sealed = partition.local_sealed_segments()
+        infos = [SegmentInfo(segment.base_offset, segment.last_append_ms, segment.size) for segment in sealed]
+        end_offset = partition.segments[-1].base_offset
+        plan = plan_cleaning(infos, end_offset=end_offset, state=state, settings=partition.settings, now_ms=now_ms)
+        if plan is None:
+            return False
+        # From here on the checkpoint lies behind everything that is cleaned: recovery will not miss the gaps.
+        partition.checkpoint()
+        keys, clean_until = self._read_keys(sealed[: plan.segments], plan)
+        retention_ms = partition.settings.delete_retention_ms
+        tombstones_below = min(
+            state.tombstones_below(now_ms=now_ms, delete_retention_ms=retention_ms),
+            # Values in a damaged segment are not cleaned away, so the tombstones that hide them must stay.
+            *(segment.base_offset for segment in sealed if segment.damage),
+            end_offset,
+        )
+        cleaner = _Cleaner(keys, clean_until, tombstones_below, self._bytes_max)
+        for group in self._groups(sealed[: plan.segments], plan, clean_until):
+            if not self._clean(group, cleaner):
+                return False
+        after = state.after_pass(clean_until=clean_until, now_ms=now_ms, delete_retention_ms=retention_ms)
+        partition.write_beside("cleaning.json", state_bytes(after))
+        return True
+
+    def _read_keys(self, segments: Sequence[Segment], plan: CleaningPlan) -> tuple[KeyMap, int]:
+        """The newest offset of each dirty key, and up to where: less than planned if memory does not hold them all."""
+        counts = [
+            batch.header.record_count
+            for segment in segments
+            for batch in segment.batches(0, limit=segment.size)
+            if batch.header.last_offset >= plan.dirty_from
+        ]
+        keys = KeyMap(memory_bytes=self._memory_bytes, keys_expected=sum(counts), keys_at_once=max(counts, default=0))
+        reached = plan.dirty_from
+        for segment in segments:
+            for batch, data in self._batches_from(segment, plan.dirty_from):
+                columns = record_columns(data, batch.header, bytes_max=self._bytes_max)
+                if not keys.note(columns, columns.column(OFFSET_DELTA) + batch.header.base_offset):
+                    return keys, reached
+                reached = batch.header.next_offset
+        return keys, plan.dirty_until
+
+    def _batches_from(self, segment: Segment, offset: int) -> Iterator[tuple[BatchAt, bytes]]:
+        """Whole batches that end at or behind an offset, each verified before it is believed."""
+        for batch in segment.batches(0, limit=segment.size):
+            if batch.header.last_offset < offset:
+                continue
+            if self._stopping():
+                raise Stopped
+            data = segment.read_batch(batch)
+            if len(data) < batch.header.size or not check_crc(data, batch.header):
+                raise DamagedBatch(batch.header.base_offset)
+            yield batch, data
+
+    def _groups(self, segments: Sequence[Segment], plan: CleaningPlan, clean_until: int) -> Iterator[list[Segment]]:
+        """Undamaged neighbours to be written as one. What is damaged is evidence and stays as it is."""
+        reached = [segment for segment in segments if segment.base_offset < clean_until]
+        by_base = {segment.base_offset: segment for segment in reached}
+        runs: list[list[Segment]] = [[]]
+        for segment in reached:
+            if segment.damage:
+                runs.append([])
+            else:
+                runs[-1].append(segment)
+        for run in filter(None, runs):
+            infos = [SegmentInfo(segment.base_offset, segment.last_append_ms, segment.size) for segment in run]
+            following = [segment.base_offset for segment in segments if segment.base_offset > run[-1].base_offset]
+            end = following[0] if following else plan.dirty_until
+            for group in group_segments(
+                infos, end_offset=end, bytes_max=self._partition.settings.segment_bytes, offsets_max=RELATIVE_OFFSET_MAX
+            ):
+                yield [by_base[info.base_offset] for info in group]
+
+    def _clean(self, group: list[Segment], cleaner: "_Cleaner") -> bool:
+        """Rewrite a group as one segment and swap it in; False if the partition changed under way."""
+        fresh = Segment.create(self._storage, self._partition.directory, group[0].base_offset, suffix=CLEANED)
+        interval = self._partition.settings.index_interval_bytes
+        unchanged = len(group) == 1
+        for segment in group:
+            for batch, data in self._batches_from(segment, 0):
+                header, cleaned = cleaner.cleaned(batch.header, data)
+                unchanged = unchanged and cleaned is data
+                if cleaned:
+                    fresh.append(cleaned, header, index_interval=interval)
+        if unchanged:
+            for path in fresh.paths:
+                self._storage.delete(path)
+            return True
+        fresh.last_append_ms = max(segment.last_append_ms for segment in group)
+        fresh.file.sync()
+        for file in fresh.write_indexes():
+            file.sync()
+            file.close()
+        fresh.seal()
+        fresh.release()
+        return self._partition.swap_segments(group, fresh.size, last_append_ms=fresh.last_append_ms)
+
+
+class _Cleaner:
+    """Decides record by record, in bulk, and writes what is left of a batch."""
+
+    def __init__(self, keys: KeyMap, clean_until: int, tombstones_below: int, bytes_max: int) -> None:
+        self._keys, self._clean_until = keys, clean_until
+        self._tombstones_below, self._bytes_max = tombstones_below, bytes_max
+
+    def cleaned(self, header: BatchHeader, data: bytes) -> tuple[BatchHeader, bytes]:
+        """The batch without needless records: the same bytes if all stay, none if none does."""
+        if header.base_offset >= self._clean_until or header.control:
+            return header, data
+        columns = record_columns(data, header, bytes_max=self._bytes_max)
+        offsets = columns.column(OFFSET_DELTA) + header.base_offset
+        tombstone = (columns.column(VALUE_LENGTH) < 0) & (columns.column(KEY_LENGTH) >= 0)
+        old_tombstone = tombstone & (offsets < self._tombstones_below)
+        kept = self._keys.newest(columns, offsets) & ~old_tombstone
+        if kept.all():
+            return header, data
+        if not kept.any():
+            return header, b""
+        return _without(header, columns, kept)
+
+
+def _without(header: BatchHeader, columns: RecordColumns, kept: npt.NDArray[np.bool_]) -> tuple[BatchHeader, bytes]:
+    """The batch with only the kept records. Its offsets, producer and sequence stay: retries are still recognised."""
+    body = compress(header.codec, gather(columns, kept))
+    newest = header.max_timestamp
+    if not header.append_time:
+        newest = header.base_timestamp + int(columns.column(TIMESTAMP_DELTA)[kept].max())
+    header = header._replace(
+        length=HEADER_BYTES - LENGTH_END + len(body), max_timestamp=newest, record_count=int(kept.sum())
+    )
+    batch = pack_header(header) + body
+    return header._replace(crc=seal(batch)), bytes(batch)
+
+
+def read_state(storage: Storage, directory: str) -> CleaningState:
+    try:
+        content = json.loads(read_whole(storage, f"{directory}/cleaning.json"))
+        return CleaningState(content["clean_until"], tuple((end, when) for end, when in content["passes"]))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return CleaningState()
+
+
+def state_bytes(state: CleaningState) -> bytes:
+    return json.dumps({"clean_until": state.clean_until, "passes": state.passes}).encode()

@@ -1,0 +1,174 @@
+"""The offsets topic: where committed offsets and saved groups are written down, one partition's worth at a time."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from headwater.errors import CorruptBatch, DamagedRange, TopicExists, UnknownTopic
+from headwater.log.batch_format import encode_batch
+from headwater.log.groups import records
+from headwater.log.groups.member import SavedGroup
+from headwater.log.groups.records import CommittedOffset, GroupKey, OffsetKey
+from headwater.record import Record
+
+if TYPE_CHECKING:
+    from headwater.log.log import Log
+    from headwater.log.topic import Topic
+
+logger = logging.getLogger("headwater.log")
+
+TOPIC = "__consumer_offsets"
+BATCH_BYTES = 512 * 1024
+RECORD_OVERHEAD_BYTES = 32
+
+# Said in full, so that no default for ordinary topics can make this one forget, refuse or move away what it holds. The
+# segments are small because a start reads the topic from its beginning, and only sealed segments are compacted.
+CONFIGS = {
+    "cleanup.policy": "compact",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "segment.bytes": str(1024**2),
+    "max.message.bytes": str(64 * 1024**2),
+    "message.timestamp.type": "CreateTime",
+    "remote.storage.enable": "false",
+}
+
+
+class Entry(NamedTuple):
+    """One thing to remember, or with None to forget."""
+
+    key: OffsetKey | GroupKey
+    value: CommittedOffset | SavedGroup | None
+
+
+def partition_for(group: str, partitions: int) -> int:
+    """Where a group's entries are: Kafka's rule, which is the hash of a Java string.
+
+    >>> partition_for("hello", 50)
+    22
+    """
+    units = group.encode("utf-16-be")
+    value = 0
+    for position in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[position : position + 2])) & 0xFFFF_FFFF
+    signed = value - 2**32 if value >= 2**31 else value
+    # The smallest integer has no positive counterpart in Java; Kafka counts it as 0.
+    return 0 if signed == -(2**31) else abs(signed) % partitions
+
+
+def ensure_topic(log: "Log") -> "Topic":
+    """The offsets topic, made now if this is its first use."""
+    try:
+        return log.topic(TOPIC)
+    except UnknownTopic:
+        pass
+    try:
+        return log.create_topic(TOPIC, partitions=log.settings.offsets_partitions, configs=CONFIGS)
+    except TopicExists:
+        return log.topic(TOPIC)
+
+
+class Journal:
+    """One partition of the offsets topic. Entries take effect in the order of the log, once they are durable.
+
+    Writers that come at the same time share a sync. An entry that was written but could not be made durable has no
+    effect; should a later sync succeed after all, it takes effect then, in its place.
+    """
+
+    def __init__(self, log: "Log", number: int, apply: Callable[[Sequence[Entry]], None]) -> None:
+        self._log, self._number, self._apply = log, number, apply
+        self._lock = threading.Lock()
+        self._undecided: deque[tuple[int, Sequence[Entry]]] = deque()  # end offset, entries
+
+    def write(self, decide: Callable[[list[Entry]], Sequence[Entry]]) -> None:
+        """Write what `decide` answers; durable and in effect when this returns.
+
+        `decide` is given the entries that are on their way. Nothing is written between its decision and its entries.
+        """
+        partition = self._log.partition(TOPIC, self._number)
+        with self._lock:
+            entries = decide([entry for _, undecided in self._undecided for entry in undecided])
+            if not entries:
+                return
+            end = 0
+            now_ms = self._log.clock.now_ms()
+            for batch in _batches(entries, now_ms):
+                end = partition.append(encode_batch(map(_to_record, batch)), durable=True).last_offset + 1
+                self._undecided.append((end, [row.entry for row in batch]))
+        partition.make_durable(end)
+        with self._lock:
+            while self._undecided and self._undecided[0][0] <= end:
+                self._apply(self._undecided.popleft()[1])
+
+    def load(self) -> None:
+        """Read the partition from its start and let the newest entry of each key take effect.
+
+        A damaged stretch costs only itself.
+        """
+        newest: dict[bytes, Record] = {}
+        offset: int | None = self._log.partition(TOPIC, self._number).start_offset
+        while offset is not None:
+            offset = self._read(offset, newest)
+        self._apply([entry for record in newest.values() if (entry := self._understood(record)) is not None])
+
+    def _read(self, offset: int, newest: dict[bytes, Record]) -> int | None:
+        """Fill in what is there from an offset on; answers where to go on if not everything could be read."""
+        try:
+            for record in self._log.read(TOPIC, self._number, offset=offset):
+                newest[record.key or b""] = record
+        except DamagedRange as damage:
+            logger.error("committed offsets may be outdated: %s", damage)
+            return damage.end
+        return None
+
+    def _understood(self, record: Record) -> Entry | None:
+        try:
+            key = records.decode_key(record.key or b"")
+            if isinstance(key, OffsetKey):
+                return Entry(key, None if record.value is None else records.decode_offset(record.value))
+            if isinstance(key, GroupKey):
+                return Entry(key, None if record.value is None else records.decode_group(key.group, record.value))
+        except CorruptBatch as error:
+            logger.error("record %d of %s/%d is skipped: %s", record.offset, TOPIC, self._number, error)
+        return None
+
+
+class _Row(NamedTuple):
+    entry: Entry
+    key: bytes
+    value: bytes | None
+    now_ms: int
+
+
+def _to_record(row: _Row) -> Record:
+    return Record(row.value, row.key, timestamp_ms=row.now_ms)
+
+
+def _encode(entry: Entry, now_ms: int) -> _Row:
+    key = (
+        records.encode_offset_key(entry.key) if isinstance(entry.key, OffsetKey)
+        else records.encode_group_key(entry.key)
+    )  # fmt: skip
+    value = None
+    if isinstance(entry.value, CommittedOffset):
+        value = records.encode_offset(entry.value)
+    elif entry.value is not None:
+        value = records.encode_group(entry.value, now_ms=now_ms)
+    return _Row(entry, key, value, now_ms)
+
+
+def _batches(entries: Sequence[Entry], now_ms: int) -> Iterator[list[_Row]]:
+    batch: list[_Row] = []
+    room = BATCH_BYTES
+    for entry in entries:
+        row = _encode(entry, now_ms)
+        size = RECORD_OVERHEAD_BYTES + len(row.key) + len(row.value or b"")
+        if batch and size > room:
+            yield batch
+            batch, room = [], BATCH_BYTES
+        batch.append(row)
+        room -= size
+    if batch:
+        yield batch

@@ -1,0 +1,29 @@
+"""Where it is safe to listen: without login and encryption, only where no other machine can reach."""
+
+import asyncio
+import ipaddress
+import socket
+
+from headwater.errors import UnsafeBind
+
+
+async def check_bind(host: str, *, insecure: bool) -> None:
+    """UnsafeBind if any address that `host` stands for is not a loopback address, unless `insecure` is said."""
+    if insecure:
+        return
+    loop = asyncio.get_running_loop()
+    # An empty host means every address of the machine.
+    found = await loop.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    for *_, address in found:
+        if not is_loopback(str(address[0])):
+            raise UnsafeBind(host or "every address")
+
+
+def is_loopback(address: str) -> bool:
+    """
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return bool((mapped or parsed).is_loopback)

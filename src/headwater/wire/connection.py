@@ -1,0 +1,338 @@
+"""One client: its requests in order, its responses in order, and what it may cost.
+
+    socket ─► FrameAssembler ─► _frames ─► _work: decode, handle
+                                                  │
+    socket ◄─ Sender ◄─ _answer: wait, encode ◄─ _answers
+
+One request at a time has its effect. If its response has to wait for the disk, the next request begins meanwhile; the
+responses leave in order all the same. Reading stops while too many requests are under way.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from headwater.errors import HeadwaterError
+from headwater.wire.answers import NO_ANSWER, Later
+from headwater.wire.context import Context, Node
+from headwater.wire.dispatch import Call, carries_records, read_call, write_answer
+from headwater.wire.frames import Frame, FrameAssembler
+from headwater.wire.protocol.headers import RequestStart
+from headwater.wire.routes import Route
+from headwater.wire.sender import Part, Sender
+
+if TYPE_CHECKING:
+    from headwater.wire.port import Port
+
+logger = logging.getLogger("headwater.wire")
+
+DECODE_INLINE_BYTES = 64 * 1024
+"""Larger requests that are decoded into many objects are decoded on another thread."""
+
+PROGRESS_BYTES = 1024**2
+"""A request that brings so many bytes within partial_request_timeout may take as long again."""
+
+
+class Pending(NamedTuple):
+    """A request whose response has not been written."""
+
+    start: RequestStart
+    route: Route
+    answer: Any
+
+    @property
+    def ready(self) -> bool:
+        """Can it be written now, and quickly?"""
+        return not isinstance(self.answer, Later) and not self.route.large_responses
+
+
+class Connection(asyncio.BufferedProtocol):
+    def __init__(self, port: "Port") -> None:
+        self._port = port
+        settings = port.settings
+        self._assembler = FrameAssembler(port.scratch, bytes_max=settings.request_bytes_max, budget=port.budget)
+        self._requests_max = settings.requests_in_flight_max
+        self._frames: deque[Frame] = deque()
+        self._answers: deque[Pending | list[Part]] = deque()
+        self._unsent = 0  # answers among them that wait for nothing but the client
+        self._working: asyncio.Task[None] | None = None
+        self._answering: asyncio.Task[None] | None = None
+        self._room: asyncio.Future[None] | None = None  # the worker waits for answers to leave
+        self._reading = True
+        self._interruptible = False  # what is being worked on has no meaning once the client is gone
+        self._closing = False
+        self._lost = False
+        self._active_at = port.now
+        self._partial_since = port.now
+        self._partial_bytes = 0
+        self.peer = ""
+        self._transport: asyncio.Transport
+        self._sender: Sender
+        self._node: Node
+
+    # -- the transport calls -----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are of a family of their own
+        self.peer = _host(transport.get_extra_info("peername"))
+        self._sender = Sender(
+            self._transport,
+            chunk_bytes=self._port.settings.response_chunk_bytes,
+            read_slowly=self._port.read_slowly,
+            descriptor=transport.get_extra_info("socket").fileno(),
+        )
+        self._node = self._port.node_for(_host(transport.get_extra_info("sockname")))
+        if not self._port.admit(self):
+            self._closing = True
+            self._transport.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._assembler.buffer()
+
+    def buffer_updated(self, count: int) -> None:
+        if self._closing:
+            return
+        begun = self._assembler.partial
+        try:
+            frames = self._assembler.received(count)
+        except HeadwaterError as error:
+            self._close_with(str(error))
+            return
+        self._note_progress(fresh=bool(frames) or not begun)
+        if frames:
+            self._frames.extend(frames)
+            self._start_working()
+        self._pace()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Nobody hears answers any more. Records that were received whole are stored all the same: a producer that
+        waits for no answer may send, close and be gone."""
+        self._closing = self._lost = True
+        self._assembler.discard()
+        self._answers.clear()
+        self._drop_frames(keep_records=True)
+        self._make_room()
+        if self._answering is not None:
+            self._answering.cancel()
+        if self._working is None:
+            self._port.forget(self)
+        elif self._interruptible:
+            self._working.cancel()
+
+    def _drop_frames(self, *, keep_records: bool) -> None:
+        frames, self._frames = self._frames, deque()
+        for frame in frames:
+            if keep_records and carries_records(frame.view):
+                self._frames.append(frame)
+            else:
+                frame.lease.release()
+
+    def pause_writing(self) -> None:
+        self._sender.pause()
+        self._active_at = self._port.now
+
+    def resume_writing(self) -> None:
+        self._sender.resume()
+        self._active_at = self._port.now
+
+    # -- reading at the right pace -----------------------------------------------------------------------------------
+
+    def _note_progress(self, *, fresh: bool) -> None:
+        """Some bytes came: of a request that begins now, or of one that began before."""
+        now = self._port.now
+        self._active_at = now
+        filled = self._assembler.filled
+        if fresh or filled - self._partial_bytes >= PROGRESS_BYTES:
+            self._partial_since, self._partial_bytes = now, filled
+
+    def _pace(self) -> None:
+        """Read while there is room for more requests and for their bytes."""
+        if self._closing:
+            return
+        wanted = (
+            len(self._frames) + len(self._answers) < self._requests_max
+            and not self._assembler.starved
+            and not (self._frames and self._port.budget.exhausted)
+        )
+        if wanted == self._reading:
+            return
+        self._reading = wanted
+        if wanted:
+            self._partial_since = self._port.now  # the time it had to wait for us does not count
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+            if self._assembler.starved:
+                self._port.budget.when_free(self._grow)
+
+    def _grow(self) -> bool:
+        if not self._assembler.grow():
+            return False
+        self._pace()
+        return True
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def _start_working(self) -> None:
+        if self._working is None:
+            self._working = self._port.loop.create_task(self._work())
+
+    async def _work(self) -> None:
+        try:
+            while self._frames:
+                # Answers that wait for the disk are small, and many may wait. Others may be large: one is enough.
+                if self._unsent or len(self._answers) >= self._requests_max:
+                    self._room = self._port.loop.create_future()
+                    await self._room
+                    continue
+                frame = self._frames.popleft()
+                try:
+                    await self._serve(frame)
+                finally:
+                    self._interruptible = False
+                    frame.lease.release()
+                self._pace()
+        except HeadwaterError as error:
+            self._close_with(str(error))
+        except Exception:
+            # A client that is cut off tries again with the same sequence numbers; a made-up error code might make it
+            # send again what was stored.
+            logger.exception("a request from %s failed in an unforeseen way", self.peer)
+            self._close_with("the request failed")
+        finally:
+            self._working = None
+            if self._lost and self._frames:
+                self._start_working()
+            elif self._lost:
+                self._port.forget(self)
+
+    async def _serve(self, frame: Frame) -> None:
+        self._interruptible = not carries_records(frame.view)
+        if not self._interruptible or len(frame.view) <= DECODE_INLINE_BYTES:
+            call = read_call(frame.view)
+        else:
+            call = await self._port.decode(frame.view)
+        if not isinstance(call, Call):
+            self._queue(call)
+            return
+        answer = await call.route.handle(call.request, self._context(call))
+        if answer is not NO_ANSWER:
+            self._queue(Pending(call.start, call.route, answer))
+
+    def _context(self, call: Call) -> Context:
+        port = self._port
+        return Context(
+            api_version=call.start.api_version,
+            client_id=call.client_id,
+            client_host=self.peer,
+            log=port.log,
+            groups=port.groups,
+            settings=port.settings,
+            node=self._node,
+            executor=port.executor,
+            shared=port.shared,
+        )
+
+    # -- responses ---------------------------------------------------------------------------------------------------
+
+    def _queue(self, answer: Pending | list[Part]) -> None:
+        if self._lost:
+            return
+        if self._answering is None:
+            if isinstance(answer, Pending) and answer.ready:
+                answer = write_answer(*answer)
+            # What is ready and small leaves without the ceremony of a task.
+            if isinstance(answer, list) and self._sender.send_at_once(answer):
+                return
+        self._answers.append(answer)
+        self._unsent += _complete(answer)
+        if self._answering is None:
+            self._answering = self._port.loop.create_task(self._answer())
+
+    async def _answer(self) -> None:
+        try:
+            while self._answers:
+                pending = self._answers[0]
+                parts = await self._parts_of(pending) if isinstance(pending, Pending) else pending
+                await self._sender.send(parts)
+                self._answers.popleft()
+                self._unsent -= _complete(pending)
+                self._active_at = self._port.now
+                self._make_room()
+                self._pace()
+        except (HeadwaterError, OSError) as error:  # OSError: the file of a response cannot be read
+            self._close_with(str(error))
+        except Exception:
+            logger.exception("a response to %s failed in an unforeseen way", self.peer)
+            self._close_with("the response failed")
+        finally:
+            self._answering = None
+
+    async def _parts_of(self, pending: Pending) -> list[Part]:
+        start, route, answer = pending
+        if isinstance(answer, Later):
+            answer = await answer.finish()
+        if route.large_responses:
+            return await self._port.encode(start, route, answer)
+        return write_answer(start, route, answer)
+
+    def _make_room(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    # -- ending ------------------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._running_tasks())
+
+    async def finished(self) -> None:
+        """Return when every request that was taken has been answered."""
+        while tasks := self._running_tasks():
+            await asyncio.wait(tasks)
+
+    def _running_tasks(self) -> list["asyncio.Task[None]"]:
+        return [task for task in (self._working, self._answering) if task is not None and not task.done()]
+
+    def _close_with(self, why: str) -> None:
+        if not self._closing:
+            logger.warning("closing the connection from %s: %s", self.peer, why)
+            self._closing = True
+            self._drop_frames(keep_records=False)
+            self._transport.close()
+
+    def refuse_more(self) -> None:
+        """Read no further requests; those that were read are answered."""
+        self._closing = True
+        self._transport.pause_reading()
+
+    def abort(self) -> None:
+        self._closing = True
+        self._transport.abort()
+
+    def check_time(self) -> None:
+        """Cut off a client that is idle for too long, does not read, or does not finish a request it began."""
+        settings, now = self._port.settings, self._port.now
+        if self._closing:
+            self.abort()  # it had one sweep's time to take what was under way
+        elif self._sender.blocked:
+            self._cut_after(settings.stalled_client_timeout.total_seconds(), now - self._active_at, "it does not read")
+        elif self._assembler.partial and self._reading:
+            waited = now - self._partial_since
+            self._cut_after(settings.partial_request_timeout.total_seconds(), waited, "its request does not arrive")
+        elif not self.busy:
+            self._cut_after(settings.idle_connection_timeout.total_seconds(), now - self._active_at, "it is idle")
+
+    def _cut_after(self, limit_seconds: float, waited_seconds: float, why: str) -> None:
+        if waited_seconds > limit_seconds:
+            logger.info("closing the connection from %s: %s", self.peer, why)
+            self.abort()
+
+
+def _complete(answer: Pending | list[Part]) -> bool:
+    return not (isinstance(answer, Pending) and isinstance(answer.answer, Later))
+
+
+def _host(address: Any) -> str:
+    return str(address[0]) if isinstance(address, tuple) else "local"

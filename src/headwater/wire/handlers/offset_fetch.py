@@ -1,0 +1,92 @@
+"""OffsetFetch: how far groups have read, by partition or altogether.
+
+Offsets that belong to an open transaction are kept out of the answer, and there are none yet: so every answer is as
+stable as `require_stable` asks for.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.errors import HeadwaterError, UnknownTopic
+from headwater.log.groups.offsets import CommittedOffset
+from headwater.record import TopicPartition
+from headwater.wire.context import Context
+from headwater.wire.protocol.fields import UNTHROTTLED, Fields
+from headwater.wire.protocol.group_error_codes import group_error_code
+
+SEVERAL_GROUPS_SINCE = 8
+TOPIC_IDS_SINCE = 10
+
+NOTHING_COMMITTED = CommittedOffset(-1)
+
+
+async def handle(request: Any, context: Context) -> Fields:
+    if context.api_version >= SEVERAL_GROUPS_SINCE:
+        groups = tuple(_group(group.group_id, group.topics, context) for group in request.groups)
+        return Fields(throttle_time=UNTHROTTLED, groups=groups)
+    group = _group(request.group_id, request.topics, context)
+    return Fields(throttle_time=UNTHROTTLED, error_code=group.error_code, topics=group.topics)
+
+
+def _group(group_id: str, topics: Iterable[Any] | None, context: Context) -> Fields:
+    try:
+        offsets = context.groups.fetch(group_id)
+    except HeadwaterError as error:
+        return Fields(group_id=group_id, error_code=group_error_code(error), topics=())
+    if topics is None:
+        answers = _all_topics(offsets, context)
+    else:
+        answers = [_asked_topic(topic, offsets, context) for topic in topics]
+    return Fields(group_id=group_id, error_code=ErrorCode.none, topics=tuple(answers))
+
+
+def _all_topics(offsets: Mapping[TopicPartition, CommittedOffset], context: Context) -> list[Fields]:
+    numbers: dict[str, list[int]] = {}
+    for topic, partition in sorted(offsets):
+        numbers.setdefault(topic, []).append(partition)
+    answers = []
+    for name, partitions in numbers.items():
+        try:
+            topic_id = context.log.topic(name).id
+        except UnknownTopic:
+            continue  # deleted a moment ago
+        answers.append(_topic(name, topic_id, [_partition(name, number, offsets) for number in partitions]))
+    return answers
+
+
+def _asked_topic(topic: Any, offsets: Mapping[TopicPartition, CommittedOffset], context: Context) -> Fields:
+    if context.api_version < TOPIC_IDS_SINCE:
+        return _topic(topic.name, None, [_partition(topic.name, number, offsets) for number in topic.partition_indexes])
+    try:
+        name = context.log.topic_by_id(topic.topic_id).name
+    except UnknownTopic:
+        partitions = [_nowhere(number) for number in topic.partition_indexes]
+        return _topic("", topic.topic_id, partitions)
+    return _topic(name, topic.topic_id, [_partition(name, number, offsets) for number in topic.partition_indexes])
+
+
+def _topic(name: str, topic_id: Any, partitions: list[Fields]) -> Fields:
+    return Fields(name=name, topic_id=topic_id, partitions=tuple(partitions))
+
+
+def _partition(topic: str, number: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> Fields:
+    committed = offsets.get(TopicPartition(topic, number), NOTHING_COMMITTED)
+    return Fields(
+        partition_index=number,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=ErrorCode.none,
+    )
+
+
+def _nowhere(number: int) -> Fields:
+    return Fields(
+        partition_index=number,
+        committed_offset=-1,
+        committed_leader_epoch=-1,
+        metadata="",
+        error_code=ErrorCode.unknown_topic_id,
+    )

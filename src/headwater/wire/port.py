@@ -1,0 +1,100 @@
+"""What the connections of one server have in common."""
+
+import asyncio
+import ipaddress
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from headwater.log.storage import File
+from headwater.settings import WireSettings
+from headwater.wire.budget import Budget
+from headwater.wire.context import Node
+from headwater.wire.dispatch import Call, read_call, write_answer
+from headwater.wire.frames import new_scratch
+from headwater.wire.protocol.headers import RequestStart
+from headwater.wire.routes import Route
+from headwater.wire.sender import Part
+from headwater.wire.shared import Shared
+from headwater.wire.threads import Threads
+
+if TYPE_CHECKING:
+    from headwater.log.log import Log
+    from headwater.wire.connection import Connection
+    from headwater.wire.group_service import GroupService
+
+WORK_THREADS = 8
+APPEND_THREADS = 4
+COLD_THREADS = 8
+
+
+class Port:
+    def __init__(self, log: "Log", groups: "GroupService", settings: WireSettings) -> None:
+        self.log, self.groups, self.settings = log, groups, settings
+        self.loop = asyncio.get_running_loop()
+        self.number = settings.port
+        self.now = self.loop.time()
+        """The time of the last sweep: exact enough for timeouts, and free."""
+        self.scratch = new_scratch()
+        self.budget = Budget(settings.buffered_request_bytes_max)
+        self.executor = ThreadPoolExecutor(WORK_THREADS, thread_name_prefix="headwater-work")
+        self._append_threads = Threads(APPEND_THREADS, "headwater-append")
+        self._cold_executor = ThreadPoolExecutor(COLD_THREADS, thread_name_prefix="headwater-cold")
+        self.shared = Shared(append_threads=self._append_threads, cold_executor=self._cold_executor)
+        self.connections: set[Connection] = set()
+        self._per_address: Counter[str] = Counter()
+
+    def start(self) -> None:
+        self.shared.durability.start()
+
+    def stop(self) -> None:
+        """Wait for appends and syncs that run; nothing may touch the log after this."""
+        self._append_threads.stop()
+        self.shared.durability.stop()
+        self._cold_executor.shutdown(wait=True, cancel_futures=True)
+        self.executor.shutdown(wait=True, cancel_futures=True)
+
+    def admit(self, connection: "Connection") -> bool:
+        """May this client stay? Counted in any case, until it is forgotten."""
+        self.connections.add(connection)
+        self._per_address[connection.peer] += 1
+        return (
+            len(self.connections) <= self.settings.connections_max
+            and self._per_address[connection.peer] <= self.settings.connections_per_address_max
+        )
+
+    def forget(self, connection: "Connection") -> None:
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self._per_address[connection.peer] -= 1
+            if not self._per_address[connection.peer]:
+                del self._per_address[connection.peer]
+
+    def node_for(self, local_host: str) -> Node:
+        """This server as the client that connected to `local_host` can reach it."""
+        return Node(self.settings.node_id, self.settings.advertised_host or _plain(local_host), self.number)
+
+    async def decode(self, frame: memoryview) -> Call | list[Part]:
+        return await self.loop.run_in_executor(self.executor, read_call, frame)
+
+    async def encode(self, start: RequestStart, route: Route, response: Any) -> list[Part]:
+        return await self.loop.run_in_executor(self.executor, write_answer, start, route, response)
+
+    async def read_slowly(self, file: File, position: int, length: int) -> bytes:
+        return await self.loop.run_in_executor(self._cold_executor, file.read_at, position, length)
+
+    def sweep(self) -> None:
+        self.now = self.loop.time()
+        for connection in list(self.connections):
+            connection.check_time()
+        self.shared.arrivals.sweep()
+
+
+def _plain(host: str) -> str:
+    """An address without the dress of another family: a client that came over IPv4 is told an IPv4 address."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)

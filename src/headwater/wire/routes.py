@@ -1,0 +1,167 @@
+"""Every API this server speaks, in one table.
+
+An API is a file in handlers/, a row here and a test file. README.md shows the table; a test keeps it true.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+from kio.schema.index import api_key_map
+
+from headwater.wire.context import Context
+from headwater.wire.handlers import (
+    alter_configs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    sync_group,
+)
+from headwater.wire.protocol import fetch as fetch_format
+from headwater.wire.protocol import produce as produce_format
+from headwater.wire.protocol.entities import schema_of
+from headwater.wire.protocol.reading import Reader
+from headwater.wire.sender import Part
+
+Handle = Callable[[Any, Context], Awaitable[Any]]
+
+PRODUCE = 0
+FETCH = 1
+API_VERSIONS = 18
+
+
+class Codec(NamedTuple):
+    """One version of an API, from and to bytes."""
+
+    read: Callable[[Reader], Any]
+    write: Callable[[Any], list[Part]]
+    flexible_request: bool
+    flexible_response_header: bool
+
+
+class Route(NamedTuple):
+    api_key: int
+    versions: range
+    handle: Handle
+    announced_from: int | None = None
+    """Announce versions from here on, although only `versions` are served."""
+    large_responses: bool = False
+    """Thousands of objects may be written, which takes so long that it happens on another thread."""
+
+    @property
+    def name(self) -> str:
+        return api_key_map[self.api_key]
+
+    @property
+    def announced(self) -> range:
+        return range(self.versions.start if self.announced_from is None else self.announced_from, self.versions.stop)
+
+    @property
+    def versions_text(self) -> str:
+        return f"{self.versions.start} to {self.versions.stop - 1}"
+
+    @property
+    def carries_records(self) -> bool:
+        return self.api_key == PRODUCE
+
+    def codec(self, version: int) -> Codec:
+        return _codec(self.api_key, version)
+
+
+def versions(first: int, last: int) -> range:
+    """Both are served."""
+    return range(first, last + 1)
+
+
+ROUTES: tuple[Route, ...] = (
+    # Clients up to librdkafka 2.8 take a broker that does not announce version 0 of Produce for one that cannot take
+    # compressed batches. They never send it. Apache Kafka 4 announces it for the same reason.
+    Route(PRODUCE, produce_format.VERSIONS, produce.handle, announced_from=0),
+    Route(FETCH, fetch_format.VERSIONS, fetch.handle),
+    Route(2, versions(1, 11), list_offsets.handle, large_responses=True),
+    Route(3, versions(0, 13), metadata.handle, large_responses=True),
+    Route(8, versions(2, 10), offset_commit.handle),
+    Route(9, versions(1, 10), offset_fetch.handle, large_responses=True),
+    Route(10, versions(0, 6), find_coordinator.handle),
+    Route(11, versions(0, 9), join_group.handle),
+    Route(12, versions(0, 4), heartbeat.handle),
+    Route(13, versions(0, 5), leave_group.handle),
+    Route(14, versions(0, 5), sync_group.handle),
+    Route(15, versions(0, 6), describe_groups.handle, large_responses=True),
+    Route(16, versions(0, 5), list_groups.handle, large_responses=True),
+    Route(API_VERSIONS, versions(0, 4), api_versions.handle_for(lambda: ROUTES)),
+    Route(19, versions(2, 7), create_topics.handle),
+    Route(20, versions(1, 6), delete_topics.handle),
+    Route(21, versions(0, 2), delete_records.handle),
+    # Version 6 speaks of transactions that outlive their producer.
+    Route(22, versions(0, 5), init_producer_id.handle),
+    Route(23, versions(2, 4), offset_for_leader_epoch.handle),
+    Route(32, versions(1, 4), describe_configs.handle, large_responses=True),
+    Route(33, versions(0, 2), alter_configs.handle),
+    Route(35, versions(1, 5), describe_log_dirs.handle, large_responses=True),
+    Route(37, versions(0, 3), create_partitions.handle),
+    Route(42, versions(0, 2), delete_groups.handle),
+    Route(44, versions(0, 1), incremental_alter_configs.handle),
+    Route(47, versions(0, 0), offset_delete.handle),
+    Route(60, versions(0, 2), describe_cluster.handle),
+)
+
+_BY_KEY = {route.api_key: route for route in ROUTES}
+
+
+def find_route(api_key: int) -> Route | None:
+    return _BY_KEY.get(api_key)
+
+
+def unsupported_api_versions() -> bytes:
+    """The answer to an ApiVersions request in a version that does not exist yet, in the form of version 0."""
+    return schema_of(API_VERSIONS, 0).write(api_versions.unsupported(_BY_KEY[API_VERSIONS]))
+
+
+@cache
+def _codec(api_key: int, version: int) -> Codec:
+    if api_key == PRODUCE:
+        flexible = version >= produce_format.FLEXIBLE_FROM
+        return Codec(
+            lambda reader: produce_format.read_request(reader, version),
+            lambda topics: [produce_format.write_response(topics, version)],
+            flexible,
+            flexible,
+        )
+    if api_key == FETCH:
+        flexible = version >= fetch_format.FLEXIBLE_FROM
+        return Codec(
+            lambda reader: fetch_format.read_request(reader, version),
+            lambda response: fetch_format.write_response(response, version),
+            flexible,
+            flexible,
+        )
+    schema = schema_of(api_key, version)
+    return Codec(
+        schema.read,
+        lambda entity: [schema.write(entity)],
+        schema.flexible_request,
+        schema.flexible_response_header,
+    )

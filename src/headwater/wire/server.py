@@ -1,0 +1,95 @@
+"""The Kafka port: listens, watches over its connections, and stops without losing what was acknowledged."""
+
+import asyncio
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from headwater.settings import WireSettings
+from headwater.wire.bind import check_bind
+from headwater.wire.connection import Connection
+from headwater.wire.group_service import GroupService
+from headwater.wire.port import Port
+
+if TYPE_CHECKING:
+    from headwater.log.log import Log
+
+logger = logging.getLogger("headwater.wire")
+
+BACKLOG = 1024
+SWEEP_SECONDS_MAX = 1.0
+STOP_SECONDS_MAX = 5.0
+SWITCH_SECONDS = 0.0005
+
+
+class KafkaServer:
+    """Serves a log to Kafka clients. `start` and `stop` once each, on the event loop that serves."""
+
+    def __init__(self, log: "Log", settings: WireSettings | None = None, *, groups: GroupService | None = None) -> None:
+        self._log = log
+        self._settings = settings or WireSettings()
+        self._groups = groups or GroupService(log, self._settings)
+        self._port: Port | None = None
+        self._server: asyncio.Server | None = None
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    async def start(self) -> tuple[str, int]:
+        """Listen; answers the address, with the real port if port 0 was asked for. UnsafeBind if it is refused."""
+        settings = self._settings
+        loop = asyncio.get_running_loop()
+        # Python's usual 5 ms would let a busy thread keep the event loop waiting for as long, at every turn.
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
+        await check_bind(settings.host, insecure=settings.insecure_public_bind)
+        await self._groups.start()
+        port = self._port = Port(self._log, self._groups, settings)
+        port.start()
+        try:
+            self._server = await loop.create_server(
+                lambda: Connection(port), settings.host, settings.port, backlog=BACKLOG, reuse_address=True
+            )
+        except OSError:
+            await self.stop()
+            raise
+        host, port.number = self._server.sockets[0].getsockname()[:2]
+        self._sweep()
+        logger.info("listening on %s port %d", host, port.number)
+        return host, port.number
+
+    async def stop(self) -> None:
+        """Take no more requests, answer those that were taken, then close. May be called again."""
+        server, self._server = self._server, None
+        port, self._port = self._port, None
+        if server is not None:
+            server.close()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        if port is None:
+            return
+        for connection in port.connections:
+            connection.refuse_more()
+        port.shared.arrivals.stop()
+        await self._groups.stop()
+        await self._drain(port)
+        for connection in list(port.connections):
+            connection.abort()
+        await asyncio.sleep(0)  # let connection_lost cancel what still waits
+        await asyncio.to_thread(port.stop)
+
+    async def _drain(self, port: Port) -> None:
+        working = [asyncio.ensure_future(connection.finished()) for connection in port.connections if connection.busy]
+        if working:
+            _, late = await asyncio.wait(working, timeout=STOP_SECONDS_MAX)
+            for task in late:
+                task.cancel()
+
+    def _sweep(self) -> None:
+        port = self._port
+        if port is None:
+            return
+        port.sweep()
+        self._sweeping = port.loop.call_later(self._sweep_seconds(), self._sweep)
+
+    def _sweep_seconds(self) -> float:
+        settings = self._settings
+        timeouts = (settings.partial_request_timeout, settings.stalled_client_timeout, settings.idle_connection_timeout)
+        return min(SWEEP_SECONDS_MAX, min(timeouts).total_seconds() / 4)

@@ -1,0 +1,21 @@
+"""What all connections of one server share, for the two busy APIs."""
+
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+from headwater.wire.arrivals import Arrivals
+from headwater.wire.durability import Durability
+from headwater.wire.fetch_sessions import FetchSessions
+from headwater.wire.threads import Threads
+
+
+@dataclass(slots=True, kw_only=True)
+class Shared:
+    durability: Durability = field(default_factory=Durability)
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    fetch_sessions: FetchSessions = field(default_factory=FetchSessions)
+    append_threads: Threads | None = None
+    """Appends have threads of their own, so that slow work of other kinds never stands before them."""
+
+    cold_executor: Executor | None = None
+    """For reads that wait for a disk or an archive."""

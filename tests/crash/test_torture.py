@@ -1,0 +1,42 @@
+import json
+
+import pytest
+
+from tests.crash import torture
+
+
+@pytest.fixture
+def nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in ("explore", "fail", "kill"):
+        monkeypatch.setattr(torture, part, lambda report, wanted, advance: advance(wanted))
+
+
+def test_what_is_promised_for_a_release_is_what_it_does_unasked() -> None:
+    wanted = torture.parse([])
+    assert (wanted.crash_points, wanted.rounds) == (20_000, 200)
+
+
+@pytest.mark.usefixtures("nothing_happens")
+def test_no_anomaly_is_exit_code_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert torture.main(["--seed", "5"]) == 0
+    assert "0 anomalies" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("nothing_happens")
+def test_any_anomaly_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(torture, "kill", lambda report, wanted, advance: report.anomalies.append("a record is lost"))
+    assert torture.main([]) == 1
+    assert "a record is lost" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("nothing_happens")
+def test_the_report_can_be_had_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    torture.main(["--json", "--seed", "5"])
+    report = json.loads(capsys.readouterr().out)
+    assert report["seed"] == 5
+    assert report["anomalies"] == []
+
+
+def test_a_few_calls_that_fail(capsys: pytest.CaptureFixture[str]) -> None:
+    assert torture.main(["--crash-points", "0", "--failures", "3", "--rounds", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["failures"] == 3

@@ -1,0 +1,159 @@
+"""Break it in every way we know, and count what is lost. Any anomaly is exit code 1.
+
+python -m tests.crash.torture [--seed S] [--crash-points N] [--failures N] [--rounds N] [--json]
+
+crash points   a simulated disk, cut off at every call (explorer.py)
+failures       a simulated disk whose N-th call fails (failures.py)
+rounds         a real node under load, killed with SIGKILL (killing.py)
+"""
+
+import argparse
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
+from itertools import count, islice
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tests.crash.explorer import Exploration, Explorer
+from tests.crash.failures import Failure, failures, survive
+from tests.crash.killing import Killing, Outcome
+
+FAILURE_STEPS = 40
+FAILURES_TOGETHER = 20
+SHOWN_MAX = 20
+
+Advance = Callable[[int], None]
+
+
+@dataclass
+class Report:
+    seed: int
+    crash_points: int = 0
+    failures: int = 0
+    rounds: int = 0
+    kills_at_calls: int = 0
+    kills_while_starting: int = 0
+    records_acknowledged: int = 0
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    anomalies: list[str] = field(default_factory=list)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    wanted = parse(arguments)
+    report, began = Report(wanted.seed), time.monotonic()
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+
+        def begin(what: str, total: int) -> Advance:
+            task = progress.add_task(what, total=total)
+            return lambda done: progress.advance(task, done)
+
+        if wanted.crash_points:
+            explore(report, wanted.crash_points, begin("crash points", wanted.crash_points))
+        if wanted.failures:
+            fail(report, wanted.failures, begin("failed calls", wanted.failures))
+        if wanted.rounds:
+            kill(report, wanted.rounds, begin("kill -9 rounds", wanted.rounds))
+    report.seconds = round(time.monotonic() - began, 1)
+    show(report, as_json=wanted.json)
+    return 1 if report.anomalies else 0
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tests.crash.torture", description="Break the log and count what is lost.")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed breaks it in the same ways (default: 1)")
+    parser.add_argument("--crash-points", type=int, default=20_000, help="on a simulated disk (default: 20000)")
+    parser.add_argument("--failures", type=int, default=2_000, help="of single calls to the disk (default: 2000)")
+    parser.add_argument("--rounds", type=int, default=200, help="of kill -9 on a real node (default: 200)")
+    parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
+    return parser.parse_args(arguments)
+
+
+def explore(report: Report, points: int, advance: Advance) -> None:
+    """Whole workloads, one seed after the other, until there are enough points."""
+    with ProcessPoolExecutor(os.cpu_count(), initializer=hush) as pool:
+        seeds = count(report.seed * 1_000_000)
+        running: set[Future[Exploration]] = {pool.submit(explore_seed, seed) for seed in islice(seeds, os.cpu_count())}
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                found = future.result()
+                report.crash_points += found.points
+                report.anomalies += found.anomalies
+                advance(found.points)
+                if report.crash_points < points:
+                    running.add(pool.submit(explore_seed, next(seeds)))
+
+
+def explore_seed(seed: int) -> Exploration:
+    return Explorer(seed, steps=50).run()
+
+
+def fail(report: Report, wanted: int, advance: Advance) -> None:
+    with ProcessPoolExecutor(os.cpu_count(), initializer=hush) as pool:
+        chosen = islice(every_failure(report.seed), wanted)
+        bundles = iter(lambda: list(islice(chosen, FAILURES_TOGETHER)), [])
+        together = list(bundles)
+        for bundle, anomalies in zip(together, pool.map(survive_all, together), strict=True):
+            report.failures += len(bundle)
+            report.anomalies += anomalies
+            advance(len(bundle))
+
+
+def every_failure(seed: int) -> Iterator[tuple[int, Failure]]:
+    for workload in count(seed * 1_000_000):
+        yield from ((workload, failure) for failure in failures(workload, steps=FAILURE_STEPS, stride=5))
+
+
+def survive_all(bundle: list[tuple[int, Failure]]) -> list[str]:
+    return [sentence for seed, failure in bundle for sentence in survive(seed, failure, steps=FAILURE_STEPS)]
+
+
+def kill(report: Report, rounds: int, advance: Advance) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="headwater-torture-"))
+    outcome: Outcome = Killing(folder, report.seed).run(rounds, progress=lambda outcome: advance(1))
+    report.rounds, report.records_acknowledged = outcome.rounds, outcome.acknowledged
+    report.kills_at_calls, report.kills_while_starting = outcome.kills_at_calls, outcome.kills_while_starting
+    report.anomalies += outcome.anomalies
+    report.notes += outcome.notes
+    if outcome.anomalies:
+        report.notes.append(f"history, data and log of the killed node are kept in {folder}")
+    else:
+        shutil.rmtree(folder)
+
+
+def hush() -> None:
+    """What the log says about torn ends and failing disks is expected here, thousands of times."""
+    logging.disable(logging.CRITICAL)
+
+
+def show(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(asdict(report)))
+        return
+    for note in report.notes:
+        print(note)
+    print(
+        f"seed {report.seed}: {report.crash_points:,} crash points, {report.failures:,} failed calls, "
+        f"{report.rounds} kill -9 rounds ({report.kills_at_calls} at chosen calls, {report.kills_while_starting} while "
+        f"starting) with {report.records_acknowledged:,} records acknowledged, in {report.seconds:.0f} s"
+    )
+    for anomaly in report.anomalies[:SHOWN_MAX]:
+        print(f"  {anomaly}")
+    print(f"{len(report.anomalies)} anomalies")
+
+
+if __name__ == "__main__":
+    hush()  # only as a program: a test that calls main keeps its log
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""Code blocks of a page, run in the order a reader would run them.
+
+`sh` blocks run in bash, `python` blocks share one namespace; both in one empty folder per page. A line that ends in
+`# -> X` must be an expression whose repr is X. The port 9092 becomes a free one. Lines of `make` are left out: a page
+may tell people to run the very tests that run the page.
+"""
+
+import ast
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.M | re.S)
+SHELL_SECONDS_MAX = 60
+READY_SECONDS_MAX = 30
+
+
+class Block(NamedTuple):
+    language: str
+    code: str
+    line: int
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [Block(found[1], found[2], text.count("\n", 0, found.start()) + 2) for found in BLOCK.finditer(text)]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Reader:
+    """Somebody who types in everything a page shows."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port = str(free_port())
+        self._names: dict[str, object] = {"__name__": "page"}
+        self._sessions: list[subprocess.Popen[bytes]] = []
+
+    def run(self, block: Block, page: Path) -> None:
+        code = block.code.replace("9092", self._port)
+        if block.language == "python":
+            self._run_python(code, place=f"{page.name}:{block.line}")
+        elif block.language == "sh":
+            self._run_shell(code, place=f"{page.name}:{block.line}")
+
+    def close(self) -> None:
+        for session in self._sessions:
+            try:
+                os.killpg(session.pid, signal.SIGTERM)
+            except ProcessLookupError:
+                pass  # everything it started has ended by itself
+
+    def _run_python(self, code: str, *, place: str) -> None:
+        lines = code.splitlines()
+        for statement in ast.parse(code).body:
+            promised = re.search(r"# -> (.+)$", lines[(statement.end_lineno or 1) - 1])
+            if promised is None:
+                exec(compile(ast.Module([statement], []), place, "exec"), self._names)
+                continue
+            assert isinstance(statement, ast.Expr), f"{place}: '# ->' must follow an expression"
+            value = eval(compile(ast.Expression(statement.value), place, "eval"), self._names)
+            assert repr(value) == promised[1], place
+
+    def _run_shell(self, code: str, *, place: str) -> None:
+        script = "\n".join(line for line in code.splitlines() if not line.startswith("make "))
+        output = self._folder / f"output-{len(self._sessions)}"
+        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        with output.open("wb") as written:
+            session = subprocess.Popen(
+                ["bash", "-e", "-o", "pipefail", "-c", script],
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                # A group of its own, so that what it leaves running can be ended with the page.
+                start_new_session=True,
+            )
+        self._sessions.append(session)
+        code_of_exit = session.wait(SHELL_SECONDS_MAX)
+        assert code_of_exit == 0, f"{place}:\n{output.read_text(errors='replace')}"
+        if script.startswith("headwater start"):
+            self._wait_for_node(output)
+
+    def _wait_for_node(self, output: Path) -> None:
+        """A person goes on when the node has said that it is ready."""
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while "ready" not in output.read_text():
+            assert time.monotonic() < deadline, output.read_text()
+            time.sleep(0.05)

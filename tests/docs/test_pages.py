@@ -1,0 +1,33 @@
+"""README and guide do what they say."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import Reader, blocks_of
+from tests.rules.source import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HEADWATER_DATA", raising=False)
+    reader = Reader(tmp_path)
+    yield reader
+    reader.close()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_block_of_the_page_runs(page: Path, reader: Reader) -> None:
+    for block in blocks_of(page):
+        reader.run(block, page)
+
+
+def test_every_block_says_what_it_is() -> None:
+    known = {"python", "sh", ""}
+    odd = [f"{page.name}:{block.line} {block.language}" for page in PAGES for block in blocks_of(page)
+           if block.language not in known]  # fmt: skip
+    assert odd == []
