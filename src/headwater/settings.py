@@ -18,9 +18,6 @@ class LogSettings:
     producer_expiry: timedelta = timedelta(days=1)
     """How long an idempotent producer that sends nothing is remembered, in time the process ran."""
 
-    checkpoint_interval: timedelta = timedelta(seconds=30)
-    """How often recovery points are written: bounds what is re-read after a crash."""
-
     maintenance_interval: timedelta = timedelta(seconds=15)
     """How often retention, compaction and archiving look for work."""
 
