@@ -35,6 +35,8 @@ def arguments() -> argparse.Namespace:
     given.sections = given.only.split(",")
     if unknown := set(given.sections) - set(SECTIONS):
         parser.error(f"unknown sections: {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    if given.folder is not None and not given.folder.is_dir():
+        parser.error(f"--folder {given.folder} is not a folder; make it first, on the disk to be measured")
     return given
 
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from benchmarks.process_clock import now_seconds
+from benchmarks.warm_memory import warm_memory
 
 BLOCKS = {"1 MB": 1_000_000, "1 kB": 1_000}
 
@@ -21,6 +22,7 @@ def written_per_second(folder: Path, block: str, size: int) -> float:
     """Bytes per second of `dd conv=fdatasync` in blocks of this size."""
     target, block_bytes = folder / "dd", BLOCKS[block]
     os.sync()
+    warm_memory(2 * size)
     start = now_seconds()
     subprocess.run(
         ["dd", "if=/dev/zero", f"of={target}", f"bs={block_bytes}", f"count={size // block_bytes}", "conv=fdatasync"],

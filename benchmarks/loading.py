@@ -7,10 +7,13 @@ import sys
 from dataclasses import dataclass
 
 from benchmarks.contenders import Contender
+from benchmarks.warm_memory import warm_memory
 
 LIBRDKAFKA, RAW = "librdkafka", "raw"
 PROGRAMS = {LIBRDKAFKA: "benchmarks.librdkafka_load", RAW: "benchmarks.raw_load"}
 LOAD_SECONDS_MAX = 600
+MEMORY_FOR_EACH_BYTE = 4
+"""The payload lies in the client, on its way, in the broker and in the page cache."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Load:
         options = [f"--{name}={value}" for name, value in numbers.items()]
         command = [sys.executable, "-m", PROGRAMS[self.program], what, f"--address={contender.address}"]
         os.sync()  # What the run before left unwritten shall not be written during this one.
+        warm_memory(MEMORY_FOR_EACH_BYTE * self.records * self.size)
         cpu_before = contender.process.cpu_seconds()
         done = subprocess.run(
             [*command, f"--topic={topic}", *options],

@@ -11,7 +11,7 @@ ACKS = (1, -1)
 class Plan:
     """Bytes are payload. `rounds` come after a warm-up of their own that is not counted."""
 
-    rounds: int = 3
+    rounds: int = 4
     partitions: tuple[int, ...] = (1, 8)
     produce_bytes: int = 200_000_000
     raw_bytes: int = 600_000_000

@@ -23,9 +23,15 @@ def measure(field: Field, folder: Path, plan: Plan, results: Results, progress: 
             rate = written_per_second(folder, block, plan.produce_bytes)
             results.add(Case(DISK_SECTION, (block,)), disk_name(block), megabytes=rate / 1e6)
         for load, case in loads(plan):
-            for contender in field.for_produce(load.acks):
+            for contender in in_turn(field.for_produce(load.acks), round_number):
                 progress.say(f"produce: round {round_number + 1} of {plan.rounds}, {contender.name}, {describe(case)}")
                 results.add(case, contender.name, **produced(contender, load))
+
+
+def in_turn(contenders: list[Contender], round_number: int) -> list[Contender]:
+    """Another one first in each round: what one leaves behind (memory, dirty pages) meets the next."""
+    first = round_number % len(contenders)
+    return contenders[first:] + contenders[:first]
 
 
 def loads(plan: Plan) -> list[tuple[Load, Case]]:
