@@ -160,5 +160,11 @@ def test_a_swap_promised_before_the_replacement_has_a_durable_name(monkeypatch: 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_killing_a_real_node_finds_a_forgotten_window_of_retries(tmp_path: Path) -> None:
-    outcome = Killing(tmp_path, seed=1, node="tests.crash.forgetful_node").run(8)
-    assert any(sentence.startswith("duplicate") for sentence in outcome.anomalies)
+    def found(seed: int) -> bool:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        outcome = Killing(folder, seed=seed, node="tests.crash.forgetful_node").run(8)
+        return any(sentence.startswith("duplicate") for sentence in outcome.anomalies)
+
+    # Eight kills nearly always hit a moment between storing and answering; the moments are real, so not always.
+    assert any(found(seed) for seed in range(1, 6))

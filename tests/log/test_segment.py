@@ -56,6 +56,15 @@ def test_a_new_segment_takes_nothing_over_from_files_of_its_name() -> None:
     assert storage.size(f"{FOLDER}/{50:020d}.log") == 0
 
 
+def test_indexes_are_written_only_when_something_was_added() -> None:
+    segment = segment_in(MemoryStorage(), 50)
+    append(segment, 50, b"a")
+    assert len(segment.write_indexes()) == 2
+    assert segment.write_indexes() == []
+    append(segment, 51, b"b")
+    assert len(segment.write_indexes()) == 2
+
+
 def test_the_indexes_are_as_kafkas() -> None:
     storage = MemoryStorage()
     segment = segment_in(storage)

@@ -74,6 +74,7 @@ class Segment:
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
         self._unindexed_bytes = 0
+        self._indexes_cover = -1  # size when the indexes were last written
 
     # -- files ---------------------------------------------------------------------------------------------------
 
@@ -166,9 +167,12 @@ class Segment:
             self._times.add(timestamp, offset - self.base_offset)
 
     def write_indexes(self) -> list[File]:
-        """Write both indexes to their files; the files are returned to be synced."""
+        """Write both indexes to their files; the files are returned to be synced. None, if nothing was added since."""
         assert self._offsets is not None
         assert self._times is not None
+        if self._indexes_cover == self.size:
+            return []
+        covered = self.size
         self._note_largest()
         written = []
         for path, data in ((self.index_path, self._offsets.to_bytes()), (self.time_index_path, self._times.to_bytes())):
@@ -176,6 +180,7 @@ class Segment:
             file.write_at(0, [data])
             file.truncate(len(data))
             written.append(file)
+        self._indexes_cover = covered
         return written
 
     def seal(self) -> None:
