@@ -1,7 +1,9 @@
 """What holds for all tests."""
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Two busy cores make single examples slow without anything being wrong, so there is no deadline. The same examples run
@@ -14,3 +16,20 @@ settings.register_profile(
 )
 settings.register_profile("explore", parent=settings.get_profile("repeatable"), derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of a PostgreSQL that lives as long as this process's tests."""
+    from tests.servers.postgres import running_postgres  # only those who need it pay for it
+
+    with running_postgres() as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> str:
+    """A database with nothing in it."""
+    from tests.servers.postgres import empty
+
+    return empty(postgres_server)

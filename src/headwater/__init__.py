@@ -15,15 +15,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headwater.errors import HeadwaterError
+    from headwater.flow.declare import sinks
+    from headwater.flow.declare.app import App
     from headwater.log.log import Log
     from headwater.log.topic import Topic
     from headwater.node import Node
     from headwater.record import Position, Record, TopicPartition
     from headwater.settings import LogSettings, NodeSettings, WireSettings
+    from headwater.views.view import View
 
     __version__: str
 
 _HOMES = {
+    "App": "headwater.flow.declare.app",
+    "View": "headwater.views.view",
+    "sinks": "headwater.flow.declare.sinks",
     "HeadwaterError": "headwater.errors",
     "Log": "headwater.log.log",
     "LogSettings": "headwater.settings",
@@ -37,6 +43,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "App",
     "HeadwaterError",
     "Log",
     "LogSettings",
@@ -46,8 +53,10 @@ __all__ = [
     "Record",
     "Topic",
     "TopicPartition",
+    "View",
     "WireSettings",
     "__version__",
+    "sinks",
 ]
 
 
@@ -55,7 +64,8 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         value: object = import_module("importlib.metadata").version("headwater")
     elif name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
+        home = import_module(_HOMES[name])
+        value = home if home.__name__.endswith(f".{name}") else getattr(home, name)
     else:
         raise AttributeError(f"module 'headwater' has no attribute {name!r}")
     globals()[name] = value

@@ -18,9 +18,11 @@ from headwater.log.storage.simulated import Fault, SimulatedDisk
 from headwater.settings import NodeSettings
 
 if TYPE_CHECKING:
+    from headwater.flow.declare.app import App
+    from headwater.flow.job.testing import AppTester
     from headwater.node import Node
 
-__all__ = ["Fault", "ManualClock", "MemoryStorage", "SimulatedDisk", "running_node"]
+__all__ = ["Fault", "ManualClock", "MemoryStorage", "SimulatedDisk", "running_app", "running_node"]
 
 
 @contextmanager
@@ -36,3 +38,20 @@ def running_node(data: str | Path | None = None, settings: NodeSettings | None =
     anywhere = replace(settings, wire=replace(settings.wire, port=0))
     with tempfile.TemporaryDirectory(prefix="headwater-") as folder, Node(data or folder, anywhere) as node:
         yield node
+
+
+@contextmanager
+def running_app(app: "App", data: str | Path | None = None) -> "Iterator[AppTester]":
+    """An app on a node and a Spark session of its own: feed rows, run, look at views, topics and accounts.
+
+    Starting Spark takes some seconds: tests of several apps share a session by making AppTester themselves.
+    """
+    from headwater.flow.job.testing import AppTester
+    from headwater.flow.session import start_session, stop_session
+
+    with running_node(data) as node:
+        session = start_session(app.name, node.data / "flows")
+        try:
+            yield AppTester(app, node, session)
+        finally:
+            stop_session(session)

@@ -1,8 +1,9 @@
 """Code blocks of a page, run in the order a reader would run them.
 
 `sh` blocks run in bash, `python` blocks share one namespace; both in one empty folder per page. A line that ends in
-`# -> X` must be an expression whose repr is X. The port 9092 becomes a free one. Lines of `make` are left out: a page
-may tell people to run the very tests that run the page.
+`# -> X` must be an expression whose repr is X. A `python` block that begins with `# NAME.py` is a file: it is written,
+and a later block runs it. The port 9092 becomes a free one. Lines of `make` are left out: a page may tell people to run
+the very tests that run the page.
 """
 
 import ast
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.M | re.S)
-SHELL_SECONDS_MAX = 60
+FILE_NAME = re.compile(r"# (\w+\.py)\n")
+SHELL_SECONDS_MAX = 240  # a block may start Spark once or twice, on cores that others use too
 READY_SECONDS_MAX = 30
 
 
@@ -50,7 +52,9 @@ class Reader:
 
     def run(self, block: Block, page: Path) -> None:
         code = block.code.replace("9092", self._port)
-        if block.language == "python":
+        if block.language == "python" and (named := FILE_NAME.match(code)):
+            (self._folder / named[1]).write_text(code, encoding="utf-8")
+        elif block.language == "python":
             self._run_python(code, place=f"{page.name}:{block.line}")
         elif block.language == "sh":
             self._run_shell(code, place=f"{page.name}:{block.line}")

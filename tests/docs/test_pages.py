@@ -20,6 +20,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     reader.close()
 
 
+@pytest.mark.timeout(600)  # pages about flows start Spark
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_of_the_page_runs(page: Path, reader: Reader) -> None:
     for block in blocks_of(page):

@@ -33,6 +33,12 @@ VERBS = (
     Verb("produce", "append lines from standard input to a topic", "headwater.cli.produce"),
     Verb("consume", "print the records of a topic", "headwater.cli.consume"),
     Verb("group", "list, describe and reset consumer groups", "headwater.cli.group"),
+    Verb("run", "keep an app's views and topics up to date", "headwater.cli.run"),
+    Verb("plan", "show what an app reads, does, keeps and writes", "headwater.cli.plan"),
+    Verb("view", "list, get and watch views", "headwater.cli.view"),
+    Verb("verify", "recompute views from the log and compare", "headwater.cli.verify"),
+    Verb("top", "topics, groups and flows, live", "headwater.cli.top"),
+    Verb("state", "show, check and reshard what flows keep", "headwater.cli.state"),
     Verb("log", "check the files of a data directory", "headwater.cli.log"),
     Verb("demo", "a small shop on a node of its own, for a few seconds", "headwater.cli.demo"),
 )

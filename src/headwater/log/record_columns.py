@@ -51,12 +51,12 @@ def gather(columns: RecordColumns, kept: npt.NDArray[np.bool_]) -> bytes:
     return target.tobytes()
 
 
-def _compiled(function: Any) -> Any:
+def compiled(function: Any) -> Any:
     return njit(cache=True, nogil=True)(function)
 
 
-@_compiled
-def _varint(body, position, end):  # type: ignore[no-untyped-def]
+@compiled
+def read_varint(body, position, end):  # type: ignore[no-untyped-def]
     """A zigzag number and the position behind it; position -1 if it runs past the end."""
     number = np.uint64(0)
     shift = np.uint64(0)
@@ -73,28 +73,28 @@ def _varint(body, position, end):  # type: ignore[no-untyped-def]
     return np.int64(0), -1
 
 
-@_compiled
+@compiled
 def _find_spans(body, spans):  # type: ignore[no-untyped-def]
     position = 0
     for row in range(spans.shape[0]):
         start = position
-        length, position = _varint(body, position, len(body))
+        length, position = read_varint(body, position, len(body))
         if position < 0 or length < 1 or length > len(body) - position:
             return False
         end = position + length
-        timestamp_delta, position = _varint(body, position + 1, end)
+        timestamp_delta, position = read_varint(body, position + 1, end)
         if position < 0:
             return False
-        offset_delta, position = _varint(body, position, end)
+        offset_delta, position = read_varint(body, position, end)
         if position < 0:
             return False
-        key_length, position = _varint(body, position, end)
+        key_length, position = read_varint(body, position, end)
         if position < 0 or key_length > end - position:
             return False
         key_start = position
         if key_length > 0:
             position += key_length
-        value_length, position = _varint(body, position, end)
+        value_length, position = read_varint(body, position, end)
         if position < 0 or value_length > end - position:
             return False
         spans[row, 0] = start
@@ -109,11 +109,13 @@ def _find_spans(body, spans):  # type: ignore[no-untyped-def]
     return True
 
 
-@_compiled
+@compiled
 def _gather(body, spans, kept, target):  # type: ignore[no-untyped-def]
-    position = 0
+    # Unsigned: an index that may be negative is looked at twice, and the copy is then fifty times as slow.
+    position = np.uint64(0)
     for row in range(spans.shape[0]):
         if kept[row]:
-            for place in range(spans[row, 0], spans[row, 1]):
-                target[position] = body[place]
-                position += 1
+            start, length = np.uint64(spans[row, 0]), np.uint64(spans[row, 1] - spans[row, 0])
+            for step in range(length):
+                target[position + np.uint64(step)] = body[start + np.uint64(step)]
+            position += length

@@ -1,0 +1,1 @@
+"""How fast flows are; every section runs in a process of its own (apart.py)."""

@@ -1,0 +1,158 @@
+"""Keyed count: rows a second of `count(*)` by user, with few and with many users, beside what Spark itself offers.
+
+All read the same topic through the headwater source in the same batches, and keep their state on the same disk.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+import headwater as hw
+from benchmarks.flow import orders
+from benchmarks.flow.apart import Bench
+from benchmarks.flow.queries import batch_seconds, in_turn, into_nothing, session
+from benchmarks.flow.source import headwater_orders
+from benchmarks.results import Case
+from headwater.flow.job.running import RunningApp, RunSettings
+from tests.clients.brokers.headwater_node import start_headwater
+from tests.clients.brokers.process import BrokerProcess
+
+SECTION = "keyed"
+PARTITIONS = 8
+OPERATOR, VIEW = "headwater", "headwater, SQLite view"
+ROCKS, MEMORY = "Spark, RocksDB", "Spark, in memory"
+TRANSFORM = "Spark, transformWithState in Python"
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+PROVIDERS = "org.apache.spark.sql.execution.streaming.state"
+ROCKS_PROVIDER, MEMORY_PROVIDER = f"{PROVIDERS}.RocksDBStateStoreProvider", f"{PROVIDERS}.HDFSBackedStateStoreProvider"
+# What its users turn on for speed: only changes are uploaded, and nobody counts keys on the way.
+ROCKS_SETTINGS = {
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+}
+
+
+class Work(NamedTuple):
+    """One run of a contender: what it reads, where it keeps things, and a name nobody else has."""
+
+    topic: str
+    folder: Path
+    name: str
+
+
+Contender = Callable[[Work], float]
+"""The seconds that all batches took."""
+
+
+def measure(bench: Bench) -> None:
+    node = start_headwater(bench.folder / "node")
+    try:
+        with session(bench.folder, settings=ROCKS_SETTINGS) as spark:
+            # As many as headwater's shards: Spark's default of 200 is known to be wrong for a small machine.
+            spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
+            found = contenders(spark, node, bench)
+            for users in bench.plan.keys:
+                measure_users(bench, found, node, users)
+    finally:
+        node.stop()
+
+
+def measure_users(bench: Bench, contenders: dict[str, Contender], node: BrokerProcess, users: int) -> None:
+    plan, case = bench.plan, Case(SECTION, (f"{users:,}",))
+    sizes = {"warm": plan.warm_up_rows, "all": plan.keyed_rows, "few": plan.transform_rows, "least": 1000}
+    for name, rows in sizes.items():
+        bench.progress.say(f"keyed: filling a topic with {rows:,} rows of {users:,} users")
+        orders.fill(node.address, f"{name}-{users}", partitions=PARTITIONS, rows=rows, users=users)
+    for name, contender in contenders.items():
+        bench.progress.say(f"keyed: warming up {name}")
+        contender(work(bench, "least" if name == TRANSFORM else "warm", users, name, "warm"))
+    for number in range(plan.rounds):
+        for name in in_turn(contenders, number):
+            bench.progress.say(f"keyed: round {number + 1} of {plan.rounds}, {name}, {users:,} users")
+            few = name == TRANSFORM
+            if few and number > 0:
+                continue
+            seconds = contenders[name](work(bench, "few" if few else "all", users, name, str(number)))
+            bench.results.add(case, name, rows=(plan.transform_rows if few else plan.keyed_rows) / seconds)
+
+
+def work(bench: Bench, size: str, users: int, contender: str, of: str) -> Work:
+    place = list(CONTENDERS).index(contender)
+    name = f"keyed-{users}-{place}-{of}"
+    return Work(f"{size}-{users}", bench.folder / "checkpoints" / name, name)
+
+
+CONTENDERS = (OPERATOR, VIEW, ROCKS, MEMORY, TRANSFORM)
+
+
+def contenders(spark: SparkSession, node: BrokerProcess, bench: Bench) -> dict[str, Contender]:
+    rows = bench.plan.keyed_rows_per_batch
+    settings = RunSettings(node.data_path, node.address, once=True, rows_per_batch=rows)
+
+    def read(work: Work) -> DataFrame:
+        return headwater_orders(spark, node.data_path, work.topic, rows_per_batch=str(rows))
+
+    def native(provider: str) -> Contender:
+        def count(work: Work) -> float:
+            spark.conf.set(PROVIDER, provider)
+            return into_nothing(read(work).groupBy("user_id").count(), work.folder, mode="update")
+
+        return count
+
+    def transformed(work: Work) -> float:
+        spark.conf.set(PROVIDER, ROCKS_PROVIDER)
+        counted = read(work).groupBy("user_id").transformWithStateInPandas(
+            Counting(), "user_id long, count long", "Update", "none"
+        )  # fmt: skip
+        return into_nothing(counted, work.folder, mode="update")
+
+    made: tuple[Contender, ...] = (
+        lambda work: app_seconds(counting_app(work, into_view=False), spark, settings),
+        lambda work: app_seconds(counting_app(work, into_view=True), spark, settings),
+        native(ROCKS_PROVIDER),
+        native(MEMORY_PROVIDER),
+        transformed,
+    )
+    return dict(zip(CONTENDERS, made, strict=True))
+
+
+def counting_app(work: Work, *, into_view: bool) -> hw.App:
+    app = hw.App(work.name)
+    counted = app.stream(work.topic, orders.SCHEMA, time="at").by("user_id").count()
+    if into_view:
+        app.view(key="user_id", name="counts")(lambda: counted)
+    else:
+        app.sink(hw.sinks.Foreach(lambda rows, batch: None), name="nothing")(lambda: counted)
+    return app
+
+
+def app_seconds(app: hw.App, spark: SparkSession, settings: RunSettings) -> float:
+    """Run it as `headwater run --once` does."""
+    running = RunningApp(app, spark, settings)
+    try:
+        running.start()
+        running.wait()
+        return sum(batch_seconds(query) for query in running.queries.values())
+    finally:
+        running.stop()
+
+
+class Counting(StatefulProcessor):
+    """The same count, as Spark lets one write it in Python."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._count = handle.getValueState("count", "count long")
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        before = self._count.get()
+        count = (before[0] if before else 0) + sum(len(frame) for frame in rows)
+        self._count.update((count,))
+        yield pd.DataFrame({"user_id": [key[0]], "count": [count]})
+
+    def close(self) -> None:
+        """Nothing is held."""

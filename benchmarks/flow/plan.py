@@ -1,0 +1,65 @@
+"""How much of flows is measured: the full form, and the quick one."""
+
+import json
+from dataclasses import asdict, dataclass
+
+SECTIONS = ("source", "keyed", "state", "sink", "flow-latency")
+
+
+@dataclass(frozen=True)
+class FlowPlan:
+    """Rows of JSON with 100 bytes each. `rounds` come after a warm-up of their own that is not counted."""
+
+    rounds: int = 3
+    partitions: tuple[int, ...] = (1, 8)
+    source_rows: int = 4_000_000
+    source_rows_per_batch: int = 1_000_000
+    warm_up_rows: int = 500_000
+    keys: tuple[int, ...] = (20_000, 1_000_000)
+    keyed_rows: int = 2_000_000
+    keyed_rows_per_batch: int = 500_000
+    transform_rows: int = 100_000
+    """For transformWithState in Python, which would need minutes for all."""
+    state_keys: tuple[int, ...] = (100_000, 1_000_000, 10_000_000)
+    state_shards: tuple[int, ...] = (1, 4)
+    state_changes: int = 10_000
+    state_commits: int = 20
+    sink_rows: int = 500_000
+    sink_rows_per_batch: int = 100_000
+    latency_rate: int = 1000
+    latency_seconds: int = 20
+    latency_warm_up_seconds: int = 8
+    starts: int = 3
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "FlowPlan":
+        """
+        >>> FlowPlan.from_json(FlowPlan().to_json()) == FlowPlan()
+        True
+        """
+        said = json.loads(text)
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in said.items()})
+
+
+QUICK = FlowPlan(
+    rounds=1,
+    partitions=(8,),
+    source_rows=200_000,
+    source_rows_per_batch=100_000,
+    warm_up_rows=20_000,
+    keys=(20_000,),
+    keyed_rows=200_000,
+    keyed_rows_per_batch=100_000,
+    transform_rows=5_000,
+    state_keys=(10_000, 100_000),
+    state_shards=(1,),
+    state_commits=5,
+    sink_rows=40_000,
+    sink_rows_per_batch=20_000,
+    latency_seconds=4,
+    latency_warm_up_seconds=3,
+    starts=1,
+)

@@ -1,0 +1,161 @@
+"""What `headwater top` shows, gathered from a node and from the folders of jobs: one frame at a time."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from headwater.cli.client import Client as Admin
+from headwater.cli.client import Group
+from headwater.cli.connection import locked
+from headwater.clock import Clock
+from headwater.flow.declare.naming import group_of
+from headwater.flow.job.accounts import Account
+from headwater.flow.job.folder import LOCK
+from headwater.flow.job.inventory import KeptJob, jobs_in
+from headwater.flow.job.ledger import Entry, Ledger
+from headwater.flow.kafka.client import EARLIEST, LATEST, Client
+from headwater.log.topic import INTERNAL
+from headwater.record import TopicPartition
+
+Places = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True)
+class TopicFigures:
+    name: str
+    partitions: int
+    records: int
+    bytes: int | None
+    """Known where the log's files are at hand."""
+    per_second: float | None
+    """Since the frame before; unknown in the first."""
+
+
+@dataclass(frozen=True)
+class GroupFigures:
+    name: str
+    state: str
+    members: int
+    lag: int
+
+
+@dataclass(frozen=True)
+class OutputFigures:
+    name: str
+    total: Account
+    last: Account
+
+
+@dataclass(frozen=True)
+class JobFigures:
+    name: str
+    running: bool
+    batch: int | None
+    per_second: float | None
+    """Rows of the last batch by the time it took."""
+    state_bytes: int
+    lag: int | None
+    since_ms: int | None
+    """How long ago the last batch ended."""
+    outputs: tuple[OutputFigures, ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    address: str
+    time_ms: int
+    topics: tuple[TopicFigures, ...]
+    groups: tuple[GroupFigures, ...]
+    jobs: tuple[JobFigures, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Observer:
+    """Looks again and again; `data` is where the log's files and the folders of jobs are, if they are here."""
+
+    def __init__(self, address: str, data: Path, *, local: bool, clock: Clock) -> None:
+        self._address, self._data, self._local, self._clock = address, data, local, clock
+        self._admin, self._client = Admin(address), Client(address)
+        self._ledgers: dict[str, Ledger] = {}
+        self._before: tuple[int, dict[str, int]] | None = None
+
+    def close(self) -> None:
+        self._client.close()
+
+    def look(self) -> Frame:
+        counts = {name: count for name, count in self._client.topics().items() if name not in INTERNAL}
+        places = [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
+        ends = self._client.offsets(dict.fromkeys(places, LATEST)) if places else {}
+        firsts = self._client.offsets(dict.fromkeys(places, EARLIEST)) if places else {}
+        topics = self._topics(counts, firsts, ends)
+        groups = [self._group(group, ends) for group in self._admin.groups(self._admin.group_names())]
+        jobs = [self._job(job, ends) for job in jobs_in(self._data)]
+        return Frame(self._address, self._clock.now_ms(), tuple(topics), tuple(groups), tuple(jobs))
+
+    def _topics(self, counts: Mapping[str, int], firsts: Places, ends: Places) -> list[TopicFigures]:
+        now_ms = self._clock.elapsed_ms()
+        totals: dict[str, int] = dict.fromkeys(counts, 0)
+        held = dict(totals)
+        for place, end in ends.items():
+            totals[place.topic] += end
+            held[place.topic] += end - firsts[place]
+        before_ms, before = self._before or (now_ms, {})
+        self._before = now_ms, totals
+        seconds = (now_ms - before_ms) / 1000
+        return [
+            TopicFigures(
+                name,
+                counts[name],
+                held[name],
+                self._bytes(name, counts[name]),
+                (totals[name] - before[name]) / seconds if name in before and seconds > 0 else None,
+            )
+            for name in sorted(counts)
+        ]
+
+    def _bytes(self, topic: str, partitions: int) -> int | None:
+        if not self._local:
+            return None
+        folders = (self._data / f"{topic}-{number}" for number in range(partitions))
+        return sum(file.stat().st_size for folder in folders for file in folder.glob("*.log"))
+
+    def _group(self, group: Group, ends: Places) -> GroupFigures:
+        committed = self._admin.committed(group.name)
+        lag = sum(max(0, ends.get(TopicPartition(*place), 0) - offset) for place, offset in committed.items())
+        return GroupFigures(group.name, group.state, len(group.members), lag)
+
+    # -- jobs ----------------------------------------------------------------------------------------------------------
+
+    def _job(self, job: KeptJob, ends: Places) -> JobFigures:
+        entries = self._entries(job)
+        outputs = tuple(OutputFigures(name, entry.total, entry.last) for name, entry in sorted(entries.items()))
+        newest = [found for operator in job.operators() if (found := operator.newest())]
+        last = job.last_batch()
+        rows = max((output.last.rows_in for output in outputs), default=0)
+        return JobFigures(
+            group_of(job.app, job.name),
+            locked(job.path / LOCK),
+            last.record.batch if last else None,
+            rows / last.seconds if last and last.seconds > 0 else None,
+            sum(version.bytes for version in newest),
+            _lag(last.record.end, ends) if last else None,
+            max(0, self._clock.now_ms() - last.finished_ms) if last else None,
+            outputs,
+        )
+
+    def _entries(self, job: KeptJob) -> dict[str, Entry]:
+        ledger = self._ledgers.setdefault(job.app, Ledger(job.app))
+        ledger.read_on(self._client)
+        return {output: entry for (name, output), entry in ledger.entries.items() if name == job.name}
+
+
+def _lag(position: Mapping[str, Mapping[int, int]], ends: Places) -> int:
+    """Records that the job has not read yet, also those of partitions it has not seen."""
+    return sum(
+        max(0, end - position[place.topic].get(place.partition, 0))
+        for place, end in ends.items()
+        if place.topic in position
+    )

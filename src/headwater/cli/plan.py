@@ -1,0 +1,92 @@
+"""headwater plan: what an app reads, does, keeps and writes, before anything runs."""
+
+import argparse
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from headwater.cli.arguments import add_json
+from headwater.cli.failure import Failure
+from headwater.cli.flows import add_app, add_spark, load, spark
+from headwater.cli.output import note, say, write_json
+from headwater.errors import InvalidDeclaration
+
+if TYPE_CHECKING:
+    from headwater.flow.declare.app import App
+    from headwater.flow.declare.graph import Job
+    from headwater.flow.declare.outline import Outline
+
+FORMATS = ("text", "mermaid", "svg")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_app(parser)
+    parser.add_argument("--format", choices=FORMATS, default="text", help="text (default), mermaid or svg")
+    parser.add_argument("--output", metavar="FILE", type=Path, help="write to a file instead of standard output")
+    asking = parser.add_mutually_exclusive_group()
+    asking.add_argument("--columns", action="store_true", help="ask Spark for the columns of every output")
+    asking.add_argument(
+        "--no-spark", action="store_true", help="never start Spark, also where an earlier run is there to compare with"
+    )
+    add_spark(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    app = load(arguments)
+    arguments.data = arguments.data.absolute()
+    described = outline_of(app, arguments)
+    if arguments.json:
+        write_json(described.to_json())
+        return 0
+    text = pictured(described, arguments.format)
+    if arguments.output is None:
+        say(text)
+    else:
+        arguments.output.write_text(f"{text}\n", encoding="utf-8")
+        note(f"wrote {arguments.output}")
+    return 0
+
+
+def outline_of(app: "App", arguments: argparse.Namespace) -> "Outline":
+    """Spark is started only for what nobody else can say, and after everything else has been found to be in order."""
+    from headwater.flow.declare.graph import plan
+    from headwater.flow.declare.loading import needs_session
+    from headwater.flow.declare.outline import outline
+    from headwater.flow.job.explaining import explain
+
+    try:
+        jobs = plan(app, explain)
+        if arguments.no_spark or not (arguments.columns or has_run(app, jobs, arguments.data)):
+            return outline(app, jobs)
+    except InvalidDeclaration as error:
+        if not needs_session(error):
+            raise
+        if arguments.no_spark:
+            raise Failure(
+                f"app {app.name} uses PySpark columns, which only a Spark session can make. "
+                "Leave --no-spark away, or write the columns as SQL text"
+            ) from None
+    # Who only looks at a plan does not want a data directory: what Spark writes goes elsewhere, and away.
+    with TemporaryDirectory(prefix="headwater-plan-") as folder:
+        own = argparse.Namespace(**{**vars(arguments), "data": Path(folder)})
+        with spark(own, app.name) as session:
+            from headwater.flow.job.preview import preview
+
+            return preview(session, app, arguments.data)
+
+
+def has_run(app: "App", jobs: "list[Job]", data: Path) -> bool:
+    from headwater.flow.job.inventory import checkpoint_of
+
+    return any(checkpoint_of(data, app.name, job.name) is not None for job in jobs)
+
+
+def pictured(described: "Outline", format: str) -> str:
+    from headwater.flow.declare.drawing import as_svg
+    from headwater.flow.declare.picture import as_mermaid, as_text, picture_of
+
+    if format == "svg":
+        return as_svg(picture_of(described))
+    return as_mermaid(described) if format == "mermaid" else as_text(described)

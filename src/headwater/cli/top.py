@@ -1,0 +1,140 @@
+"""headwater top: topics, groups and flows, live in the terminal."""
+
+import argparse
+import sys
+import threading
+from contextlib import closing
+from datetime import UTC, datetime
+
+from rich.console import Group as Stack
+from rich.live import Live
+from rich.text import Text
+
+from headwater.cli.arguments import add_connection, add_json, checked, duration_seconds
+from headwater.cli.connection import reach
+from headwater.cli.observing import Frame, JobFigures, Observer, OutputFigures
+from headwater.cli.output import Cell, console, plain_table, write_json
+from headwater.clock import SystemClock
+
+PAUSE_SECONDS = 1.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--once", action="store_true", help="show one frame and stop; so it is where nobody watches")
+    parser.add_argument(
+        "--every",
+        metavar="TIME",
+        type=checked(duration_seconds),
+        default=PAUSE_SECONDS,
+        help="how long a frame stays, such as 500ms or 5s (default: 1s)",
+    )
+    add_connection(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    with reach(arguments) as address:
+        local = arguments.kafka is None
+        observer = Observer(address, arguments.data, local=local, clock=SystemClock())
+        with closing(observer):
+            if arguments.json:
+                write_json(observer.look().to_json())
+            elif arguments.once or not sys.stdout.isatty():
+                console(sys.stdout).print(screen(observer.look()))
+            else:
+                watch(observer, arguments.every)
+    return 0
+
+
+def watch(observer: Observer, seconds: float) -> None:
+    """Frame after frame until Ctrl-C."""
+    pause = threading.Event()
+    with Live(screen(observer.look()), console=console(sys.stdout), screen=True, auto_refresh=False) as live:
+        while not pause.wait(seconds):
+            live.update(screen(observer.look()), refresh=True)
+
+
+# -- what it looks like ------------------------------------------------------------------------------------------------
+
+
+def screen(frame: Frame) -> Stack:
+    """Jobs first: where there are many topics, the end of the list may not fit."""
+    time = datetime.fromtimestamp(frame.time_ms / 1000, UTC)
+    parts: list[object] = [Text(f"headwater at {frame.address}, {time:%Y-%m-%d %H:%M:%S} UTC", style="bold")]
+    outputs = [(job, output) for job in frame.jobs for output in job.outputs]
+    tables: list[tuple[list[str], list[list[Cell]]]] = [
+        (["job", "status", "batch", "rows/s", "lag", "last batch", "state"], [job_row(job) for job in frame.jobs]),
+        (
+            ["output", "rows in", "out", "filtered", "late", "poisoned", "last in", "last out"],
+            [output_row(job, output) for job, output in outputs],
+        ),
+        (
+            ["group", "state", "members", "lag"],
+            [[group.name, group.state, group.members, group.lag] for group in frame.groups],
+        ),
+        (
+            ["topic", "partitions", "records", "bytes", "records/s"],
+            [
+                [topic.name, topic.partitions, topic.records, size(topic.bytes), whole(topic.per_second)]
+                for topic in frame.topics
+            ],
+        ),
+    ]
+    for columns, rows in tables:
+        if rows:
+            parts += [Text(""), plain_table(columns, rows)]
+    if not frame.topics:
+        parts += [Text(""), Text('there are no topics yet; make one with "headwater topic create NAME"')]
+    return Stack(*parts)  # type: ignore[arg-type]
+
+
+def job_row(job: JobFigures) -> list[Cell]:
+    return [
+        job.name,
+        "running" if job.running else "stopped",
+        job.batch,
+        whole(job.per_second),
+        job.lag,
+        None if job.since_ms is None else f"{ago(job.since_ms)} ago",
+        size(job.state_bytes),
+    ]
+
+
+def output_row(job: JobFigures, output: OutputFigures) -> list[Cell]:
+    total, last = output.total, output.last
+    name = f"{job.name.partition('.')[0]}.{output.name}"
+    counts = [total.rows_in, total.rows_out, total.filtered + total.duplicates, total.late, total.poisoned]
+    return [name, *counts, last.rows_in, last.rows_out]
+
+
+def whole(number: float | None) -> int | None:
+    return None if number is None else round(number)
+
+
+def size(count: int | None) -> str | None:
+    """
+    >>> size(512), size(1_234_567), size(None)
+    ('512 B', '1.2 MB', None)
+    """
+    if count is None or count < 1000:
+        return None if count is None else f"{count} B"
+    number, units = count / 1000, ["kB", "MB", "GB", "TB", "PB"]
+    while number >= 999.95 and len(units) > 1:
+        number, units = number / 1000, units[1:]
+    return f"{number:,.1f} {units[0]}"
+
+
+def ago(ms: int) -> str:
+    """
+    >>> ago(900), ago(75_000), ago(7_200_000), ago(200_000_000)
+    ('0s', '1m 15s', '2h 0m', '2d 7h')
+    """
+    seconds = ms // 1000
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m {seconds % 60}s"
+    if seconds < 86400:
+        return f"{seconds // 3600}h {seconds % 3600 // 60}m"
+    return f"{seconds // 86400}d {seconds % 86400 // 3600}h"

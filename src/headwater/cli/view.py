@@ -1,0 +1,158 @@
+"""headwater view: list, get, watch."""
+
+import argparse
+import json
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+from headwater.cli.arguments import add_action, add_actions, add_data, add_json, checked, duration_seconds, positive
+from headwater.cli.failure import Failure
+from headwater.cli.output import Cell, say, write_json, write_table
+from headwater.views.store import open_store
+from headwater.views.view import View
+
+VIEWS = "views"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = add_actions(parser)
+    listing = add_action(actions, "list", "name all views and how far they are", run_list)
+    getting = add_action(actions, "get", "show rows of a view", run_get)
+    watching = add_action(actions, "watch", "show changes of a view as they come", run_watch)
+    for child in (getting, watching):
+        child.add_argument("view", metavar="VIEW", help="the view, as VIEW or APP.VIEW")
+    getting.add_argument("key", metavar="KEY", nargs="*", help="the key of one row; without it, all rows")
+    getting.add_argument(
+        "--where", metavar="CONDITION", action="append", default=[], help='such as "amount > 100" or "currency = EUR"'
+    )
+    getting.add_argument("--order", metavar="COLUMN", default="", help='sort by a column, such as "amount desc"')
+    getting.add_argument("--limit", metavar="N", type=checked(positive), default=20, help="rows at most (default: 20)")
+    getting.add_argument(
+        "--at-least", metavar="TOPIC/PARTITION@OFFSET", default="", help="wait until the view includes this record"
+    )
+    watching.add_argument(
+        "--quiet-for",
+        dest="seconds",
+        metavar="TIME",
+        type=checked(duration_seconds),
+        help="stop when nothing has changed for a time",
+    )
+    for child in (listing, getting, watching):
+        child.add_argument(
+            "--store", metavar="URL", default="", help="where the views are, if not in the data directory"
+        )
+        add_data(child)
+        add_json(child)
+
+
+def apps_in(data: Path) -> list[str]:
+    return sorted(file.stem for file in (data / VIEWS).glob("*.sqlite"))
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    rows: list[list[Cell]] = []
+    for app in apps_in(arguments.data):
+        store = open_store(arguments.store or arguments.data, app, read_only=True)
+        for name in store.views():
+            with View(store, name) as view:
+                position = view.position()
+                rows.append([f"{app}.{name}", view.count(), ", ".join(view.key), json.dumps(position)])
+    if arguments.json:
+        names = ("view", "rows", "key", "position")
+        write_json([dict(zip(names, row, strict=True)) for row in rows])
+    elif rows:
+        write_table(["view", "rows", "key", "position"], rows)
+    else:
+        say(f'there are no views in {arguments.data} yet; "headwater run APP.py" makes those an app declares')
+    return 0
+
+
+def opened(arguments: argparse.Namespace) -> View:
+    app, dot, name = arguments.view.rpartition(".")
+    candidates = [app] if dot else apps_in(arguments.data)
+    if not candidates:
+        raise Failure(f"there are no views in {arguments.data}. Say where the data is with --data DIR")
+    found = []
+    for candidate in candidates:
+        store = open_store(arguments.store or arguments.data, candidate, read_only=True)
+        if name in store.views():
+            found.append((candidate, store))
+        else:
+            store.close()
+    if len(found) != 1:
+        known = ", ".join(f"{one}.{name}" for one, _ in found)
+        raise Failure(
+            f"several apps have a view {name}: {known}. Name one of them"
+            if found
+            else f'there is no view {arguments.view} in {arguments.data}. See "headwater view list"'
+        )
+    return View(found[0][1], name)
+
+
+def run_get(arguments: argparse.Namespace) -> int:
+    with opened(arguments) as view:
+        at_least = position_of(arguments.at_least) if arguments.at_least else None
+        if arguments.key:
+            if len(arguments.key) != len(view.key):
+                raise Failure(f"the key of {view.name} has {len(view.key)} columns: {', '.join(view.key)}")
+            row = view.get(*arguments.key, at_least=at_least)
+            rows = [] if row is None else [row]
+        else:
+            where = dict(condition(text) for text in arguments.where)
+            rows = view.rows(where=where, order=arguments.order or None, limit=arguments.limit, at_least=at_least)
+        columns = view.columns
+    show(columns, rows, as_json=arguments.json)
+    return 0 if rows or not arguments.key else 1
+
+
+def run_watch(arguments: argparse.Namespace) -> int:
+    with opened(arguments) as view:
+        for change in view.watch(timeout=arguments.seconds):
+            write_json(plain({"key": change.key, "row": change.row}))
+    return 0
+
+
+def condition(text: str) -> tuple[str, object]:
+    """A column with a comparison, and a value."""
+    for operator in (">=", "<=", "!=", ">", "<", "="):
+        left, found, right = text.partition(operator)
+        if found:
+            name = left.strip()
+            return (name if operator == "=" else f"{name} {operator}"), right.strip()
+    raise Failure(f'{text!r} is not a condition, such as "amount > 100"')
+
+
+def position_of(text: str) -> dict[str, dict[int, int]]:
+    topic, slash, rest = text.rpartition("/")
+    partition, at, offset = rest.partition("@")
+    if not slash or not at or not partition.isdigit() or not offset.isdigit():
+        raise Failure(f"{text!r} is not TOPIC/PARTITION@OFFSET, such as orders/0@41")
+    return {topic: {int(partition): int(offset) + 1}}
+
+
+def show(columns: tuple[str, ...], rows: list[dict[str, object]], *, as_json: bool) -> None:
+    if as_json:
+        write_json([plain(row) for row in rows])
+    else:
+        write_table(list(columns), [[cell(row.get(name)) for name in columns] for row in rows])
+
+
+def plain(value: object) -> object:
+    """As JSON has it: exact numbers and times as text."""
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def cell(value: object) -> Cell:
+    value = plain(value)
+    if value is None or isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,169 @@
+"""The whole app, checked: which outputs there are, what they are made of, and which job keeps each of them."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from headwater.errors import HeadwaterError, InvalidDeclaration
+from headwater.flow.declare.app import NAME, SINK, TOPIC, VIEW, App, Output
+from headwater.flow.declare.naming import accounts_topic, late_topic, poisoned_topic
+from headwater.flow.declare.nodes import STATEFUL, Node, Source, sources_of, walk
+from headwater.flow.declare.stream import Flowing
+
+JOB_NAME_MAX = 80
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """An output and what its body returned."""
+
+    output: Output
+    node: Node
+
+    @property
+    def name(self) -> str:
+        return self.output.name
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """The outputs that are made from the same topics, by one query."""
+
+    name: str
+    sources: tuple[Source, ...]
+    outputs: tuple[Planned, ...]
+    operators: Mapping[Node, str]
+    """Names of everything in it that has state."""
+
+    @property
+    def topics(self) -> list[str]:
+        return [source.topic for source in self.sources]
+
+
+Explain = Callable[[Exception], str]
+
+
+def plan(app: App, explain: Explain = str) -> list[Job]:
+    """Run every body once and put the outputs into jobs. `explain` makes a sentence of what a body may raise.
+
+    Outputs share a job if they read exactly the same topics: so a new view never changes what job an old one is in.
+    """
+    planned = [Planned(output, _run_body(output, explain)) for output in app.outputs.values()]
+    if not planned:
+        raise InvalidDeclaration(
+            f"app {app.name} ({app.place}) has nothing to keep up to date",
+            "Declare a view, a topic or a sink with a decorator of it.",
+        )
+    _refuse_cycles(planned)
+    groups: dict[tuple[str, ...], list[Planned]] = {}
+    for one in planned:
+        topics = tuple(sorted({source.topic for source in sources_of(one.node)}))
+        groups.setdefault(topics, []).append(one)
+    jobs = [_job(topics, members) for topics, members in groups.items()]
+    _refuse_own_topics(app.name, jobs)
+    return jobs
+
+
+def _run_body(output: Output, explain: Explain) -> Node:
+    try:
+        result = output.body()
+    except HeadwaterError:
+        raise
+    except Exception as error:
+        raise InvalidDeclaration(f"{output}: {explain(error)}") from error
+    if not isinstance(result, Flowing):
+        raise InvalidDeclaration(
+            f"{output} returns {type(result).__name__}", "Its body must return a stream or a table of the app."
+        )
+    node = result.node
+    if output.kind == VIEW and not node.keyed:
+        raise InvalidDeclaration(
+            f"{output} returns a stream, which has no key",
+            f"Say which row counts: .latest({', '.join(map(repr, output.key))}), or aggregate with .by(...).agg(...).",
+        )
+    return node
+
+
+def _refuse_cycles(planned: list[Planned]) -> None:
+    reads = {one.name: {s.topic for s in sources_of(one.node)} for one in planned if one.output.kind == TOPIC}
+    places = {one.name: one.output for one in planned}
+
+    def visit(topic: str, path: list[str]) -> None:
+        if topic in path:
+            circle = " → ".join([*path[path.index(topic) :], topic])
+            raise InvalidDeclaration(f"{places[topic]} is made from itself: {circle}", "Write to another topic.")
+        for source in sorted(reads.get(topic, ())):
+            if source in reads:
+                visit(source, [*path, topic])
+
+    for topic in reads:
+        visit(topic, [])
+
+
+def _job(topics: tuple[str, ...], members: list[Planned]) -> Job:
+    sources: list[Source] = []
+    for one in members:
+        sources += [source for source in sources_of(one.node) if source not in sources]
+    # The order of sources is part of the checkpoint's meaning; it must not follow the order of views in a file.
+    sources.sort(key=lambda source: source.name)
+    _refuse_two_readers(sources)
+    return Job(job_name(topics), tuple(sources), tuple(members), _operator_names(members))
+
+
+def _refuse_two_readers(sources: list[Source]) -> None:
+    seen: dict[str, Source] = {}
+    for source in sources:
+        if other := seen.get(source.topic):
+            raise InvalidDeclaration(
+                f"topic {source.topic} is read by {other.name} ({other.place}) and by {source.name} ({source.place}), "
+                "which share a job",
+                "Declare the topic once, and divide its rows with where(...).",
+            )
+        seen[source.topic] = source
+
+
+def _refuse_own_topics(app: str, jobs: list[Job]) -> None:
+    """What a job says about itself must not mix with what an output says."""
+    own = {accounts_topic(app), *(name(app, job.name) for job in jobs for name in (late_topic, poisoned_topic))}
+    for one in (one for job in jobs for one in job.outputs if one.output.kind == TOPIC and one.name in own):
+        raise InvalidDeclaration(
+            f"{one.output} is the topic in which the app's jobs report themselves", "Give it another name."
+        )
+
+
+def job_name(topics: tuple[str, ...]) -> str:
+    """
+    >>> job_name(("clicks", "searches"))
+    'clicks+searches'
+    """
+    name = "+".join(topics)
+    if len(name) <= JOB_NAME_MAX:
+        return name
+    return f"{name[: JOB_NAME_MAX - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _operator_names(members: list[Planned]) -> dict[Node, str]:
+    """Named by the user, else after the first output that needs them: stable while that output is."""
+    names: dict[Node, str] = {}
+    for one in members:
+        stateful = [node for node in walk(one.node) if isinstance(node, STATEFUL)]
+        for number, node in enumerate(reversed(stateful)):
+            if node not in names:
+                names[node] = getattr(node, "name", "") or (one.name if number == 0 else f"{one.name}.{number}")
+                if not NAME.fullmatch(names[node]):
+                    raise InvalidDeclaration(
+                        f"{names[node]!r} ({node.place}) cannot name an operator",
+                        "Use letters, digits, dots, dashes and underscores.",
+                    )
+    taken: dict[str, Node] = {}
+    for operator, name in names.items():
+        if name in taken:
+            raise InvalidDeclaration(
+                f"two operators are named {name}: at {taken[name].place} and at {operator.place}",
+                "Give one another name=.",
+            )
+        taken[name] = operator
+    return names
+
+
+__all__ = ["SINK", "TOPIC", "VIEW", "Job", "Planned", "plan"]

@@ -1,0 +1,203 @@
+"""A planned app in plain words: what is read, done, kept and written, for people and for pictures (pure)."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from headwater.flow.declare import nodes
+from headwater.flow.declare.app import TOPIC, VIEW, App, Output
+from headwater.flow.declare.duration import spelled
+from headwater.flow.declare.graph import Job
+from headwater.flow.declare.naming import accounts_topic, group_of, poisoned_topic
+from headwater.flow.declare.nodes import Expression, Node, SourceStream, SourceTable, walk
+from headwater.flow.declare.sinks import Console, Database, Foreach, Parquet
+
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly once", "at least once"
+
+
+@dataclass(frozen=True)
+class SourceOutline:
+    id: str
+    kind: str
+    name: str
+    topic: str
+    format: str
+    columns: str
+    place: str
+    time: str = ""
+    lateness: str = ""
+    key: tuple[str, ...] = ()
+    state: str = ""
+    """A table keeps the latest row for each key, under this name."""
+
+
+@dataclass(frozen=True)
+class StepOutline:
+    id: str
+    does: str
+    words: str
+    """The user's own, where there are any."""
+    place: str
+    inputs: tuple[str, ...]
+    key: tuple[str, ...] = ()
+    state: str = ""
+    """What it keeps from batch to batch is found under this name; empty: nothing."""
+
+
+@dataclass(frozen=True)
+class OutputOutline:
+    id: str
+    kind: str
+    name: str
+    key: tuple[str, ...]
+    where: str
+    promise: str
+    doc: str
+    place: str
+    made_from: str
+    columns: str = ""
+    """Known only where Spark was asked."""
+    verdict: str = ""
+    """What a run would do with what is there: keep, new or changed; empty if there is nothing, or nobody looked."""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class JobOutline:
+    name: str
+    group: str
+    sources: tuple[SourceOutline, ...]
+    steps: tuple[StepOutline, ...]
+    """Inputs first."""
+    outputs: tuple[OutputOutline, ...]
+    poisoned: str
+    accounts: str
+
+
+@dataclass(frozen=True)
+class Outline:
+    app: str
+    place: str
+    jobs: tuple[JobOutline, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What others know of an output: its columns from Spark, a verdict from its checkpoint."""
+
+    key: tuple[str, ...] = ()
+    columns: str = ""
+    verdict: str = ""
+    why: str = ""
+
+
+def outline(app: App, jobs: list[Job], told: Mapping[str, Told] | None = None) -> Outline:
+    """`told` is by the name of the output."""
+    described = (_job(app.name, number, job, told or {}) for number, job in enumerate(jobs))
+    return Outline(app.name, str(app.place), tuple(described))
+
+
+def _job(app: str, number: int, job: Job, told: Mapping[str, Told]) -> JobOutline:
+    everything = list(dict.fromkeys(node for planned in job.outputs for node in walk(planned.node)))
+    ids = {node: f"j{number}n{place}" for place, node in enumerate(everything)}
+    sources = tuple(_source(node, ids[node], job.operators.get(node, "")) for node in job.sources)
+    steps = tuple(_step(node, ids, job.operators) for node in everything if node not in job.sources)
+    outputs = tuple(
+        _output(one.output, f"j{number}o{place}", one.node, ids[one.node], told.get(one.name, Told()))
+        for place, one in enumerate(job.outputs)
+    )
+    poisoned, accounts = poisoned_topic(app, job.name), accounts_topic(app)
+    return JobOutline(job.name, group_of(app, job.name), sources, steps, outputs, poisoned, accounts)
+
+
+def _source(node: nodes.Source, id: str, state: str) -> SourceOutline:
+    about = (node.name, node.topic, node.format, node.schema.ddl, str(node.place))
+    if isinstance(node, SourceTable):
+        return SourceOutline(id, "table", *about, key=node.key, state=state)
+    lateness = spelled(node.lateness_us) if node.time and node.lateness_us else ""
+    return SourceOutline(id, "stream", *about, time=node.time or "", lateness=lateness)
+
+
+def _step(node: Node, ids: Mapping[Node, str], operators: Mapping[Node, str]) -> StepOutline:
+    does, words = what_it_does(node)
+    inputs = tuple(ids[one] for one in node.inputs)
+    key = getattr(node, "key", ())
+    return StepOutline(ids[node], does, words, str(node.place), inputs, key, operators.get(node, ""))
+
+
+def what_it_does(node: Node) -> tuple[str, str]:
+    """A verb, and the user's words for the rest."""
+    match node:
+        case nodes.Select(columns=columns):
+            return "select", ", ".join(map(text_of, columns))
+        case nodes.Where(condition=condition):
+            return "where", text_of(condition)
+        case nodes.WithColumns(columns=columns):
+            return "with columns", ", ".join(f"{name} = {text_of(one)}" for name, one in columns.items())
+        case nodes.Explode(column=column, into=into, outer=outer):
+            return "explode", f"{column} into {into}{', keeping rows without elements' if outer else ''}"
+        case nodes.Apply(name=name):
+            return "apply", name
+        case nodes.Sql(text=text):
+            return "sql", " ".join(text.split())
+        case nodes.Dedupe(key=key, within_us=within):
+            return "dedupe", f"by {', '.join(key)} within {spelled(within)}"
+        case nodes.Aggregate(key=key, aggregates=aggregates):
+            return "aggregate", f"by {', '.join(key)}: {', '.join(map(text_of, aggregates))}"
+        case nodes.Latest(key=key):
+            return "latest", f"by {', '.join(key)}"
+        case SourceStream(topic=topic) | SourceTable(topic=topic):
+            return "read", topic
+    return type(node).__name__.lower(), ""
+
+
+def text_of(expression: Expression) -> str:
+    """SQL text as it was written; a PySpark column as Spark prints it, without the wrapping.
+
+    >>> text_of("amount  > 10")
+    'amount > 10'
+    """
+    text = " ".join(str(expression).split())
+    return text.removeprefix("Column<'").removesuffix("'>") if text.startswith("Column<'") else text
+
+
+def _output(output: Output, id: str, node: Node, made_from: str, told: Told) -> OutputOutline:
+    once = EXACTLY_ONCE if not isinstance(output.sink, Console | Foreach) else AT_LEAST_ONCE
+    key = told.key or output.key
+    return OutputOutline(
+        id, output.kind, output.name, key, _where(output, node), once, output.doc, str(output.place), made_from,
+        told.columns, told.verdict, told.why,
+    )  # fmt: skip
+
+
+def _where(output: Output, node: Node) -> str:
+    if output.kind == VIEW:
+        return without_password(output.store) if output.store else "SQLite in the data directory"
+    if output.kind == TOPIC:
+        parts = "1 partition" if output.partitions == 1 else f"{output.partitions} partitions"
+        return f"{parts}, {'changes, compacted' if node.keyed else 'rows'}"
+    match output.sink:
+        case Parquet(path):
+            return f"Parquet files in {without_password(path)}"
+        case Database(url, table):
+            return f"table {table} at {without_password(url)}"
+        case Foreach(function):
+            return f"function {getattr(function, '__name__', 'of the user')}"
+    return "standard output"
+
+
+def without_password(url: str) -> str:
+    """Plans are shown around.
+
+    >>> without_password("postgresql://ada:secret@db.example/shop")
+    'postgresql://ada:***@db.example/shop'
+    """
+    try:
+        password = urlsplit(url).password
+    except ValueError:
+        return url
+    return url.replace(f":{password}@", ":***@") if password else url

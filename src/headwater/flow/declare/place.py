@@ -1,0 +1,23 @@
+"""Where in the user's file something was declared."""
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+PACKAGE = Path(__file__).parents[2]
+
+
+class Place(NamedTuple):
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
+
+def calling_place() -> Place:
+    """The nearest line up the stack that is not headwater's own."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
+        frame = frame.f_back
+    return Place(frame.f_code.co_filename, frame.f_lineno)

@@ -1,0 +1,141 @@
+"""The handles users hold: streams of facts, and tables of the latest row per key."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.duration import duration_us
+from headwater.flow.declare.nodes import (
+    Aggregate,
+    Apply,
+    Changes,
+    Dedupe,
+    Explode,
+    Expression,
+    Latest,
+    Node,
+    Select,
+    Union,
+    Where,
+    WithColumns,
+)
+from headwater.flow.declare.place import calling_place
+
+
+class Flowing:
+    """What streams and tables have in common. `node` is the declaration; handles are made anew by every step."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+
+class Stream(Flowing):
+    """Facts in the order of their log. Each method gives a new stream or table and changes nothing."""
+
+    def select(self, *columns: Expression) -> "Stream":
+        """These columns only: names, SQL text such as "amount * 2 as doubled", or PySpark columns."""
+        return Stream(Select(calling_place(), self.node, _some(columns, "select")))
+
+    def where(self, condition: Expression) -> "Stream":
+        """Rows for which the condition is true; the others are counted as filtered."""
+        return Stream(Where(calling_place(), self.node, condition))
+
+    filter = where
+
+    def with_columns(self, **columns: Expression) -> "Stream":
+        """Add or replace columns: `with_columns(total="price * count")`."""
+        _refuse_reserved(columns, "with_columns")
+        return Stream(WithColumns(calling_place(), self.node, columns))
+
+    def explode(self, column: str, into: str | None = None, *, outer: bool = False) -> "Stream":
+        """One row for each element of an array column. Rows without any are counted as filtered, unless `outer`."""
+        _refuse_reserved([into or column], "explode")
+        return Stream(Explode(calling_place(), self.node, column, into or column, outer))
+
+    def apply(self, function: Callable[..., Any]) -> "Stream":
+        """Any function DataFrame → DataFrame that looks at one row at a time."""
+        return Stream(Apply(calling_place(), self.node, function, getattr(function, "__name__", "function")))
+
+    def union(self, *others: "Stream") -> "Stream":
+        """All rows of all of them; columns are matched by name."""
+        given: tuple[object, ...] = others
+        if wrong := [other for other in given if not isinstance(other, Stream)]:
+            raise InvalidDeclaration(
+                f"union() at {calling_place()} is given a {type(wrong[0]).__name__}",
+                "Only streams can be united; table.changes() makes a stream of a table.",
+            )
+        return Stream(Union(calling_place(), (self.node, *(other.node for other in others))))
+
+    def dedupe(self, *key: str, within: str, name: str = "") -> "Stream":
+        """The first row with each key; what repeats it within the time is counted as a duplicate."""
+        return Stream(Dedupe(calling_place(), self.node, _names(key, "dedupe"), duration_us(within), name))
+
+    def by(self, *key: str) -> "Grouped":
+        """Group by columns, to aggregate: `orders.by("currency").agg(f.sum("amount").alias("revenue"))`."""
+        return Grouped(self.node, _names(key, "by"))
+
+    def latest(self, *key: str, name: str = "") -> "Table":
+        """The newest row for each key."""
+        return Table(Latest(calling_place(), self.node, _names(key, "latest"), name))
+
+
+class Grouped:
+    def __init__(self, node: Node, key: tuple[str, ...]) -> None:
+        self._node, self._key = node, key
+
+    def agg(self, *aggregates: Expression, name: str = "") -> "Table":
+        """Keep aggregates for each key: SQL text such as "sum(amount) as revenue", or PySpark columns."""
+        return Table(Aggregate(calling_place(), self._node, self._key, _some(aggregates, "agg"), name))
+
+    def count(self, name: str = "") -> "Table":
+        """How many rows each key has had, as column `count`."""
+        return self.agg("count(*) as count", name=name)
+
+
+class Table(Flowing):
+    """The latest row for each key, and every change of it."""
+
+    def select(self, *columns: Expression) -> "Table":
+        """These columns only; the key must be among them."""
+        return Table(Select(calling_place(), self.node, _some(columns, "select")))
+
+    def where(self, condition: Expression) -> "Table":
+        """Rows for which the condition is true; a row that no longer meets it is deleted."""
+        return Table(Where(calling_place(), self.node, condition))
+
+    filter = where
+
+    def with_columns(self, **columns: Expression) -> "Table":
+        """Add or replace columns that are computed from the row."""
+        _refuse_reserved(columns, "with_columns")
+        return Table(WithColumns(calling_place(), self.node, columns))
+
+    def changes(self) -> Stream:
+        """Every change as a fact: columns `op` (c, u, d), `before`, `after`, and the key."""
+        return Stream(Changes(calling_place(), self.node))
+
+
+def _names(key: tuple[str, ...], method: str) -> tuple[str, ...]:
+    given: tuple[object, ...] = key
+    if not given or not all(isinstance(name, str) for name in given):
+        raise InvalidDeclaration(
+            f"{method}() at {calling_place()} needs names of columns",
+            "Make a column first with with_columns(name=...) and then name it.",
+        )
+    if twice := [name for place, name in enumerate(key) if name in key[:place]]:
+        raise InvalidDeclaration(f"{method}() at {calling_place()} names column {twice[0]} twice", "Once is enough.")
+    return key
+
+
+def _refuse_reserved(names: Iterable[str], method: str) -> None:
+    if reserved := [name for name in names if name.startswith("_")]:
+        raise InvalidDeclaration(
+            f"{method}() at {calling_place()} makes column {reserved[0]}, and names that begin with _ are reserved",
+            "Give it another name.",
+        )
+
+
+def _some(columns: tuple[Expression, ...], method: str) -> tuple[Expression, ...]:
+    if not columns:
+        raise InvalidDeclaration(f"{method}() at {calling_place()} needs at least one column")
+    return columns

@@ -1,0 +1,1 @@
+"""Bytes of record values to typed Arrow columns: one decoder per format."""

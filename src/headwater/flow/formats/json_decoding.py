@@ -1,0 +1,76 @@
+"""JSON objects to columns: two passes over the text, both compiled.
+
+The first finds and checks (json_scan.py), the second converts column by column (columns.py). Names are compared byte
+by byte; names that the schema does not have are skipped, and what it has and the object lacks is null.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.errors import InvalidFormat, InvalidSchema
+from headwater.flow.formats.assembling import assemble
+from headwater.flow.formats.cell_times import DIGITS_OF_UNIT
+from headwater.flow.formats.cells import MISSING, OBJECT, Cells, cells_of_values
+from headwater.flow.formats.columns import convert, name_table
+from headwater.flow.formats.decoding import NULL_VALUE, Decoded, Decoder, shortened
+from headwater.flow.formats.json_scan import NOT_OBJECT, SENTENCES, UNFINISHED, problem_of, scan_objects
+from headwater.flow.formats.schema import Schema, nearest, type_name
+
+OPTIONS = ("timestamp",)
+
+
+def decoder(schema: Schema, options: Mapping[str, str]) -> Decoder:
+    unit = options.get("timestamp")
+    if unit is not None and unit not in DIGITS_OF_UNIT:
+        raise InvalidFormat(f'option timestamp of format json cannot be "{unit}"', nearest(unit, DIGITS_OF_UNIT))
+    for field in schema.fields:
+        _check_keys(field.name, field.type)
+    return JsonDecoder(schema, unit)
+
+
+def _check_keys(name: str, kind: pa.DataType) -> None:
+    """Names in a JSON object are texts, so nothing else can be the key of a map."""
+    if pa.types.is_map(kind) and not pa.types.is_string(kind.key_type):
+        wanted = f"map<string, {type_name(kind.item_type)}>"
+        raise InvalidSchema(f'column "{name}" is a {type_name(kind)}, and keys in JSON are texts', f"Make it {wanted}.")
+    for place in range(kind.num_fields):
+        _check_keys(name, kind.field(place).type)
+
+
+class JsonDecoder:
+    def __init__(self, schema: Schema, unit: str | None = None) -> None:
+        self._schema = schema
+        self._unit = unit
+        self._table = name_table(schema.names)
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        rows = cells_of_values(values, OBJECT)
+        scanned = scan_objects(rows, self._table)
+        present = (rows.kinds != MISSING) & (scanned.failures == 0)
+        columns = [
+            convert(cells, field.type, unit=self._unit, required=not field.nullable)
+            for cells, field in zip(scanned.columns, self._schema.fields, strict=True)
+        ]
+        return assemble(self._schema, columns, present, lambda row: _why_not_json(rows, scanned.failures, row))
+
+
+def _why_not_json(rows: Cells, failures: npt.NDArray[np.int64], row: int) -> str:
+    if rows.kinds[row] == MISSING:
+        return NULL_VALUE
+    start, end = int(rows.starts[row]), int(rows.ends[row])
+    place, problem = problem_of(int(failures[row]))
+    if start == end:
+        return "the value is empty, where a JSON object was expected"
+    if problem == UNFINISHED:
+        return f"not JSON: {SENTENCES[problem]}, after {_excerpt(rows, max(start, end - 20), end)}"
+    found = _excerpt(rows, place, min(place + 20, end))
+    if problem == NOT_OBJECT:
+        return f"not a JSON object: it begins with {found}"
+    return f"not JSON: {SENTENCES[problem]}, at byte {place - start}: {found}"
+
+
+def _excerpt(rows: Cells, start: int, end: int) -> str:
+    return shortened(bytes(rows.body[start:end]).decode("utf-8", errors="replace"))

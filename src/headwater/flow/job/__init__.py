@@ -1,0 +1,1 @@
+"""Running jobs: from a checked graph to batches that are processed once."""

@@ -1,0 +1,107 @@
+"""Run an output's part of a batch in Spark and bring what comes out to the driver, as Arrow."""
+
+from collections import Counter as Tally
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from headwater.flow.declare.graph import TOPIC, Job, Planned
+from headwater.flow.declare.nodes import STATEFUL, Dedupe, Node, Source, walk
+from headwater.flow.job.deduping import LATE
+from headwater.flow.job.encoding import TIME, change_records, row_records
+from headwater.flow.job.evaluating import Evaluation
+from headwater.flow.job.merging import COMMIT, Told
+from headwater.flow.job.roots import roots_of
+from headwater.flow.job.stateless import hidden
+from headwater.flow.operators.changes import BEFORE
+
+
+@dataclass(frozen=True)
+class Collected:
+    rows: pa.Table
+    told: list[Told]
+    """What operators reported in the same query."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where changes come from, for their envelope."""
+
+    app: str
+    job: str
+    batch: int
+    time_ms: int
+
+    def fields(self) -> dict[str, object]:
+        return {"connector": "headwater", "name": self.app, "job": self.job, "batch": self.batch}
+
+
+def used_twice(job: Job) -> tuple[frozenset[Node], bool]:
+    """Operators whose changes are wanted by more than the output that is just them, and: is a source read twice?"""
+    uses: Tally[Node] = Tally()
+    nodes = {node for planned in job.outputs for node in walk(planned.node)}
+    for node in nodes:
+        uses.update(node.inputs)
+    ends = Tally(planned.node for planned in job.outputs)
+    operators = [node for node in nodes if isinstance(node, STATEFUL)]
+    kept = frozenset(node for node in operators if uses[node] or ends[node] != 1 or isinstance(node, Dedupe))
+    roots = {root.node: root for planned in job.outputs for root in roots_of(planned) if root.stateful}
+    plain = [root for planned in job.outputs for root in roots_of(planned) if not root.stateful]
+    reads: Tally[Source] = Tally(source for root in (*roots.values(), *plain) for source in root.paths())
+    return kept, sum(reads.values()) > 1
+
+
+def frame_for(evaluation: Evaluation, planned: Planned, key: tuple[str, ...], origin: Origin) -> DataFrame:
+    """What an output's sink is to be given, and what operators report with it; nothing runs yet."""
+    node, is_topic = planned.node, planned.output.kind == TOPIC
+    if not node.keyed:
+        rows = evaluation.rows(node, node)
+        return row_records(rows, key) if is_topic else rows.drop(*hidden(rows))
+    changes = evaluation.changes(node)
+    if is_topic:
+        return change_records(changes, key, time_ms=origin.time_ms, source=origin.fields())
+    return changes.drop(BEFORE)
+
+
+def collect(frame: DataFrame, evaluation: Evaluation, planned: Planned, origin: Origin) -> Collected:
+    """Run it, and bring the result here."""
+    table = frame.toArrow()
+    if TIME in table.column_names:
+        table = _dated(table, origin)
+    if COMMIT not in table.column_names:
+        return Collected(table, [])
+    rows, told = split(table)
+    # What is kept for others reports only once.
+    return Collected(rows, [] if planned.node in evaluation.keep else told)
+
+
+def reports(evaluation: Evaluation) -> Iterable[Told]:
+    """What operators reported whose changes are kept, and so do not come with an output."""
+    for node, frame in evaluation.made.items():
+        if node in evaluation.keep:
+            yield from split(frame.where(f"{COMMIT} is not null").select(COMMIT).toArrow())[1]
+
+
+def late_rows(evaluation: Evaluation) -> pa.Table:
+    """Rows that came too late for an operator that remembers for a limited time: where they lie, and what they were."""
+    found = [
+        frame.where(f"{LATE} is not null").select("_at.*", LATE).toArrow()
+        for node, frame in evaluation.made.items()
+        if isinstance(node, Dedupe)
+    ]
+    return pa.concat_tables(found)
+
+
+def split(table: pa.Table) -> tuple[pa.Table, list[Told]]:
+    """Rows, and what was reported among them."""
+    commits = table[COMMIT]
+    told = [Told.from_json(text) for text in commits.drop_null().to_pylist()]
+    return table.filter(pc.is_null(commits)).drop_columns([COMMIT]), told
+
+
+def _dated(records: pa.Table, origin: Origin) -> pa.Table:
+    times = pc.fill_null(records[TIME], origin.time_ms)
+    return records.set_column(records.schema.get_field_index(TIME), TIME, times)

@@ -1,0 +1,30 @@
+"""Counting rows where they leave a flow, inside the query that moves them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as f
+
+FILTERED, EXPANDED, DUPLICATES, BEFORE, AFTER = "filtered", "expanded", "duplicates", "before", "after"
+
+
+@dataclass
+class Counter:
+    """Collects counts of one output in one batch. Read it after the query has run."""
+
+    observations: list[Observation] = field(default_factory=list)
+
+    def watch(self, frame: DataFrame, **counts: Column) -> DataFrame:
+        """Count on the way: each column is summed (a boolean counts the rows where it is true)."""
+        observation = Observation()
+        self.observations.append(observation)
+        sums = [f.coalesce(f.sum(column.cast("long")), f.lit(0)).alias(name) for name, column in counts.items()]
+        return frame.observe(observation, *sums)
+
+    def totals(self) -> Mapping[str, int]:
+        found: dict[str, int] = {FILTERED: 0, EXPANDED: 0, DUPLICATES: 0, BEFORE: 0, AFTER: 0}
+        for observation in self.observations:
+            for name, count in observation.get.items():
+                found[name] += int(count)
+        return found

@@ -1,0 +1,115 @@
+"""What a job finds when it starts: outputs to keep, to build, or to refuse because their code has changed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headwater.clock import Clock
+from headwater.errors import JobRefused
+from headwater.flow.declare.graph import VIEW, Job, Planned
+from headwater.flow.declare.nodes import STATEFUL, walk
+from headwater.flow.job.changing import CHANGED, NEW, REMOVED, Verdict, compare, descriptions, save
+from headwater.flow.job.folder import BatchRecord, JobFolder
+from headwater.flow.job.identity import Identity
+from headwater.flow.job.rebuilding import Rebuild, carry_out, unfinished
+from headwater.flow.job.resolving import Resolved
+from headwater.flow.kafka.client import Client
+from headwater.flow.sinks.sink import Sink
+from headwater.flow.sinks.view import ViewSink
+from headwater.views.store import ViewStore, open_store
+
+
+@dataclass(frozen=True)
+class Deployment:
+    session: SparkSession
+    app: str
+    job: Job
+    resolved: Mapping[str, Resolved]
+    identity: Identity
+    folder: JobFolder
+    client: Client
+    where: Mapping[str, str]
+    clock: Clock
+    rows_per_batch: int
+    data: Path
+    tell: Callable[[str], None]
+
+    def settle(self, rebuild: frozenset[str]) -> None:
+        """Bring state and views to what the code says now. JobRefused for a change that nobody has agreed to."""
+        now = descriptions(self.job, self.resolved)
+        last = self.folder.last_finished()
+        planned = {one.name: one for one in self.job.outputs}
+        if last is None:
+            for name in sorted(rebuild & planned.keys()):
+                self._begin_anew(planned[name])
+        else:
+            for name in unfinished(self.folder):
+                if name in planned:
+                    self._with_store(planned[name], lambda one, store: carry_out(
+                        self.folder, one, self.identity, store, last))  # fmt: skip
+            self._bring_up(compare(self.folder, now), planned, rebuild, last)
+        save(self.folder, now)
+
+    def _bring_up(
+        self, verdicts: list[Verdict], planned: Mapping[str, Planned], rebuild: frozenset[str], last: BatchRecord
+    ) -> None:
+        refused = [one for one in verdicts if one.what == CHANGED and one.output not in rebuild]
+        if refused:
+            first = refused[0]
+            raise JobRefused(
+                f"{planned[first.output].output} has changed since its checkpoint was made: {first.why}",
+                f"Build it anew from the log with --rebuild {first.output}, or give it another name.",
+            )
+        for one in verdicts:
+            if one.what == REMOVED:
+                self.tell(f"{one.output}: no longer declared; what it holds stays as it is")
+            elif one.what in (NEW, CHANGED) or one.output in rebuild:
+                self.tell(f"{one.output}: {'new, ' if one.what == NEW else ''}being built from the log")
+                self._rebuild(planned[one.output], last)
+
+    def _rebuild(self, planned: Planned, last: BatchRecord) -> None:
+        stateful = any(isinstance(node, STATEFUL) for node in walk(planned.node))
+        if stateful:
+            self._with_store(planned, lambda one, store: self._rebuild_with(one, store, last))
+
+    def _rebuild_with(self, planned: Planned, store: ViewStore | None, last: BatchRecord) -> None:
+        Rebuild(
+            self.session, self.app, self.job, planned, self.resolved[planned.name], self.identity, self.folder, store,
+            self.client, self.where, self.clock, self.rows_per_batch, self.tell,
+        ).run(last)  # fmt: skip
+
+    def _begin_anew(self, planned: Planned) -> None:
+        """Without a checkpoint there is nothing to build beside: the job reads everything again anyway."""
+        if planned.output.kind == VIEW:
+            self._with_store(planned, lambda one, store: store.drop(one.name) if store else None)
+
+    def _with_store(self, planned: Planned, work: "Callable[[Planned, ViewStore | None], None]") -> None:
+        if planned.output.kind != VIEW:
+            work(planned, None)
+            return
+        store = open_store(planned.output.store or self.data, self.app)
+        try:
+            work(planned, store)
+        finally:
+            store.close()
+
+
+def refuse_strangers(folder: JobFolder, identity: Identity, sinks: Mapping[str, Sink]) -> None:
+    """A view that another checkpoint wrote, or one that is ahead of this one, must not be written to."""
+    last = folder.last_finished()
+    finished = last.batch if last else -1
+    for name, sink in sinks.items():
+        owner = sink.owner() if isinstance(sink, ViewSink) else None
+        if owner is not None and owner != identity.job_id:
+            raise JobRefused(
+                f"view {name} was written from another checkpoint than {folder.path}, which may be lost",
+                f"Restore that one, or build the view anew with --rebuild {name}.",
+            )
+        held = sink.committed(identity.job_id)
+        if held is not None and held > finished + 1:
+            raise JobRefused(
+                f"{name} holds batch {held}, the checkpoint in {folder.path} ends at {finished}: it was rolled back",
+                f"Restore the newer checkpoint, or remove it and build anew with --rebuild {name}.",
+            )

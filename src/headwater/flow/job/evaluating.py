@@ -1,0 +1,139 @@
+"""One batch of a job as Spark frames.
+
+A stream is a frame of rows. A table is a frame of changes: `_op` (c, u or d), the key, the values after the change,
+`_before` with those before it. What an operator that keeps state has to tell the driver comes in the same frame, in
+rows whose `_commit` is set and that hold nothing else: so it is told by the very task attempt whose rows are used.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from headwater.flow.declare.nodes import STATEFUL, Changes, Dedupe, Node, Source, SourceStream
+from headwater.flow.job.counting import Counter
+from headwater.flow.job.deduping import LATE
+from headwater.flow.job.merging import COMMIT
+from headwater.flow.job.stateless import apply_step, quoted, visible
+from headwater.flow.operators.changes import BEFORE, OPERATION
+
+Operate = Callable[[Node, DataFrame, Counter], DataFrame]
+"""What an operator makes of its input: changes."""
+
+SIDE, AFTER_SIDE, BEFORE_SIDE = "_side", 1, 0
+
+
+@dataclass
+class Evaluation:
+    """Frames of the nodes of one batch. An operator's changes are made once, and kept if more than one wants them."""
+
+    frames: Mapping[Source, DataFrame]
+    operate: Operate
+    keep: frozenset[Node] = frozenset()
+    """Operators whose changes are used more than once."""
+    counters: dict[Node, Counter] = field(default_factory=dict)
+    made: dict[Node, DataFrame] = field(default_factory=dict)
+
+    def counter(self, root: Node) -> Counter:
+        return self.counters.setdefault(root, Counter())
+
+    def rows(self, node: Node, root: Node) -> DataFrame:
+        """The rows of a stream; what leaves it on the way is counted for `root`."""
+        if isinstance(node, SourceStream):
+            return self.frames[node]
+        if isinstance(node, Changes):
+            return as_facts(self.changes(node.input), key_of(node.input))
+        if isinstance(node, Dedupe):
+            return self.changes(node).where(f.col(COMMIT).isNull() & f.col(LATE).isNull()).drop(COMMIT, LATE)
+        return apply_step(node, [self.rows(one, root) for one in node.inputs], self.counter(root))
+
+    def changes(self, node: Node) -> DataFrame:
+        """The changes of a table; of a stream that remembers keys, the rows it lets through and those too late."""
+        if not isinstance(node, STATEFUL):
+            return self._transformed(node)
+        if node not in self.made:
+            input_rows = self.rows(node.inputs[0], node) if node.inputs else self.frames[cast("Source", node)]
+            made = self.operate(node, input_rows, self.counter(node))
+            self.made[node] = made.persist() if node in self.keep else made
+        return self.made[node]
+
+    def _transformed(self, node: Node) -> DataFrame:
+        """Steps on a table: done to both sides of every change, which may then be another kind of change, or none."""
+        steps, base = [node], node.inputs[0]
+        while not isinstance(base, STATEFUL):
+            steps, base = [base, *steps], base.inputs[0]
+        key = key_of(base)
+        rows = both_sides(self.changes(base), key)
+        for step in steps:
+            rows = apply_step(step, [rows], Counter())
+        return paired(rows, key)
+
+    def release(self) -> None:
+        for frame in self.made.values():
+            frame.unpersist()
+
+
+def key_of(node: Node) -> tuple[str, ...]:
+    """The columns that are the key of a table."""
+    while not isinstance(node, STATEFUL):
+        node = node.inputs[0]
+    return node.key
+
+
+def both_sides(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """Every change as the row it leaves behind and the row it replaces."""
+    told = changes.where(f.col(COMMIT).isNull())
+    keys = [f.col(quoted(name)) for name in key]
+    values = [name for name in visible(changes) if name not in key]
+    after = told.where(f.col(OPERATION) != "d").select(*keys, *map(quoted, values), f.lit(AFTER_SIDE).alias(SIDE))
+    old = [f.col(BEFORE)[name].alias(name) for name in values]
+    before = told.where(f.col(OPERATION) != "c").select(*keys, *old, f.lit(BEFORE_SIDE).alias(SIDE))
+    return after.unionByName(before)
+
+
+def paired(rows: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """Both sides put together again: what is left of a change."""
+    values = [name for name in visible(rows) if name not in key]
+    whole = f.struct(*(f.col(quoted(name)) for name in values), f.lit(True).alias("_there"))
+    sides = [
+        f.first(f.when(f.col(SIDE) == side, whole), ignorenulls=True).alias(name)
+        for side, name in ((AFTER_SIDE, "_new"), (BEFORE_SIDE, "_old"))
+    ]
+    joined = rows.groupBy(*(f.col(quoted(name)) for name in key)).agg(*sides)
+    changed = joined.where(~f.col("_new").eqNullSafe(f.col("_old")))
+    operation = f.when(f.col("_old").isNull(), "c").when(f.col("_new").isNull(), "d").otherwise("u")
+    old = f.when(f.col("_old").isNotNull(), f.struct(*(f.col("_old")[name].alias(name) for name in values)))
+    return changed.select(
+        operation.alias(OPERATION),
+        *(f.col(quoted(name)) for name in key),
+        *(f.col("_new")[name].alias(name) for name in values),
+        *([old.alias(BEFORE)] if values else [f.lit(None).cast("struct<_there: boolean>").alias(BEFORE)]),
+        f.lit(None).cast("string").alias(COMMIT),
+    )
+
+
+def as_facts(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """Changes as rows of a stream: op, before and after, each with the key in it, beside the key itself."""
+    return facts_and_reports(changes, key).where(f.col(COMMIT).isNull()).drop(COMMIT)
+
+
+def facts_and_reports(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """The same, beside the rows in which operators report, all columns of which but `_commit` mean nothing."""
+    keys = [f.col(quoted(name)) for name in key]
+    values = [name for name in visible(changes) if name not in key]
+    after = f.struct(*keys, *(f.col(quoted(name)) for name in values))
+    before = f.struct(*keys, *(f.col(BEFORE)[name].alias(name) for name in values))
+    position = f.struct(
+        f.lit(None).cast("timestamp").alias("time"), f.lit(-1).alias("source"), f.lit(0).alias("partition"),
+        f.xxhash64(*keys).alias("offset"),
+    )  # fmt: skip
+    return changes.select(
+        *keys,
+        f.col(OPERATION).alias("op"),
+        f.when(f.col(OPERATION) != "c", before).alias("before"),
+        f.when(f.col(OPERATION) != "d", after).alias("after"),
+        position.alias("_at"),
+        f.col(COMMIT),
+    )

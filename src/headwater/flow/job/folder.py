@@ -1,0 +1,151 @@
+"""What a job keeps between batches.
+
+<data>/flows/<app>/<job>/
+├── identity.json        whose checkpoint this is: app, job, log, a number of its own, and where it lies
+├── plan.json            what each output was made from, to notice a change of code
+├── batches/12.json      what batch 12 read, did and counted; written when all its outputs hold it
+├── spark/               Spark's own checkpoint: which offsets belong to which batch
+├── stage/               rows that did not decode, and counts, of batches that are not finished
+├── state/<operator>/    versioned state (flow/state)
+├── sinks/<output>.json  what a sink has to remember (producer ids and sequences)
+└── .lock                held by whoever runs or changes the job, with the number of its process
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headwater.errors import JobRefused
+from headwater.flow.job.accounts import Account
+from headwater.log.storage import LocalStorage, read_whole, replace_durably
+
+Offsets = dict[str, dict[int, int]]
+"""Topic → partition → next offset."""
+
+BATCHES_KEPT = 100
+LOCK = ".lock"
+
+
+@dataclass(frozen=True)
+class BatchRecord:
+    """A finished batch."""
+
+    batch: int
+    start: Offsets
+    end: Offsets
+    accounts: Mapping[str, Account]
+    times: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Source → partition → largest event time so far, in microseconds."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "batch": self.batch,
+            "start": self.start,
+            "end": self.end,
+            "accounts": {name: account.to_json() for name, account in self.accounts.items()},
+            "times": self.times,
+        }
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> "BatchRecord":
+        accounts = {name: Account.from_json(account) for name, account in row["accounts"].items()}
+        return cls(row["batch"], offsets(row["start"]), offsets(row["end"]), accounts, offsets(row["times"]))
+
+
+def offsets(row: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """JSON has no numbers as names."""
+    return {topic: {int(number): offset for number, offset in parts.items()} for topic, parts in row.items()}
+
+
+class JobFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / "batches").mkdir(parents=True, exist_ok=True)
+        self._storage = LocalStorage(path)
+
+    @property
+    def spark(self) -> Path:
+        return self.path / "spark"
+
+    @property
+    def stage(self) -> Path:
+        return self.path / "stage"
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state"
+
+    @property
+    def sinks(self) -> Path:
+        return self.path / "sinks"
+
+    def lock(self) -> None:
+        """Until `unlock`, or the end of the process, nobody else may run the job or change its state."""
+        try:
+            self._storage.lock(LOCK)
+        except BlockingIOError:
+            owner = read_whole(self._storage, LOCK).decode(errors="replace").strip()
+            raise JobRefused(
+                f"job {self.path.name} is being run by process {owner or 'unknown'}", "Stop that one first."
+            ) from None
+
+    def unlock(self) -> None:
+        self._storage.close()
+
+    # -- small files ---------------------------------------------------------------------------------------------------
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """A JSON file, or None if there is none."""
+        try:
+            content = json.loads(read_whole(self._storage, name))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise JobRefused(
+                f"{self.path / name} is damaged: {error}", "Restore the job's folder, or rebuild its views."
+            ) from None
+        assert isinstance(content, dict)
+        return content
+
+    def write(self, name: str, content: Mapping[str, Any]) -> None:
+        """Durably: whole, or not at all."""
+        (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+        replace_durably(self._storage, name, json.dumps(content, sort_keys=True).encode())
+
+    def remove(self, name: str) -> None:
+        """Durably; one that is missing is no error."""
+        self._storage.delete(name)
+        self._storage.sync_directory("")
+
+    # -- batches -------------------------------------------------------------------------------------------------------
+
+    def finished(self, batch: int) -> BatchRecord | None:
+        row = self.read(f"batches/{batch}.json")
+        return BatchRecord.from_json(row) if row else None
+
+    def last_finished(self) -> BatchRecord | None:
+        numbers = [int(file.stem) for file in (self.path / "batches").glob("*.json") if file.stem.isdigit()]
+        return self.finished(max(numbers)) if numbers else None
+
+    def finish(self, record: BatchRecord) -> None:
+        self.write(f"batches/{record.batch}.json", record.to_json())
+        (self.path / "batches" / f"{record.batch - BATCHES_KEPT}.json").unlink(missing_ok=True)
+
+    def planned(self, batch: int) -> Offsets:
+        """Where a batch ends, as Spark wrote down before it began. Nothing for the batch before the first."""
+        if batch < 0:
+            return {}
+        lines = (self.spark / "offsets" / str(batch)).read_text().splitlines()
+        return offsets(json.loads(lines[2]))
+
+    def planned_ms(self, batch: int) -> int:
+        """When Spark planned a batch: the same however often it is run."""
+        lines = (self.spark / "offsets" / str(batch)).read_text().splitlines()
+        return int(json.loads(lines[1])["batchTimestampMs"])
+
+    def clear_stage(self) -> None:
+        shutil.rmtree(self.stage, ignore_errors=True)
+        self.stage.mkdir(parents=True, exist_ok=True)

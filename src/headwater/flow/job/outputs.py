@@ -1,0 +1,68 @@
+"""The sink of each output."""
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from headwater.errors import TopicExists
+from headwater.flow.declare.app import TOPIC, VIEW, Output
+from headwater.flow.declare.graph import Planned
+from headwater.flow.declare.sinks import Console, Database, Foreach, Parquet
+from headwater.flow.job.resolving import Resolved
+from headwater.flow.kafka.client import Client
+from headwater.flow.sinks.console import ConsoleSink
+from headwater.flow.sinks.folders import folder_at
+from headwater.flow.sinks.foreach import ForeachBatchSink
+from headwater.flow.sinks.parquet import ParquetSink
+from headwater.flow.sinks.sink import Sink
+from headwater.flow.sinks.topic import TopicSink
+from headwater.flow.sinks.view import ViewSink, table_sink
+from headwater.views.store import open_store
+
+RECORDS = pa.schema([("_key", pa.binary()), ("_value", pa.binary()), ("_timestamp_ms", pa.int64())])
+
+
+def sink_of(app: str, planned: Planned, resolved: Resolved, *, data: Path, folder: Path, client: Client) -> Sink:
+    """Made and prepared: it can be written to."""
+    output = planned.output
+    if output.kind == TOPIC:
+        configs = {"cleanup.policy": "compact"} if planned.node.keyed else {}
+        return topic_sink(output.name, folder, client, partitions=output.partitions, configs=configs)
+    sink = _view_or_other(app, output, data)
+    sink.prepare(resolved.schema, resolved.key)
+    return sink
+
+
+def show(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+def _view_or_other(app: str, output: Output, data: Path) -> Sink:
+    if output.kind == VIEW:
+        return ViewSink(open_store(output.store or data, app), output.name)
+    match output.sink:
+        case Parquet(path):
+            return ParquetSink(path, name=output.name)
+        case Database(url, table):
+            return table_sink(url, table)
+        case Foreach(function):
+            return ForeachBatchSink(function, name=output.name)
+        case Console(rows_max):
+            return ConsoleSink(show, rows_max=rows_max, name=output.name)
+    raise AssertionError(f"{output} has no sink")
+
+
+def topic_sink(
+    topic: str, folder: Path, client: Client, *, partitions: int = 1, configs: dict[str, str] | None = None
+) -> TopicSink:
+    """A topic that is made if there is none yet."""
+    if topic not in client.topics():
+        try:
+            client.create_topic(topic, partitions=partitions, configs=configs or {})
+        except TopicExists:
+            pass
+    folder.mkdir(parents=True, exist_ok=True)
+    sink = TopicSink(client, topic, folder_at(str(folder)))
+    sink.prepare(RECORDS, ())
+    return sink

@@ -1,0 +1,177 @@
+"""Build an output anew from the log, beside the old one, and put it in its place when it has caught up.
+
+<job>/rebuild/<output>/     a job's folder of its own, with the state that is being built
+<job>/rebuild/<output>.json written when it has caught up: from here on the change is only carried out, never undone
+
+The job itself stands still meanwhile, at a finished batch; what is built is exactly what the job would hold there.
+Readers see the old view until the swap, which is one transaction of the store.
+"""
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headwater.clock import Clock
+from headwater.flow.declare.graph import VIEW, Job, Planned
+from headwater.flow.declare.nodes import walk
+from headwater.flow.job.changing import KEEP, compare, descriptions, save
+from headwater.flow.job.folder import BatchRecord, JobFolder, Offsets
+from headwater.flow.job.identity import Identity
+from headwater.flow.job.operating import Operators
+from headwater.flow.job.processing import Outputs, Processor
+from headwater.flow.job.resolving import Resolved
+from headwater.flow.job.stepping import Stepper
+from headwater.flow.kafka.client import EARLIEST, Client
+from headwater.flow.sinks.discard import DiscardSink
+from headwater.flow.sinks.sink import Mark, Sink
+from headwater.flow.sinks.view import ViewSink
+from headwater.flow.source.planning import plan
+from headwater.flow.state.files import DiskFiles
+from headwater.flow.state.manifest import path_of_version
+from headwater.flow.state.store import read_manifest, versions_of
+from headwater.record import TopicPartition
+from headwater.views.store import ViewStore
+
+FOLDER = "rebuild"
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Rebuild:
+    """One output of a job that stands still at a finished batch. `store` is that of a view; others have none."""
+
+    session: SparkSession
+    app: str
+    job: Job
+    planned: Planned
+    resolved: Resolved
+    identity: Identity
+    folder: JobFolder
+    store: ViewStore | None
+    client: Client
+    where: Mapping[str, str]
+    clock: Clock
+    rows_per_batch: int
+    tell: Tell
+
+    @property
+    def _name(self) -> str:
+        return self.planned.name
+
+    def _begun(self) -> JobFolder:
+        """The folder to build in. What an earlier attempt left is used only if it was made by the same code."""
+        path = self.folder.path / FOLDER / self._name
+        now = descriptions(self._own_job(), {self._name: self.resolved})
+        shadow = JobFolder(path)
+        if any(verdict.what != KEEP for verdict in compare(shadow, now)):
+            shutil.rmtree(path)
+            if self.store is not None:
+                self.store.drop_shadow(self._name)
+            shadow = JobFolder(path)
+        save(shadow, now)
+        return shadow
+
+    def run(self, until: BatchRecord) -> None:
+        """Build, then take the old one's place. After a crash it goes on where it was."""
+        shadow = self._begun()
+        own = self._own_job()
+        operators = Operators(shadow.state, own.operators, shards=self.identity.shards)
+        try:
+            self._replay(shadow, self._processor(shadow, operators), until)
+        finally:
+            operators.close()
+        carry_out(self.folder, self.planned, self.identity, self.store, until)
+
+    def _replay(self, shadow: JobFolder, processor: Processor, until: BatchRecord) -> None:
+        stepper = Stepper(self.session, self._own_job(), shadow, processor, self.where)
+        last = shadow.last_finished()
+        batch = last.batch + 1 if last else 0
+        start = last.end if last else self._beginning(until.end)
+        while start != until.end:
+            end = self._next(start, until.end)
+            stepper.step(batch, start, end, time_ms=self.clock.now_ms())
+            self.tell(f"{self._name}: {_rows(end):,} of {_rows(until.end):,} records replayed")
+            start, batch = end, batch + 1
+        self.folder.write(f"{FOLDER}/{self._name}.json", {"batch": until.batch, "version": batch - 1})
+
+    def _own_job(self) -> Job:
+        own = {node: name for node, name in self.job.operators.items() if node in walk(self.planned.node)}
+        return replace(self.job, outputs=(self.planned,), operators=own)
+
+    def _processor(self, shadow: JobFolder, operators: Operators) -> Processor:
+        job_id = f"{self.identity.job_id}/rebuild"
+        sink: Sink = DiscardSink(self._name)
+        if self.store is not None:
+            self.store.begin_shadow(self._name, self.resolved.schema, self.resolved.key, job=job_id)
+            sink = ViewSink(self.store, self._name, shadow=True)
+        own = self._own_job()
+        outputs = Outputs({self._name: sink}, DiscardSink("poisoned"), DiscardSink("late"), DiscardSink("accounts"))
+        return Processor(
+            self.app, own, job_id, shadow, operators, outputs, {self._name: self.resolved}, self.client,
+            shards=self.identity.shards, clock=self.clock,
+        )  # fmt: skip
+
+    def _beginning(self, end: Offsets) -> Offsets:
+        found = self.client.offsets(dict.fromkeys(_places(end), EARLIEST))
+        start: Offsets = {}
+        for place, first in found.items():
+            start.setdefault(place.topic, {})[place.partition] = min(first, end[place.topic][place.partition])
+        return start
+
+    def _next(self, start: Offsets, end: Offsets) -> Offsets:
+        """As far as one batch goes, all partitions advancing together in time."""
+        ends = _places(end)
+
+        def offsets_at(time_ms: int) -> dict[TopicPartition, int]:
+            found = self.client.offsets(dict.fromkeys(ends, time_ms))
+            return {place: ends[place] if offset < 0 else min(offset, ends[place]) for place, offset in found.items()}
+
+        made = plan(_places(start), ends, self.rows_per_batch, offsets_at)
+        following: Offsets = {}
+        for place, offset in made.ends.items():
+            following.setdefault(place.topic, {})[place.partition] = offset
+        return following
+
+
+def carry_out(
+    folder: JobFolder, planned: Planned, identity: Identity, store: ViewStore | None, until: BatchRecord
+) -> None:
+    """Put what was built in the place of what was there; any step may have been taken before a crash."""
+    note = folder.read(f"{FOLDER}/{planned.name}.json")
+    if note is None:
+        return
+    shadow = folder.path / FOLDER / planned.name
+    for built in sorted((shadow / "state").glob("*")) if (shadow / "state").exists() else []:
+        _renumber(built, note["version"], note["batch"])
+        shutil.rmtree(folder.state / built.name, ignore_errors=True)
+        folder.state.mkdir(parents=True, exist_ok=True)
+        built.rename(folder.state / built.name)
+    if store is not None and planned.output.kind == VIEW:
+        store.swap(planned.name, Mark(identity.job_id, note["batch"], until.end))
+    shutil.rmtree(shadow, ignore_errors=True)
+    (folder.path / FOLDER / f"{planned.name}.json").unlink(missing_ok=True)
+
+
+def _renumber(built: Path, version: int, batch: int) -> None:
+    """The newest version under the number of the batch that the job stands at, and no other."""
+    files = DiskFiles.at(str(built))
+    if version != batch and version in versions_of(files):
+        manifest = replace(read_manifest(files, version), version=batch, base=batch - 1)
+        files.replace(path_of_version(batch), manifest.to_bytes())
+        files.delete([path_of_version(one) for one in versions_of(files) if one != batch])
+
+
+def unfinished(folder: JobFolder) -> list[str]:
+    """Outputs that had been built anew when a crash came before they were in their place."""
+    return sorted(file.stem for file in (folder.path / FOLDER).glob("*.json"))
+
+
+def _places(position: Offsets) -> dict[TopicPartition, int]:
+    return {TopicPartition(topic, number): at for topic, parts in position.items() for number, at in parts.items()}
+
+
+def _rows(position: Offsets) -> int:
+    return sum(offset for parts in position.values() for offset in parts.values())

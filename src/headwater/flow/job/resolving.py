@@ -1,0 +1,88 @@
+"""What every output of a job will hold, found out with empty frames before anything runs."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.graph import Job, Planned
+from headwater.flow.declare.nodes import Node
+from headwater.flow.formats.schema import to_ddl
+from headwater.flow.job.arrow_types import arrow_schema, spark_schema
+from headwater.flow.job.counting import Counter
+from headwater.flow.job.evaluating import Evaluation, key_of
+from headwater.flow.job.operating import Operators
+from headwater.flow.job.sources import frames_of, source_options
+from headwater.flow.job.stateless import visible
+from headwater.flow.source.streams import frame_of, parse_streams
+
+
+CLOCKS = ("current_timestamp", "current_date", "localtimestamp")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """An output's key and its columns."""
+
+    key: tuple[str, ...]
+    schema: pa.Schema
+
+
+def resolve(session: SparkSession, job: Job) -> dict[str, Resolved]:
+    """InvalidDeclaration, with a place, if Spark does not accept a step or an output's key is not what it says."""
+    streams = parse_streams(source_options(job, {})["streams"])
+    empty = session.createDataFrame([], spark_schema(frame_of(streams, nested=True).arrow))
+    reducing = Operators.describing(job.operators)
+
+    def operate(node: Node, frame: DataFrame, counter: Counter) -> DataFrame:
+        refuse_chance(frame, node)
+        operator, _ = reducing.reduced(node, frame)
+        return session.createDataFrame([], spark_schema(operator.output))
+
+    evaluation = Evaluation(frames_of(job, empty), operate)
+    return {planned.name: _resolved(planned, evaluation) for planned in job.outputs}
+
+
+def _resolved(planned: Planned, evaluation: Evaluation) -> Resolved:
+    node, output = planned.node, planned.output
+    frame = evaluation.changes(node) if node.keyed else evaluation.rows(node, node)
+    refuse_chance(frame, node)
+    names = visible(frame)
+    for name in output.key:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(names)}."
+            raise InvalidDeclaration(f"the key of {output} is {name}, which is not in its result", hint)
+    key = output.key
+    if node.keyed:
+        own = key_of(node)
+        if missing := [name for name in own if name not in names]:
+            raise InvalidDeclaration(f"{output} drops {missing[0]}, which is part of its table's key")
+        key = key or own
+        if set(key) != set(own):
+            raise InvalidDeclaration(
+                f"the key of {output} is {', '.join(key)}, and its table has a row for each {', '.join(own)}",
+                f"Use key={list(own)!r}, or group by {', '.join(key)}.",
+            )
+    schema = arrow_schema(frame.select(*(f"`{name}`" for name in names)).schema)
+    return Resolved(key, schema)
+
+
+def refuse_chance(frame: DataFrame, node: Node) -> None:
+    """A batch that comes again after a crash must give the same rows again."""
+    analysed = frame._jdf.queryExecution().analyzed()
+    clocks = [name for name in CLOCKS if f"{name}(" in analysed.toString()]
+    if clocks or not analysed.deterministic():
+        what = f"{clocks[0]}()" if clocks else "a function whose result is left to chance, such as rand() or uuid()"
+        raise InvalidDeclaration(
+            f"what is made at {node.place} uses {what}: a batch that is run again would give other rows",
+            "Use the time of the rows, or a hash of their columns.",
+        )
+
+
+def described(resolved: Mapping[str, Resolved]) -> dict[str, dict[str, object]]:
+    """For plans and fingerprints."""
+    return {name: {"key": list(one.key), "columns": to_ddl(one.schema)} for name, one in resolved.items()}

@@ -1,0 +1,170 @@
+"""An app's jobs as running queries."""
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headwater.clock import Clock, SystemClock
+from headwater.errors import FlowError, HeadwaterError, InvalidDeclaration
+from headwater.flow.declare.app import App
+from headwater.flow.declare.graph import Job, plan
+from headwater.flow.declare.naming import accounts_topic, group_of, late_topic, poisoned_topic
+from headwater.flow.job.deploying import Deployment, refuse_strangers
+from headwater.flow.job.explaining import explain
+from headwater.flow.job.folder import JobFolder
+from headwater.flow.job.identity import identify
+from headwater.flow.job.operating import Operators
+from headwater.flow.job.outputs import sink_of, topic_sink
+from headwater.flow.job.processing import Outputs, Processor, Progress
+from headwater.flow.job.resharding import finish_resharding
+from headwater.flow.job.resolving import Resolved, resolve
+from headwater.flow.job.sources import load, source_options
+from headwater.flow.kafka.client import Client
+
+ROWS_PER_BATCH = 1_000_000
+BYTES_PER_BATCH = 256 * 1024**2
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    data: Path
+    address: str
+    once: bool = False
+    rows_per_batch: int = ROWS_PER_BATCH
+    bytes_per_batch: int = BYTES_PER_BATCH
+    direct: bool = True
+    """Read segment files of the log, which is on this machine."""
+
+    def where(self) -> dict[str, str]:
+        reach = {"data": str(self.data)} if self.direct else {"address": self.address}
+        return {
+            **reach,
+            "maxRowsPerBatch": str(self.rows_per_batch),
+            "maxBytesPerBatch": str(self.bytes_per_batch),
+        }
+
+
+Watch = Callable[[str, Progress], None]
+
+
+@dataclass
+class RunningApp:
+    """Start with `start`; `wait` returns when all queries have ended, and raises what ended one of them."""
+
+    app: App
+    session: SparkSession
+    settings: RunSettings
+    clock: Clock = field(default_factory=SystemClock)
+    watch: Watch = lambda job, progress: None
+    tell: Callable[[str], None] = lambda sentence: None
+    rebuild: frozenset[str] = frozenset()
+    """Outputs to build anew from the log."""
+    queries: dict[str, StreamingQuery] = field(default_factory=dict)
+    failures: dict[str, HeadwaterError] = field(default_factory=dict)
+    _ending: ExitStack = field(default_factory=ExitStack)
+
+    def start(self) -> None:
+        """Check the whole app, then start a query for each job."""
+        if unknown := sorted(self.rebuild - self.app.outputs.keys()):
+            known = ", ".join(self.app.outputs)
+            raise InvalidDeclaration(f"app {self.app.name} has no output {unknown[0]} to rebuild", f"It has: {known}.")
+        jobs = plan(self.app, explain)
+        resolved = [resolve(self.session, job) for job in jobs]
+        self._make_topics(jobs)
+        for job, columns in zip(jobs, resolved, strict=True):
+            folder, processor = self.prepare(job, columns)
+            self.queries[job.name] = self._query(job, folder, self._guarded(job.name, processor.process))
+
+    def _make_topics(self, jobs: list[Job]) -> None:
+        """An app may be started before the first producer is."""
+        with Client(self.settings.address) as client:
+            there = client.topics()
+            for topic in sorted({topic for job in jobs for topic in job.topics} - there.keys()):
+                client.create_topic(topic)
+
+    def prepare(self, job: Job, resolved: Mapping[str, Resolved]) -> tuple[JobFolder, Processor]:
+        """Everything a job needs before its first batch; JobRefused if its checkpoint or outputs are not its own."""
+        settings, app = self.settings, self.app.name
+        folder = JobFolder(settings.data / "flows" / app / job.name)
+        folder.lock()
+        self._ending.callback(folder.unlock)
+        finish_resharding(folder)
+        client = Client(settings.address)
+        self._ending.callback(client.close)
+        identity = identify(folder, app=app, job=job.name, cluster=client.cluster_id(), shards=self._shards())
+        deployment = Deployment(
+            self.session, app, job, resolved, identity, folder, client, settings.where(), self.clock,
+            settings.rows_per_batch, settings.data, self.tell,
+        )  # fmt: skip
+        deployment.settle(self.rebuild)
+        outputs = self._outputs(job, resolved, folder, client)
+        refuse_strangers(folder, identity, outputs.sinks)
+        operators = Operators(folder.state, job.operators, shards=identity.shards)
+        self._ending.callback(operators.close)
+        processor = Processor(
+            app, job, identity.job_id, folder, operators, outputs,
+            resolved, client, shards=identity.shards, clock=self.clock, group=group_of(app, job.name),
+            watch=lambda progress: self.watch(job.name, progress),
+        )  # fmt: skip
+        return folder, processor
+
+    def _outputs(self, job: Job, resolved: Mapping[str, Resolved], folder: JobFolder, client: Client) -> Outputs:
+        app, data = self.app.name, self.settings.data
+        sinks = {
+            one.name: sink_of(app, one, resolved[one.name], data=data, folder=folder.sinks, client=client)
+            for one in job.outputs
+        }
+        own = [poisoned_topic(app, job.name), late_topic(app, job.name), accounts_topic(app)]
+        return Outputs(sinks, *(topic_sink(topic, folder.sinks, client) for topic in own))
+
+    def _guarded(self, name: str, process: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
+        """Spark makes a text of what is raised in a batch; what we raise ourselves is kept as it is."""
+
+        def guarded(frame: Any, batch: int) -> None:
+            try:
+                process(frame, batch)
+            except HeadwaterError as error:
+                self.failures[name] = error
+                raise
+
+        return guarded
+
+    def _query(self, job: Job, folder: JobFolder, process: Callable[[Any, int], None]) -> StreamingQuery:
+        options = {**source_options(job, self.settings.where()), "poisoned": "stage", "stage": str(folder.stage)}
+        frame = load(self.session.readStream, options)
+        writer = frame.writeStream.queryName(f"{self.app.name}.{job.name}").foreachBatch(process)
+        writer = writer.option("checkpointLocation", str(folder.spark))
+        if self.settings.once:
+            writer = writer.trigger(availableNow=True)
+        return writer.start()
+
+    def _shards(self) -> int:
+        """A power of two: so a shard of state is a partition of Spark's shuffle (operating.py)."""
+        wanted = self.app.shards or int(self.session.sparkContext.defaultParallelism) or os.cpu_count() or 1
+        return 1 << max(0, wanted - 1).bit_length()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Did all queries end within the time? Raises the first failure, as a sentence."""
+        deadline = None if seconds is None else self.clock.elapsed_ms() + round(1000 * seconds)
+        for name, query in self.queries.items():
+            left = None if deadline is None else max(0.001, (deadline - self.clock.elapsed_ms()) / 1000)
+            try:
+                ended = query.awaitTermination() if left is None else query.awaitTermination(left)  # type: ignore[arg-type]  # seconds may have a fraction
+            except StreamingQueryException as error:
+                raise self.failures.get(name) or FlowError(f"job {name} stopped: {explain(error)}") from error
+            if left is not None and not ended:
+                return False
+        return True
+
+    def stop(self) -> None:
+        """Let the batches under way end, and give everything back."""
+        for query in self.queries.values():
+            query.stop()
+        self._ending.close()

@@ -1,0 +1,85 @@
+"""From a job's declared sources to one frame that reads them all together, and back to a frame for each.
+
+One source in Spark's sense reads all topics of a job, so that every batch advances them together in time.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, DataFrameReader
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from headwater.flow.declare.graph import Job
+from headwater.flow.declare.nodes import Source, SourceStream, SourceTable
+from headwater.flow.formats.schema import Field, Schema
+from headwater.flow.job.stateless import quoted
+
+POSITION = ("_partition", "_offset", "_timestamp")
+AT, DELETED = "_at", "_deleted"
+
+
+def source_options(job: Job, where: Mapping[str, str]) -> dict[str, str]:
+    """The options of format("headwater") for all sources of a job; `where` says how the log is reached, and limits."""
+    streams = [_stream(source, f"s{number}") for number, source in enumerate(job.sources)]
+    return {**where, "streams": json.dumps(streams)}
+
+
+def _stream(source: Source, name: str) -> dict[str, Any]:
+    keyed = isinstance(source, SourceTable)
+    return {
+        "name": name,
+        "topic": source.topic,
+        "format": source.format,
+        "schema": source.schema.ddl,
+        "options": dict(source.options),
+        "columns": [*POSITION, "_key"] if keyed else list(POSITION),
+        "time": source.time if isinstance(source, SourceStream) else None,
+        "tombstones": "keep" if keyed else "poison",
+    }
+
+
+def load(reader: DataStreamReader | DataFrameReader, options: Mapping[str, str]) -> DataFrame:
+    return reader.format("headwater").options(**options).load()
+
+
+def frames_of(job: Job, frame: DataFrame) -> dict[Source, DataFrame]:
+    """The rows of each source, with `_at`: when, and where in the log."""
+    found: dict[Source, DataFrame] = {}
+    for number, source in enumerate(job.sources):
+        own = frame if len(job.sources) == 1 else frame.where(f.col("_stream") == number)
+        found[source] = _with_position(source, own.select(f"s{number}.*"), number)
+    return found
+
+
+def _with_position(source: Source, frame: DataFrame, number: int) -> DataFrame:
+    time = f.col("_timestamp")
+    if isinstance(source, SourceStream) and source.time is not None:
+        time = f.coalesce(f.col(quoted(source.time)), time)
+    position = f.struct(
+        time.alias("time"), f.lit(number).alias("source"), f.col("_partition").alias("partition"),
+        f.col("_offset").alias("offset"),
+    )  # fmt: skip
+    frame = frame.withColumn(AT, position)
+    if isinstance(source, SourceTable):
+        frame = _with_deletions(source, frame)
+    return frame.drop(*POSITION, "_key")
+
+
+def _with_deletions(source: SourceTable, frame: DataFrame) -> DataFrame:
+    """A record without a value deletes its key, which is then read from the key of the record."""
+    keys = Schema(tuple(Field(name, source.schema.field(name).type) for name in source.key))
+    text = f.col("_key").cast("string")
+    parsed = f.from_json(text, keys.ddl)
+    deleted = ~f.greatest(*(f.col(quoted(name)).isNotNull() for name in source.key), f.lit(False))
+    columns = {DELETED: deleted}
+    for name in source.key:
+        own = parsed[name]
+        if len(source.key) == 1:
+            kind = frame.schema[name].dataType
+            own = f.coalesce(
+                own, f.expr(f"try_cast(trim(both '\"' from cast(_key as string)) as {kind.simpleString()})")
+            )
+        columns[name] = f.coalesce(f.col(quoted(name)), own)
+    return frame.withColumns(columns)

@@ -1,0 +1,136 @@
+"""Prove a view: recompute it in batch, from the log, at the view's own position, and compare."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import DataType, DoubleType, FloatType
+
+from headwater.errors import FlowError
+from headwater.flow.declare.graph import Job, Planned
+from headwater.flow.declare.nodes import Source
+from headwater.flow.job.arrow_types import arrow_schema
+from headwater.flow.job.batch_query import batch_rows, input_rows
+from headwater.flow.job.sources import AT, frames_of, load, source_options
+from headwater.flow.job.stateless import quoted, visible
+from headwater.flow.kafka.client import EARLIEST, Client
+from headwater.record import TopicPartition
+from headwater.views.query import Query
+from headwater.views.store import ViewStore
+
+RELATIVE_ERROR = 1e-9
+"""Sums of floating-point numbers depend on the order of additions."""
+SHOWN_MAX = 10
+OFFSETS_MAX = 5
+
+
+@dataclass(frozen=True)
+class Difference:
+    key: Mapping[str, Any]
+    view: Mapping[str, Any] | None
+    """What the view holds; None: it lacks the key."""
+    log: Mapping[str, Any] | None
+    """What the log says; None: there should be no such key."""
+    offsets: list[str]
+    """Newest records that touch the key, as topic/partition@offset."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    view: str
+    position: Mapping[str, Mapping[int, int]]
+    rows: int
+    different: int
+    shown: list[Difference]
+
+
+def verify(
+    session: SparkSession, job: Job, planned: Planned, store: ViewStore, where: Mapping[str, str], client: Client
+) -> Verified:
+    """Compare a view with the log; the view may go on being written meanwhile."""
+    with store.snapshot(planned.name) as snapshot:
+        position, shape = snapshot.mark.position, snapshot.shape
+        stored = snapshot.select(Query())
+    _refuse_if_gone(client, planned, position)
+    frames = _frames(session, job, where, position)
+    expected = batch_rows(planned.node, frames)
+    names = visible(expected)
+    expected = expected.select(*map(quoted, names))
+    schema = arrow_schema(expected.schema)
+    rows = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in stored], schema=schema)
+    actual = session.createDataFrame(rows, expected.schema)
+    compared = _compared(expected, actual, tuple(shape.key)).persist()
+    try:
+        different = compared.count()
+        shown = [
+            _difference(row.asDict(recursive=True), planned, frames) for row in compared.limit(SHOWN_MAX).collect()
+        ]
+    finally:
+        compared.unpersist()
+    return Verified(planned.name, position, len(rows), different, shown)
+
+
+def _refuse_if_gone(client: Client, planned: Planned, position: Mapping[str, Mapping[int, int]]) -> None:
+    places = [TopicPartition(topic, number) for topic, parts in position.items() for number in parts]
+    for place, first in client.offsets(dict.fromkeys(places, EARLIEST)).items():
+        if first > 0:
+            raise FlowError(
+                f"view {planned.name} cannot be proved: offsets 0 to {first - 1} of {place.topic}/{place.partition} "
+                "are gone",
+                "Keep the topic's records (retention.ms=-1, or an archive) if its views are to be provable.",
+            )
+
+
+def _frames(
+    session: SparkSession, job: Job, where: Mapping[str, str], position: Mapping[str, Mapping[int, int]]
+) -> Any:
+    ending = {topic: {str(number): offset for number, offset in parts.items()} for topic, parts in position.items()}
+    reach = {name: value for name, value in where.items() if name in ("address", "data")}
+    options = {**source_options(job, reach), "endingOffsets": json.dumps(ending), "poisoned": "drop"}
+    return frames_of(job, load(session.read, options))
+
+
+def _compared(expected: DataFrame, actual: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """Keys whose rows are not the same on both sides."""
+
+    def whole(frame: DataFrame, name: str) -> DataFrame:
+        row = f.struct(*(f.col(quoted(column)) for column in frame.columns)).alias(name)
+        return frame.select(*(f.col(quoted(column)).alias(f"_key{place}") for place, column in enumerate(key)), row)
+
+    one, other = whole(expected, "log"), whole(actual, "view")
+    on = [one[f"_key{place}"].eqNullSafe(other[f"_key{place}"]) for place in range(len(key))]
+    joined = one.join(other, on, "full_outer").select("log", "view")
+    same = f.lit(True)
+    for field in expected.schema:
+        same = same & _same(f.col("log")[field.name], f.col("view")[field.name], field.dataType)
+    present = f.col("log").isNotNull() & f.col("view").isNotNull()
+    return joined.where(~(present & same))
+
+
+def _same(one: Column, other: Column, kind: DataType) -> Column:
+    if not isinstance(kind, DoubleType | FloatType):
+        return one.eqNullSafe(other)
+    near = f.abs(one - other) <= RELATIVE_ERROR * f.greatest(f.abs(one), f.abs(other))
+    return one.eqNullSafe(other) | f.coalesce(near, f.lit(False))
+
+
+def _difference(row: dict[str, Any], planned: Planned, frames: Mapping[Source, DataFrame]) -> Difference:
+    there = row["log"] or row["view"]
+    key = {name: there[name] for name in planned.output.key}
+    return Difference(key, row["view"], row["log"], _offsets(key, planned, frames))
+
+
+def _offsets(key: Mapping[str, Any], planned: Planned, frames: Mapping[Source, DataFrame]) -> list[str]:
+    rows = input_rows(planned.node, frames)
+    if rows is None:
+        return []
+    topics = [source.topic for source in frames]
+    touching = rows
+    for name, value in key.items():
+        touching = touching.where(f.col(quoted(name)).eqNullSafe(f.lit(value)))
+    newest = touching.select(f"{AT}.*").orderBy(f.desc("time"), f.desc("offset")).limit(OFFSETS_MAX).collect()
+    return [f"{topics[place.source]}/{place.partition}@{place.offset}" for place in newest]

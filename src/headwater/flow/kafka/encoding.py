@@ -1,0 +1,142 @@
+"""Arrow columns to record batches, for topics that flows write. Compiled; the same rows give the same bytes."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import InvalidRecord
+from headwater.flow.kafka import record_writing
+from headwater.log.batch_format import (
+    HEADER_BYTES,
+    LENGTH_END,
+    MAGIC,
+    TIMESTAMP_MAX,
+    TIMESTAMP_MIN,
+    BatchHeader,
+    pack_header,
+    seal,
+)
+from headwater.log.compression import codec_number, compress
+
+SEQUENCE_MASK = 0x7FFF_FFFF
+"""Sequences count from 0 to 2**31 - 1 and start again."""
+
+Int64Array = npt.NDArray[np.int64]
+
+
+_Bytes = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8], npt.NDArray[np.bool_]]
+"""Where each ends (with a leading start), the bytes, and which are not null."""
+
+
+class _Columns(NamedTuple):
+    keys: _Bytes
+    values: _Bytes
+    header_ends: npt.NDArray[np.int32]
+    names: _Bytes
+    header_values: _Bytes
+    times: Int64Array
+
+
+def encode_records(
+    keys: pa.Array | None,
+    values: pa.Array,
+    timestamps_ms: Int64Array,
+    headers: pa.ListArray | None = None,
+    *,
+    producer_id: int = -1,
+    epoch: int = -1,
+    base_sequence: int = -1,
+    batch_bytes: int = 512 * 1024,
+    compression: str = "none",
+) -> list[bytearray]:
+    """Sealed batches, in the order of the rows, each of at most `batch_bytes` (before compression) or one record.
+
+    Keys and values are binary or text, null where there is none; headers are lists of struct<key, value>. Sequences go
+    on from `base_sequence`: the next call continues at base_sequence + rows. How rows are divided depends on nothing
+    but the rows and `batch_bytes`, so a repetition gives the same batches.
+    """
+    rows = len(values)
+    if rows == 0:
+        return []
+    columns = _columns(keys, values, timestamps_ms, headers)
+    starts, sizes, lengths = (np.empty(rows, dtype=np.int64) for _ in range(3))
+    count = record_writing.divide(*columns, batch_bytes, starts, sizes, lengths)
+    codec = codec_number(compression)
+    batches = []
+    for which in range(count):
+        first = int(starts[which])
+        behind = int(starts[which + 1]) if which + 1 < count else rows
+        batch = bytearray(int(sizes[which]))
+        record_writing.write(np.frombuffer(batch, dtype=np.uint8)[HEADER_BYTES:], *columns, lengths, first, behind)
+        if codec:
+            batch = batch[:HEADER_BYTES] + compress(codec, memoryview(batch)[HEADER_BYTES:])
+        sequence = base_sequence if base_sequence < 0 else (base_sequence + first) & SEQUENCE_MASK
+        batches.append(_finished(batch, columns.times[first:behind], codec, (producer_id, epoch, sequence)))
+    return batches
+
+
+def _finished(batch: bytearray, times: Int64Array, codec: int, producer: tuple[int, int, int]) -> bytearray:
+    header = BatchHeader(
+        0, len(batch) - LENGTH_END, 0, MAGIC, 0, codec, len(times) - 1, int(times[0]), int(times.max()),
+        *producer, len(times),
+    )  # fmt: skip
+    batch[:HEADER_BYTES] = pack_header(header)
+    seal(batch)
+    return batch
+
+
+def _columns(
+    keys: pa.Array | None, values: pa.Array, timestamps_ms: Int64Array, headers: pa.ListArray | None
+) -> _Columns:
+    rows = len(values)
+    times = np.ascontiguousarray(timestamps_ms, dtype=np.int64)
+    if len(times) != rows or (keys is not None and len(keys) != rows) or (headers is not None and len(headers) != rows):
+        raise InvalidRecord(f"{rows} values need as many keys, timestamps and headers")
+    if times.min() < TIMESTAMP_MIN or times.max() > TIMESTAMP_MAX:
+        raise InvalidRecord(f"timestamps lie between {TIMESTAMP_MIN} and {TIMESTAMP_MAX}")
+    header_ends, names, header_values = _headers(headers, rows)
+    return _Columns(
+        _bytes(pa.nulls(rows, pa.binary()) if keys is None else keys),
+        _bytes(values),
+        header_ends,
+        names,
+        header_values,
+        times,
+    )
+
+
+def _headers(headers: pa.ListArray | None, rows: int) -> tuple[npt.NDArray[np.int32], _Bytes, _Bytes]:
+    if headers is None:
+        nothing = _bytes(pa.array([], pa.binary()))
+        return _fixed(np.zeros(rows + 1, dtype=np.int32)), nothing, nothing
+    ends = np.zeros(rows + 1, dtype=np.int32)
+    np.cumsum(pc.list_value_length(headers).fill_null(0).to_numpy(), out=ends[1:])
+    pairs = headers.flatten()  # without what a null may hide
+    if pairs.field(0).null_count:
+        raise InvalidRecord("a header has no name")
+    return _fixed(ends), _bytes(pairs.field(0)), _bytes(pairs.field(1))
+
+
+def _bytes(array: pa.Array) -> _Bytes:
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    array = array.cast(pa.binary())
+    _, offsets, data = array.buffers()
+    ends = (
+        np.zeros(1, dtype=np.int32)
+        if offsets is None
+        else np.frombuffer(offsets, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+    )
+    content = np.empty(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    return _fixed(ends), _fixed(content), np.ascontiguousarray(valid, dtype=np.bool_)
+
+
+def _fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Arrow's memory cannot be written to, numpy's can, and the compiler would make one version of a loop for each."""
+    array = array.view()
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,1 @@
+"""Stateful operators as pure functions over (what came in, what is kept): Arrow in, Arrow out."""

@@ -1,0 +1,180 @@
+"""Aggregates whose state merges: Spark reduces each batch to one row per key, and that row is merged with what is kept.
+
+What Spark computes for a batch (a *partial*) and what is kept for a key have the same columns, so that merging is the
+same operation for the first batch and the thousandth, and any split of rows into batches gives the same result (of
+floating-point sums up to rounding, which depends on the order of additions, in Spark as well).
+
+    kind           columns kept                       Spark SQL makes them by           result
+    count          bigint                             count(1), count(x)                bigint
+    sum            bigint, double, decimal(p + 10)    sum(x)                            the same
+    avg            sum and count                      sum(x), count(x)                  double, decimal(p + 4, s + 4)
+    min, max       the type of x                      min(x), max(x)                    the type of x
+    first, last    struct<time, position, value>      min(struct), max(struct)          the type of x
+    collect        list<struct<time, …, value>>       array_sort(collect_list(…))       list, in the order of time
+    collect_set    list                               array_sort(collect_set(x))        list, sorted
+
+Nulls count, add and compare as in Spark SQL: they are skipped by all but count(*), first and last; a sum of nothing is
+null, a count of nothing 0, a collection of nothing empty.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from headwater.errors import InvalidDeclaration
+
+KINDS = ("count", "sum", "avg", "min", "max", "first", "last", "collect", "collect_set")
+TIMED = ("first", "last", "collect")
+POSITION = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
+ORDER = ("time", *POSITION)
+
+
+class Partial(NamedTuple):
+    """A column that Spark computes for each key of a batch, and that is kept for the key in the same form."""
+
+    name: str
+    type: pa.DataType
+    sql: str
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """`name` is the column of the result; `column` and its type what it is computed from, None for count(*).
+
+    `time` is the column of the event time, for aggregates that depend on order.
+    """
+
+    kind: str
+    name: str
+    column: str | None = None
+    type: pa.DataType | None = None
+    time: str | None = None
+    time_type: pa.DataType | None = None
+    ignore_nulls: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InvalidDeclaration(
+                f'"{self.name}" is of an unknown kind "{self.kind}"', f"Known: {', '.join(KINDS)}."
+            )
+        if self.column is None and self.kind != "count":
+            raise InvalidDeclaration(f'"{self.name}" has no column to compute the {self.kind} of')
+        if self.time is None and self.kind in TIMED:
+            raise InvalidDeclaration(
+                f'"{self.name}" is the {self.kind} by time of a stream without a time', "Name the stream's time column."
+            )
+        check_type(self)
+
+    @property
+    def input_type(self) -> pa.DataType:
+        return pa.null() if self.type is None else self.type
+
+
+def check_type(spec: Aggregate) -> None:
+    kind = spec.input_type
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    unordered = pa.types.is_map(kind) or pa.types.is_list(kind)
+    wrong = (spec.kind in ("sum", "avg") and not numeric) or (spec.kind in ("min", "max", "collect_set") and unordered)
+    if wrong:
+        raise InvalidDeclaration(
+            f'"{spec.name}" cannot be the {spec.kind} of `{spec.column}`, which is {kind}',
+            "Use a column of numbers." if not numeric and spec.kind in ("sum", "avg") else "Use an ordered type.",
+        )
+
+
+def quoted(name: str) -> str:
+    """A name as Spark SQL reads it, whatever is in it.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def sum_type(kind: pa.DataType) -> pa.DataType:
+    """What Spark's sum of a column is of.
+
+    >>> sum_type(pa.decimal128(12, 2))
+    Decimal128Type(decimal128(22, 2))
+    """
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(min(kind.precision + 10, 38), kind.scale)
+    return pa.float64() if pa.types.is_floating(kind) else pa.int64()
+
+
+def average_sum_type(kind: pa.DataType) -> pa.DataType:
+    """Sums of 64-bit integers may outgrow them where their average does not; and doubles would round."""
+    return pa.decimal128(38, 0) if pa.types.is_int64(kind) else sum_type(kind)
+
+
+def ordered_type(spec: Aggregate) -> pa.DataType:
+    time = pa.timestamp("us", "UTC") if spec.time_type is None else spec.time_type
+    return pa.struct({"time": time, **POSITION, "value": spec.input_type})
+
+
+def partials(spec: Aggregate) -> tuple[Partial, ...]:
+    """The columns of an aggregate in a batch and in the state, and how Spark SQL computes them for a group."""
+    name, column = f"{spec.name}__{spec.kind}", quoted(spec.column) if spec.column is not None else "1"
+    match spec.kind:
+        case "count":
+            return (Partial(name, pa.int64(), f"count({column})"),)
+        case "sum":
+            return (Partial(name, sum_type(spec.input_type), f"sum({column})"),)
+        case "avg":
+            kind = average_sum_type(spec.input_type)
+            wide = f"cast({column} as decimal(28,0))" if pa.types.is_int64(spec.input_type) else column
+            counted = Partial(f"{spec.name}__count", pa.int64(), f"count({column})")
+            return (Partial(f"{spec.name}__sum", kind, f"sum({wide})"), counted)
+        case "min" | "max":
+            return (Partial(name, spec.input_type, f"{spec.kind}({column})"),)
+        case "collect_set":
+            return (Partial(name, pa.list_(spec.input_type), f"array_sort(collect_set({column}))"),)
+        case "collect":
+            given = f"case when {column} is not null then {ordered_sql(spec)} end"
+            return (Partial(name, pa.list_(ordered_type(spec)), f"array_sort(collect_list({given}))"),)
+    return (Partial(name, ordered_type(spec), extreme_sql(spec)),)
+
+
+def ordered_sql(spec: Aggregate) -> str:
+    """A value with its place in time; rows of the same time have the order of the log."""
+    place = f"'time', {quoted(spec.time or '')}, 'topic', `_topic`, 'partition', `_partition`, 'offset', `_offset`"
+    return f"named_struct({place}, 'value', {quoted(spec.column or '')})"
+
+
+def extreme_sql(spec: Aggregate) -> str:
+    """The first or last value of a group: rows without a time have no place, and are passed over."""
+    extreme = "min" if spec.kind == "first" else "max"
+    kept = f"{quoted(spec.time or '')} is not null"
+    if spec.ignore_nulls:
+        kept += f" and {quoted(spec.column or '')} is not null"
+    value = ordered_sql(spec)
+    if pa.types.is_map(spec.input_type):  # Spark does not order maps, so that the value itself cannot take part
+        value = f"{extreme}_by({value}, {value.rpartition(', ')[0].rpartition(', ')[0]}))"
+        return f"{value} filter (where {kept})"
+    return f"{extreme}({value}) filter (where {kept})"
+
+
+def result_type(spec: Aggregate) -> pa.DataType:
+    kind = spec.input_type
+    match spec.kind:
+        case "count":
+            return pa.int64()
+        case "sum":
+            return sum_type(kind)
+        case "avg":
+            if pa.types.is_decimal(kind):
+                return pa.decimal128(min(kind.precision + 4, 38), min(kind.scale + 4, 38))
+            return pa.float64()
+        case "collect" | "collect_set":
+            return pa.list_(kind)
+    return kind
+
+
+def state_schema(specs: tuple[Aggregate, ...]) -> pa.Schema:
+    """The columns kept for a key by several aggregates."""
+    return pa.schema([pa.field(part.name, part.type) for spec in specs for part in partials(spec)])
+
+
+def result_schema(specs: tuple[Aggregate, ...]) -> pa.Schema:
+    return pa.schema([pa.field(spec.name, result_type(spec)) for spec in specs])

@@ -1,0 +1,43 @@
+"""Changes of a keyed table, as sinks take them (pure).
+
+    _op      c created, u updated, d deleted
+    ...      the columns of the key
+    ...      the columns of the value after the change; null for d
+    _before  struct of the columns of the value before it; null for c
+
+Keys whose values are the same as before are left out.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.flow.operators.merging import changed
+from headwater.flow.state.equality import Mask
+
+OPERATION = "_op"
+BEFORE = "_before"
+
+
+def change_schema(key: pa.Schema, values: pa.Schema) -> pa.Schema:
+    before = pa.field(BEFORE, pa.struct([pa.field(field.name, field.type) for field in values]))
+    named = [pa.field(field.name, field.type) for field in (*key, *values)]
+    return pa.schema([pa.field(OPERATION, pa.string()), *named, before])
+
+
+def merge_changes(
+    keys: pa.RecordBatch, existed: Mask, before: pa.RecordBatch, exists: Mask, after: pa.RecordBatch
+) -> pa.RecordBatch:
+    """What changed for these keys; a key that was and is not there, or has the same values as before, says nothing."""
+    different = (existed != exists) | (existed & exists & changed(before, after))
+    rows = np.flatnonzero(different)
+    was, is_ = existed[rows], exists[rows]
+    operation = np.where(was & is_, "u", np.where(is_, "c", "d")).astype(object)
+    then = before.take(rows)
+    now = after.take(pa.array(rows, mask=~is_))
+    structs = pa.StructArray.from_arrays(
+        list(then.columns),
+        fields=[pa.field(field.name, field.type) for field in before.schema],
+        mask=pa.array(~was),
+    )
+    columns = [pa.array(operation, pa.string()), *keys.take(rows).columns, *now.columns, structs]
+    return pa.RecordBatch.from_arrays(columns, schema=change_schema(keys.schema, after.schema))

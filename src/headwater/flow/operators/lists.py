@@ -1,0 +1,49 @@
+"""Lists kept for each key, merged for all keys at once (pure): no list is ever looked at by itself."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.flow.operators.ordering import sorted_places
+from headwater.flow.state.equality import Integers, elements_of, equal, list_lengths, valid
+
+
+class Elements(NamedTuple):
+    """Elements of the lists of a column, with the row each belongs to."""
+
+    rows: Integers
+    values: pa.Array
+
+
+def opened_lists(column: pa.Array) -> Elements:
+    lengths = np.where(valid(column), list_lengths(column), 0)
+    return Elements(np.repeat(np.arange(len(column)), lengths), elements_of(column))
+
+
+def together(old: pa.Array, new: pa.Array, by: Sequence[str] = ()) -> Elements:
+    """Elements of both lists of each row, in the order of the rows and of the elements, or of these fields of them."""
+    before, behind = opened_lists(old), opened_lists(new)
+    rows = np.concatenate([before.rows, behind.rows])
+    values = pa.concat_arrays([before.values, behind.values])
+    keys = [values.field(name) for name in by] or [values]
+    order = sorted_places([pa.array(rows), *keys])
+    return Elements(rows[order], values.take(order))
+
+
+def distinct(elements: Elements) -> Elements:
+    """Each element of a row once; equal ones lie side by side."""
+    if not len(elements.rows):
+        return elements
+    keep = np.ones(len(elements.rows), np.bool_)
+    same_row = elements.rows[1:] == elements.rows[:-1]
+    keep[1:] = ~(same_row & equal(elements.values.slice(1), elements.values.slice(0, len(keep) - 1)))
+    return Elements(elements.rows[keep], elements.values.filter(pa.array(keep)))
+
+
+def closed_lists(elements: Elements, length: int, kind: pa.DataType) -> pa.Array:
+    """One list for each of `length` rows, empty where there are no elements."""
+    ends = np.searchsorted(elements.rows, np.arange(length), side="right")
+    offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
+    return pa.ListArray.from_arrays(offsets, elements.values, type=kind)

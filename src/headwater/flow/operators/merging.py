@@ -1,0 +1,133 @@
+"""Merge what a batch brought with what is kept, and finish what is kept into results (pure, all keys at once)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import NumberOverflow
+from headwater.flow.operators.aggregates import (
+    ORDER,
+    Aggregate,
+    partials,
+    result_schema,
+    result_type,
+    state_schema,
+)
+from headwater.flow.operators.lists import closed_lists, distinct, together
+from headwater.flow.operators.ordering import less, rows_less
+from headwater.flow.state.equality import Mask, rows_equal, valid
+
+
+def merge(spec: Aggregate, incoming: pa.RecordBatch, mask: Mask, old: pa.RecordBatch) -> list[pa.Array]:
+    """The new state columns of one aggregate; rows of `old` stand beside those of `incoming`.
+
+    Where `mask` is not set there is no state yet, and `old` is null.
+    """
+    names = [part.name for part in partials(spec)]
+    new_columns, old_columns = ([rows.column(name) for name in names] for rows in (incoming, old))
+    match spec.kind:
+        case "count":
+            return [_sum_counts(new_columns[0], old_columns[0], spec)]
+        case "sum":
+            return [add(new_columns[0], old_columns[0], spec)]
+        case "avg":
+            return [add(new_columns[0], old_columns[0], spec), _sum_counts(new_columns[1], old_columns[1], spec)]
+        case "min" | "max":
+            return [_extreme(new_columns[0], old_columns[0], smallest=spec.kind == "min")]
+        case "first" | "last":
+            return [_first_or_last(new_columns[0], old_columns[0], smallest=spec.kind == "first")]
+        case "collect":
+            elements = together(old_columns[0], new_columns[0], by=ORDER)
+            return [closed_lists(elements, incoming.num_rows, partials(spec)[0].type)]
+    elements = distinct(together(old_columns[0], new_columns[0]))
+    return [closed_lists(elements, incoming.num_rows, partials(spec)[0].type)]
+
+
+def _sum_counts(new: pa.Array, old: pa.Array, spec: Aggregate) -> pa.Array:
+    return add(new.fill_null(0), old.fill_null(0), spec)
+
+
+def add(new: pa.Array, old: pa.Array, spec: Aggregate) -> pa.Array:
+    """The sum of both, the one that is there if only one is; NumberOverflow instead of a wrong number."""
+    kind = new.type
+    try:
+        if pa.types.is_decimal(kind):
+            wide = pa.decimal256(kind.precision, kind.scale)
+            total = pc.add(new.cast(wide), old.cast(wide)).cast(kind)
+        else:
+            total = pc.add_checked(new, old)
+    except pa.ArrowInvalid:
+        raise NumberOverflow(f'"{spec.name}"', f"its type {kind}") from None
+    return pc.coalesce(total, new, old)
+
+
+def chosen(take_new: Mask, new: pa.Array, old: pa.Array) -> pa.Array:
+    """New values where the mask is set, old ones elsewhere; of any type, nested ones too."""
+    places = np.arange(len(new)) + np.where(take_new, 0, len(new))
+    return pa.concat_arrays([new, old]).take(pa.array(places))
+
+
+def _extreme(new: pa.Array, old: pa.Array, *, smallest: bool) -> pa.Array:
+    better = less(new, old) if smallest else less(old, new)
+    return chosen((better & valid(new)) | ~valid(old), new, old)
+
+
+def _first_or_last(new: pa.Array, old: pa.Array, *, smallest: bool) -> pa.Array:
+    """By time and position alone: the value takes no part, and need not even be ordered."""
+    one, other = ([column.field(name) for name in ORDER] for column in ((new, old) if smallest else (old, new)))
+    better = rows_less(one, other, len(new))
+    return chosen((better & valid(new)) | ~valid(old), new, old)
+
+
+def finish(spec: Aggregate, state: pa.RecordBatch) -> pa.Array:
+    """The result that a key's state stands for."""
+    columns = [state.column(part.name) for part in partials(spec)]
+    match spec.kind:
+        case "count":
+            return columns[0].fill_null(0)
+        case "avg":
+            return _average(columns[0], columns[1], spec)
+        case "first" | "last":
+            return pc.struct_field(columns[0], "value")
+        case "collect":
+            return _values_of(columns[0], result_type(spec))
+        case "collect_set":
+            return columns[0]
+    return columns[0]
+
+
+def _average(total: pa.Array, count: pa.Array, spec: Aggregate) -> pa.Array:
+    kind = result_type(spec)
+    nothing = pc.equal(count.fill_null(0), 0)
+    divisor = pc.if_else(nothing, pa.scalar(1, pa.int64()), count)
+    if not pa.types.is_decimal(kind):
+        return pc.divide(total.cast(pa.float64()), divisor.cast(pa.float64()))
+    # Spark rounds half up to the scale of the result; numerators are exact in 256 bits.
+    scaled = total.cast(pa.decimal256(76 - 19 - 1, kind.scale + 1))
+    quotient = pc.divide(scaled, divisor.cast(pa.decimal256(19, 0)))
+    return pc.round(quotient, ndigits=kind.scale, round_mode="half_towards_infinity").cast(kind)
+
+
+def _values_of(lists: pa.Array, kind: pa.DataType) -> pa.Array:
+    offsets = lists.offsets
+    start = offsets[0].as_py()
+    values = pc.struct_field(lists.values, "value").slice(start, offsets[-1].as_py() - start)
+    return pa.ListArray.from_arrays(pc.subtract(offsets, start), values, type=kind)
+
+
+def merge_all(specs: Sequence[Aggregate], incoming: pa.RecordBatch, mask: Mask, old: pa.RecordBatch) -> pa.RecordBatch:
+    """The new state of all aggregates of an operator."""
+    columns = [column for spec in specs for column in merge(spec, incoming, mask, old)]
+    return pa.RecordBatch.from_arrays(columns, schema=state_schema(tuple(specs)))
+
+
+def finish_all(specs: Sequence[Aggregate], state: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [finish(spec, state) for spec in specs]
+    return pa.RecordBatch.from_arrays(columns, schema=result_schema(tuple(specs)))
+
+
+def changed(before: pa.RecordBatch, after: pa.RecordBatch) -> Mask:
+    """Rows that are not the same in both, null and NaN being the same as themselves."""
+    return ~rows_equal(before.columns, after.columns, before.num_rows)

@@ -1,0 +1,106 @@
+"""Rows into Parquet files, each batch once.
+
+    <folder>/part-000000000012-1a2b3c4d.parquet      batch 12; the letters are of the job
+    <folder>/country=DE/part-…                       where the rows are divided by a column
+    <folder>/_headwater/mark.json                    whose folder this is, and its newest batch; other readers skip it
+
+A file appears whole or not at all. Its name is made from job and batch: a batch that comes again before its mark was
+written replaces its own files with equal ones.
+"""
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Sequence
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headwater.errors import JobRefused
+from headwater.flow.sinks.folders import Folder, folder_at
+from headwater.views.mark import Mark, position_to_json
+from headwater.views.shape import Shape, evolved, shape_of
+
+MARK = "_headwater/mark.json"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # as Hive and Spark name the folder of nulls
+
+
+class ParquetSink:
+    exactly_once = True
+
+    def __init__(self, folder: Folder | str, *, name: str, by: Sequence[str] = (), compression: str = "zstd") -> None:
+        """A folder by its path, or by any URL that fsspec can reach; `by` names columns that become folders."""
+        self.name = name
+        self._by, self._compression = tuple(by), compression
+        self._files = folder_at(folder) if isinstance(folder, str) else folder
+        self._shape: Shape | None = None
+
+    def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
+        missing = [column for column in self._by if column not in schema.names]
+        if missing:
+            raise JobRefused(f'"{self.name}" has no column "{missing[0]}" to divide its files by')
+        wanted = shape_of(self.name, schema, ())
+        stored = self._mark().get("shape")
+        self._shape = evolved(self.name, Shape.from_json(stored), wanted) if stored else wanted
+
+    def committed(self, job: str) -> int | None:
+        mark = self._mark()
+        return int(mark["batch"]) if mark.get("job") == job else None
+
+    def write(self, mark: Mark, rows: pa.Table) -> bool:
+        stored = self._mark()
+        if stored.get("job", mark.job) != mark.job:
+            raise JobRefused(
+                f"{self._files.url} is written by job {stored['job']}, not by {mark.job}: their files would mix",
+                "Write to another folder, or stop the other job and move its files away.",
+            )
+        if mark.batch <= int(stored.get("batch", -1)):
+            return False
+        for folder, part in self._parts(rows):
+            self._files.put(f"{folder}{file_name(mark)}", self._parquet(part))
+        shape = (self._shape or shape_of(self.name, rows.schema, ())).to_json()
+        content = {"job": mark.job, "batch": mark.batch, "position": json.loads(position_to_json(mark.position)),
+                   "shape": shape}  # fmt: skip
+        self._files.put(MARK, json.dumps(content).encode())
+        return True
+
+    def close(self) -> None:
+        """Files are closed as soon as they are written."""
+
+    def _mark(self) -> dict[str, str]:
+        content = self._files.get(MARK)
+        return json.loads(content) if content is not None else {}
+
+    def _parts(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+        if rows.num_rows == 0:
+            return
+        if not self._by:
+            yield "", rows
+            return
+        groups = rows.group_by(list(self._by), use_threads=False).aggregate([])
+        for values in groups.select(self._by).to_pylist():
+            chosen = rows
+            for column, value in values.items():
+                held = chosen[column]
+                chosen = chosen.filter(
+                    pc.is_null(held) if value is None else pc.equal(held, pa.scalar(value, held.type))
+                )
+            yield _folder(values), chosen.drop_columns(list(self._by))
+
+    def _parquet(self, rows: pa.Table) -> bytes:
+        target = io.BytesIO()
+        pq.write_table(rows, target, compression=self._compression)
+        return target.getvalue()
+
+
+def file_name(mark: Mark) -> str:
+    return f"part-{mark.batch:012}-{hashlib.sha256(mark.job.encode()).hexdigest()[:8]}.parquet"
+
+
+def _folder(values: dict[str, object]) -> str:
+    return "".join(
+        f"{quote(column, safe='')}={NO_VALUE if value is None else quote(str(value), safe='')}/"
+        for column, value in values.items()
+    )

@@ -1,0 +1,50 @@
+"""What a topic sink keeps between batches, so that a repeated batch is the same to the last byte. Pure.
+
+`sequences` are those at the start of the batch that comes next, and `partitions`, `batch_bytes` and `compression` are
+what that batch is divided by: they change only together with `batch`, when the batch before is in.
+`rounds` says how much of the next batch is in already.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+SEQUENCES = 2**31
+
+
+@dataclass(frozen=True)
+class ProducerState:
+    job: str
+    topic: str
+    producer_id: int
+    epoch: int
+    partitions: int
+    batch_bytes: int
+    compression: str
+    batch: int = -1
+    rounds: int = 0
+    sequences: Mapping[int, int] = field(default_factory=dict)
+
+    def sequence(self, partition: int) -> int:
+        return self.sequences.get(partition, 0)
+
+    def advanced(self, batch: int, written: Mapping[int, int]) -> "ProducerState":
+        """After a batch of so many records per partition.
+
+        >>> state = ProducerState("j", "t", 7, 0, 2, 1000, "none", sequences={0: SEQUENCES - 1})
+        >>> state.advanced(3, {0: 2, 1: 5}).sequences
+        {0: 1, 1: 5}
+        """
+        sequences = dict(self.sequences)
+        for partition, records in written.items():
+            sequences[partition] = (self.sequence(partition) + records) % SEQUENCES
+        return replace(self, batch=batch, rounds=0, sequences=sequences)
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_json(cls, content: bytes) -> "ProducerState":
+        data = json.loads(content)
+        sequences = {int(partition): sequence for partition, sequence in data.pop("sequences").items()}
+        return cls(**data, sequences=sequences)

@@ -1,0 +1,36 @@
+"""What a job relies on from a place that its rows go to.
+
+A batch may come again after a crash, with the same rows under the same number. A sink that is `exactly_once` keeps the
+number together with the rows and takes each batch once; the others take it at least once, and whoever is behind them
+can tell a repetition by job and batch.
+
+Rows of a keyed output: `_op` (c, u, d), key columns, value columns, perhaps `_before`. Of a stream: its columns.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from headwater.views.mark import Mark
+
+__all__ = ["Mark", "Sink"]
+
+
+class Sink(Protocol):
+    name: str
+    exactly_once: bool
+
+    def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
+        """Make what is missing, or add columns; JobRefused for what does not fit. Comes before any write."""
+
+    def committed(self, job: str) -> int | None:
+        """The newest batch of this job that is in; None if there is none, or if nobody keeps count."""
+
+    def write(self, mark: Mark, rows: pa.Table) -> bool:
+        """Take a batch, as a whole; False if it is in already. After any failure the same call may be made again.
+
+        JobRefused if another job writes here. A batch without rows counts too.
+        """
+
+    def close(self) -> None: ...

@@ -1,0 +1,198 @@
+"""Rows into a topic, each batch once, without transactions.
+
+The job has a producer id of its own, kept with its checkpoint. A batch that comes again is encoded to the same record
+batches with the same sequences, and the log knows them for repetitions. Any log remembers five batches per producer and
+partition; so that nothing older is ever repeated, a large batch goes in rounds of at most five, and what is in is noted
+before the next round begins.
+
+Where a crash may fall, and what the next run does:
+
+    before the state is first written      takes another producer id: nothing was sent under the old one
+    within a round                         sends the round again; what is in is recognised
+    between a round and its note           the same
+    after the last round, before the mark  the same, then the mark
+    after the mark                         the batch is skipped
+
+A log forgets a producer that has been silent for long (producer.id.expiration.ms, a day): a job that stopped within a
+batch and comes back after that may repeat a part of that one batch.
+
+Rows come encoded: `_key` and `_value` (binary, null where there is none), `_timestamp_ms`, and what puts them in order:
+`_order`. Where there is an `_op`, each `d` is followed by a tombstone of its key.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import DuplicateSequence, JobRefused, UnstorableValue
+from headwater.flow.kafka.encoding import encode_records
+from headwater.flow.sinks.folders import Folder
+from headwater.flow.sinks.partitioning import choose_partitions, in_order
+from headwater.flow.sinks.producer_state import ProducerState
+from headwater.record import TopicPartition
+from headwater.views.mark import Mark
+
+BATCHES_PER_ROUND = 5  # what every log remembers of a producer
+BATCH_BYTES = 512 * 1024
+REQUIRED = ("_key", "_value", "_timestamp_ms")
+
+Batches = dict[TopicPartition, list[bytearray]]
+
+
+class Producer(Protocol):
+    """What is needed of a Kafka client."""
+
+    def partitions(self, topics: Sequence[str]) -> dict[str, int]: ...
+
+    def init_producer_id(self) -> tuple[int, int]: ...
+
+    def produce(self, batches: Mapping[TopicPartition, Sequence[bytearray]]) -> object: ...
+
+
+class Encoded(NamedTuple):
+    batches: Batches
+    records: dict[int, int]  # per partition
+
+
+class TopicSink:
+    exactly_once = True
+
+    def __init__(
+        self,
+        client: Producer,
+        topic: str,
+        folder: Folder,
+        *,
+        name: str = "",
+        compression: str = "lz4",
+        batch_bytes: int = BATCH_BYTES,
+    ) -> None:
+        """`folder` is the job's own; the state of this sink is the file `<name>.json` in it.
+
+        Several outputs of one job to one topic need a name each, or one would take the others' batches for its own.
+        """
+        self.name = name or topic
+        self._topic, self._client, self._folder = topic, client, folder
+        self._file = f"{self.name}.json"
+        self._compression, self._batch_bytes = compression, batch_bytes
+
+    def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
+        missing = [name for name in REQUIRED if name not in schema.names]
+        if missing:
+            raise JobRefused(f'rows for topic "{self._topic}" have no column {missing[0]}')
+        self._client.partitions([self._topic])  # UnknownTopic now rather than after the first batch was worked out
+
+    def committed(self, job: str) -> int | None:
+        state = self._state()
+        return state.batch if state is not None and state.job == job and state.batch >= 0 else None
+
+    def write(self, mark: Mark, rows: pa.Table) -> bool:
+        state = self._state() or self._begin(mark.job)
+        if state.job != mark.job:
+            raise JobRefused(
+                f'the producer of topic "{self._topic}" belongs to job {state.job}, not to {mark.job}',
+                "Two jobs may write to one topic, each from a checkpoint of its own.",
+            )
+        if mark.batch <= state.batch:
+            return False
+        encoded = encode(rows, state, mark.batch)
+        pending = list(rounds(encoded.batches))[state.rounds :]
+        for batches in pending[:-1]:
+            self._send(batches)
+            state = replace(state, rounds=state.rounds + 1)
+            self._store(state)
+        if pending:
+            self._send(pending[-1])  # noted together with the batch
+        self._store(self._refreshed(state.advanced(mark.batch, encoded.records)))
+        return True
+
+    def close(self) -> None:
+        """The client belongs to whoever made it."""
+
+    def _begin(self, job: str) -> ProducerState:
+        id, epoch = self._client.init_producer_id()
+        state = self._refreshed(ProducerState(job, self._topic, id, epoch, 0, 0, ""))
+        self._store(state)
+        return state
+
+    def _refreshed(self, state: ProducerState) -> ProducerState:
+        """Only between batches: what a batch is divided by stays as it is until all of it is in."""
+        partitions = self._client.partitions([self._topic])[self._topic]
+        return replace(state, partitions=partitions, batch_bytes=self._batch_bytes, compression=self._compression)
+
+    def _send(self, batches: Batches) -> None:
+        try:
+            self._client.produce(batches)
+        except DuplicateSequence:
+            self._send_one_by_one(batches)
+
+    def _send_one_by_one(self, batches: Batches) -> None:
+        """One of them was stored so long ago that its place is forgotten. That is as good as stored now."""
+        for place, several in batches.items():
+            for batch in several:
+                try:
+                    self._client.produce({place: [batch]})
+                except DuplicateSequence:
+                    continue
+
+    def _state(self) -> ProducerState | None:
+        content = self._folder.get(self._file)
+        return None if content is None else ProducerState.from_json(content)
+
+    def _store(self, state: ProducerState) -> None:
+        self._folder.put(self._file, state.to_json())
+
+
+def encode(rows: pa.Table, state: ProducerState, batch: int) -> Encoded:
+    """The record batches of each partition; the same for the same rows, in whatever order they come."""
+    ordered = with_tombstones(in_order(rows.select([name for name in rows.column_names if name.startswith("_")])))
+    keys, values, times = (_column(ordered, name, type) for name, type in zip(REQUIRED, _TYPES, strict=True))
+    partitions = choose_partitions(keys, state.partitions, batch=batch)
+    encoded = Encoded({}, {})
+    for partition in np.unique(partitions).tolist():
+        chosen = pa.array(np.flatnonzero(partitions == partition))
+        encoded.records[partition] = len(chosen)
+        encoded.batches[TopicPartition(state.topic, partition)] = encode_records(
+            keys.take(chosen),
+            values.take(chosen),
+            times.take(chosen).to_numpy(),
+            producer_id=state.producer_id,
+            epoch=state.epoch,
+            base_sequence=state.sequence(partition),
+            batch_bytes=state.batch_bytes,
+            compression=state.compression,
+        )
+    return encoded
+
+
+def rounds(batches: Batches) -> Iterator[Batches]:
+    longest = max(map(len, batches.values()), default=0)
+    for first in range(0, longest, BATCHES_PER_ROUND):
+        behind = first + BATCHES_PER_ROUND
+        yield {place: several[first:behind] for place, several in batches.items() if several[first:behind]}
+
+
+def with_tombstones(rows: pa.Table) -> pa.Table:
+    """Each delete twice; the second time without a value, for compaction."""
+    if "_op" not in rows.column_names or rows.num_rows == 0:
+        return rows
+    deleted = pc.fill_null(pc.equal(rows.column("_op"), "d"), False).to_numpy()
+    places = np.repeat(np.arange(rows.num_rows), 1 + deleted)
+    second = np.concatenate(([False], places[1:] == places[:-1]))
+    doubled = rows.take(pa.array(places))
+    values = pc.if_else(pa.array(second), None, doubled.column("_value"))
+    return doubled.set_column(doubled.column_names.index("_value"), "_value", values)
+
+
+_TYPES = (pa.binary(), pa.binary(), pa.int64())
+
+
+def _column(rows: pa.Table, name: str, type: pa.DataType) -> pa.Array:
+    if name == "_timestamp_ms" and rows.column(name).null_count:
+        raise UnstorableValue("a record for a topic has no timestamp", "Give each row a _timestamp_ms.")
+    whole = rows.column(name).cast(type).combine_chunks()
+    return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole

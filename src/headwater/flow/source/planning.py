@@ -1,0 +1,123 @@
+"""How far one micro-batch goes: admission and alignment. Pure.
+
+If all that is there fits the limit, it is all taken. Otherwise a time T is looked for such that reading every partition
+up to its first record at or after T takes as many rows as fit. So partitions and topics advance together in time, and
+none runs ahead of what the others have not read.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from headwater.record import TopicPartition
+
+Offsets = Mapping[TopicPartition, int]
+OffsetsAtTime = Callable[[int], Offsets]
+"""For each partition its first offset with a timestamp at or after a time; absent or -1 where there is none."""
+
+TIME_MS_MAX = 1 << 42
+"""The year 2109: a record from beyond it is read with the last ones."""
+PROBES_MAX = 48
+ENOUGH = 0.75
+"""Of the limit: looking for a better time would cost more than it gives."""
+
+
+class Guess(NamedTuple):
+    """Where the last plan ended and how far it went: the next one is likely to go as far again."""
+
+    time_ms: int
+    step_ms: int
+
+
+class Plan(NamedTuple):
+    ends: dict[TopicPartition, int]
+    time_ms: int | None
+    """Everything before it has been read; None if there was no need to look for a time."""
+    probes: int = 0
+
+
+class Loss(NamedTuple):
+    """Rows that were removed before they were read."""
+
+    first: int
+    end: int
+
+
+def losses(start: Offsets, earliest: Offsets) -> dict[TopicPartition, Loss]:
+    """What lies between where reading wants to go on and where the log begins now."""
+    return {
+        place: Loss(offset, earliest[place])
+        for place, offset in start.items()
+        if place in earliest and earliest[place] > offset
+    }
+
+
+def rows_between(start: Offsets, ends: Offsets) -> int:
+    return sum(max(0, end - start.get(place, 0)) for place, end in ends.items())
+
+
+def plan(
+    start: Offsets, ends: Offsets, limit: int | None, offsets_at_time: OffsetsAtTime, *, guess: Guess | None = None
+) -> Plan:
+    """Where the next batch ends: at least one row further, if there is any, never beyond `ends` or before `start`."""
+    reachable = {place: max(end, start.get(place, 0)) for place, end in ends.items()}
+    if limit is None or rows_between(start, reachable) <= limit:
+        return Plan(reachable, None)
+    return _Search(start, reachable, limit, offsets_at_time).run(guess)
+
+
+class _Search:
+    """Narrows down the time between `low`, which fits, and `high`, which does not."""
+
+    def __init__(self, start: Offsets, ends: Offsets, limit: int, offsets_at_time: OffsetsAtTime) -> None:
+        self._start, self._ends, self._limit, self._offsets_at_time = start, ends, limit, offsets_at_time
+        self._probes = 0
+        self._low_ms, self._low = 0, {place: start.get(place, 0) for place in ends}
+        self._high_ms, self._high = TIME_MS_MAX, dict(ends)
+
+    def run(self, guess: Guess | None) -> Plan:
+        if guess is not None:
+            self._leap(guess)
+        while self._high_ms - self._low_ms > 1 and self._probes < PROBES_MAX and self._rows() < ENOUGH * self._limit:
+            self._probe((self._low_ms + self._high_ms) // 2)
+        reached = self._rows()
+        if reached >= ENOUGH * self._limit:
+            return Plan(self._low, self._low_ms, self._probes)
+        # Many rows at one moment, or rows without times: a fair share of each partition between the two times.
+        return Plan(self._shared(self._limit - reached), self._low_ms, self._probes)
+
+    def _rows(self) -> int:
+        return rows_between(self._start, self._low)
+
+    def _leap(self, guess: Guess) -> None:
+        """Go on from the last time in growing steps until one is too far."""
+        self._low_ms = min(max(0, guess.time_ms), TIME_MS_MAX - 1)
+        step = max(1, guess.step_ms)
+        while guess.time_ms + step < TIME_MS_MAX and self._probe(guess.time_ms + step):
+            if self._rows() >= ENOUGH * self._limit:
+                return
+            step *= 2
+
+    def _probe(self, time_ms: int) -> bool:
+        """Look at a time between the two; does what lies before it fit?"""
+        self._probes += 1
+        found = self._offsets_at_time(time_ms)
+        offsets = {}
+        for place, end in self._ends.items():
+            offset = found.get(place, -1)
+            # Within what is known of both sides: the log may have changed since, and must not lead us back.
+            offsets[place] = min(max(end if offset < 0 else offset, self._low[place]), self._high[place])
+        fits = rows_between(self._start, offsets) <= self._limit
+        if fits:
+            self._low_ms, self._low = time_ms, offsets
+        else:
+            self._high_ms, self._high = time_ms, offsets
+        return fits
+
+    def _shared(self, room: int) -> dict[TopicPartition, int]:
+        gaps = {place: self._high[place] - self._low[place] for place in self._ends}
+        total = sum(gaps.values())
+        ends = {place: self._low[place] + gap * room // total for place, gap in gaps.items()}
+        if rows_between(self._start, ends) == 0:
+            widest = max(sorted(gaps), key=lambda place: gaps[place])
+            ends[widest] += 1
+        return ends

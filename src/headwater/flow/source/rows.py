@@ -1,0 +1,226 @@
+"""Chunks of record batches to rows of the frame, and what became of the others. No Spark here."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import CorruptBatch, InvalidRecord
+from headwater.flow.formats.decoding import Decoder, decoder_for
+from headwater.flow.formats.schema import parse_ddl
+from headwater.flow.source.columns import HIDDEN, RAW, TIMESTAMP_TYPE, Part, microseconds
+from headwater.flow.source.files import Chunk, divided
+from headwater.flow.source.planning import Loss
+from headwater.flow.source.reach import Reach
+from headwater.flow.source.reading import read_range
+from headwater.flow.source.records import Records, decode_batches
+from headwater.flow.source.splitting import Range
+from headwater.flow.source.staging import POISONED_SCHEMA, Counts
+from headwater.flow.source.streams import STREAM, Stream
+
+_logger = logging.getLogger(__name__)
+
+Indices = npt.NDArray[np.int64]
+
+BATCH_ROWS_MAX = 65_536
+"""Larger batches cost Spark memory and gain nothing."""
+
+
+class Poison(NamedTuple):
+    rows: Indices
+    reasons: Sequence[str]
+
+
+class RangeReader:
+    """Rows of one range of one stream; counts and poisoned rows add up until it is done."""
+
+    def __init__(self, stream: Stream, one: Range, *, poisoned: str) -> None:
+        self._stream, self._range, self._policy = stream, one, poisoned
+        self.counts = Counts()
+        self.poisoned: list[pa.RecordBatch] = []
+
+    def read(self, chunk: Chunk) -> dict[str, pa.Array]:
+        """The columns of the stream's frame; all have the same length, which may be 0."""
+        records = self._decode(chunk, headers=self._stream.needs_headers)
+        self._count(records)
+        part = Part(self._range.topic, self._range.partition, records)
+        if self._stream.schema is None:
+            columns, kept = {name: column.of(part) for name, column in RAW.items()}, None
+        else:
+            columns, kept = self._typed(part, chunk)
+        self._note_event_times(columns, records.timestamps_ms if kept is None else records.timestamps_ms[kept])
+        return columns
+
+    def lose(self, rows: int) -> None:
+        self.counts.lost += rows
+
+    def _decode(self, chunk: Chunk, *, headers: bool) -> Records:
+        return decode_batches(chunk.data, chunk.first, min(chunk.next_offset, self._range.end), headers=headers)
+
+    def _typed(self, part: Part, chunk: Chunk) -> tuple[dict[str, pa.Array], npt.NDArray[np.bool_] | None]:
+        """Columns of the rows that decode, and which those are; None if all do."""
+        decoded = _decoder(self._stream).decode(part.records.values)
+        poison = Poison(decoded.bad, decoded.reasons)
+        if self._stream.tombstones == "keep":
+            poison = _without_tombstones(poison, part.records.values)
+        columns = dict(zip(decoded.columns.schema.names, decoded.columns.columns, strict=True))
+        columns |= {name: HIDDEN[name].of(part) for name in self._stream.columns}
+        if not len(poison.rows):
+            return columns, None
+        self._set_aside(poison, part, chunk)
+        kept = np.ones(len(part.records.offsets), dtype=np.bool_)
+        kept[poison.rows] = False
+        mask = pa.array(kept)
+        return {name: column.filter(mask) for name, column in columns.items()}, kept
+
+    def _set_aside(self, poison: Poison, part: Part, chunk: Chunk) -> None:
+        place = f'"{part.topic}/{part.partition}"'
+        if self._policy == "fail":
+            error = InvalidRecord(
+                f"offset {part.records.offsets[poison.rows[0]]} of {place} does not decode: {poison.reasons[0]}"
+            )
+            error.hint = (
+                'Mend the producer or the schema; to go on without such rows, set poisoned to "stage" or "drop".'
+            )
+            raise error
+        self.counts.poisoned += len(poison.rows)
+        if self._policy == "stage":
+            if part.records.headers is None:
+                part = part._replace(records=self._decode(chunk, headers=True))
+            self.poisoned.append(_poisoned_rows(poison, part))
+
+    def _count(self, records: Records) -> None:
+        counts = self.counts
+        counts.rows += len(records.offsets)
+        counts.bytes += _content_bytes(records.keys) + _content_bytes(records.values)
+        if len(records.offsets):
+            newest = int(records.timestamps_ms.max())
+            counts.timestamp_max_ms = (
+                newest if counts.timestamp_max_ms is None else max(counts.timestamp_max_ms, newest)
+            )
+
+    def _note_event_times(self, columns: dict[str, pa.Array], timestamps_ms: Indices) -> None:
+        name = self._stream.time
+        if name is None:
+            return
+        times = pa.array(microseconds(timestamps_ms)) if name == "_timestamp" else _as_microseconds(columns[name])
+        least, most = (pc.min_max(times)[edge].as_py() for edge in ("min", "max"))
+        if least is None:
+            return
+        counts = self.counts
+        counts.event_time_min_us = _least(counts.event_time_min_us, least)
+        counts.event_time_max_us = _most(counts.event_time_max_us, most)
+
+
+def read_rows(
+    reader: RangeReader, one: Range, reach: Reach, *, data: Path | None, account_losses: bool
+) -> Iterator[dict[str, pa.Array]]:
+    """All of a range, chunk by chunk."""
+    for found in read_range(one, reach, data=data, account_losses=account_losses):
+        if isinstance(found, Loss):
+            reader.lose(found.end - found.first)
+            _logger.warning("rows %d to %d of %s/%d are lost", found.first, found.end - 1, one.topic, one.partition)
+        elif len(found.data):
+            for piece in divided(found):
+                try:
+                    columns = reader.read(piece)
+                except CorruptBatch:
+                    if data is None:
+                        raise
+                    # The node looks at what it serves, and knows how far the damage goes.
+                    part = one._replace(first=piece.first, end=piece.next_offset)
+                    yield from read_rows(reader, part, reach, data=None, account_losses=account_losses)
+                else:
+                    yield columns
+
+
+def frame_batches(
+    columns: dict[str, pa.Array], which: int, target: pa.Schema, *, nested: bool
+) -> Iterator[pa.RecordBatch]:
+    """Batches exactly of the frame's schema; none if there are no rows."""
+    rows = len(next(iter(columns.values())))
+    if not rows:
+        return
+    if nested:
+        own = pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
+        columns = {STREAM: pa.array(np.full(rows, which, dtype=np.int32)), target.names[1 + which]: own}
+    arrays = [
+        pa.nulls(rows, field.type) if field.name not in columns else _cast(columns[field.name], field.type)
+        for field in target
+    ]
+    whole = pa.RecordBatch.from_arrays(arrays, schema=target)
+    for first in range(0, rows, BATCH_ROWS_MAX):
+        yield whole.slice(first, BATCH_ROWS_MAX)
+
+
+def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    return array if array.type.equals(wanted, check_metadata=True) else array.cast(wanted)
+
+
+@lru_cache(maxsize=64)
+def _decoder_of(format: str, ddl: str, options: tuple[tuple[str, str], ...]) -> Decoder:
+    return decoder_for(format, parse_ddl(ddl), dict(options))
+
+
+def _decoder(stream: Stream) -> Decoder:
+    assert stream.schema is not None
+    return _decoder_of(stream.format, stream.schema.ddl, tuple(sorted(stream.options.items())))
+
+
+def _without_tombstones(poison: Poison, values: pa.BinaryArray) -> Poison:
+    if not len(poison.rows) or not values.null_count:
+        return poison
+    bad = values.take(pa.array(poison.rows)).is_valid().to_numpy(zero_copy_only=False)
+    return Poison(poison.rows[bad], [reason for reason, kept in zip(poison.reasons, bad, strict=True) if kept])
+
+
+def _poisoned_rows(poison: Poison, part: Part) -> pa.RecordBatch:
+    chosen = pa.array(poison.rows)
+    columns = {name: column.of(part).take(chosen) for name, column in RAW.items()}
+    columns["reason"] = pa.array(poison.reasons, pa.string())
+    return pa.RecordBatch.from_arrays([columns[name] for name in POISONED_SCHEMA.names], schema=POISONED_SCHEMA)
+
+
+def _content_bytes(array: pa.BinaryArray) -> int:
+    ends = np.frombuffer(array.buffers()[1], dtype=np.int32)
+    return int(ends[array.offset + len(array)] - ends[array.offset])
+
+
+def _as_microseconds(times: pa.Array) -> pa.Array:
+    """Times as whole numbers; days begin at midnight UTC."""
+    wanted = TIMESTAMP_TYPE if pa.types.is_timestamp(times.type) and times.type.tz else pa.timestamp("us")
+    return times.cast(wanted).cast(pa.int64())
+
+
+def sum_of(counts: Sequence[Counts]) -> Counts:
+    """Counts of several ranges as those of one."""
+    total = Counts()
+    for one in counts:
+        total = replace(
+            total,
+            rows=total.rows + one.rows,
+            poisoned=total.poisoned + one.poisoned,
+            bytes=total.bytes + one.bytes,
+            lost=total.lost + one.lost,
+            event_time_min_us=_least(total.event_time_min_us, one.event_time_min_us),
+            event_time_max_us=_most(total.event_time_max_us, one.event_time_max_us),
+            timestamp_max_ms=_most(total.timestamp_max_ms, one.timestamp_max_ms),
+        )
+    return total
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    known = [value for value in (one, other) if value is not None]
+    return min(known, default=None)
+
+
+def _most(one: int | None, other: int | None) -> int | None:
+    known = [value for value in (one, other) if value is not None]
+    return max(known, default=None)

@@ -1,0 +1,175 @@
+"""What a read task leaves behind for the driver: counts of its range, and the rows that did not decode.
+
+    STAGE/orders-0-1000-2000.json              {"rows": 1000, "poisoned": 1, "bytes": …, …}
+    STAGE/orders-0-1000-2000.poisoned.arrow    the poisoned ones, with their reasons; only if there are any
+    STAGE/plan.json                            start and end of the batch planned last
+
+Each is written under another name and renamed. A task that runs again writes the same again.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from headwater.errors import UnavailableError
+from headwater.flow.source.records import HEADERS_TYPE
+from headwater.flow.source.splitting import Range
+from headwater.record import TopicPartition
+
+POISONED_SCHEMA = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", "UTC")),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADERS_TYPE),
+        pa.field("reason", pa.string()),
+    ]
+)
+PLAN_FILE = "plan.json"
+_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)-(?P<first>\d+)-(?P<end>\d+)\.json")
+
+
+@dataclass
+class Counts:
+    """Of one range of one partition."""
+
+    rows: int = 0
+    """Records there were, poisoned ones included."""
+    poisoned: int = 0
+    bytes: int = 0
+    """Of keys and values."""
+    event_time_min_us: int | None = None
+    event_time_max_us: int | None = None
+    timestamp_max_ms: int | None = None
+    lost: int = 0
+    """Offsets that were removed before they were read."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    range: Range
+    counts: Counts
+    poisoned: pa.Table = field(default_factory=lambda: POISONED_SCHEMA.empty_table())
+
+
+def name_of(one: Range) -> str:
+    return f"{one.topic}-{one.partition}-{one.first}-{one.end}"
+
+
+def write_stage(stage: Path, one: Range, counts: Counts, poisoned: Sequence[pa.RecordBatch]) -> None:
+    stage.mkdir(parents=True, exist_ok=True)
+    arrow = stage / f"{name_of(one)}.poisoned.arrow"
+    if poisoned:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, POISONED_SCHEMA) as writer:
+            for batch in poisoned:
+                writer.write_batch(batch)
+        _replace(arrow, sink.getvalue())
+    else:
+        arrow.unlink(missing_ok=True)
+    # Last: whoever finds it finds the other too.
+    _replace(stage / f"{name_of(one)}.json", json.dumps(asdict(counts), sort_keys=True).encode())
+
+
+def write_plan(stage: Path, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]) -> None:
+    stage.mkdir(parents=True, exist_ok=True)
+    _replace(stage / PLAN_FILE, json.dumps({"start": start, "end": end}).encode())
+
+
+def read_plan(stage: Path) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
+    """Start and end of the batch that was planned last."""
+    said = json.loads((stage / PLAN_FILE).read_bytes())
+    return said["start"], said["end"]
+
+
+def read_stage(stage: Path, ranges: Iterable[Range]) -> list[Staged]:
+    """What the tasks left about these ranges, which may have been cut into pieces; in order, without gap or overlap.
+
+    UnavailableError if a piece is missing. If a range was read more than once, cut differently, the newest that fit
+    together count.
+    """
+    listed = _listed(stage)
+    found = []
+    for one in ranges:
+        pieces = _tiling(one, listed.get(one.place, []))
+        if pieces is None:
+            raise UnavailableError(f"{stage} does not hold what was read of {name_of(one)}")
+        found += [_read(stage, piece) for piece in pieces]
+    return found
+
+
+def clear_stage(stage: Path, read_until: Mapping[TopicPartition, int]) -> int:
+    """Remove what is about ranges that end at or before these offsets; how many files went."""
+    removed = 0
+    for place, pieces in _listed(stage).items():
+        for piece in pieces:
+            if piece.end <= read_until.get(place, -1):
+                (stage / f"{name_of(piece)}.json").unlink(missing_ok=True)
+                (stage / f"{name_of(piece)}.poisoned.arrow").unlink(missing_ok=True)
+                removed += 1
+    return removed
+
+
+def _listed(stage: Path) -> dict[TopicPartition, list[Range]]:
+    """The pieces there are, the newest first."""
+    try:
+        entries = sorted(os.scandir(stage), key=lambda entry: (-entry.stat().st_mtime_ns, entry.name))
+    except FileNotFoundError:
+        return {}
+    listed: dict[TopicPartition, list[Range]] = {}
+    for entry in entries:
+        named = _NAME.fullmatch(entry.name)
+        if named is not None:
+            piece = Range(named["topic"], *(int(named[part]) for part in ("partition", "first", "end")))
+            listed.setdefault(piece.place, []).append(piece)
+    return listed
+
+
+def _tiling(one: Range, pieces: Sequence[Range]) -> list[Range] | None:
+    """Pieces that cover the range exactly; of several at one place the first in the list that leads to the end."""
+    by_first: dict[int, list[Range]] = {}
+    for piece in pieces:
+        if one.first <= piece.first and piece.first < piece.end <= one.end:
+            by_first.setdefault(piece.first, []).append(piece)
+    path: list[Range] = []
+    choices = [iter(by_first.get(one.first, []))]
+    hopeless: set[int] = set()
+    while choices:
+        if path and path[-1].end == one.end:
+            return path
+        chosen = next(choices[-1], None)
+        if chosen is None:
+            choices.pop()
+            if path:
+                hopeless.add(path.pop().end)
+        elif chosen.end not in hopeless:
+            path.append(chosen)
+            choices.append(iter(by_first.get(chosen.end, [])))
+    return path if one.rows == 0 else None
+
+
+def _read(stage: Path, piece: Range) -> Staged:
+    counts = Counts(**json.loads((stage / f"{name_of(piece)}.json").read_bytes()))
+    if not counts.poisoned:
+        return Staged(piece, counts)
+    arrow = stage / f"{name_of(piece)}.poisoned.arrow"
+    if not arrow.exists():  # poisoned rows were only counted
+        return Staged(piece, counts)
+    with pa.OSFile(str(arrow)) as file, pa.ipc.open_file(file) as reader:
+        return Staged(piece, counts, reader.read_all())
+
+
+def _replace(path: Path, content: bytes | pa.Buffer) -> None:
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with open(fresh, "wb") as file:
+        file.write(content)
+        file.flush()
+    fresh.replace(path)

@@ -1,0 +1,239 @@
+"""One shard of a version of state, as a task sees it: look up keys, write what changed.
+
+A task never changes what is there. It writes a new run beside the others and reports it; only what the driver then
+commits counts, so that a task may be run twice, late, or in vain.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.errors import FlowError
+from headwater.flow.state.combining import combined, hidden, newest_rows
+from headwater.flow.state.equality import Integers, Mask, as_mask, rows_equal
+from headwater.flow.state.manifest import DELETED, HASH, RUNS, RunInfo, StateSchema
+from headwater.flow.state.merging import TASK_BYTES_MAX, absorbed, weight
+from headwater.flow.state.opened import OpenedRuns, opened
+from headwater.flow.state.run import Hits, Run, in_batches, write_run
+
+
+class Found(NamedTuple):
+    """What was looked up, row by row as it was asked for."""
+
+    mask: Mask
+    values: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class StateHandle:
+    """All that a task needs to work on any shard of one version; small, plain data."""
+
+    url: str
+    version: int
+    token: str
+    schema: StateSchema
+    runs: tuple[tuple[RunInfo, ...], ...]
+    reserved: tuple[str, ...] = ()
+    task_bytes_max: int = TASK_BYTES_MAX
+
+    @property
+    def shards(self) -> int:
+        return len(self.runs)
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "url": self.url,
+                "version": self.version,
+                "token": self.token,
+                "schema": self.schema.to_json(),
+                "runs": [[asdict(run) for run in runs] for runs in self.runs],
+                "reserved": list(self.reserved),
+                "task_bytes_max": self.task_bytes_max,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> "StateHandle":
+        content: Mapping[str, Any] = json.loads(text)
+        return cls(
+            content["url"],
+            content["version"],
+            content["token"],
+            StateSchema.from_json(content["schema"]),
+            tuple(tuple(map(RunInfo.of, runs)) for runs in content["runs"]),
+            tuple(content["reserved"]),
+            content["task_bytes_max"],
+        )
+
+
+def shard_of(hashes: Integers, shards: int) -> Integers:
+    """The shard a hash belongs to, as pmod of Spark SQL has it: never negative.
+
+    >>> shard_of(np.array([-1, 0, 5]), 4).tolist()
+    [3, 0, 1]
+    """
+    return np.mod(hashes, shards)
+
+
+class ShardState:
+    def __init__(self, handle: StateHandle, shard: int, runs: OpenedRuns | None = None) -> None:
+        self._handle, self._shard = handle, shard
+        self._opened = runs or opened(handle.url)
+        self._rows = handle.schema.rows
+        self._key: list[str] = handle.schema.key.names
+        self._values: list[str] = handle.schema.values.names
+        self._opened.working_on(handle.token, (run.name for runs in handle.runs for run in runs))
+
+    @property
+    def schema(self) -> StateSchema:
+        return self._handle.schema
+
+    def _newest_first(self) -> list[Run]:
+        return [self._opened.run(info, self._rows) for info in reversed(self._handle.runs[self._shard])]
+
+    def lookup(self, hashes: Integers, keys: pa.RecordBatch) -> Found:
+        """What is kept for these keys, in whatever order they come; `keys` may have more columns than the key."""
+        order = np.argsort(hashes, kind="stable")
+        wanted = hashes[order]
+        sorted_keys = conformed(keys, self.schema.key).take(order)
+        pending = np.ones(len(wanted), np.bool_)
+        matches: list[tuple[Integers, pa.RecordBatch]] = []
+        for run in self._newest_first():
+            asked = np.flatnonzero(pending)
+            if not len(asked):
+                break
+            for hits in run.find(wanted[asked]):
+                hits = hits._replace(wanted=asked[hits.wanted])
+                for places, rows in self._matching(hits, sorted_keys):
+                    pending[places] = False
+                    matches.append((order[places], rows))
+        return self._aligned(len(wanted), matches)
+
+    def _matching(self, hits: Hits, keys: pa.RecordBatch) -> Iterator[tuple[Integers, pa.RecordBatch]]:
+        """The hits whose key is the wanted one; where another key has the same hash, the rows behind it are tried."""
+        places, rows = hits.wanted, hits.rows
+        while len(places):
+            found = hits.batch.take(rows)
+            same = rows_equal(found.select(self._key).columns, keys.take(places).columns, len(places))
+            if same.all():
+                yield places, found
+                return
+            yield places[same], found.filter(pa.array(same))
+            behind = rows[~same] + 1
+            places = places[~same]
+            inside = behind < len(hits.hashes)
+            places, behind = places[inside], behind[inside]
+            still = hits.hashes[behind] == hits.hashes[behind - 1]
+            places, rows = places[still], behind[still]
+
+    def _aligned(self, length: int, matches: Sequence[tuple[Integers, pa.RecordBatch]]) -> Found:
+        values = pa.schema([self._rows.field(name) for name in self._values])
+        if not matches:
+            return Found(np.zeros(length, np.bool_), empty_rows(values, length))
+        rows = pa.concat_batches([rows for _, rows in matches])
+        places = np.concatenate([places for places, _ in matches])
+        kept = ~as_mask(rows.column(DELETED))
+        source = np.full(length, -1, np.int64)
+        source[places[kept]] = np.flatnonzero(kept)
+        mask = source >= 0
+        taken = rows.select(self._values).take(pa.array(source, mask=~mask))
+        return Found(mask, taken)
+
+    def write(self, rows: pa.RecordBatch, *, existed: Mask | None = None) -> RunInfo | None:
+        """Write the changed keys, each once, as a run that survives a power cut; None if there are none.
+
+        `existed` says which of them the last look-up found; without it they are looked up again, to keep count of
+        the keys. Rows without `_deleted` are none. A few small runs may be merged into the new one on the way.
+        """
+        if not rows.num_rows:
+            return None
+        rows = self._checked(conformed(with_deleted(rows), self._rows))
+        hashes = rows.column(HASH).to_numpy()
+        if existed is None:
+            existed = self.lookup(hashes, rows).mask
+        change = keys_change(existed, as_mask(rows.column(DELETED)))
+        fresh = self._sorted(rows, hashes)
+        taken = self._absorbed(fresh.nbytes)
+        return self._written(fresh, taken, change)
+
+    def _checked(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        owners = shard_of(rows.column(HASH).to_numpy(), self._handle.shards)
+        strayed = np.flatnonzero(owners != self._shard)
+        if len(strayed):
+            place = f"shard {int(owners[strayed[0]])} of {self._handle.shards}"
+            raise FlowError(
+                f"row {int(strayed[0])} of a write to shard {self._shard} belongs to {place}",
+                "Partition rows by pmod(_hash, shards).",
+            )
+        return rows
+
+    def _sorted(self, rows: pa.RecordBatch, hashes: Integers) -> pa.RecordBatch:
+        order = np.argsort(hashes, kind="stable")
+        if hidden(rows, hashes, order, self._key).any():
+            raise FlowError(
+                f"a write to shard {self._shard} of {self._handle.url} has a key twice",
+                "Reduce the batch to one row for each key before it is written.",
+            )
+        return rows.take(order)
+
+    def _absorbed(self, incoming_bytes: int) -> tuple[RunInfo, ...]:
+        """The newest runs that go into the one to be written; never one that is being merged elsewhere."""
+        runs = self._handle.runs[self._shard]
+        reserved = [place for place, run in enumerate(runs) if run.name in self._handle.reserved]
+        free = runs[max(reserved) + 1 :] if reserved else runs
+        sizes = [weight(run.bytes) for run in free]
+        count = absorbed(sizes, weight(incoming_bytes), limit=self._handle.task_bytes_max)
+        return free[len(free) - count :]
+
+    def _written(self, fresh: pa.RecordBatch, taken: Sequence[RunInfo], change: int) -> RunInfo:
+        oldest = len(taken) == len(self._handle.runs[self._shard])
+        older = [piece for info in reversed(taken) for piece in self._opened.run(info, self._rows).batches]
+        merged = newest_rows([fresh, *older], self._key, drop_deleted=oldest)
+        name = run_name(self._shard)
+        info = write_run(self._opened.files, self._shard, name, self._rows, in_batches(merged))
+        # All keys may be gone: then there is nothing to write, but what it replaces still goes.
+        info = info or RunInfo(self._shard, "", 0, 0, 0, 0, 0)
+        replaces = tuple(run.name for run in taken)
+        return replace(info, keys_change=change, base=self._handle.token, reaches_oldest=oldest, replaces=replaces)
+
+    def scan(self) -> Iterator[pa.RecordBatch]:
+        """All live rows in ascending order of their hashes, batch by batch."""
+        for batch in combined(self._newest_first(), self._key, drop_deleted=True):
+            if batch.num_rows:
+                yield batch
+
+
+def run_name(shard: int) -> str:
+    """A name that no other attempt at the same work has."""
+    return f"{RUNS}/{shard:05d}-{uuid4().hex}.arrow"
+
+
+def keys_change(existed: Mask, deleted: Mask) -> int:
+    return int(np.count_nonzero(~existed & ~deleted)) - int(np.count_nonzero(existed & deleted))
+
+
+def with_deleted(rows: pa.RecordBatch) -> pa.RecordBatch:
+    if DELETED in rows.schema.names:
+        return rows
+    return rows.append_column(DELETED, pa.array(np.zeros(rows.num_rows, np.bool_)))
+
+
+def conformed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of a schema, in its order and types. Spark's nullability and field names inside lists differ."""
+    columns = [rows.column(field.name) for field in schema]
+    fitting = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    nullable = pa.schema([pa.field(field.name, field.type) for field in schema])
+    return pa.RecordBatch.from_arrays(fitting, schema=nullable)
+
+
+def empty_rows(schema: pa.Schema, length: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(length, field.type) for field in schema], schema=schema)

@@ -1,0 +1,24 @@
+"""The process that Spark forks its Python workers from, with the imports they need already done.
+
+A worker that has to import numba, pyarrow and the compiled kernels first would make every job's first batch, and every
+batch after an idle while, seconds slower.
+"""
+
+from pyspark import daemon
+
+
+def _import_what_workers_need() -> None:
+    import pyspark.sql.datasource
+    import pyspark.sql.pandas.serializers  # noqa: F401
+
+    import headwater.flow.job.deduping
+    import headwater.flow.job.merging
+    import headwater.flow.source.data_source  # noqa: F401
+    from headwater.flow.state.searching import warm_up
+
+    warm_up()
+
+
+if __name__ == "__main__":
+    _import_what_workers_need()
+    daemon.manager()

@@ -1,0 +1,207 @@
+"""Views in PostgreSQL 15 or newer, in a schema named after the app.
+
+A batch goes in by COPY, as a whole, to a temporary table and from there into the view: a few round trips, however many
+rows. The key is a unique constraint under which nulls are equal, because a group may well be the one without a name.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import psycopg
+import pyarrow as pa
+from psycopg import RawCursor
+from psycopg.conninfo import conninfo_to_dict
+
+from headwater.clock import Clock
+from headwater.errors import StoreUnavailable, UnstorableValue
+from headwater.views import postgres_columns
+from headwater.views.changes import Changes
+from headwater.views.postgres_columns import csv_text
+from headwater.views.query import Condition, Order
+from headwater.views.shape import Column, Shape, quoted
+from headwater.views.tables import CHANGE, DELETES, SqlStore, Values, listed, on_conflict
+
+STAGE, STAGE_GONE = "_headwater_stage", "_headwater_stage_gone"
+OLDEST_VERSION = 150_000
+BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+
+Connection = psycopg.Connection[tuple[object, ...]]
+
+
+class PostgresStore(SqlStore):
+    row_lock = " FOR UPDATE"
+
+    def __init__(self, url: str, schema: str, *, read_only: bool, clock: Clock) -> None:
+        super().__init__(clock)
+        self._url, self._schema, self._read_only = url, schema, read_only
+        self.where = _spoken(url, schema)
+        self._open: Connection | None = None
+
+    def close(self) -> None:
+        with self._lock:
+            if self._open is not None:
+                self._open.close()
+                self._open = None
+
+    def _connection(self) -> Connection:
+        if self._open is None or self._open.closed:
+            opened = psycopg.connect(self._url, autocommit=True, prepare_threshold=None, cursor_factory=RawCursor)
+            if opened.info.server_version < OLDEST_VERSION:
+                version = opened.info.server_version // 10_000
+                opened.close()
+                raise StoreUnavailable(self.where, f"it is PostgreSQL {version}, and views need 15 or newer")
+            opened.execute("SET TimeZone TO 'UTC'")
+            opened.execute("SET DateStyle TO 'ISO'")
+            if self._read_only:
+                opened.execute("SET default_transaction_read_only TO on")
+            self._open = opened
+        return self._open
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.DataError as error:
+            raise UnstorableValue(f"{self.where} does not take a value: {_sentence(error)}") from error
+        except psycopg.Error as error:
+            raise StoreUnavailable(self.where, _sentence(error)) from error
+
+    def _run(self, sql: str, values: Values = ()) -> list[tuple[object, ...]]:
+        with self._lock, self._translated():
+            cursor = self._connection().execute(sql.encode(), values)
+            return cursor.fetchall() if cursor.description else []
+
+    def _copy(self, target: str, rows: pa.Table) -> None:
+        with self._lock, self._translated(), self._connection().cursor() as cursor:
+            sql = f"COPY {target} ({listed(rows.column_names)}) FROM STDIN (FORMAT csv)"
+            with cursor.copy(sql.encode()) as copy:
+                copy.write(csv_text(rows))
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[None]:
+        with self._lock:
+            try:
+                if begin:
+                    self._run(begin)
+                yield
+                self._run("COMMIT")
+            except BaseException:
+                self._roll_back()
+                raise
+
+    def _roll_back(self) -> None:
+        """A connection that cannot even roll back is given up, and the server does it."""
+        if self._open is None or self._open.closed:
+            return
+        try:
+            self._open.execute("ROLLBACK")
+        except psycopg.Error:
+            self.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._transaction("BEGIN"):
+            yield
+
+    @contextmanager
+    def _reading(self, table: str | None = None) -> Iterator[None]:
+        with self._lock:
+            held = table is not None and self._begin_holding(table)
+            with self._transaction("" if held else BEGIN_READING):
+                yield
+
+    def _begin_holding(self, table: str) -> bool:
+        """Begin with a lock that only a swap waits for: PostgreSQL finds a table by its name as it is now, but its rows
+        as they were when the transaction first looked, and these two must not be on different sides of a swap."""
+        self._run(BEGIN_READING)
+        try:
+            with self._translated():
+                self._connection().execute(f"LOCK TABLE {self._table(table)} IN ACCESS SHARE MODE".encode())
+        except StoreUnavailable as error:
+            self._roll_back()
+            if isinstance(error.__cause__, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
+                return False
+            raise
+        return True
+
+    def _place(self, number: int) -> str:
+        return f"${number}"
+
+    def _table(self, name: str) -> str:
+        return f"{quoted(self._schema)}.{quoted(name)}"
+
+    def _exists(self, table: str) -> bool:
+        return self._run("SELECT to_regclass($1) IS NOT NULL", (self._table(table),)) == [(True,)]
+
+    def _create_schema(self) -> None:
+        self._run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", (f"headwater views {self._schema}",))
+        self._run(f"CREATE SCHEMA IF NOT EXISTS {quoted(self._schema)}")
+
+    def _column_type(self, column: Column) -> str:
+        return postgres_columns.column_type(column)
+
+    def _key_clause(self, key: Sequence[str]) -> str:
+        return f"UNIQUE NULLS NOT DISTINCT ({listed(key)})"
+
+    def _encode(self, column: Column, values: pa.Array) -> pa.Array:
+        return postgres_columns.encode(column, values)
+
+    def _load(self, table: str, shape: Shape, changes: Changes, change: int) -> None:
+        if changes.gone.num_rows:
+            self._stage(STAGE_GONE, shape.key_columns, changes.gone)
+            self._delete_staged(table, changes.gone)
+        if changes.present.num_rows:
+            self._stage(STAGE, shape.columns, changes.present)
+            names = listed(shape.names)
+            self._run(
+                f"INSERT INTO {self._table(table)} ({names}, {CHANGE}) "
+                f"SELECT {names}, {change} FROM pg_temp.{STAGE}{on_conflict(shape)}"
+            )
+
+    def _stage(self, stage: str, columns: Sequence[Column], rows: pa.Table) -> None:
+        declared = ", ".join(f"{quoted(column.name)} {self._column_type(column)}" for column in columns)
+        self._run(f"CREATE TEMP TABLE {stage} ({declared}) ON COMMIT DROP")
+        self._copy(f"pg_temp.{stage}", rows)
+
+    def _delete_staged(self, table: str, gone: pa.Table) -> None:
+        """Nulls are compared only where there are some: no index helps with that."""
+        same = [
+            f"(old.{name} = gone.{name} OR (old.{name} IS NULL AND gone.{name} IS NULL))"
+            if column.null_count else f"old.{name} = gone.{name}"
+            for name, column in zip(map(quoted, gone.column_names), gone.columns, strict=True)
+        ]  # fmt: skip
+        self._run(
+            f"DELETE FROM {self._table(table)} AS old USING pg_temp.{STAGE_GONE} AS gone WHERE {' AND '.join(same)}"
+        )
+
+    def _load_deletes(self, table: str, keys: pa.Array, change: int) -> None:
+        views, changes = pa.repeat(table, len(keys)), pa.repeat(change, len(keys))
+        self._copy(self._table(DELETES), pa.table({"view": views, "change": changes, "key": keys}))
+
+    def _selected(self, column: Column) -> str:
+        return f"{quoted(column.name)}::text" if column.nested else quoted(column.name)
+
+    def _decode(self, column: Column, value: object) -> object:
+        return postgres_columns.decode(column, value)
+
+    def _comparison(self, condition: Condition, first: int) -> tuple[str, list[object]]:
+        values = postgres_columns.bound(condition)
+        places = [f"${first + place}" for place in range(len(values))]
+        name = quoted(condition.column.name)
+        if condition.operator == "in":
+            return f"{name} IN ({', '.join(places)})", values
+        return f"{name} {condition.operator} {places[0]}", values
+
+    def _ordering(self, order: Order) -> str:
+        """Nulls where Spark and SQLite have them."""
+        return f"{quoted(order.column.name)} {'DESC NULLS LAST' if order.descending else 'ASC NULLS FIRST'}"
+
+
+def _spoken(url: str, schema: str) -> str:
+    """Never the password."""
+    parts = conninfo_to_dict(url)
+    return f"PostgreSQL {parts.get('host', 'localhost')}/{parts.get('dbname', '')}, schema {schema}"
+
+
+def _sentence(error: psycopg.Error) -> str:
+    return " ".join(str(error).split())

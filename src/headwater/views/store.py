@@ -1,0 +1,113 @@
+"""What flows and readers rely on from a database that keeps views.
+
+A store holds the views of one app. Every view has a mark: the batch of the job that it reflects, and the offsets. Rows,
+deletes and mark change in one transaction, so that a batch is in as a whole or not at all, and is recognised when it
+comes again.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from headwater.clock import Clock, SystemClock
+from headwater.errors import JobRefused
+from headwater.views.mark import Mark, StoredMark
+from headwater.views.query import Query
+from headwater.views.shape import Shape
+
+POSTGRES_SCHEMES = ("postgresql://", "postgres://")
+SQLITE_SCHEME = "sqlite:///"
+
+Row = dict[str, object]
+
+
+class ChangedRow(NamedTuple):
+    """`row` is None when the key is gone."""
+
+    key: Row
+    row: Row | None
+
+
+class Snapshot(Protocol):
+    """A view at one moment: all answers belong together."""
+
+    shape: Shape
+    mark: StoredMark
+
+    def select(self, query: Query) -> list[Row]: ...
+
+    def count(self, query: Query) -> int: ...
+
+    def changes_after(self, change: int) -> Iterator[ChangedRow]:
+        """What changed since, in the order of the writes; each key as it is now. Needs change >= mark.changes_from."""
+
+
+class ViewStore(Protocol):
+    """Writing blocks no reader. StoreUnavailable leaves nothing half done: the same call may be made again."""
+
+    where: str
+
+    def prepare(self, view: str, schema: pa.Schema, key: Sequence[str]) -> None:
+        """Make the view, or add the columns it lacks. JobRefused where only a rebuild helps."""
+
+    def mark(self, view: str, *, shadow: bool = False) -> StoredMark | None:
+        """None: there is no such view."""
+
+    def write(self, view: str, mark: Mark, rows: pa.Table, *, shadow: bool = False) -> bool:
+        """Rows and mark, both or neither. False: the view holds this batch already. JobRefused: another job's view."""
+
+    def adopt(self, view: str, job: str) -> None:
+        """From now on `job` writes this view, beginning with any batch."""
+
+    def begin_shadow(self, view: str, schema: pa.Schema, key: Sequence[str], *, job: str) -> StoredMark:
+        """A second, hidden table to rebuild the view in. One that the same job began is gone on with."""
+
+    def swap(self, view: str, mark: Mark) -> None:
+        """The shadow becomes the view, in one step for all readers. Once done, doing it again does nothing."""
+
+    def drop_shadow(self, view: str) -> None: ...
+
+    def drop(self, view: str) -> None:
+        """Remove a view and all that is known of it; nothing happens if there is none."""
+
+    def views(self) -> list[str]: ...
+
+    def snapshot(self, view: str) -> AbstractContextManager[Snapshot]: ...
+
+    def close(self) -> None: ...
+
+
+def open_store(where: str | Path, app: str, *, read_only: bool = False, clock: Clock | None = None) -> ViewStore:
+    """The store of an app's views: a data directory, `sqlite:///file`, or the URL of a PostgreSQL database.
+
+    In a data directory it is the file `views/<app>.sqlite`; in PostgreSQL the schema named after the app.
+    """
+    clock = clock or SystemClock()
+    text = str(where)
+    if text.startswith(POSTGRES_SCHEMES):
+        return _postgres_store(text, app, read_only=read_only, clock=clock)
+    from headwater.views.sqlite import SqliteStore
+
+    file = Path(text.removeprefix(SQLITE_SCHEME)) if text.startswith(SQLITE_SCHEME) else sqlite_file(where, app)
+    return SqliteStore(file, read_only=read_only, clock=clock)
+
+
+def _postgres_store(url: str, schema: str, *, read_only: bool, clock: Clock) -> ViewStore:
+    try:
+        from headwater.views.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        raise JobRefused(
+            f"views in PostgreSQL need a driver that is not installed ({error.name})",
+            'Install it with: pip install "headwater[postgres]"',
+        ) from error
+    return PostgresStore(url, schema, read_only=read_only, clock=clock)
+
+
+def sqlite_file(data: str | Path, app: str) -> Path:
+    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", app):
+        raise JobRefused(f"{app[:80]!r} cannot name an app", "Use letters, digits, dots, underscores and hyphens.")
+    return Path(data) / "views" / f"{app}.sqlite"

@@ -1,0 +1,418 @@
+"""Views as tables of a SQL database: all that SQLite and PostgreSQL have in common.
+
+    <view>                 the columns of the view, and `_change`: the number of the write that last touched the row
+    _shadow_<view>         the same while it is being rebuilt
+    _headwater_views       one row per view: shape, job, batch, position, counters
+    _headwater_deletes     keys that went away, with the number of the write; the older ones are forgotten
+
+Names are always quoted and values always bound: nothing that is asked for can become SQL.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from threading import RLock
+
+import pyarrow as pa
+
+from headwater.clock import Clock
+from headwater.errors import JobRefused, UnknownView
+from headwater.views.changes import Changes, changes_in
+from headwater.views.mark import Mark, StoredMark, position_from_json, position_to_json
+from headwater.views.query import Condition, Order, Query
+from headwater.views.shape import Column, Shape, evolved, quoted, shape_of
+from headwater.views.store import ChangedRow, Row
+from headwater.views.values import from_json_text
+
+VIEWS, DELETES = "_headwater_views", "_headwater_deletes"
+CHANGE = "_change"
+SHADOW = "_shadow_"
+NAME_BYTES_MAX = 48  # PostgreSQL cuts names at 63, and ours are made longer
+WRITES_REMEMBERED = 10_000  # whose deletes somebody who watches can still learn one by one
+
+_MARK_COLUMNS = "job, batch, position, change, generation, changes_from, updated_ms"
+
+Values = Sequence[object]
+
+
+def listed(names: Sequence[str], prefix: str = "") -> str:
+    return ", ".join(prefix + quoted(name) for name in names)
+
+
+def on_conflict(shape: Shape) -> str:
+    if not shape.key:
+        return ""
+    others = [name for name in shape.names if name not in shape.key] + [CHANGE]
+    updates = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in others)
+    return f" ON CONFLICT ({listed(shape.key)}) DO UPDATE SET {updates}"
+
+
+class SqlStore(ABC):
+    """Subclasses know how to connect, to name types, to load rows and to write a comparison."""
+
+    where: str
+    row_lock = ""  # SQL that keeps other writers away from the selected row
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = RLock()
+
+    # What a database brings
+
+    @abstractmethod
+    def _run(self, sql: str, values: Values = ()) -> list[tuple[object, ...]]:
+        """One statement, inside or outside of a transaction."""
+
+    @abstractmethod
+    def _writing(self) -> AbstractContextManager[None]:
+        """A transaction; takes the lock of this store. Other writers are kept away here, or by `row_lock`."""
+
+    @abstractmethod
+    def _reading(self, table: str | None = None) -> AbstractContextManager[None]:
+        """A transaction that sees one moment, and `table`, if there is one, as it is at that moment."""
+
+    @abstractmethod
+    def _place(self, number: int) -> str:
+        """How the statement refers to its n-th value, from 1."""
+
+    @abstractmethod
+    def _table(self, name: str) -> str:
+        """The full, quoted name of a table."""
+
+    @abstractmethod
+    def _exists(self, table: str) -> bool: ...
+
+    @abstractmethod
+    def _column_type(self, column: Column) -> str: ...
+
+    @abstractmethod
+    def _key_clause(self, key: Sequence[str]) -> str: ...
+
+    @abstractmethod
+    def _encode(self, column: Column, values: pa.Array) -> pa.Array: ...
+
+    @abstractmethod
+    def _load(self, table: str, shape: Shape, changes: Changes, change: int) -> None:
+        """Upsert what is present and delete what is gone, a whole batch at a time."""
+
+    @abstractmethod
+    def _load_deletes(self, table: str, keys: pa.Array, change: int) -> None: ...
+
+    @abstractmethod
+    def _selected(self, column: Column) -> str:
+        """How a column is asked for, so that `_decode` understands the answer."""
+
+    @abstractmethod
+    def _decode(self, column: Column, value: object) -> object: ...
+
+    @abstractmethod
+    def _comparison(self, condition: Condition, first: int) -> tuple[str, list[object]]:
+        """SQL for one condition whose values begin at place `first`; never about nulls."""
+
+    @abstractmethod
+    def _ordering(self, order: Order) -> str: ...
+
+    @abstractmethod
+    def _create_schema(self) -> None:
+        """Whatever must be there before the first table; keeps others from making the same until the end."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    # Making and changing views
+
+    def prepare(self, view: str, schema: pa.Schema, key: Sequence[str]) -> None:
+        check_name(view)
+        wanted = shape_of(view, schema, key)
+        with self._writing():
+            self._create_catalogue()
+            stored = self._stored(view)
+            if stored is None:
+                self._create(view, wanted, generation=0)
+                return
+            self._add_columns(view, stored[0], evolved(view, stored[0], wanted))
+
+    def begin_shadow(self, view: str, schema: pa.Schema, key: Sequence[str], *, job: str) -> StoredMark:
+        check_name(view)
+        shadow, wanted = SHADOW + view, shape_of(view, schema, key)
+        with self._writing():
+            self._create_catalogue()
+            stored = self._stored(shadow)
+            if stored is not None and stored[0] == wanted and stored[1].job in (None, job):
+                return stored[1]
+            self._drop(shadow)
+            current = self._stored(view)
+            self._create(shadow, wanted, generation=current[1].generation + 1 if current else 0)
+            self._run(f"UPDATE {self._table(VIEWS)} SET job = {self._place(1)} WHERE view = {self._place(2)}",
+                      (job, shadow))  # fmt: skip
+            return self._known(shadow)[1]
+
+    def swap(self, view: str, mark: Mark) -> None:
+        shadow = SHADOW + view
+        with self._writing():
+            rebuilt, current = self._stored(shadow), self._stored(view)
+            if rebuilt is None:
+                if current is not None and current[1].holds(mark):
+                    return
+                raise JobRefused(f'view "{view}" has no shadow that could take its place', "Begin the rebuild again.")
+            self._drop(view)
+            self._run(f"ALTER TABLE {self._table(shadow)} RENAME TO {quoted(view)}")
+            self._run(f"DELETE FROM {self._table(DELETES)} WHERE view = {self._place(1)}", (shadow,))
+            self._run(f"UPDATE {self._table(VIEWS)} SET view = {self._place(1)} WHERE view = {self._place(2)}",
+                      (view, shadow))  # fmt: skip
+            change = max(rebuilt[1].change, current[1].change if current else 0) + 1
+            generation = current[1].generation + 1 if current else 0
+            self._store_mark(view, replace(rebuilt[1], job=mark.job, batch=mark.batch, position=mark.position,
+                                           change=change, generation=generation, changes_from=change))  # fmt: skip
+
+    def drop_shadow(self, view: str) -> None:
+        self.drop(SHADOW + view)
+
+    def drop(self, view: str) -> None:
+        with self._writing():
+            if self._exists(VIEWS):
+                self._drop(view)
+
+    def adopt(self, view: str, job: str) -> None:
+        with self._writing():
+            _, stored = self._known(view)
+            if stored.job != job:
+                self._store_mark(view, replace(stored, job=job, batch=-1))
+
+    # Writing rows
+
+    def write(self, view: str, mark: Mark, rows: pa.Table, *, shadow: bool = False) -> bool:
+        table = SHADOW + view if shadow else view
+        with self._lock:
+            shape, stored = self._known(table, locked=False)
+            if self._is_in(table, stored, mark):
+                return False
+            changes = changes_in(shape, rows, self._encode)  # before the transaction, which others may wait for
+            with self._writing():
+                _, stored = self._known(table)
+                if self._is_in(table, stored, mark):
+                    return False
+                self._write(table, shape, stored, mark, changes)
+        return True
+
+    def _is_in(self, view: str, stored: StoredMark, mark: Mark) -> bool:
+        if stored.job not in (None, mark.job):
+            raise JobRefused(
+                f'view "{view}" in {self.where} is written by job {stored.job}, not by {mark.job}: '
+                "two writers would undo each other",
+                "Give this one another name, or stop the other job and drop its view.",
+            )
+        return stored.holds(mark)
+
+    def _write(self, table: str, shape: Shape, stored: StoredMark, mark: Mark, changes: Changes) -> None:
+        change = stored.change if changes.empty else stored.change + 1
+        if not changes.empty:
+            self._load(table, shape, changes, change)
+        if len(changes.gone_keys):
+            self._load_deletes(table, changes.gone_keys, change)
+        forgotten = self._forget_deletes(table, stored, change)
+        self._store_mark(table, replace(stored, job=mark.job, batch=mark.batch, position=mark.position,
+                                        change=change, changes_from=forgotten))  # fmt: skip
+
+    def _forget_deletes(self, table: str, stored: StoredMark, change: int) -> int:
+        """In large steps, so that most batches do nothing here. Answers up to where they are forgotten."""
+        if change - stored.changes_from < 2 * WRITES_REMEMBERED:
+            return stored.changes_from
+        until = change - WRITES_REMEMBERED
+        self._run(
+            f"DELETE FROM {self._table(DELETES)} WHERE view = {self._place(1)} AND change <= {self._place(2)}",
+            (table, until),
+        )
+        return until
+
+    # The catalogue
+
+    def mark(self, view: str, *, shadow: bool = False) -> StoredMark | None:
+        table = SHADOW + view if shadow else view
+        with self._reading():
+            stored = self._stored(table, locked=False) if self._exists(VIEWS) else None
+        return stored[1] if stored else None
+
+    def views(self) -> list[str]:
+        with self._reading():
+            return self._names()
+
+    def _names(self) -> list[str]:
+        if not self._exists(VIEWS):
+            return []
+        names = [str(view) for (view,) in self._run(f"SELECT view FROM {self._table(VIEWS)}")]
+        return sorted(name for name in names if not name.startswith(SHADOW))
+
+    def _create_catalogue(self) -> None:
+        self._create_schema()
+        if self._exists(VIEWS):
+            return
+        self._run(
+            f"CREATE TABLE {self._table(VIEWS)} (view TEXT PRIMARY KEY, shape TEXT NOT NULL, job TEXT, "
+            "batch BIGINT NOT NULL, position TEXT NOT NULL, change BIGINT NOT NULL, generation BIGINT NOT NULL, "
+            "changes_from BIGINT NOT NULL, updated_ms BIGINT NOT NULL)"
+        )
+        self._run(
+            f"CREATE TABLE {self._table(DELETES)} (view TEXT NOT NULL, change BIGINT NOT NULL, key TEXT NOT NULL)"
+        )
+        self._run(f"CREATE INDEX {quoted(DELETES + '_order')} ON {self._table(DELETES)} (view, change)")
+
+    def _create(self, table: str, shape: Shape, *, generation: int) -> None:
+        if self._exists(table):
+            raise JobRefused(
+                f'{self.where} has a table "{table}" that is not a view of this app',
+                "Give the view another name, or move that table away.",
+            )
+        columns = [f"{quoted(column.name)} {self._column_type(column)}" for column in shape.columns]
+        parts = [*columns, f"{CHANGE} BIGINT NOT NULL", *([self._key_clause(shape.key)] if shape.key else [])]
+        self._run(f"CREATE TABLE {self._table(table)} ({', '.join(parts)})")
+        # SQLite cannot rename an index, so that of a rebuilt view has a number of its own.
+        index = f"_change_{table.removeprefix(SHADOW)}_{generation}"
+        self._run(f"CREATE INDEX {quoted(index)} ON {self._table(table)} ({CHANGE})")
+        places = ", ".join(self._place(number) for number in range(1, 7))
+        self._run(
+            f"INSERT INTO {self._table(VIEWS)} (view, shape, batch, position, change, generation, changes_from, "
+            f"updated_ms) VALUES ({places}, 0, 0)",
+            (table, shape.to_json(), -1, "{}", 0, generation),
+        )
+
+    def _add_columns(self, view: str, stored: Shape, grown: Shape) -> None:
+        added = grown.columns[len(stored.columns) :]
+        for column in added:
+            self._run(f"ALTER TABLE {self._table(view)} ADD COLUMN {quoted(column.name)} {self._column_type(column)}")
+        if added:
+            self._run(f"UPDATE {self._table(VIEWS)} SET shape = {self._place(1)} WHERE view = {self._place(2)}",
+                      (grown.to_json(), view))  # fmt: skip
+
+    def _drop(self, view: str) -> None:
+        if self._stored(view) is None:
+            return
+        self._run(f"DROP TABLE IF EXISTS {self._table(view)}")
+        self._run(f"DELETE FROM {self._table(DELETES)} WHERE view = {self._place(1)}", (view,))
+        self._run(f"DELETE FROM {self._table(VIEWS)} WHERE view = {self._place(1)}", (view,))
+
+    def _stored(self, view: str, *, locked: bool = True) -> tuple[Shape, StoredMark] | None:
+        lock = self.row_lock if locked else ""
+        found = self._run(
+            f"SELECT shape, {_MARK_COLUMNS} FROM {self._table(VIEWS)} WHERE view = {self._place(1)}{lock}", (view,)
+        )
+        return (Shape.from_json(str(found[0][0])), _stored_mark(found[0][1:])) if found else None
+
+    def _known(self, view: str, *, locked: bool = True) -> tuple[Shape, StoredMark]:
+        stored = self._stored(view, locked=locked) if self._exists(VIEWS) else None
+        if stored is None:
+            raise UnknownView(view, self.where, self._names())
+        return stored
+
+    def _store_mark(self, view: str, mark: StoredMark) -> None:
+        values = (mark.job, mark.batch, position_to_json(mark.position), mark.change, mark.generation,
+                  mark.changes_from, self._clock.now_ms())  # fmt: skip
+        names = _MARK_COLUMNS.split(", ")
+        settings = ", ".join(f"{name} = {self._place(number)}" for number, name in enumerate(names, start=1))
+        self._run(
+            f"UPDATE {self._table(VIEWS)} SET {settings} WHERE view = {self._place(len(names) + 1)}", (*values, view)
+        )
+
+    # Reading rows
+
+    @contextmanager
+    def snapshot(self, view: str) -> "Iterator[SqlSnapshot]":
+        with self._reading(view):
+            shape, mark = self._known(view, locked=False)
+            yield SqlSnapshot(self, view, shape, mark)
+
+
+class SqlSnapshot:
+    def __init__(self, store: SqlStore, view: str, shape: Shape, mark: StoredMark) -> None:
+        self._store, self._view = store, view
+        self.shape, self.mark = shape, mark
+
+    def select(self, query: Query) -> list[Row]:
+        clauses, values = self._clauses(query)
+        rows = self._rows(self.shape.columns, clauses, values)
+        return [self._row(self.shape.columns, row) for row in rows]
+
+    def count(self, query: Query) -> int:
+        clauses, values = self._clauses(query)
+        sql = f"SELECT count(*) FROM {self._store._table(self._view)}{clauses}"
+        ((number,),) = self._store._run(sql, values)
+        assert isinstance(number, int)
+        return number
+
+    def changes_after(self, change: int) -> Iterator[ChangedRow]:
+        place = self._store._place
+        gone = self._store._run(
+            f"SELECT change, key FROM {self._store._table(DELETES)} "
+            f"WHERE view = {place(1)} AND change > {place(2)}", (self._view, change)
+        )  # fmt: skip
+        columns = self.shape.columns
+        rows = self._rows(columns, f" WHERE {CHANGE} > {place(1)}", [change], extra=CHANGE)
+        events: list[tuple[object, ChangedRow]] = [
+            (number, ChangedRow(self._key(str(key)), None)) for number, key in gone
+        ]
+        for row in rows:
+            values = self._row(columns, row)
+            events.append((row[-1], ChangedRow({name: values[name] for name in self.shape.key}, values)))
+        # Deletes come first within a write, and sorting keeps that: a key is never both in one write.
+        events.sort(key=lambda event: int(str(event[0])))
+        return (changed for _, changed in events)
+
+    def _key(self, text: str) -> Row:
+        key = from_json_text(text, self.shape.key_type)
+        assert isinstance(key, dict)
+        return key
+
+    def _rows(
+        self, columns: Sequence[Column], clauses: str, values: Values, extra: str = ""
+    ) -> list[tuple[object, ...]]:
+        selected = [self._store._selected(column) for column in columns] + ([extra] if extra else [])
+        return self._store._run(f"SELECT {', '.join(selected)} FROM {self._store._table(self._view)}{clauses}", values)
+
+    def _row(self, columns: Sequence[Column], row: Sequence[object]) -> Row:
+        return {
+            column.name: None if value is None else self._store._decode(column, value)
+            for column, value in zip(columns, row, strict=False)
+        }
+
+    def _clauses(self, query: Query) -> tuple[str, list[object]]:
+        values: list[object] = []
+        terms = []
+        for condition in query.where:
+            term, bound = self._term(condition, len(values) + 1)
+            terms.append(term)
+            values += bound
+        sql = f" WHERE {' AND '.join(terms)}" if terms else ""
+        if query.order:
+            sql += f" ORDER BY {', '.join(self._store._ordering(order) for order in query.order)}"
+        if query.limit is not None:
+            values.append(query.limit)
+            sql += f" LIMIT {self._store._place(len(values))}"
+        return sql, values
+
+    def _term(self, condition: Condition, first: int) -> tuple[str, list[object]]:
+        name = quoted(condition.column.name)
+        if condition.null:
+            return f"{name} IS {'NOT ' if condition.operator == '!=' else ''}NULL", []
+        present = tuple(value for value in condition.values if value is not None)
+        if not present:
+            return (f"{name} IS NULL" if condition.values else "1 = 0"), []
+        term, bound = self._store._comparison(condition._replace(values=present), first)
+        return (f"({term} OR {name} IS NULL)" if len(present) < len(condition.values) else term), bound
+
+
+def check_name(view: str) -> None:
+    if not view or view.startswith("_") or "\0" in view or len(view.encode()) > NAME_BYTES_MAX:
+        raise JobRefused(
+            f"{view[:80]!r} cannot name a view or table",
+            f"Use up to {NAME_BYTES_MAX} bytes that do not begin with an underscore.",
+        )
+
+
+def _stored_mark(row: Sequence[object]) -> StoredMark:
+    job, batch, position, *counters = row
+    change, generation, changes_from, updated_ms = (int(str(counter)) for counter in counters)
+    offsets = position_from_json(str(position))
+    return StoredMark(
+        None if job is None else str(job), int(str(batch)), offsets, change, generation, changes_from, updated_ms
+    )

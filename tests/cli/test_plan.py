@@ -1,0 +1,110 @@
+"""Apps whose bodies are SQL text: nothing here starts Spark."""
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from pyspark import SparkContext
+
+from tests.cli.conftest import Terminal
+from tests.flow.job.kept_jobs import kept_job
+
+SHOP = '''
+import headwater as hw
+from pyspark.sql import functions as f
+
+app = hw.App("shop")
+orders = app.stream("orders", "id string, amount long, currency string")
+
+@app.view(key="currency")
+def revenue():
+    """Revenue per currency."""
+    return orders.where("amount > 10").by("currency").agg("sum(amount) as revenue")
+'''
+COLUMNS = (
+    SHOP
+    + """
+@app.topic("big-orders")
+def big():
+    return orders.where(f.col("amount") > 100)
+"""
+)
+
+
+@pytest.fixture(autouse=True)
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is when a command begins, whatever other tests have left running in this process."""
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+
+
+@pytest.fixture
+def shop(terminal: Terminal) -> Path:
+    place = terminal.folder / "shop_to_plan.py"
+    place.write_text(SHOP)
+    return place
+
+
+def test_the_plan_is_printed_in_words(terminal: Terminal, shop: Path) -> None:
+    said = terminal.type("plan", str(shop))
+    assert (said.code, said.errors) == (0, "")
+    assert said.output.startswith("app shop  (shop_to_plan.py:5)\n\njob orders, consumer group shop.orders\n")
+    assert "aggregate by currency: sum(amount) as revenue  [state revenue]" in said.output
+
+
+def test_a_plan_leaves_nothing_behind(terminal: Terminal, shop: Path) -> None:
+    terminal.type("plan", str(shop))
+    assert not terminal.data.exists()
+
+
+def test_scripts_get_the_plan_as_json(terminal: Terminal, shop: Path) -> None:
+    (job,) = terminal.type("plan", str(shop), "--json").json["jobs"]
+    assert job["group"] == "shop.orders"
+    assert job["outputs"][0] | {"id": "", "place": "", "made_from": ""} == {
+        "id": "",
+        "kind": "view",
+        "name": "revenue",
+        "key": ["currency"],
+        "where": "SQLite in the data directory",
+        "promise": "exactly once",
+        "doc": "Revenue per currency.",
+        "place": "",
+        "made_from": "",
+        "columns": "",
+        "verdict": "",
+        "why": "",
+    }
+
+
+def test_a_picture_is_written_to_a_file(terminal: Terminal, shop: Path) -> None:
+    said = terminal.type("plan", str(shop), "--format", "svg", "--output", "shop.svg")
+    assert (said.code, said.output, said.errors) == (0, "", "headwater: wrote shop.svg\n")
+    root = ElementTree.parse(terminal.folder / "shop.svg").getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_mermaid_is_printed_for_documents(terminal: Terminal, shop: Path) -> None:
+    assert terminal.type("plan", str(shop), "--format", "mermaid").output.startswith("flowchart LR\n")
+
+
+def test_a_mistake_in_the_app_is_one_line_with_its_place(terminal: Terminal, shop: Path) -> None:
+    shop.write_text(SHOP.replace("by(", "by().agg('x') or by("))
+    said = terminal.type("plan", str(shop))
+    assert said.code == 1
+    assert said.errors.startswith("headwater: by() at shop_to_plan.py:11 needs names of columns.")
+    assert said.errors.count("\n") == 1
+
+
+def test_without_spark_columns_of_pyspark_are_refused_with_a_way_out(terminal: Terminal, shop: Path) -> None:
+    shop.write_text(COLUMNS)
+    said = terminal.type("plan", str(shop), "--no-spark")
+    assert said.code == 1
+    assert said.errors == (
+        "headwater: app shop uses PySpark columns, which only a Spark session can make. "
+        "Leave --no-spark away, or write the columns as SQL text.\n"
+    )
+
+
+def test_an_earlier_run_is_compared_with_unless_spark_is_not_wanted(terminal: Terminal, shop: Path) -> None:
+    kept_job(terminal.data, "shop", "orders")
+    said = terminal.type("plan", str(shop), "--no-spark", "--json").json
+    assert said["jobs"][0]["outputs"][0]["verdict"] == ""

@@ -1,0 +1,139 @@
+"""Bad moments: places in the code at which a process is killed. Only the process that is to die knows of them."""
+
+import functools
+import importlib
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+DRIVER, WORKER, JVM, NODE = "driver", "worker", "jvm", "node"
+
+
+class Moment(NamedTuple):
+    """Before or after a function of the package is called; with `first`, only calls with that first argument."""
+
+    place: str
+    after: bool = False
+    first: str | None = None
+
+
+MERGE = "headwater.flow.job.operating:MergeTask"
+"""The only moment that lies in a worker: a task has written its state and has not told."""
+
+PROCESS = "headwater.flow.job.processing:Processor.process"
+FINISH = "headwater.flow.job.folder:JobFolder.finish"
+PUBLISH = "headwater.flow.state.store:StateStore.publish"
+SETTLE = "headwater.flow.job.deploying:Deployment.settle"
+SQLITE, POSTGRES = "headwater.views.sqlite:SqliteStore._run", "headwater.views.postgres:PostgresStore._run"
+SWAP = "headwater.views.tables:SqlStore.swap"
+
+AFTER_THE_OFFSET_LOG = "after the offset log"
+MID_TASK = "mid-task"
+BEFORE_THE_COMMIT_LOG = "after the sink and before the commit log"
+SNAPSHOT = "during a state snapshot"
+RESTART = "during restart"
+REBUILD = "during a rebuild's swap"
+
+
+class Point(NamedTuple):
+    """Who dies when. It strikes at the N-th time that the moment comes, N at most `most`."""
+
+    named: str
+    moment: Moment
+    victim: str = DRIVER
+    most: int = 2
+
+
+POINTS = {
+    "offsets planned": Point(AFTER_THE_OFFSET_LOG, Moment(PROCESS)),
+    "offsets planned, jvm": Point(AFTER_THE_OFFSET_LOG, Moment(PROCESS), JVM),
+    "merging, worker": Point(MID_TASK, Moment(MERGE), WORKER),
+    "merging, driver": Point(MID_TASK, Moment(MERGE), DRIVER),
+    "merging, jvm": Point(MID_TASK, Moment(MERGE), JVM),
+    "merging, node": Point(MID_TASK, Moment(MERGE), NODE),
+    "view written": Point(BEFORE_THE_COMMIT_LOG, Moment("headwater.flow.sinks.view:ViewSink.write", after=True), most=4),
+    "topic written": Point(
+        BEFORE_THE_COMMIT_LOG, Moment("headwater.flow.sinks.topic:TopicSink.write", after=True), most=8
+    ),
+    "topic sent": Point(BEFORE_THE_COMMIT_LOG, Moment("headwater.flow.sinks.topic:TopicSink._send", after=True), most=6),
+    "topic about to be sent, node": Point(
+        BEFORE_THE_COMMIT_LOG, Moment("headwater.flow.sinks.topic:TopicSink._send"), NODE, most=6
+    ),
+    "sqlite about to commit": Point(BEFORE_THE_COMMIT_LOG, Moment(SQLITE, first="COMMIT"), most=4),
+    "sqlite committed": Point(BEFORE_THE_COMMIT_LOG, Moment(SQLITE, after=True, first="COMMIT"), most=4),
+    "postgres about to commit": Point(BEFORE_THE_COMMIT_LOG, Moment(POSTGRES, first="COMMIT"), most=4),
+    "postgres committed": Point(BEFORE_THE_COMMIT_LOG, Moment(POSTGRES, after=True, first="COMMIT"), most=4),
+    "all sinks written": Point(BEFORE_THE_COMMIT_LOG, Moment(FINISH)),
+    "all sinks written, jvm": Point(BEFORE_THE_COMMIT_LOG, Moment(FINISH), JVM),
+    "batch noted": Point(BEFORE_THE_COMMIT_LOG, Moment(FINISH, after=True)),
+    "all sinks written, node": Point(BEFORE_THE_COMMIT_LOG, Moment(FINISH), NODE),
+    "batch noted, node": Point(BEFORE_THE_COMMIT_LOG, Moment(FINISH, after=True), NODE),
+    "batch processed": Point(BEFORE_THE_COMMIT_LOG, Moment(PROCESS, after=True)),
+    "state about to be published": Point(SNAPSHOT, Moment(PUBLISH), most=6),
+    "state about to be published, jvm": Point(SNAPSHOT, Moment(PUBLISH), JVM, most=6),
+    "state published": Point(SNAPSHOT, Moment(PUBLISH, after=True), most=6),
+    "identified": Point(RESTART, Moment("headwater.flow.job.running:identify", after=True), most=1),
+    "about to settle": Point(RESTART, Moment(SETTLE), most=1),
+    "settled": Point(RESTART, Moment(SETTLE, after=True), most=1),
+    "settled, node": Point(RESTART, Moment(SETTLE, after=True), NODE, most=1),
+    "about to query": Point(RESTART, Moment("headwater.flow.job.running:RunningApp._query"), most=1),
+    "rebuild begun": Point(REBUILD, Moment(PROCESS, after=True), most=4),
+    "rebuild noted": Point(REBUILD, Moment("headwater.flow.job.rebuilding:carry_out"), most=1),
+    "state renumbered": Point(REBUILD, Moment("headwater.flow.job.rebuilding:_renumber", after=True), most=1),
+    "old state removed": Point(REBUILD, Moment("headwater.flow.job.rebuilding:shutil.rmtree", after=True), most=1),
+    "state moved": Point(REBUILD, Moment(SWAP), most=1),
+    "view swapped": Point(REBUILD, Moment(SWAP, after=True), most=1),
+    "shadow removed": Point(REBUILD, Moment("headwater.flow.job.rebuilding:shutil.rmtree", after=True), most=2),
+    "rebuild carried out": Point(REBUILD, Moment("headwater.flow.job.rebuilding:carry_out", after=True), most=1),
+}
+
+
+def arm(moment: Moment, nth: int, strike: Callable[[], None]) -> Callable[[], None]:
+    """Call `strike` when the moment comes for the N-th time, and never again; answers how to disarm it."""
+    module, path = moment.place.split(":")
+    *owners, name = path.split(".")
+    owner: Any = functools.reduce(getattr, owners, importlib.import_module(module))
+    original, left = getattr(owner, name), nth
+
+    def strike_if_it_is_time() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            strike()
+
+    @functools.wraps(original)
+    def deadly(*arguments: Any, **named: Any) -> Any:
+        meant = moment.first is None or moment.first in arguments[:2]
+        if meant and not moment.after:
+            strike_if_it_is_time()
+        answer = original(*arguments, **named)
+        if meant and moment.after:
+            strike_if_it_is_time()
+        return answer
+
+    setattr(owner, name, deadly)
+    return lambda: setattr(owner, name, original)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Whoever takes it down strikes; nobody else does."""
+
+    file: Path
+
+    def raise_(self) -> None:
+        self.file.touch()
+
+    def taken(self) -> bool:
+        try:
+            self.file.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)

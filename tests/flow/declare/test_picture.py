@@ -1,0 +1,93 @@
+import re
+
+from headwater.flow.declare.outline import Told
+from headwater.flow.declare.picture import as_mermaid, as_text, picture_of
+from tests.flow.declare.plans import whole_outline
+
+
+def test_the_text_shows_each_job_with_what_it_reads_does_keeps_and_writes() -> None:
+    said = as_text(whole_outline())
+    _, part = said.split("job clicks+searches, ")
+    part = re.sub(r" +\(plans\.py:\d+\)", "", part.split("\njob ")[0]).rstrip()
+    assert (
+        part
+        == """\
+consumer group web.clicks+searches
+  reads stream clicks
+      topic clicks, json: session string, url string, tags array<string>, at timestamp
+      time at, up to 10 minutes late
+  reads stream searches
+      topic searches, csv: session string, url string
+  writes view by_url
+      How often each page was seen.
+      union of
+      - from clicks
+        select session, url
+      - from searches
+      where url <> '' and "a" < 'b' & c
+      dedupe by session within 1 hour  [state by_url.1]
+      aggregate by url: count(*) as seen  [state seen]
+      key url
+      postgresql://ada:***@db.example/web; exactly once
+  keeps state
+      by_url.1  dedupe by session
+      seen      aggregate by url
+  poisoned rows go to topic web.clicks-searches.poisoned, accounts to topic web.accounts"""
+    )
+
+
+def test_the_text_gives_every_declaration_its_place() -> None:
+    lines = as_text(whole_outline()).splitlines()
+    declared = [line for line in lines if line.startswith(("app", "  reads", "  writes"))]
+    assert len(declared) > 10
+    assert [line for line in declared if not re.search(r"\(plans\.py:\d+\)", line)] == []
+
+
+def test_the_text_says_what_a_run_would_do_with_what_is_there() -> None:
+    said = as_text(whole_outline({"tag_counts": Told((), "tag string", "changed", "its key was ['url']")}))
+    assert re.search(r"writes view tag_counts  \(plans\.py:\d+\): changed\n      its key was \['url'\]\n", said)
+    assert "      columns tag string\n" in said
+
+
+def test_every_source_step_and_output_is_a_box_of_the_picture() -> None:
+    plan = whole_outline()
+    boxes = {box.id for box in picture_of(plan).boxes}
+    for job in plan.jobs:
+        inner = {one.id for one in job.sources} | {one.id for one in job.steps}
+        ends = {one.id for one in job.outputs if one.kind != "topic"}
+        assert inner | ends <= boxes
+
+
+def test_a_topic_that_is_written_and_read_is_one_box_between_two_jobs() -> None:
+    picture = picture_of(whole_outline())
+    (tags,) = [box for box in picture.boxes if box.kind == "topic" and box.title == "tags"]
+    assert len([arrow for arrow in picture.arrows if arrow[1] == tags.id]) == 1
+    assert len([arrow for arrow in picture.arrows if arrow[0] == tags.id]) == 1
+
+
+def test_arrows_lead_from_box_to_box() -> None:
+    picture = picture_of(whole_outline())
+    ids = [box.id for box in picture.boxes]
+    assert len(set(ids)) == len(ids)
+    assert {end for arrow in picture.arrows for end in arrow} == set(ids)
+
+
+def test_mermaid_has_a_line_for_every_box_and_arrow_and_a_frame_for_every_job() -> None:
+    plan = whole_outline()
+    picture = picture_of(plan)
+    lines = [line.strip() for line in as_mermaid(plan).splitlines()]
+    assert lines[0] == "flowchart LR"
+    assert len([line for line in lines if line.startswith("subgraph")]) == lines.count("end") == len(plan.jobs)
+    assert [
+        box.id
+        for box in picture.boxes
+        if not any(line.startswith((f"{box.id}[", f"{box.id}(", f"{box.id}>")) for line in lines)
+    ] == []
+    assert {f"{start} --> {end}" for start, end in picture.arrows} <= set(lines)
+
+
+def test_mermaid_gets_no_character_that_means_something_to_it() -> None:
+    text = as_mermaid(whole_outline())
+    assert "url #60;#62; '' and #34;a#34; #60; 'b' #38; c" in text
+    for label in re.findall(r'"(.*)"', text):
+        assert not re.search(r'["\[\]{}|`]', label.replace("<b>", "").replace("</b>", "").replace("<br/>", ""))
