@@ -55,9 +55,15 @@ def write_digits(content: Digits, place: int, numbers: Int64Array, width: int) -
 
 def fill(address: str, topic: str, *, partitions: int, rows: int, users: int) -> None:
     """A new topic with these rows, dealt out to its partitions one by one; users are drawn, the same in every run."""
-    dice = np.random.default_rng(7)
     with Client(address) as client:
         client.create_topic(topic, partitions=partitions)
+    add(address, topic, rows=rows, users=users)
+
+
+def add(address: str, topic: str, *, rows: int, users: int) -> None:
+    dice = np.random.default_rng(7)
+    with Client(address) as client:
+        partitions = client.topics()[topic]
         for numbers in chunks(rows):
             drawn = dice.integers(0, users, len(numbers))
             for partition in range(partitions):

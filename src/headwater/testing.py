@@ -42,16 +42,12 @@ def running_node(data: str | Path | None = None, settings: NodeSettings | None =
 
 @contextmanager
 def running_app(app: "App", data: str | Path | None = None) -> "Iterator[AppTester]":
-    """An app on a node and a Spark session of its own: feed rows, run, look at views, topics and accounts.
+    """An app on a node, with Spark: feed rows, run, look at views, topics and accounts.
 
-    Starting Spark takes some seconds: tests of several apps share a session by making AppTester themselves.
+    Starting Spark takes some seconds, and a process has one: a session that is there already is used.
     """
     from headwater.flow.job.testing import AppTester
-    from headwater.flow.session import start_session, stop_session
+    from headwater.flow.session import session_for
 
-    with running_node(data) as node:
-        session = start_session(app.name, node.data / "flows")
-        try:
-            yield AppTester(app, node, session)
-        finally:
-            stop_session(session)
+    with running_node(data) as node, session_for(app.name, node.data / "flows") as session:
+        yield AppTester(app, node, session)

@@ -7,13 +7,13 @@ from tests.crash import torture
 
 @pytest.fixture
 def nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    for part in ("explore", "fail", "kill"):
+    for part in ("explore", "fail", "kill", "kill_jobs"):
         monkeypatch.setattr(torture, part, lambda report, wanted, advance: advance(wanted))
 
 
 def test_what_is_promised_for_a_release_is_what_it_does_unasked() -> None:
     wanted = torture.parse([])
-    assert (wanted.crash_points, wanted.rounds) == (20_000, 200)
+    assert (wanted.crash_points, wanted.rounds, wanted.job_rounds) == (20_000, 200, 60)
 
 
 @pytest.mark.usefixtures("nothing_happens")
@@ -38,5 +38,5 @@ def test_the_report_can_be_had_as_json(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_few_calls_that_fail(capsys: pytest.CaptureFixture[str]) -> None:
-    assert torture.main(["--crash-points", "0", "--failures", "3", "--rounds", "0", "--json"]) == 0
+    assert torture.main(["--crash-points", "0", "--failures", "3", "--rounds", "0", "--job-rounds", "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["failures"] == 3

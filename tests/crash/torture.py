@@ -1,10 +1,11 @@
 """Break it in every way we know, and count what is lost. Any anomaly is exit code 1.
 
-python -m tests.crash.torture [--seed S] [--crash-points N] [--failures N] [--rounds N] [--json]
+python -m tests.crash.torture [--seed S] [--crash-points N] [--failures N] [--rounds N] [--job-rounds N] [--json]
 
 crash points   a simulated disk, cut off at every call (explorer.py)
 failures       a simulated disk whose N-th call fails (failures.py)
 rounds         a real node under load, killed with SIGKILL (killing.py)
+job rounds     a job on Spark, its driver, worker, JVM or node killed at chosen moments (flow/killing.py)
 """
 
 import argparse
@@ -20,6 +21,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import asdict, dataclass, field
 from itertools import count, islice
 from pathlib import Path
+from random import Random
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -44,6 +46,12 @@ class Report:
     kills_at_calls: int = 0
     kills_while_starting: int = 0
     records_acknowledged: int = 0
+    job_rounds: int = 0
+    job_kills: dict[str, int] = field(default_factory=dict)
+    """By point."""
+    job_kills_missed: int = 0
+    """Points that the job had no reason to pass."""
+    job_rows: int = 0
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     anomalies: list[str] = field(default_factory=list)
@@ -65,6 +73,8 @@ def main(arguments: list[str] | None = None) -> int:
             fail(report, wanted.failures, begin("failed calls", wanted.failures))
         if wanted.rounds:
             kill(report, wanted.rounds, begin("kill -9 rounds", wanted.rounds))
+        if wanted.job_rounds:
+            kill_jobs(report, wanted.job_rounds, begin("kill -9 rounds of jobs", wanted.job_rounds))
     report.seconds = round(time.monotonic() - began, 1)
     show(report, as_json=wanted.json)
     return 1 if report.anomalies else 0
@@ -76,6 +86,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--crash-points", type=int, default=20_000, help="on a simulated disk (default: 20000)")
     parser.add_argument("--failures", type=int, default=2_000, help="of single calls to the disk (default: 2000)")
     parser.add_argument("--rounds", type=int, default=200, help="of kill -9 on a real node (default: 200)")
+    parser.add_argument("--job-rounds", type=int, default=60, help="of kill -9 on a job (default: 60)")
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
     return parser.parse_args(arguments)
 
@@ -133,6 +144,24 @@ def kill(report: Report, rounds: int, advance: Advance) -> None:
         shutil.rmtree(folder)
 
 
+def kill_jobs(report: Report, rounds: int, advance: Advance) -> None:
+    from tests.crash.flow.killing import Killing as JobKilling  # with Spark, which the others do without
+    from tests.crash.flow.killing import random_rounds
+    from tests.servers.postgres import running_postgres
+
+    folder = Path(tempfile.mkdtemp(prefix="headwater-torture-jobs-"))
+    chosen = list(islice(random_rounds(Random(report.seed)), rounds))
+    with running_postgres() as store:
+        outcome = JobKilling(folder, report.seed, store).run(chosen, progress=lambda outcome: advance(1))
+    report.job_rounds, report.job_rows = outcome.rounds, outcome.rows
+    report.job_kills, report.job_kills_missed = dict(sorted(outcome.kills.items())), outcome.missed
+    report.anomalies += outcome.anomalies
+    if outcome.anomalies:
+        report.notes.append(f"data, log and driver's log of the killed job are kept in {folder}")
+    else:
+        shutil.rmtree(folder)
+
+
 def hush() -> None:
     """What the log says about torn ends and failing disks is expected here, thousands of times."""
     logging.disable(logging.CRITICAL)
@@ -147,8 +176,11 @@ def show(report: Report, *, as_json: bool) -> None:
     print(
         f"seed {report.seed}: {report.crash_points:,} crash points, {report.failures:,} failed calls, "
         f"{report.rounds} kill -9 rounds ({report.kills_at_calls} at chosen calls, {report.kills_while_starting} while "
-        f"starting) with {report.records_acknowledged:,} records acknowledged, in {report.seconds:.0f} s"
+        f"starting) with {report.records_acknowledged:,} records acknowledged, {report.job_rounds} kill -9 rounds of a "
+        f"job ({report.job_kills_missed} not struck) with {report.job_rows:,} rows, in {report.seconds:.0f} s"
     )
+    for point, times in report.job_kills.items():
+        print(f"  killed {times} times: {point}")
     for anomaly in report.anomalies[:SHOWN_MAX]:
         print(f"  {anomaly}")
     print(f"{len(report.anomalies)} anomalies")

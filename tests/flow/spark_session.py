@@ -1,32 +1,29 @@
-"""One Spark session for the tests of a module: two cores, quiet, nothing open to the outside."""
+"""One Spark session for all tests of a process: starting one takes seconds, and a process cannot have two."""
 
-import os
-import sys
+import atexit
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-}
+from headwater.flow.session import start_session, stop_session
+
+SETTINGS = {"spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
+
+
+@cache
+def shared_session() -> SparkSession:
+    folder = tempfile.TemporaryDirectory(prefix="headwater-spark-")
+    session = start_session("headwater tests", Path(folder.name), master="local[2,4]", settings=SETTINGS)
+    atexit.register(folder.cleanup)
+    atexit.register(stop_session, session)
+    return session
 
 
 @contextmanager
 def spark_session() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("headwater tests")
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    try:
-        yield session
-    finally:
-        session.stop()
+    """The session of this process; it goes on after the block."""
+    yield shared_session()

@@ -60,14 +60,17 @@ def remembered(data: Path) -> dict[str, Path]:
 @contextmanager
 def spark(arguments: argparse.Namespace, name: str) -> "Iterator[SparkSession]":
     """A session that ends with the block. What Spark has to say goes to a file in the data directory."""
-    try:
-        from headwater.flow.session import start_session, stop_session
-    except ModuleNotFoundError as missing:
-        raise Failure(f"flows need {missing.name}. Install it with: pip install 'headwater[spark]'") from None
+    # Loaded only where it is needed: it takes a second that no other command should wait for.
+    from headwater.flow.job.explaining import explain
+    from headwater.flow.session import SPARK_ERRORS, start_session, stop_session
+
     session = start_session(
         name, arguments.data.absolute() / FLOWS, master=arguments.master, settings=dict(arguments.conf)
     )
     try:
         yield session
+    except SPARK_ERRORS as error:
+        # Its text has to be asked for while the JVM is there.
+        raise Failure(f"Spark failed: {explain(error)}") from error
     finally:
         stop_session(session)

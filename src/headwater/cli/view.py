@@ -8,6 +8,7 @@ from pathlib import Path
 
 from headwater.cli.arguments import add_action, add_actions, add_data, add_json, checked, duration_seconds, positive
 from headwater.cli.failure import Failure
+from headwater.cli.flows import remembered
 from headwater.cli.output import Cell, say, write_json, write_table
 from headwater.views.store import open_store
 from headwater.views.view import View
@@ -47,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def apps_in(data: Path) -> list[str]:
-    return sorted(file.stem for file in (data / VIEWS).glob("*.sqlite"))
+    """Apps that keep views here, and those that have run here and may keep them elsewhere."""
+    return sorted({file.stem for file in (data / VIEWS).glob("*.sqlite")} | remembered(data).keys())
 
 
 def run_list(arguments: argparse.Namespace) -> int:

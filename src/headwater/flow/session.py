@@ -2,14 +2,22 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from headwater.flow.java import find_java
+
+__all__ = ["SPARK_ERRORS", "SparkSession", "session_for", "start_session", "stop_session"]
+
+SPARK_ERRORS = (PySparkException, Py4JError)
+"""What Spark raises, on either side of the gateway."""
 
 LOGGING = """\
 rootLogger.level = warn
@@ -72,6 +80,20 @@ def start_session(
         gateway = launch_gateway(conf, {"stderr": log, "stdout": log})  # type: ignore[no-untyped-call]
     context = SparkContext(conf=conf, gateway=gateway)
     return SparkSession(context)
+
+
+@contextmanager
+def session_for(name: str, folder: Path) -> Iterator[SparkSession]:
+    """The session that this process has, or one that ends with the block."""
+    there = SparkContext._active_spark_context
+    if there is not None:
+        yield SparkSession(there)
+        return
+    session = start_session(name, folder)
+    try:
+        yield session
+    finally:
+        stop_session(session)
 
 
 def stop_session(session: SparkSession) -> None:

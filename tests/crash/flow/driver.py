@@ -6,6 +6,7 @@ Prints a line when Spark is up and one when all is done. Exit code 3: stopped wi
 """
 
 import argparse
+import functools
 import json
 import os
 import sys
@@ -19,12 +20,14 @@ from headwater.flow.job import operating
 from headwater.flow.job.proving import prove
 from headwater.flow.job.running import RunningApp, RunSettings
 from headwater.flow.session import start_session, stop_session
+from headwater.flow.state.store import StateStore
 from tests.crash.flow import shop
 from tests.crash.flow.deadly_task import DeadlyTask
 from tests.crash.flow.moments import DRIVER, JVM, MERGE, NODE, POINTS, PROCESS, WORKER, Flag, Moment, arm, kill
 
 SENTENCE = 3
-ROWS_PER_BATCH = 60
+ROWS_PER_BATCH, ROWS_PER_BATCH_OF_MANY = 60, 400
+"""Some batches in every round; not too many where all rows there ever were are read again."""
 # It lives for a few seconds: what makes Spark faster later only makes it slower here.
 SHORT_LIVED = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -38,6 +41,8 @@ def main() -> int:
     folder = wanted.data.parent / "spark"
     session = start_session("crash tests", folder, master="local[2,4]", settings=SHORT_LIVED)
     say(jvm=jvm_of())
+    # No task merges runs on the way, so that there is always something to merge beside the batches.
+    vars(operating)["StateStore"] = functools.partial(StateStore, task_bytes_max=1)
     try:
         for one in wanted.point:
             name, nth = one.rsplit("@", 1)
@@ -75,7 +80,7 @@ def prepare(name: str, nth: int, wanted: argparse.Namespace) -> None:
     if point.moment.place == MERGE:
         flag = Flag(wanted.data.parent / f"kill-{point.victim}")
         arm(Moment(PROCESS), nth, flag.raise_)
-        operating.MergeTask = lambda operator, handle: DeadlyTask(operator, handle, flag, victim)  # type: ignore
+        vars(operating)["MergeTask"] = lambda operator, handle: DeadlyTask(operator, handle, flag, victim)
     elif victim is not None:
         arm(point.moment, nth, lambda: kill(victim))
 
@@ -83,16 +88,18 @@ def prepare(name: str, nth: int, wanted: argparse.Namespace) -> None:
 def jvm_of() -> int:
     context = SparkContext._active_spark_context
     assert context is not None
+    assert context._gateway is not None
     process: int = context._gateway.proc.pid
     return process
 
 
 def run(session: SparkSession, wanted: argparse.Namespace) -> int:
     batches: list[int] = []
+    rows = ROWS_PER_BATCH_OF_MANY if wanted.rebuild or wanted.prove else ROWS_PER_BATCH
     running = RunningApp(
         shop.declare(wanted.store, least=wanted.least),
         session,
-        RunSettings(wanted.data, wanted.address, once=True, rows_per_batch=ROWS_PER_BATCH),
+        RunSettings(wanted.data, wanted.address, once=True, rows_per_batch=rows),
         watch=lambda job, progress: batches.append(progress.record.batch),
         rebuild=frozenset({"revenue"} if wanted.rebuild else ()),
     )

@@ -1,8 +1,8 @@
 """Kill a job again and again while it works, and see whether everything it has written is right.
 
-One data directory, one PostgreSQL, one node through all rounds. A round feeds some rows and starts the driver, which, or
-whose worker, JVM or node, is killed at a chosen moment (moments.py); the next round has to recover from that, and is
-killed too. At the end a driver may do its work in peace; then the judge looks at everything.
+One data directory, one PostgreSQL and one log through all rounds. A round feeds some rows and starts the driver. At a
+chosen moment it is killed, or its worker, its JVM or the node (moments.py); the next round has to recover from that,
+and is killed too. At the end a driver may do its work in peace; then the judge looks at everything.
 """
 
 import json
@@ -159,12 +159,16 @@ class Killing:
             driver = subprocess.Popen(
                 command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT)}
             )
-            timer = threading.Timer(DRIVER_TIMEOUT_S, driver.kill)
+            timer = threading.Timer(DRIVER_TIMEOUT_S, self._give_up, [driver])
             timer.start()
             node_died = self._watch(driver)
             timer.cancel()
         said = self._said(driver)
         return Ended(driver.returncode, said, node_died)
+
+    def _give_up(self, driver: "subprocess.Popen[bytes]") -> None:
+        self.outcome.anomalies.append(f"round {self.outcome.rounds}: the driver hangs; see driver.log")
+        driver.kill()
 
     def _watch(self, driver: "subprocess.Popen[bytes]") -> bool:
         died = False
@@ -195,11 +199,18 @@ class Killing:
         """Spark's JVM ends by itself when its driver is gone; one that does not would fill the machine."""
         deadline = time.monotonic() + JVM_TIMEOUT_S
         for jvm in self._jvms:
-            while _alive(jvm) and time.monotonic() < deadline:
+            while self._lives(jvm) and time.monotonic() < deadline:
                 time.sleep(0.2)
-            if _alive(jvm):
+            if self._lives(jvm):
                 self.outcome.anomalies.append(f"the JVM {jvm} has outlived its driver")
                 kill(jvm)
+
+    def _lives(self, jvm: int) -> bool:
+        """By its command, because its number may be another's by now."""
+        try:
+            return str(self._folder).encode() in Path(f"/proc/{jvm}/cmdline").read_bytes()
+        except FileNotFoundError:
+            return False
 
     # -- the log -------------------------------------------------------------------------------------------------------
 
@@ -227,11 +238,3 @@ class Killing:
 
 def _options(strikes: Round) -> list[str]:
     return [part for strike in strikes for part in ("--point", str(strike))]
-
-
-def _alive(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"

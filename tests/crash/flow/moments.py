@@ -26,7 +26,10 @@ MERGE = "headwater.flow.job.operating:MergeTask"
 PROCESS = "headwater.flow.job.processing:Processor.process"
 FINISH = "headwater.flow.job.folder:JobFolder.finish"
 PUBLISH = "headwater.flow.state.store:StateStore.publish"
+MERGE_RUNS = "headwater.flow.state.store:StateStore.merge"
 SETTLE = "headwater.flow.job.deploying:Deployment.settle"
+TOPIC_WRITE, TOPIC_SEND = "headwater.flow.sinks.topic:TopicSink.write", "headwater.flow.sinks.topic:TopicSink._send"
+VIEW_WRITE = "headwater.flow.sinks.view:ViewSink.write"
 SQLITE, POSTGRES = "headwater.views.sqlite:SqliteStore._run", "headwater.views.postgres:PostgresStore._run"
 SWAP = "headwater.views.tables:SqlStore.swap"
 
@@ -54,14 +57,10 @@ POINTS = {
     "merging, driver": Point(MID_TASK, Moment(MERGE), DRIVER),
     "merging, jvm": Point(MID_TASK, Moment(MERGE), JVM),
     "merging, node": Point(MID_TASK, Moment(MERGE), NODE),
-    "view written": Point(BEFORE_THE_COMMIT_LOG, Moment("headwater.flow.sinks.view:ViewSink.write", after=True), most=4),
-    "topic written": Point(
-        BEFORE_THE_COMMIT_LOG, Moment("headwater.flow.sinks.topic:TopicSink.write", after=True), most=8
-    ),
-    "topic sent": Point(BEFORE_THE_COMMIT_LOG, Moment("headwater.flow.sinks.topic:TopicSink._send", after=True), most=6),
-    "topic about to be sent, node": Point(
-        BEFORE_THE_COMMIT_LOG, Moment("headwater.flow.sinks.topic:TopicSink._send"), NODE, most=6
-    ),
+    "view written": Point(BEFORE_THE_COMMIT_LOG, Moment(VIEW_WRITE, after=True), most=4),
+    "topic written": Point(BEFORE_THE_COMMIT_LOG, Moment(TOPIC_WRITE, after=True), most=8),
+    "topic sent": Point(BEFORE_THE_COMMIT_LOG, Moment(TOPIC_SEND, after=True), most=6),
+    "topic about to be sent, node": Point(BEFORE_THE_COMMIT_LOG, Moment(TOPIC_SEND), NODE, most=6),
     "sqlite about to commit": Point(BEFORE_THE_COMMIT_LOG, Moment(SQLITE, first="COMMIT"), most=4),
     "sqlite committed": Point(BEFORE_THE_COMMIT_LOG, Moment(SQLITE, after=True, first="COMMIT"), most=4),
     "postgres about to commit": Point(BEFORE_THE_COMMIT_LOG, Moment(POSTGRES, first="COMMIT"), most=4),
@@ -75,6 +74,8 @@ POINTS = {
     "state about to be published": Point(SNAPSHOT, Moment(PUBLISH), most=6),
     "state about to be published, jvm": Point(SNAPSHOT, Moment(PUBLISH), JVM, most=6),
     "state published": Point(SNAPSHOT, Moment(PUBLISH, after=True), most=6),
+    "runs about to be merged": Point(SNAPSHOT, Moment(MERGE_RUNS)),
+    "runs merged": Point(SNAPSHOT, Moment(MERGE_RUNS, after=True)),
     "identified": Point(RESTART, Moment("headwater.flow.job.running:identify", after=True), most=1),
     "about to settle": Point(RESTART, Moment(SETTLE), most=1),
     "settled": Point(RESTART, Moment(SETTLE, after=True), most=1),

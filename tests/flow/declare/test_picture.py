@@ -65,6 +65,13 @@ def test_a_topic_that_is_written_and_read_is_one_box_between_two_jobs() -> None:
     assert len([arrow for arrow in picture.arrows if arrow[0] == tags.id]) == 1
 
 
+def test_every_step_has_an_arrow_from_each_of_its_inputs() -> None:
+    plan = whole_outline()
+    steps = {(one, step.id) for job in plan.jobs for step in job.steps for one in step.inputs}
+    assert len(steps) > len([step for job in plan.jobs for step in job.steps])
+    assert steps <= set(picture_of(plan).arrows)
+
+
 def test_arrows_lead_from_box_to_box() -> None:
     picture = picture_of(whole_outline())
     ids = [box.id for box in picture.boxes]

@@ -8,15 +8,13 @@ from pyspark.sql import SparkSession
 
 from headwater.flow.declare.app import App
 from headwater.flow.job.testing import AppTester
-from headwater.flow.session import start_session, stop_session
 from headwater.testing import running_node
+from tests.flow.spark_session import shared_session
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = start_session("headwater tests", tmp_path_factory.mktemp("spark"), master="local[2]")
-    yield session
-    stop_session(session)
+def spark() -> SparkSession:
+    return shared_session()
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,15 +53,24 @@ def test_a_job_that_was_made_anew_begins_anew() -> None:
     assert ledger.entries["orders", "revenue"].total.rows_in == 10
 
 
-def test_reading_goes_on_where_it_ended(node: Node) -> None:
+def test_reading_goes_on_where_it_ended(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.log.create_topic("shop.accounts")
     ledger = Ledger("shop")
+    taken: list[int] = []
+    take = ledger.take
+
+    def noting(row: dict[str, Any]) -> None:
+        taken.append(row["batch"])
+        take(row)
+
+    monkeypatch.setattr(ledger, "take", noting)
     with Client(node.kafka_address) as client:
         for batch in range(3):
             node.log.append("shop.accounts", [Record(json.dumps(row(batch, 10)).encode())])
             ledger.read_on(client)
             ledger.read_on(client)
             assert ledger.entries["orders", "revenue"].total.rows_in == 10 * (batch + 1)
+    assert taken == [0, 1, 2]
 
 
 def test_an_app_without_accounts_has_none(node: Node) -> None:

@@ -1,5 +1,6 @@
 """The first row of each key within a time, for any cut into batches."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ def test_any_cut_into_batches_lets_the_same_rows_through(
         rows.append((name, time))
     kept, found = store(), []
     bounds = sorted({0, len(rows), *(min(cut, len(rows)) for cut in cuts)})
-    for version, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for version, (start, end) in enumerate(pairwise(bounds)):
         found += run(kept, version, rows[start:end], within)
     assert found == reference(rows, within)
 

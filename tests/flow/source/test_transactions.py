@@ -28,7 +28,7 @@ class Written:
     def seen(self, *aborted: Aborted) -> list[int]:
         data = memoryview(bytes(self.log))
         left = without_aborted(data, find_batches(data), aborted)
-        return decode_batches(left, 0, self.end, headers=False).offsets.tolist()
+        return list(decode_batches(left, 0, self.end, headers=False).offsets)
 
 
 def test_what_an_aborted_transaction_wrote_is_not_seen() -> None:

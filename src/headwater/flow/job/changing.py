@@ -107,3 +107,9 @@ def _first_difference(before: Any, now: Any, what: str = "it") -> str:
 
 def save(folder: JobFolder, now: Mapping[str, Any]) -> None:
     folder.write(FILE, {"outputs": dict(now)})
+
+
+def save_one(folder: JobFolder, name: str, said: Mapping[str, Any]) -> None:
+    """Of one output that is now what is said, whatever the others are."""
+    kept = folder.read(FILE) or {"outputs": {}}
+    save(folder, {**kept["outputs"], name: said})

@@ -13,7 +13,7 @@ from headwater.flow.declare.nodes import STATEFUL, walk
 from headwater.flow.job.changing import CHANGED, NEW, REMOVED, Verdict, compare, descriptions, save
 from headwater.flow.job.folder import BatchRecord, JobFolder
 from headwater.flow.job.identity import Identity
-from headwater.flow.job.rebuilding import Rebuild, carry_out, unfinished
+from headwater.flow.job.rebuilding import Rebuild, carry_out, forget, unfinished
 from headwater.flow.job.resolving import Resolved
 from headwater.flow.kafka.client import Client
 from headwater.flow.sinks.sink import Sink
@@ -49,6 +49,8 @@ class Deployment:
                 if name in planned:
                     self._with_store(planned[name], lambda one, store: carry_out(
                         self.folder, one, self.identity, store, last))  # fmt: skip
+                else:
+                    forget(self.folder, name)  # should it ever be declared again, it is new
             self._bring_up(compare(self.folder, now), planned, rebuild, last)
         save(self.folder, now)
 
@@ -75,9 +77,10 @@ class Deployment:
             self._with_store(planned, lambda one, store: self._rebuild_with(one, store, last))
 
     def _rebuild_with(self, planned: Planned, store: ViewStore | None, last: BatchRecord) -> None:
+        description = descriptions(self.job, self.resolved)[planned.name]
         Rebuild(
-            self.session, self.app, self.job, planned, self.resolved[planned.name], self.identity, self.folder, store,
-            self.client, self.where, self.clock, self.rows_per_batch, self.tell,
+            self.session, self.app, self.job, planned, self.resolved[planned.name], description, self.identity,
+            self.folder, store, self.client, self.where, self.clock, self.rows_per_batch, self.tell,
         ).run(last)  # fmt: skip
 
     def _begin_anew(self, planned: Planned) -> None:

@@ -141,6 +141,18 @@ class JobFolder:
         lines = (self.spark / "offsets" / str(batch)).read_text().splitlines()
         return offsets(json.loads(lines[2]))
 
+    def planned_or_none(self, batch: int) -> Offsets | None:
+        try:
+            return self.planned(batch)
+        except FileNotFoundError:
+            return None
+
+    def plan(self, batch: int, end: Offsets, *, time_ms: int) -> None:
+        """Write down where a batch ends, in the form in which Spark does; durably, whole or not at all."""
+        text = "\n".join(["v1", json.dumps({"batchTimestampMs": time_ms}), json.dumps(end)])
+        (self.spark / "offsets").mkdir(parents=True, exist_ok=True)
+        replace_durably(self._storage, f"spark/offsets/{batch}", text.encode())
+
     def planned_ms(self, batch: int) -> int:
         """When Spark planned a batch: the same however often it is run."""
         lines = (self.spark / "offsets" / str(batch)).read_text().splitlines()

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from headwater.errors import InvalidDeclaration
+from headwater.errors import FlowError, InvalidDeclaration
 from headwater.flow.declare.nodes import Aggregate, Dedupe, Latest, Node, SourceTable
 from headwater.flow.job.aggregates import read_aggregates
 from headwater.flow.job.arrow_types import arrow_schema, arrow_type, spark_schema
@@ -116,6 +116,11 @@ class Operators:
         """Make what the tasks wrote the next version. Operators that had no rows get a version too."""
         runs: dict[str, dict[int, RunInfo | None]] = {name: {} for name in self._stores}
         for one in told:
+            if one.shard in runs[one.operator]:
+                raise FlowError(
+                    f"two tasks have worked on shard {one.shard} of {one.operator}: its rows were torn apart",
+                    "Leave spark.sql.adaptive.enabled off, and spark.sql.shuffle.partitions to headwater.",
+                )
             runs[one.operator][one.shard] = one.run
         for name, store in self._stores.items():
             merger = self._mergers[name]

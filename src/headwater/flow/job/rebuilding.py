@@ -1,6 +1,6 @@
 """Build an output anew from the log, beside the old one, and put it in its place when it has caught up.
 
-<job>/rebuild/<output>/     a job's folder of its own, with the state that is being built
+<job>/rebuild/<output>/     a job's folder of its own, with the state being built, and from what code
 <job>/rebuild/<output>.json written when it has caught up: from here on the change is only carried out, never undone
 
 The job itself stands still meanwhile, at a finished batch; what is built is exactly what the job would hold there.
@@ -11,13 +11,14 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from headwater.clock import Clock
 from headwater.flow.declare.graph import VIEW, Job, Planned
 from headwater.flow.declare.nodes import walk
-from headwater.flow.job.changing import KEEP, compare, descriptions, save
+from headwater.flow.job.changing import save_one
 from headwater.flow.job.folder import BatchRecord, JobFolder, Offsets
 from headwater.flow.job.identity import Identity
 from headwater.flow.job.operating import Operators
@@ -35,7 +36,7 @@ from headwater.flow.state.store import read_manifest, versions_of
 from headwater.record import TopicPartition
 from headwater.views.store import ViewStore
 
-FOLDER = "rebuild"
+FOLDER, MADE_FROM = "rebuild", "made_from.json"
 Tell = Callable[[str], None]
 
 
@@ -48,6 +49,8 @@ class Rebuild:
     job: Job
     planned: Planned
     resolved: Resolved
+    description: Mapping[str, Any]
+    """What it is made from, in words (changing.py)."""
     identity: Identity
     folder: JobFolder
     store: ViewStore | None
@@ -60,19 +63,6 @@ class Rebuild:
     @property
     def _name(self) -> str:
         return self.planned.name
-
-    def _begun(self) -> JobFolder:
-        """The folder to build in. What an earlier attempt left is used only if it was made by the same code."""
-        path = self.folder.path / FOLDER / self._name
-        now = descriptions(self._own_job(), {self._name: self.resolved})
-        shadow = JobFolder(path)
-        if any(verdict.what != KEEP for verdict in compare(shadow, now)):
-            shutil.rmtree(path)
-            if self.store is not None:
-                self.store.drop_shadow(self._name)
-            shadow = JobFolder(path)
-        save(shadow, now)
-        return shadow
 
     def run(self, until: BatchRecord) -> None:
         """Build, then take the old one's place. After a crash it goes on where it was."""
@@ -91,11 +81,28 @@ class Rebuild:
         batch = last.batch + 1 if last else 0
         start = last.end if last else self._beginning(until.end)
         while start != until.end:
-            end = self._next(start, until.end)
+            end = shadow.planned_or_none(batch) or self._next(start, until.end)
             stepper.step(batch, start, end, time_ms=self.clock.now_ms())
             self.tell(f"{self._name}: {_rows(end):,} of {_rows(until.end):,} records replayed")
             start, batch = end, batch + 1
-        self.folder.write(f"{FOLDER}/{self._name}.json", {"batch": until.batch, "version": batch - 1})
+        note = {"batch": until.batch, "version": batch - 1, "made_from": self.description}
+        self.folder.write(f"{FOLDER}/{self._name}.json", note)
+
+    def _begun(self) -> JobFolder:
+        """The folder to build in. What an earlier attempt left is used only if it was made by the same code.
+
+        The store's table goes first: a crash leaves the folder, which says that the table must go.
+        """
+        shadow = JobFolder(self.folder.path / FOLDER / self._name)
+        kept = shadow.read(MADE_FROM)
+        if kept != self.description:
+            if self.store is not None:
+                self.store.drop_shadow(self._name)
+            if kept is not None:
+                shutil.rmtree(shadow.path)
+            shadow = JobFolder(shadow.path)
+            shadow.write(MADE_FROM, self.description)
+        return shadow
 
     def _own_job(self) -> Job:
         own = {node: name for node, name in self.job.operators.items() if node in walk(self.planned.node)}
@@ -151,8 +158,15 @@ def carry_out(
         built.rename(folder.state / built.name)
     if store is not None and planned.output.kind == VIEW:
         store.swap(planned.name, Mark(identity.job_id, note["batch"], until.end))
-    shutil.rmtree(shadow, ignore_errors=True)
-    (folder.path / FOLDER / f"{planned.name}.json").unlink(missing_ok=True)
+    # From here on older code is changed code, although it was the one that ran last.
+    save_one(folder, planned.name, note["made_from"])
+    forget(folder, planned.name)
+
+
+def forget(folder: JobFolder, name: str) -> None:
+    """Remove what a rebuild leaves in the job's folder; the note last, which asks for the rest."""
+    shutil.rmtree(folder.path / FOLDER / name, ignore_errors=True)
+    (folder.path / FOLDER / f"{name}.json").unlink(missing_ok=True)
 
 
 def _renumber(built: Path, version: int, batch: int) -> None:

@@ -19,7 +19,6 @@ from headwater.flow.job.sources import frames_of, source_options
 from headwater.flow.job.stateless import visible
 from headwater.flow.source.streams import frame_of, parse_streams
 
-
 CLOCKS = ("current_timestamp", "current_date", "localtimestamp")
 
 

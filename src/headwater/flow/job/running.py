@@ -1,12 +1,13 @@
 """An app's jobs as running queries."""
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -54,6 +55,22 @@ class RunSettings:
 Watch = Callable[[str, Progress], None]
 
 
+class JvmEnded(FlowError):
+    def __init__(self) -> None:
+        super().__init__("the JVM in which Spark runs has ended", "Start again: every job goes on where it was.")
+
+
+@contextmanager
+def speaking_to_spark() -> Iterator[None]:
+    """JvmEnded for all that Spark's Python side raises when nobody answers it."""
+    try:
+        yield
+    except Py4JJavaError:
+        raise
+    except (Py4JError, ConnectionError) as error:
+        raise JvmEnded from error
+
+
 @dataclass
 class RunningApp:
     """Start with `start`; `wait` returns when all queries have ended, and raises what ended one of them."""
@@ -76,11 +93,12 @@ class RunningApp:
             known = ", ".join(self.app.outputs)
             raise InvalidDeclaration(f"app {self.app.name} has no output {unknown[0]} to rebuild", f"It has: {known}.")
         jobs = plan(self.app, explain)
-        resolved = [resolve(self.session, job) for job in jobs]
-        self._make_topics(jobs)
-        for job, columns in zip(jobs, resolved, strict=True):
-            folder, processor = self.prepare(job, columns)
-            self.queries[job.name] = self._query(job, folder, self._guarded(job.name, processor.process))
+        with speaking_to_spark():
+            resolved = [resolve(self.session, job) for job in jobs]
+            self._make_topics(jobs)
+            for job, columns in zip(jobs, resolved, strict=True):
+                folder, processor = self.prepare(job, columns)
+                self.queries[job.name] = self._query(job, folder, self._guarded(job.name, processor.process))
 
     def _make_topics(self, jobs: list[Job]) -> None:
         """An app may be started before the first producer is."""
@@ -156,7 +174,8 @@ class RunningApp:
         for name, query in self.queries.items():
             left = None if deadline is None else max(0.001, (deadline - self.clock.elapsed_ms()) / 1000)
             try:
-                ended = query.awaitTermination() if left is None else query.awaitTermination(left)  # type: ignore[arg-type]  # seconds may have a fraction
+                with speaking_to_spark():
+                    ended = query.awaitTermination() if left is None else query.awaitTermination(left)  # type: ignore[arg-type]  # seconds may have a fraction
             except StreamingQueryException as error:
                 raise self.failures.get(name) or FlowError(f"job {name} stopped: {explain(error)}") from error
             if left is not None and not ended:
@@ -165,6 +184,10 @@ class RunningApp:
 
     def stop(self) -> None:
         """Let the batches under way end, and give everything back."""
-        for query in self.queries.values():
-            query.stop()
+        try:
+            with speaking_to_spark():
+                for query in self.queries.values():
+                    query.stop()
+        except JvmEnded:
+            return  # a batch may still be writing what it has: until this process ends, nobody else may
         self._ending.close()

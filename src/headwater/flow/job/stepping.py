@@ -27,7 +27,7 @@ class Stepper:
 
     def step(self, batch: int, start: Offsets, end: Offsets, *, time_ms: int) -> None:
         """Process what lies between; the same batch may be stepped again."""
-        self._write_offsets(batch, end, time_ms)
+        self._folder.plan(batch, end, time_ms=time_ms)
         self._folder.stage.mkdir(parents=True, exist_ok=True)
         write_plan(self._folder.stage, _texts(start), _texts(end))
         options = {
@@ -38,12 +38,6 @@ class Stepper:
             "stage": str(self._folder.stage),
         }
         self._processor.process(load(self._session.read, options), batch)
-
-    def _write_offsets(self, batch: int, end: Offsets, time_ms: int) -> None:
-        lines = ["v1", json.dumps({"batchTimestampMs": time_ms}), json.dumps(_texts(end))]
-        target = self._folder.spark / "offsets" / str(batch)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text("\n".join(lines))
 
 
 def _texts(position: Offsets) -> dict[str, dict[str, int]]:

@@ -1,0 +1,100 @@
+"""Crashes without killing anything: what was under way is thrown away, and all begins anew from what is on disk."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from pyspark.sql import SparkSession
+
+from headwater.flow.declare.graph import plan
+from headwater.flow.job.explaining import explain
+from headwater.flow.job.folder import Offsets
+from headwater.flow.job.resolving import resolve
+from headwater.flow.job.running import RunningApp, RunSettings
+from headwater.flow.job.stepping import Stepper
+from headwater.node import Node
+from headwater.record import Record
+from tests.crash.flow import shop
+from tests.crash.flow.judge import Place, judge
+from tests.crash.flow.moments import Moment, arm
+
+ROWS = 30
+
+
+class Crash(BaseException):
+    """Nobody catches it by mistake."""
+
+
+def crash() -> None:
+    raise Crash
+
+
+@dataclass
+class Life:
+    """An app on a node of this process, batch by batch."""
+
+    session: SparkSession
+    node: Node
+    feed: shop.Feed = field(default_factory=lambda: shop.Feed(Random(1)))
+    batch: int = 0
+    _read: Counter[int] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.node.log.create_topic(shop.ORDERS, partitions=shop.PARTITIONS)
+        self.node.log.create_topic(shop.TOTALS)
+
+    @property
+    def place(self) -> Place:
+        data = Path(self.node.data)
+        return Place(data, self.node.kafka_address, f"sqlite:///{data / 'other.sqlite'}")
+
+    def write(self) -> list[shop.Fed]:
+        fresh = self.feed.more(ROWS)
+        for one in fresh:
+            self.node.log.append(shop.ORDERS, Record(one.value), partition=one.partition)
+        return fresh
+
+    def step(self, *, crash_at: Moment | None = None, nth: int = 1) -> None:
+        """One more batch; with a moment to crash at it comes twice, as after a restart."""
+        start, end = dict(self._read), self._read + Counter(one.partition for one in self.write())
+        span = {shop.ORDERS: start}, {shop.ORDERS: dict(end)}
+        if crash_at is not None:
+            disarm = arm(crash_at, nth, crash)
+            try:
+                self._process(*span)
+            except Crash:
+                pass
+            else:
+                raise AssertionError(f"{crash_at} did not come {nth} times")
+            finally:
+                disarm()
+        self._process(*span)
+        self._read, self.batch = end, self.batch + 1
+
+    def _process(self, start: Offsets, end: Offsets) -> None:
+        settings = RunSettings(self.place.data, self.place.address)
+        running = RunningApp(shop.declare(self.place.store), self.session, settings)
+        (job,) = plan(running.app, explain)
+        try:
+            folder, processor = running.prepare(job, resolve(self.session, job))
+            whole = {topic: {number: parts.get(number, 0) for number in end[topic]} for topic, parts in start.items()}
+            Stepper(self.session, job, folder, processor, settings.where()).step(self.batch, whole, end, time_ms=1)
+        finally:
+            running.stop()
+
+    def judged(self, *, least: int = shop.LEAST[0]) -> list[str]:
+        return judge(self.place, self.feed.fed, least=least)
+
+
+def found_after_a_crash(session: SparkSession, node: Node, moment: Moment, nth: int = 1) -> list[str]:
+    """What is wrong after a batch that crashed at a moment and came again, or after the next.
+
+    The next may hide what is wrong, because it says of each key what now holds; or be the first to show it.
+    """
+    life = Life(session, node)
+    life.step()
+    life.step(crash_at=moment, nth=nth)
+    found = life.judged()
+    life.step()
+    return found + life.judged()

@@ -1,0 +1,102 @@
+"""Bugs that would cost or double rows after a crash are put into the code, and the judge must find them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.flow.job.processing import Processor
+from headwater.flow.sinks.topic import TopicSink
+from headwater.flow.state.store import StateStore
+from headwater.node import Node
+from headwater.testing import running_node
+from headwater.views.tables import SqlStore
+from tests.crash.flow.crashing import found_after_a_crash
+from tests.crash.flow.moments import TOPIC_SEND, VIEW_WRITE, Moment
+from tests.crash.planting import plant
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+STATE_COMMITTED = Moment(VIEW_WRITE)
+ROWS_ABOUT_TO_GO_IN = Moment("headwater.views.sqlite:SqliteStore._load")
+A_VIEW_WRITTEN = Moment(VIEW_WRITE, after=True)
+SENT_AND_NOT_NOTED = Moment(TOPIC_SEND, after=True)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    with running_node(tmp_path / "data") as node:
+        yield node
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [STATE_COMMITTED, ROWS_ABOUT_TO_GO_IN, A_VIEW_WRITTEN, SENT_AND_NOT_NOTED],
+    ids=lambda moment: moment.place.split(".")[-1] + (", after" if moment.after else ""),
+)
+def test_the_judge_finds_nothing_in_the_code_as_it_is(spark: SparkSession, node: Node, moment: Moment) -> None:
+    assert found_after_a_crash(spark, node, moment) == []
+
+
+def test_state_continued_from_the_newest_version_instead_of_the_one_before_the_batch(
+    spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, commit = StateStore.begin, StateStore.commit
+    newest: dict[str, int] = {}
+
+    def begin_from_the_newest(self: StateStore, base: int, **named: Any) -> Any:
+        newest[self.where] = max(self.versions(), default=-1)
+        return begin(self, newest[self.where], **named)
+
+    def commit_to_the_newest(self: StateStore, version: int, base: int, added: Any, **named: Any) -> Any:
+        return commit(self, version, newest[self.where], added, **named)
+
+    monkeypatch.setattr(StateStore, "begin", begin_from_the_newest)
+    monkeypatch.setattr(StateStore, "commit", commit_to_the_newest)
+    found = found_after_a_crash(spark, node, STATE_COMMITTED)
+    assert any(sentence.startswith("totals adds up to") for sentence in found)
+    assert any(sentence.startswith("view revenue holds") for sentence in found)
+
+
+def test_a_mark_in_another_transaction_than_its_rows(
+    spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark_first = (
+        "self._store_mark(table, replace(stored, job=mark.job, batch=mark.batch, position=mark.position)); "
+        "self._run('COMMIT'); self._run('BEGIN'); self._write(table, shape, stored, mark, changes)"
+    )
+    plant(monkeypatch, SqlStore, "write", "self._write(table, shape, stored, mark, changes)", mark_first)
+    found = found_after_a_crash(spark, node, ROWS_ABOUT_TO_GO_IN)
+    assert any(sentence.startswith("view ") for sentence in found)
+
+
+def test_a_batch_noted_as_finished_before_its_sinks_have_it(
+    spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = "self._operators.commit(record.batch, told)"
+    plant(monkeypatch, Processor, "_leave_behind", commit, f"{commit}; self._folder.finish(record)")
+    found = found_after_a_crash(spark, node, A_VIEW_WRITTEN)
+    assert any(sentence.startswith("shop.accounts: ") for sentence in found)
+    assert any(sentence.startswith("big-orders holds") for sentence in found)
+
+
+def test_a_topic_sent_again_as_another_producer(
+    spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = "encoded = encode(rows, state, mark.batch)"
+    another = "state = replace(state, producer_id=self._client.init_producer_id()[0], sequences={})"
+    plant(monkeypatch, TopicSink, "write", encode, f"{another}; {encode}")
+    found = found_after_a_crash(spark, node, SENT_AND_NOT_NOTED)
+    assert any("2 times, not 1 times" in sentence or "a change says" in sentence for sentence in found)
+
+
+def test_a_topic_whose_batch_is_noted_before_it_is_sent(
+    spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = "encoded = encode(rows, state, mark.batch)"
+    noted = "self._store(state.advanced(mark.batch, encoded.records))"
+    plant(monkeypatch, TopicSink, "write", encode, f"{encode}; {noted}")
+    found = found_after_a_crash(spark, node, Moment(TOPIC_SEND))
+    assert found != []

@@ -1,0 +1,77 @@
+"""What a job keeps: whole, or not at all, and nobody else's."""
+
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import JobRefused
+from headwater.flow.job.accounts import Account
+from headwater.flow.job.folder import BATCHES_KEPT, BatchRecord, JobFolder
+from headwater.flow.job.identity import identify
+
+
+def record(batch: int) -> BatchRecord:
+    return BatchRecord(
+        batch, {"t": {0: batch}}, {"t": {0: batch + 1}}, {"v": Account(rows_in=1, rows_out=1)}, {"t": {0: 5}}
+    )
+
+
+def test_a_finished_batch_is_read_back_as_it_was(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path)
+    folder.finish(record(0))
+    folder.finish(record(1))
+    assert JobFolder(tmp_path).last_finished() == record(1)
+    assert folder.finished(7) is None
+
+
+def test_old_batches_are_forgotten(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path)
+    for batch in range(BATCHES_KEPT + 3):
+        folder.finish(record(batch))
+    assert folder.finished(2) is None
+    assert folder.finished(3) is not None
+
+
+def test_only_one_process_may_run_a_job(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path)
+    folder.lock()
+    with pytest.raises(JobRefused, match="is being run by process"):
+        JobFolder(tmp_path).lock()
+    folder.unlock()
+    other = JobFolder(tmp_path)
+    other.lock()
+    other.unlock()
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path)
+    folder.finish(record(0))
+    (tmp_path / "batches" / "0.json").write_text("{")
+    with pytest.raises(JobRefused, match=r"batches/0\.json is damaged"):
+        folder.last_finished()
+
+
+def test_a_checkpoint_belongs_to_one_app_job_and_log(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path)
+    mine = identify(folder, app="shop", job="orders", cluster="one", shards=2)
+    assert identify(folder, app="shop", job="orders", cluster="one", shards=8) == mine, "shards stay as they were"
+    with pytest.raises(JobRefused, match="belongs to job orders of app shop"):
+        identify(folder, app="other", job="orders", cluster="one", shards=2)
+    with pytest.raises(JobRefused, match="its offsets mean nothing here"):
+        identify(folder, app="shop", job="orders", cluster="two", shards=2)
+
+
+def test_a_checkpoint_that_was_moved_is_refused(tmp_path: Path) -> None:
+    identify(JobFolder(tmp_path / "here"), app="shop", job="orders", cluster="one", shards=2)
+    (tmp_path / "here").rename(tmp_path / "there")
+    with pytest.raises(JobRefused, match="was copied or moved from"):
+        identify(JobFolder(tmp_path / "there"), app="shop", job="orders", cluster="one", shards=2)
+
+
+def test_a_checkpoint_whose_identity_is_lost_is_refused(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path)
+    identify(folder, app="shop", job="orders", cluster="one", shards=2)
+    folder.finish(record(0))
+    (tmp_path / "identity.json").unlink()
+    with pytest.raises(JobRefused, match=r"without its identity\.json"):
+        identify(folder, app="shop", job="orders", cluster="one", shards=2)

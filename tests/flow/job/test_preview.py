@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+import headwater as hw
+from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.graph import plan
+from headwater.flow.declare.outline import OutputOutline
+from headwater.flow.job.changing import descriptions, save
+from headwater.flow.job.folder import JobFolder
+from headwater.flow.job.preview import preview
+from headwater.flow.job.resolving import resolve
+
+
+def app(condition: str = "amount > 10", *, extra: bool = False) -> hw.App:
+    app = hw.App("shop")
+    orders = app.stream("orders", "id string, amount long, currency string")
+    app.view(key="currency", name="revenue")(
+        lambda: orders.where(condition).by("currency").agg(f.sum("amount").alias("revenue"))
+    )
+    if extra:
+        app.topic("big-orders")(lambda: orders.where(f.col("amount") > 100))
+    return app
+
+
+def outputs(session: SparkSession, app: hw.App, data: Path) -> dict[str, OutputOutline]:
+    return {one.name: one for job in preview(session, app, data).jobs for one in job.outputs}
+
+
+def run_before(session: SparkSession, app: hw.App, data: Path) -> None:
+    """What a run leaves behind that a plan looks at."""
+    (job,) = plan(app)
+    folder = JobFolder(data / "flows" / "shop" / job.name)
+    folder.write("identity.json", {})
+    save(folder, descriptions(job, resolve(session, job)))
+
+
+def test_columns_are_those_that_spark_finds(spark: SparkSession, tmp_path: Path) -> None:
+    found = outputs(spark, app(extra=True), tmp_path)
+    assert found["revenue"].columns == "currency string, revenue bigint"
+    assert found["big-orders"].columns == "id string, amount bigint, currency string"
+    assert found["revenue"].verdict == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pyspark_columns_are_shown_in_sparks_words(spark: SparkSession, tmp_path: Path) -> None:
+    (job,) = preview(spark, app(), tmp_path).jobs
+    assert job.steps[-1].words == "by currency: sum(amount) AS revenue"
+
+
+@pytest.mark.parametrize(
+    "now, verdicts",
+    [
+        (app(), {"revenue": "keep"}),
+        (app("amount > 20"), {"revenue": "changed"}),
+        (app(extra=True), {"revenue": "keep", "big-orders": "new"}),
+    ],
+)
+def test_an_earlier_run_is_compared_with(
+    spark: SparkSession, tmp_path: Path, now: hw.App, verdicts: dict[str, str]
+) -> None:
+    run_before(spark, app(), tmp_path)
+    found = outputs(spark, now, tmp_path)
+    assert {name: one.verdict for name, one in found.items()} == verdicts
+    assert all(one.why for one in found.values() if one.verdict == "changed")
+
+
+def test_a_column_that_there_is_not_is_refused_with_its_place(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InvalidDeclaration, match=r"where at test_preview\.py:\d+: there is no column amuont; did you"):
+        preview(spark, app("amuont > 10"), tmp_path)
