@@ -27,8 +27,8 @@ check: $(VENV)/everything  ## style, types, and the house rules
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/rules
 
-bench: $(VENV)/everything  ## how fast it is, beside the disk, a bare server, and Apache Kafka
-	@scripts/java || echo "go on without Java: Apache Kafka is left out of the comparison"
+bench: $(VENV)/everything  ## how fast it is, beside the disk, a bare server, Apache Kafka, and Spark alone
+	@scripts/java || echo "go on without Java: Apache Kafka and all flows are left out"
 	$(BIN)/python -m benchmarks $(ARGS)
 
 torture: $(VENV)/everything  ## kill it two hundred times under load and count what is lost

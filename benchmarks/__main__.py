@@ -5,14 +5,18 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from benchmarks import fetch, latency, machine, memory, opening, produce
 from benchmarks.contenders import running_field
-from benchmarks.plan import QUICK, SECTIONS, Plan
+from benchmarks.flow import plan as flow_plan
+from benchmarks.flow.apart import measure_apart
+from benchmarks.flow.tables import flow_tables
+from benchmarks.plan import BROKER_SECTIONS, QUICK, SECTIONS, Plan
 from benchmarks.progress import Progress
 from benchmarks.report import page, show
 from benchmarks.results import Results
@@ -24,10 +28,10 @@ PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a small form that takes about a minute; writes no page")
+    parser.add_argument("--quick", action="store_true", help="a small form that takes a few minutes; writes no page")
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"sections, of {','.join(SECTIONS)}")
     parser.add_argument("--gib", type=float, help="size of the log whose opening is timed")
-    parser.add_argument("--rounds", type=int, help="rounds of produce and fetch")
+    parser.add_argument("--rounds", type=int, help="rounds of produce, fetch, source, keyed and sink")
     parser.add_argument("--folder", type=Path, help="where brokers keep their data; on the disk to be measured")
     parser.add_argument("--page", type=Path, help="write the page here, whatever was measured")
     parser.add_argument("--quiet", action="store_true", help="do not say what is being measured")
@@ -45,7 +49,7 @@ def plan_of(given: argparse.Namespace) -> Plan:
     if given.gib is not None:
         plan = replace(plan, open_gib=given.gib)
     if given.rounds is not None:
-        plan = replace(plan, rounds=given.rounds)
+        plan = replace(plan, rounds=given.rounds, flow=replace(plan.flow, rounds=given.rounds))
     return plan
 
 
@@ -55,18 +59,18 @@ def measure(given: argparse.Namespace, folder: Path) -> tuple[Results, list[str]
     notices: list[str] = []
     failed = False
 
-    def attempt(section: str, work: Callable[[], None]) -> None:
+    def attempt(section: str, work: Callable[[], Sequence[str] | None]) -> None:
         """A section that fails says so, and leaves the others their turn."""
         nonlocal failed
         if section not in given.sections:
             return
         try:
-            work()
+            notices.extend(work() or ())
         except (RuntimeError, OSError, Refused, subprocess.SubprocessError) as error:
             failed = True
             notices.append(f"The section {section} failed: {str(error).strip().splitlines()[-1]}")
 
-    if set(given.sections) - {"open"}:
+    if set(given.sections) & set(BROKER_SECTIONS):
         with running_field(folder) as field:
             notices += [field.notice] if field.notice else []
             # Memory first, because what produce and fetch leave behind would hide what consumers cost.
@@ -77,6 +81,8 @@ def measure(given: argparse.Namespace, folder: Path) -> tuple[Results, list[str]
     if "open" in given.sections:
         notices.append(f"The log that is opened holds {plan.open_gib:g} GiB in {opening.PARTITIONS} partitions.")
         attempt("open", lambda: opening.measure(folder, plan, results, progress))
+    for section in flow_plan.SECTIONS:
+        attempt(section, partial(measure_apart, section, folder, plan.flow, results, progress))
     return results, notices, failed
 
 
@@ -87,7 +93,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="headwater-bench-", dir=given.folder) as folder:
         results, notices, failed = measure(given, Path(folder))
         words = machine.description(Path(folder))
-    tables = all_tables(results)
+    tables = [*all_tables(results), *flow_tables(results)]
     show(tables, [*notices, words])
     full = not failed and not given.quick and set(given.sections) == set(SECTIONS)
     target = given.page or (PAGE if full else None)

@@ -1,8 +1,13 @@
 """How much is measured: the full form, and the quick one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-SECTIONS = ("produce", "fetch", "latency", "open", "memory")
+from benchmarks.flow import plan as flow_plan
+from benchmarks.flow.plan import FlowPlan
+
+BROKER_SECTIONS = ("produce", "fetch", "latency", "memory")
+"""Those for which all brokers are started at once."""
+SECTIONS = (*BROKER_SECTIONS, "open", *flow_plan.SECTIONS)
 SIZES = (100, 1000)
 ACKS = (1, -1)
 
@@ -23,6 +28,7 @@ class Plan:
     consumers: int = 500
     silent_consumers: int = 100
     memory_seconds: int = 10
+    flow: FlowPlan = field(default_factory=FlowPlan)
 
 
 QUICK = Plan(
@@ -38,6 +44,7 @@ QUICK = Plan(
     consumers=500,
     silent_consumers=100,
     memory_seconds=4,
+    flow=flow_plan.QUICK,
 )
 
 

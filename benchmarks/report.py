@@ -10,6 +10,9 @@ from benchmarks.tables import Table
 WIDTH_MIN = 150
 """Narrower than this the widest table cannot be read; a terminal that is narrower wraps its lines."""
 
+NAMES = ("broker", "source", "who", "into")
+"""Columns with names of contenders."""
+
 ABOUT = """\
 # Benchmarks
 
@@ -21,6 +24,10 @@ broker's process for a gigabyte of values.
 With acks=all headwater answers after the records are on disk (one flush for all who wait). Apache Kafka answers
 acks=all from memory and trusts its replicas; "Kafka, flush.messages=1" is the same broker told to flush as well. acks=1
 is answered from memory by both.
+
+Flows run on Spark in this machine's cores, with the session that `headwater run` starts and 4 GiB for the JVM. Their
+rows are JSON of 100 B with five fields: a string, a long, a decimal, a string and a timestamp. Their rates count the
+seconds of the batches as Spark tells them, planning and checkpoint included, the start of the JVM not.
 """
 
 
@@ -30,7 +37,7 @@ def show(tables: Sequence[Table], notices: Sequence[str]) -> None:
     for table in tables:
         shown = TerminalTable(title=table.title, caption=table.note, title_justify="left", caption_justify="left")
         for place, column in enumerate(table.columns):
-            shown.add_column(column, justify="left" if place == 0 or column == "broker" else "right")
+            shown.add_column(column, justify="left" if place == 0 or column in NAMES else "right")
         for row in table.rows:
             shown.add_row(*row)
         console.print(shown)

@@ -6,16 +6,23 @@
 import argparse
 import importlib
 import json
+import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Timer
 
 from benchmarks.flow.plan import SECTIONS, FlowPlan
 from benchmarks.progress import Progress
 from benchmarks.results import Case, Results
+from headwater.errors import FlowError
+from headwater.flow.java import find_java
+from tests.clients.brokers.process import NotAvailable
 
 SECONDS_MAX = 1200
+WITHOUT_JAVA = {"state"}
 
 
 @dataclass(frozen=True)
@@ -29,9 +36,7 @@ class Bench:
     notices: list[str] = field(default_factory=list)
 
 
-def measure_apart(
-    section: str, folder: Path, plan: FlowPlan, results: Results, progress: Progress
-) -> list[str]:
+def measure_apart(section: str, folder: Path, plan: FlowPlan, results: Results, progress: Progress) -> list[str]:
     """What must be said about it; RuntimeError if it did not come to its end."""
     own = folder / section
     own.mkdir()
@@ -40,12 +45,16 @@ def measure_apart(
     with errors.open("wb") as said:
         process = subprocess.Popen([*command, f"--found={found}"], stdout=subprocess.PIPE, stderr=said, text=True)
         assert process.stdout is not None
+        patience = Timer(SECONDS_MAX, process.send_signal, [signal.SIGINT])  # so it still stops what it has started
+        patience.start()
         for line in process.stdout:
             progress.say(line.rstrip())
-        process.wait(SECONDS_MAX)
+        process.wait()
+        patience.cancel()
     if process.returncode != 0:
         raise RuntimeError(errors.read_text(errors="replace")[-2000:] or f"it ended with {process.returncode}")
     told = json.loads(found.read_text())
+    shutil.rmtree(own)
     for name, words, who, metric, values in told["values"]:
         results.values[Case(name, tuple(words)), who, metric].extend(values)
     notices: list[str] = told["notices"]
@@ -59,6 +68,14 @@ class PrintedProgress(Progress):
         print(words, flush=True)
 
 
+def check_java(section: str) -> None:
+    try:
+        if section not in WITHOUT_JAVA:
+            find_java()
+    except FlowError as reason:
+        raise NotAvailable(str(reason)) from None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("section", choices=SECTIONS)
@@ -67,8 +84,11 @@ def main() -> None:
     parser.add_argument("--found", type=Path, required=True)
     given = parser.parse_args()
     bench = Bench(given.folder, given.plan, progress=PrintedProgress())
-    module = importlib.import_module(f"benchmarks.flow.{given.section.replace('-', '_')}")
-    module.measure(bench)
+    try:
+        check_java(given.section)
+        importlib.import_module(f"benchmarks.flow.{given.section.replace('-', '_')}").measure(bench)
+    except NotAvailable as reason:
+        bench.notices.append(f"The section {given.section} is left out here: {reason}")
     values = [
         [case.section, case.words, who, metric, found] for (case, who, metric), found in bench.results.values.items()
     ]

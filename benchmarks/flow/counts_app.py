@@ -2,12 +2,13 @@
 
 import headwater as hw
 from benchmarks.flow.orders import SCHEMA
+from headwater.flow.declare.stream import Table
 
 app = hw.App("bench")
 orders = app.stream("orders", SCHEMA, time="at")
 
 
 @app.view(key="user_id")
-def counts() -> object:
+def counts() -> Table:
     """Orders of each user."""
     return orders.by("user_id").count()

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 import headwater as hw
 from benchmarks.flow import orders
 from benchmarks.flow.apart import Bench
-from benchmarks.flow.queries import batch_seconds, in_turn, into_nothing, session
+from benchmarks.flow.names import COUNTED_VIEW, HEADWATER, MEMORY, ROCKS, TRANSFORM
+from benchmarks.flow.queries import batch_seconds, in_turn, into_nothing, session, settle
 from benchmarks.flow.source import headwater_orders
 from benchmarks.results import Case
 from headwater.flow.job.running import RunningApp, RunSettings
@@ -23,9 +24,7 @@ from tests.clients.brokers.process import BrokerProcess
 
 SECTION = "keyed"
 PARTITIONS = 8
-OPERATOR, VIEW = "headwater", "headwater, SQLite view"
-ROCKS, MEMORY = "Spark, RocksDB", "Spark, in memory"
-TRANSFORM = "Spark, transformWithState in Python"
+CONTENDERS = (HEADWATER, COUNTED_VIEW, ROCKS, MEMORY, TRANSFORM)
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 PROVIDERS = "org.apache.spark.sql.execution.streaming.state"
@@ -41,6 +40,7 @@ class Work(NamedTuple):
     """One run of a contender: what it reads, where it keeps things, and a name nobody else has."""
 
     topic: str
+    rows: int
     folder: Path
     name: str
 
@@ -64,30 +64,30 @@ def measure(bench: Bench) -> None:
 
 def measure_users(bench: Bench, contenders: dict[str, Contender], node: BrokerProcess, users: int) -> None:
     plan, case = bench.plan, Case(SECTION, (f"{users:,}",))
-    sizes = {"warm": plan.warm_up_rows, "all": plan.keyed_rows, "few": plan.transform_rows, "least": 1000}
-    for name, rows in sizes.items():
-        bench.progress.say(f"keyed: filling a topic with {rows:,} rows of {users:,} users")
-        orders.fill(node.address, f"{name}-{users}", partitions=PARTITIONS, rows=rows, users=users)
-    for name, contender in contenders.items():
+    rows = {
+        "warm": plan.warm_up_rows,
+        "all": plan.keyed_rows,
+        "least": plan.transform_rows // 10,
+        "few": plan.transform_rows,
+    }
+    for size, count in rows.items():
+        bench.progress.say(f"keyed: filling a topic with {count:,} rows of {users:,} users")
+        orders.fill(node.address, f"{size}-{users}", partitions=PARTITIONS, rows=count, users=users)
+
+    def run(name: str, size: str, of: str) -> float:
+        own = f"keyed-{users}-{CONTENDERS.index(name)}-{of}"
+        work = Work(f"{size}-{users}", rows[size], bench.folder / "checkpoints" / own, own)
+        return rows[size] / contenders[name](work)
+
+    for name in contenders:
         bench.progress.say(f"keyed: warming up {name}")
-        contender(work(bench, "least" if name == TRANSFORM else "warm", users, name, "warm"))
+        run(name, "least" if name == TRANSFORM else "warm", "warm")
     for number in range(plan.rounds):
         for name in in_turn(contenders, number):
-            bench.progress.say(f"keyed: round {number + 1} of {plan.rounds}, {name}, {users:,} users")
-            few = name == TRANSFORM
-            if few and number > 0:
+            if name == TRANSFORM and number > 0:
                 continue
-            seconds = contenders[name](work(bench, "few" if few else "all", users, name, str(number)))
-            bench.results.add(case, name, rows=(plan.transform_rows if few else plan.keyed_rows) / seconds)
-
-
-def work(bench: Bench, size: str, users: int, contender: str, of: str) -> Work:
-    place = list(CONTENDERS).index(contender)
-    name = f"keyed-{users}-{place}-{of}"
-    return Work(f"{size}-{users}", bench.folder / "checkpoints" / name, name)
-
-
-CONTENDERS = (OPERATOR, VIEW, ROCKS, MEMORY, TRANSFORM)
+            bench.progress.say(f"keyed: round {number + 1} of {plan.rounds}, {name}, {users:,} users")
+            bench.results.add(case, name, rows=run(name, "few" if name == TRANSFORM else "all", str(number)))
 
 
 def contenders(spark: SparkSession, node: BrokerProcess, bench: Bench) -> dict[str, Contender]:
@@ -100,7 +100,7 @@ def contenders(spark: SparkSession, node: BrokerProcess, bench: Bench) -> dict[s
     def native(provider: str) -> Contender:
         def count(work: Work) -> float:
             spark.conf.set(PROVIDER, provider)
-            return into_nothing(read(work).groupBy("user_id").count(), work.folder, mode="update")
+            return into_nothing(read(work).groupBy("user_id").count(), work.folder, rows=work.rows, mode="update")
 
         return count
 
@@ -109,11 +109,11 @@ def contenders(spark: SparkSession, node: BrokerProcess, bench: Bench) -> dict[s
         counted = read(work).groupBy("user_id").transformWithStateInPandas(
             Counting(), "user_id long, count long", "Update", "none"
         )  # fmt: skip
-        return into_nothing(counted, work.folder, mode="update")
+        return into_nothing(counted, work.folder, rows=work.rows, mode="update")
 
     made: tuple[Contender, ...] = (
-        lambda work: app_seconds(counting_app(work, into_view=False), spark, settings),
-        lambda work: app_seconds(counting_app(work, into_view=True), spark, settings),
+        lambda work: app_seconds(counting_app(work, into_view=False), work, spark, settings),
+        lambda work: app_seconds(counting_app(work, into_view=True), work, spark, settings),
         native(ROCKS_PROVIDER),
         native(MEMORY_PROVIDER),
         transformed,
@@ -131,13 +131,22 @@ def counting_app(work: Work, *, into_view: bool) -> hw.App:
     return app
 
 
-def app_seconds(app: hw.App, spark: SparkSession, settings: RunSettings) -> float:
-    """Run it as `headwater run --once` does."""
-    running = RunningApp(app, spark, settings)
+def app_seconds(app: hw.App, work: Work, spark: SparkSession, settings: RunSettings) -> float:
+    """Run it as `headwater run --once` does, and have it count every row."""
+    counted: list[int] = []
+    settle()
+    running = RunningApp(
+        app,
+        spark,
+        settings,
+        watch=lambda job, progress: counted.extend(one.rows_out for one in progress.record.accounts.values()),
+    )
     try:
         running.start()
         running.wait()
-        return sum(batch_seconds(query) for query in running.queries.values())
+        if sum(counted) != work.rows:
+            raise RuntimeError(f"the app {app.name} has counted {sum(counted):,} rows of {work.rows:,}")
+        return sum(batch_seconds(query, work.rows) for query in running.queries.values())
     finally:
         running.stop()
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 SECTIONS = ("source", "keyed", "state", "sink", "flow-latency")
 
@@ -40,8 +41,10 @@ class FlowPlan:
         >>> FlowPlan.from_json(FlowPlan().to_json()) == FlowPlan()
         True
         """
-        said = json.loads(text)
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in said.items()})
+        said: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()
+        }
+        return cls(**said)
 
 
 QUICK = FlowPlan(
@@ -53,7 +56,7 @@ QUICK = FlowPlan(
     keys=(20_000,),
     keyed_rows=200_000,
     keyed_rows_per_batch=100_000,
-    transform_rows=5_000,
+    transform_rows=2_000,
     state_keys=(10_000, 100_000),
     state_shards=(1,),
     state_commits=5,

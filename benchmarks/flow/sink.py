@@ -15,6 +15,7 @@ from pyspark.sql import functions as f
 from benchmarks.flow import orders
 from benchmarks.flow.apart import Bench
 from benchmarks.flow.jars import Peer, postgres_driver
+from benchmarks.flow.names import JDBC, POSTGRES, SQLITE
 from benchmarks.flow.postgres_server import listening_postgres
 from benchmarks.flow.queries import finished, in_turn, session
 from benchmarks.flow.source import headwater_orders
@@ -28,7 +29,6 @@ from tests.clients.brokers.process import BrokerProcess, NotAvailable
 
 SECTION = "sink"
 PARTITIONS = 8
-POSTGRES, JDBC, SQLITE = "headwater, PostgreSQL", "JDBC foreachBatch, PostgreSQL", "headwater, SQLite"
 NEW, THERE = "new", "there already"
 APP = "bench"
 SECOND_PASS = 1_000_000
@@ -69,8 +69,8 @@ def measure_all(bench: Bench, spark: SparkSession, node: BrokerProcess, contende
 
     def run(topic: str, write: Write, checkpoint: str) -> float:
         frame = headwater_orders(spark, node.data_path, topic, rows_per_batch=str(plan.sink_rows_per_batch))
-        seconds = finished(frame.writeStream.foreachBatch(write), bench.folder / "checkpoints" / checkpoint)
-        return sizes[topic] / seconds
+        place = bench.folder / "checkpoints" / checkpoint
+        return sizes[topic] / finished(frame.writeStream.foreachBatch(write), place, rows=sizes[topic])
 
     for place, name in enumerate(names):
         bench.progress.say(f"sink: warming up {name}")

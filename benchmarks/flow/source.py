@@ -9,14 +9,13 @@ from pyspark.sql import functions as f
 from benchmarks.flow import orders
 from benchmarks.flow.apart import Bench
 from benchmarks.flow.jars import Peer, kafka_connector
+from benchmarks.flow.names import CONNECTOR, HEADWATER, RAW
 from benchmarks.flow.queries import in_turn, into_nothing, session
 from benchmarks.results import Case
 from tests.clients.brokers.headwater_node import start_headwater
 from tests.clients.brokers.process import BrokerProcess, NotAvailable
 
 SECTION = "source"
-TYPED, RAW = "headwater", "headwater, raw, from_json"
-CONNECTOR = "Kafka connector, from_json"
 WARM_UP = "warm-up"
 USERS = 1_000_000
 
@@ -43,9 +42,7 @@ def find_connector(bench: Bench) -> Peer | None:
         return None
 
 
-def measure_partitions(
-    bench: Bench, contenders: dict[str, Contender], node: BrokerProcess, partitions: int
-) -> None:
+def measure_partitions(bench: Bench, contenders: dict[str, Contender], node: BrokerProcess, partitions: int) -> None:
     plan, case = bench.plan, Case(SECTION, (str(partitions),))
     topics = {f"{WARM_UP}-{partitions}": plan.warm_up_rows, f"orders-{partitions}": plan.source_rows}
     for topic, rows in topics.items():
@@ -54,11 +51,12 @@ def measure_partitions(
     warm_up, measured = topics
     for name, frame_of in contenders.items():
         bench.progress.say(f"source: warming up {name}")
-        into_nothing(frame_of(warm_up), checkpoint(bench, name, f"{partitions}-{WARM_UP}"))
+        into_nothing(frame_of(warm_up), checkpoint(bench, name, f"{partitions}-{WARM_UP}"), rows=plan.warm_up_rows)
     for number in range(plan.rounds):
         for name in in_turn(contenders, number):
             bench.progress.say(f"source: round {number + 1} of {plan.rounds}, {name}, {partitions} partitions")
-            seconds = into_nothing(contenders[name](measured), checkpoint(bench, name, f"{partitions}-{number}"))
+            place = checkpoint(bench, name, f"{partitions}-{number}")
+            seconds = into_nothing(contenders[name](measured), place, rows=plan.source_rows)
             bench.results.add(case, name, rows=plan.source_rows / seconds)
 
 
@@ -66,9 +64,7 @@ def checkpoint(bench: Bench, name: str, of: str) -> Path:
     return bench.folder / "checkpoints" / f"{name.replace(', ', '-')}-{of}"
 
 
-def contenders(
-    spark: SparkSession, node: BrokerProcess, bench: Bench, connector: Peer | None
-) -> dict[str, Contender]:
+def contenders(spark: SparkSession, node: BrokerProcess, bench: Bench, connector: Peer | None) -> dict[str, Contender]:
     rows = str(bench.plan.source_rows_per_batch)
 
     def typed(topic: str) -> DataFrame:
@@ -85,7 +81,7 @@ def contenders(
         reader = reader.option("minPartitions", str(spark.sparkContext.defaultParallelism))
         return parsed(reader.option("maxOffsetsPerTrigger", rows).load())
 
-    found: dict[str, Contender] = {TYPED: typed, RAW: raw}
+    found: dict[str, Contender] = {HEADWATER: typed, RAW: raw}
     return {**found, f"{CONNECTOR} ({connector.version})": connected} if connector else found
 
 

@@ -50,6 +50,7 @@ The branches answer the caller's only question: may I try again?
         │   ├── InvalidSchema     a schema that is not Spark DDL, or that its format cannot carry
         │   └── InvalidFormat     a format of values that is unknown, or an option it does not have
         ├── JobRefused            a checkpoint, a view or an output is not this job's
+        ├── JvmEnded              Spark's JVM is gone; start again, unchanged
         ├── StateDamaged          a file of an operator's state is not what was written
         ├── StateMissing          a version of state that is not there, or no longer
         ├── StateMismatch         state of another operator, key, schema or number of shards
@@ -335,6 +336,11 @@ class InvalidFormat(InvalidDeclaration):
 
 class JobRefused(FlowError):
     """A checkpoint, a view or an output does not belong to this job, or no longer fits it."""
+
+
+class JvmEnded(FlowError):
+    def __init__(self) -> None:
+        super().__init__("the JVM in which Spark runs has ended", "Start again: every job goes on where it was.")
 
 
 class UnknownView(FlowError):

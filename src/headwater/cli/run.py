@@ -60,13 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
         running.start()
         remember(arguments, app.name)
         stack.enter_context(board.shown())
-        _wait(running, arguments.seconds)
-    board.finish()
+        ended = _wait(running, arguments.seconds)
+    board.finish(caught_up=arguments.once and ended)
     return 0
 
 
-def _wait(running: "object", seconds: float | None) -> None:
-    """Until all jobs have ended or the time is up; in short steps, so that Ctrl-C is heard."""
+def _wait(running: "object", seconds: float | None) -> bool:
+    """Until all jobs have ended (True) or the time is up; in short steps, so that Ctrl-C is heard."""
     from headwater.flow.job.running import RunningApp
 
     assert isinstance(running, RunningApp)
@@ -74,7 +74,8 @@ def _wait(running: "object", seconds: float | None) -> None:
     end_ms = None if seconds is None else clock.elapsed_ms() + round(1000 * seconds)
     while not running.wait(REFRESH_SECONDS):
         if end_ms is not None and clock.elapsed_ms() >= end_ms:
-            return
+            return False
+    return True
 
 
 class Board:
@@ -112,7 +113,7 @@ class Board:
     def _table(self) -> Table:
         return plain_table(COLUMNS, [_line(job, progress, self._totals[job]) for job, progress in self._last.items()])
 
-    def finish(self) -> None:
+    def finish(self, *, caught_up: bool) -> None:
         """What became of every row, when all is over."""
         if self._as_json:
             return
@@ -123,7 +124,7 @@ class Board:
         if rows:
             write_table(["output", "rows in", "out", "filtered", "late", "poisoned"], rows)
         else:
-            say("nothing new: every view is up to date")
+            say("nothing new: every view is up to date" if caught_up else "stopped before a batch was finished")
 
 
 def _line(job: str, progress: "Progress", totals: "Mapping[str, Account]") -> list[Cell]:

@@ -75,7 +75,9 @@ def start_session(
     }.items():
         conf.set(key, value)
     options = conf.get("spark.driver.extraJavaOptions", "")
-    conf.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={logging.as_uri()} {options}".strip())
+    # Spark's own pattern matching recurses deeply on long texts, such as plans.
+    ours = f"-Dlog4j2.configurationFile={logging.as_uri()} -Xss4m"
+    conf.set("spark.driver.extraJavaOptions", f"{ours} {options}".strip())
     with (folder / "spark.log").open("ab") as log:
         gateway = launch_gateway(conf, {"stderr": log, "stdout": log})  # type: ignore[no-untyped-call]
     context = SparkContext(conf=conf, gateway=gateway)

@@ -14,9 +14,11 @@ def _import_what_workers_need() -> None:
     import headwater.flow.job.deduping
     import headwater.flow.job.merging
     import headwater.flow.source.data_source  # noqa: F401
-    from headwater.flow.state.searching import warm_up
+    from headwater.flow.source import warming
+    from headwater.flow.state import searching
 
-    warm_up()
+    warming.warm_up()
+    searching.warm_up()
 
 
 if __name__ == "__main__":

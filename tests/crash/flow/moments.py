@@ -80,6 +80,8 @@ POINTS = {
     "about to settle": Point(RESTART, Moment(SETTLE), most=1),
     "settled": Point(RESTART, Moment(SETTLE, after=True), most=1),
     "settled, node": Point(RESTART, Moment(SETTLE, after=True), NODE, most=1),
+    "first batch, driver": Point(RESTART, Moment(MERGE), DRIVER, most=1),
+    "first batch, jvm": Point(RESTART, Moment(MERGE), JVM, most=1),
     "about to query": Point(RESTART, Moment("headwater.flow.job.running:RunningApp._query"), most=1),
     "rebuild begun": Point(REBUILD, Moment(PROCESS, after=True), most=4),
     "rebuild noted": Point(REBUILD, Moment("headwater.flow.job.rebuilding:carry_out"), most=1),

@@ -13,7 +13,7 @@ ROUNDS = (
     [Strike("merging, worker"), Strike("all sinks written, node", 2)],
     [Strike("topic written", 2)],
     [Strike("state published", 2)],
-    [Strike("merging, jvm")],  # in the first batch, which is the one that comes again
+    [Strike("first batch, jvm")],  # the one that comes again
     [Strike("state moved")],
 )
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 import headwater as hw
 from headwater.flow.declare.graph import plan
-from headwater.flow.job.changing import CHANGED, KEEP, NEW, REMOVED, compare, descriptions, save
+from headwater.flow.job.changing import CHANGED, KEEP, NEW, REMOVED, compare, descriptions, save, save_one
 from headwater.flow.job.folder import JobFolder
 from headwater.flow.job.resolving import Resolved
 
@@ -53,3 +53,10 @@ def test_outputs_come_and_go(tmp_path: Path) -> None:
 
 def test_a_job_that_never_ran_has_nothing_to_compare_with(tmp_path: Path) -> None:
     assert [one.what for one in compare(JobFolder(tmp_path / "job"), described())] == [KEEP]
+
+
+def test_one_output_can_become_another_while_the_others_stay(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path / "job")
+    save(folder, {**described(), **described(view="sums")})
+    save_one(folder, "totals", described("amount > 2")["totals"])
+    assert [one.what for one in compare(folder, {**described("amount > 2"), **described(view="sums")})] == [KEEP, KEEP]

@@ -75,3 +75,10 @@ def test_a_checkpoint_whose_identity_is_lost_is_refused(tmp_path: Path) -> None:
     (tmp_path / "identity.json").unlink()
     with pytest.raises(JobRefused, match=r"without its identity\.json"):
         identify(folder, app="shop", job="orders", cluster="one", shards=2)
+
+
+def test_where_a_batch_ends_is_written_down_as_spark_does(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path)
+    assert folder.planned_or_none(0) is None
+    folder.plan(0, {"t": {0: 5}}, time_ms=7)
+    assert (folder.planned_or_none(0), folder.planned_ms(0)) == ({"t": {0: 5}}, 7)

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 import headwater as hw
 from headwater.flow.job.inventory import KeptJob, jobs_in
 from headwater.flow.job.resharding import NOTE, reshard_job
@@ -13,6 +15,8 @@ def shards_of(job: KeptJob) -> set[int]:
     return {len(operator.versions()[-1].shards) for operator in job.operators()}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_views_are_right_after_more_and_after_fewer_shards(tester: Callable[[hw.App], AppTester]) -> None:
     shop_tester, rows = tester(shop()), orders(300)
     shop_tester.feed("orders", rows[:100])

@@ -15,9 +15,8 @@ from headwater.flow.job.arrow_types import arrow_schema, spark_schema
 from headwater.flow.job.counting import Counter
 from headwater.flow.job.evaluating import Evaluation, key_of
 from headwater.flow.job.operating import Operators
-from headwater.flow.job.sources import frames_of, source_options
+from headwater.flow.job.sources import frames_of, source_frame
 from headwater.flow.job.stateless import visible
-from headwater.flow.source.streams import frame_of, parse_streams
 
 CLOCKS = ("current_timestamp", "current_date", "localtimestamp")
 
@@ -32,8 +31,7 @@ class Resolved:
 
 def resolve(session: SparkSession, job: Job) -> dict[str, Resolved]:
     """InvalidDeclaration, with a place, if Spark does not accept a step or an output's key is not what it says."""
-    streams = parse_streams(source_options(job, {})["streams"])
-    empty = session.createDataFrame([], spark_schema(frame_of(streams, nested=True).arrow))
+    empty = session.createDataFrame([], spark_schema(source_frame(job).arrow))
     reducing = Operators.describing(job.operators)
 
     def operate(node: Node, frame: DataFrame, counter: Counter) -> DataFrame:

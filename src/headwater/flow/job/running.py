@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.clock import Clock, SystemClock
-from headwater.errors import FlowError, HeadwaterError, InvalidDeclaration
+from headwater.errors import FlowError, HeadwaterError, InvalidDeclaration, JvmEnded
 from headwater.flow.declare.app import App
 from headwater.flow.declare.graph import Job, plan
 from headwater.flow.declare.naming import accounts_topic, group_of, late_topic, poisoned_topic
@@ -53,11 +53,6 @@ class RunSettings:
 
 
 Watch = Callable[[str, Progress], None]
-
-
-class JvmEnded(FlowError):
-    def __init__(self) -> None:
-        super().__init__("the JVM in which Spark runs has ended", "Start again: every job goes on where it was.")
 
 
 @contextmanager

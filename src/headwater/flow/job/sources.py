@@ -15,15 +15,33 @@ from headwater.flow.declare.graph import Job
 from headwater.flow.declare.nodes import Source, SourceStream, SourceTable
 from headwater.flow.formats.schema import Field, Schema
 from headwater.flow.job.stateless import quoted
+from headwater.flow.source.options import parse_options
 
 POSITION = ("_partition", "_offset", "_timestamp")
+OF_TABLES = ("_key", "_tombstone")
 AT, DELETED = "_at", "_deleted"
 
 
 def source_options(job: Job, where: Mapping[str, str]) -> dict[str, str]:
     """The options of format("headwater") for all sources of a job; `where` says how the log is reached, and limits."""
+    if len(job.sources) == 1:
+        return {**where, **_only(job.sources[0])}
     streams = [_stream(source, f"s{number}") for number, source in enumerate(job.sources)]
     return {**where, "streams": json.dumps(streams)}
+
+
+def _only(source: Source) -> dict[str, str]:
+    """Of a single source the columns come as they are, which costs less than one struct of them."""
+    said = _stream(source, "")
+    options = {f"format.{name}": value for name, value in said["options"].items()}
+    plain = {name: said[name] for name in ("topic", "format", "schema", "tombstones")}
+    time = {"time": said["time"]} if said["time"] else {}
+    return {**plain, **time, **options, "columns": ",".join(said["columns"])}
+
+
+def source_frame(job: Job) -> Schema:
+    """The columns that a job's frame has."""
+    return parse_options(source_options(job, {"data": "."})).frame
 
 
 def _stream(source: Source, name: str) -> dict[str, Any]:
@@ -34,7 +52,7 @@ def _stream(source: Source, name: str) -> dict[str, Any]:
         "format": source.format,
         "schema": source.schema.ddl,
         "options": dict(source.options),
-        "columns": [*POSITION, "_key"] if keyed else list(POSITION),
+        "columns": [*POSITION, *(OF_TABLES if keyed else ())],
         "time": source.time if isinstance(source, SourceStream) else None,
         "tombstones": "keep" if keyed else "poison",
     }
@@ -48,8 +66,10 @@ def frames_of(job: Job, frame: DataFrame) -> dict[Source, DataFrame]:
     """The rows of each source, with `_at`: when, and where in the log."""
     found: dict[Source, DataFrame] = {}
     for number, source in enumerate(job.sources):
-        own = frame if len(job.sources) == 1 else frame.where(f.col("_stream") == number)
-        found[source] = _with_position(source, own.select(f"s{number}.*"), number)
+        own = frame
+        if len(job.sources) > 1:
+            own = frame.where(f.col("_stream") == number).select(f"s{number}.*")
+        found[source] = _with_position(source, own, number)
     return found
 
 
@@ -64,7 +84,7 @@ def _with_position(source: Source, frame: DataFrame, number: int) -> DataFrame:
     frame = frame.withColumn(AT, position)
     if isinstance(source, SourceTable):
         frame = _with_deletions(source, frame)
-    return frame.drop(*POSITION, "_key")
+    return frame.drop(*POSITION, *OF_TABLES)
 
 
 def _with_deletions(source: SourceTable, frame: DataFrame) -> DataFrame:
@@ -72,8 +92,7 @@ def _with_deletions(source: SourceTable, frame: DataFrame) -> DataFrame:
     keys = Schema(tuple(Field(name, source.schema.field(name).type) for name in source.key))
     text = f.col("_key").cast("string")
     parsed = f.from_json(text, keys.ddl)
-    deleted = ~f.greatest(*(f.col(quoted(name)).isNotNull() for name in source.key), f.lit(False))
-    columns = {DELETED: deleted}
+    columns = {DELETED: f.col("_tombstone")}
     for name in source.key:
         own = parsed[name]
         if len(source.key) == 1:

@@ -36,9 +36,9 @@ class RunningNode(Protocol):
 class AppTester:
     """An app on a node.
 
-        tester.feed("orders", [{"id": "a", "amount": 5}], at="2026-01-01T00:00:00Z")
-        tester.run()
-        tester.rows("totals")
+    tester.feed("orders", [{"id": "a", "amount": 5}], at="2026-01-01T00:00:00Z")
+    tester.run()
+    tester.rows("totals")
     """
 
     def __init__(self, app: App, node: RunningNode, session: SparkSession, *, clock: Clock | None = None) -> None:

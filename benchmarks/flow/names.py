@@ -1,0 +1,15 @@
+"""The names contenders have in the tables of flows."""
+
+HEADWATER = "headwater"
+
+RAW = "headwater, raw, from_json"
+CONNECTOR = "Kafka connector, from_json"
+
+COUNTED_VIEW = "headwater, SQLite view"
+ROCKS = "Spark, RocksDB"
+MEMORY = "Spark, in memory"
+TRANSFORM = "Spark, transformWithState in Python"
+
+POSTGRES = "headwater, PostgreSQL"
+SQLITE = "headwater, SQLite"
+JDBC = "JDBC foreachBatch, PostgreSQL"

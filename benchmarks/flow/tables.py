@@ -1,0 +1,112 @@
+"""The tables of flows. Pure."""
+
+from collections.abc import Sequence
+
+from benchmarks.flow.names import CONNECTOR, HEADWATER, JDBC, MEMORY, POSTGRES, RAW, ROCKS, SQLITE, TRANSFORM
+from benchmarks.results import Case, Results
+from benchmarks.tables import DASH, Table, middle, number, times
+
+SOURCE_GOAL_ROWS = 1_500_000
+
+SOURCE_NOTE = (
+    "Rows a second out of a topic, typed, into a query that does nothing with them. All read the same node: "
+    "headwater's source its files, Spark's Kafka connector its port. The goal is 1.5 million rows a second."
+)
+KEYED_NOTE = (
+    "Rows a second of a count by user. All read the same topic through the headwater source in the same batches, with "
+    "as many shuffle partitions as cores; transformWithState reads fewer rows. Spark's own aggregation writes its "
+    "counts nowhere, as the first line of headwater does; the second one keeps a view that can be queried."
+)
+STATE_NOTE = (
+    "Milliseconds from the reduced rows of a batch, 10,000 keys, to the durable version of the state that includes "
+    "them, by the number of keys in it. The last column is against the line above; the goal from 1 to 10 million keys "
+    "is below 1.5."
+)
+SINK_NOTE = (
+    "Rows a second from a topic into a table with a key. The JDBC one is written by hand: a staging table that is not "
+    "logged, rewritten batches of 10,000, and INSERT ... ON CONFLICT; it does not remember which batches it took."
+)
+LATENCY_NOTE = (
+    "From the call of the producer, acks=all through the port, to the first look at the view that includes the event; "
+    "somebody looks every 5 ms. The goal is p50 below 1,000 ms and p99 below 2,000 ms."
+)
+START_NOTE = "From the start of the process `headwater run` to its first finished batch. The goal is below 15 s."
+
+
+def flow_tables(results: Results) -> list[Table]:
+    tables = [source(results), keyed(results), state(results), sink(results), latency(results), starts(results)]
+    return [table for table in tables if table.rows]
+
+
+def source(results: Results) -> Table:
+    rows = []
+    for case in results.cases("source"):
+        for who in results.contenders(case):
+            connector = next((name for name in results.contenders(case) if name.startswith(CONNECTOR)), CONNECTOR)
+            own = results.median(case, who, "rows")
+            of_goal = times(own / SOURCE_GOAL_ROWS if own is not None and who == HEADWATER else None)
+            ratios = ratios_of(results, case, who, [HEADWATER], [RAW, connector])
+            rows.append([*case.words, who, middle(results, case, who, "rows"), *ratios, of_goal])
+    columns = ["partitions", "source", "rows/s", "of raw, from_json", "of Kafka connector", "of the goal"]
+    return Table("Source of flows", SOURCE_NOTE, columns, rows)
+
+
+def keyed(results: Results) -> Table:
+    peers = [ROCKS, MEMORY, TRANSFORM]
+    rows = [
+        [*case.words, who, middle(results, case, who, "rows"), *ratios_of(results, case, who, None, peers)]
+        for case in results.cases("keyed")
+        for who in results.contenders(case)
+    ]
+    columns = ["keys", "who", "rows/s", "of RocksDB", "of in memory", "of transformWithState"]
+    return Table("Keyed count", KEYED_NOTE, columns, rows)
+
+
+def state(results: Results) -> Table:
+    rows, above = [], Case("state")
+    for case in results.cases("state"):
+        own, before = (results.median(one, HEADWATER, "milliseconds") for one in (case, above))
+        same_shards = above.words[:1] == case.words[:1]
+        ratio = own / before if own is not None and before and same_shards else None
+        rows.append([*case.words, middle(results, case, HEADWATER, "milliseconds"), times(ratio)])
+        above = case
+    columns = ["shards", "keys", "ms", "of ten times fewer keys"]
+    return Table("State, commit of the same change", STATE_NOTE, columns, rows)
+
+
+def sink(results: Results) -> Table:
+    rows = [
+        [
+            *case.words,
+            who,
+            middle(results, case, who, "rows"),
+            *ratios_of(results, case, who, [POSTGRES, SQLITE], [JDBC]),
+        ]
+        for case in results.cases("sink")
+        for who in results.contenders(case)
+    ]
+    return Table("Sinks of flows", SINK_NOTE, ["rows are", "who", "rows/s", "of JDBC"], rows)
+
+
+def ratios_of(results: Results, case: Case, who: str, own: Sequence[str] | None, peers: Sequence[str]) -> list[str]:
+    """How many times each peer it is; only for our `own`, which unless said are all that are no peers."""
+    ours = who in own if own is not None else who not in peers
+    return [times(results.ratio(case, who, peer, "rows")) if ours else DASH for peer in peers]
+
+
+def latency(results: Results) -> Table:
+    rows = [
+        [*case.words, who, *(number(results.median(case, who, metric)) for metric in ("p50", "p99", "most"))]
+        for case in results.cases("flow-latency")
+        for who in results.contenders(case)
+    ]
+    return Table("Latency of a flow", LATENCY_NOTE, ["events/s", "into", "p50 ms", "p99 ms", "longest ms"], rows)
+
+
+def starts(results: Results) -> Table:
+    rows = [
+        [*case.words, middle(results, case, who, "seconds")]
+        for case in results.cases("flow-start")
+        for who in results.contenders(case)
+    ]
+    return Table("Start of a flow", START_NOTE, ["start of", "seconds"], rows)

@@ -1,0 +1,39 @@
+from benchmarks.flow.names import CONNECTOR, HEADWATER, JDBC, POSTGRES, RAW, ROCKS
+from benchmarks.flow.tables import flow_tables, keyed, sink, source, state
+from benchmarks.results import Case, Results
+
+
+def test_the_source_is_compared_with_its_peers_and_the_goal() -> None:
+    results, case = Results(), Case("source", ("8",))
+    for who, rate in ((HEADWATER, 3_000_000), (RAW, 1_000_000), (f"{CONNECTOR} (4.3.0)", 500_000)):
+        results.add(case, who, rows=rate)
+    headwater, raw, connector = source(results).rows
+    assert headwater == ["8", HEADWATER, "3,000,000", "3.00\u00a0×", "6.00\u00a0×", "2.00\u00a0×"]
+    assert raw[3:] == connector[3:] == ["–", "–", "–"]
+
+
+def test_a_peer_that_is_missing_leaves_a_dash() -> None:
+    results, case = Results(), Case("keyed", ("20,000",))
+    results.add(case, HEADWATER, rows=900)
+    results.add(case, ROCKS, rows=300)
+    ours, spark = keyed(results).rows
+    assert ours == ["20,000", HEADWATER, "900", "3.00\u00a0×", "–", "–"]
+    assert spark[3:] == ["–", "–", "–"]
+
+
+def test_a_state_is_compared_with_the_smaller_one_of_as_many_shards() -> None:
+    results = Results()
+    for shards, keys, took in (("1", "100", 10), ("1", "1,000", 12), ("4", "100", 20), ("4", "1,000", 30)):
+        results.add(Case("state", (shards, keys)), HEADWATER, milliseconds=took)
+    assert [row[-1] for row in state(results).rows] == ["–", "1.20\u00a0×", "–", "1.50\u00a0×"]
+
+
+def test_sinks_are_compared_with_what_is_written_by_hand() -> None:
+    results, case = Results(), Case("sink", ("new",))
+    results.add(case, POSTGRES, rows=500)
+    results.add(case, JDBC, rows=250)
+    assert [row[-1] for row in sink(results).rows] == ["2.00\u00a0×", "–"]
+
+
+def test_sections_that_were_not_measured_have_no_table() -> None:
+    assert flow_tables(Results()) == []
