@@ -83,6 +83,8 @@ def main() -> None:
     parser.add_argument("--plan", type=FlowPlan.from_json, required=True)
     parser.add_argument("--found", type=Path, required=True)
     given = parser.parse_args()
+    # Asked to end, it still stops the servers it has started.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     bench = Bench(given.folder, given.plan, progress=PrintedProgress())
     try:
         check_java(given.section)

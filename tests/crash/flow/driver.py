@@ -39,7 +39,9 @@ SHORT_LIVED = {
 def main() -> int:
     wanted = parse()
     folder = wanted.data.parent / "spark"
-    session = start_session("crash tests", folder, master="local[2,4]", settings=SHORT_LIVED)
+    # What a killed JVM does not remove goes with everything else.
+    settings = {**SHORT_LIVED, "spark.local.dir": str(folder / "local")}
+    session = start_session("crash tests", folder, master="local[2,4]", settings=settings)
     say(jvm=jvm_of())
     # No task merges runs on the way, so that there is always something to merge beside the batches.
     vars(operating)["StateStore"] = functools.partial(StateStore, task_bytes_max=1)

@@ -94,7 +94,7 @@ def test_no_values_are_no_rows(format: str) -> None:
     assert decode(format, []).columns.num_rows == 0
 
 
-@pytest.mark.parametrize("format", set(MODULES) - {"raw"})
+@pytest.mark.parametrize("format", sorted(set(MODULES) - {"raw"}))
 def test_a_null_value_is_bad_and_says_what_to_do(format: str) -> None:
     decoded = decode(format, [valid_row(format), None])
     assert decoded.bad.tolist() == [1]
