@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.live import Live
@@ -12,7 +13,7 @@ from rich.table import Table
 
 from headwater.cli.arguments import add_json, checked, duration_seconds, positive
 from headwater.cli.connection import reach
-from headwater.cli.flows import add_app, add_spark, load, remember, spark
+from headwater.cli.flows import FLOWS, add_app, add_spark, load, remember, spark
 from headwater.cli.output import Cell, console, note, plain_table, say, write_json, write_table
 from headwater.clock import SystemClock
 
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     app = load(arguments)
     arguments.data = arguments.data.absolute()
+    refuse_if_running(arguments.data / FLOWS / app.name)
     board = Board(as_json=arguments.json)
     with ExitStack() as stack:
         address = stack.enter_context(reach(arguments, create=True))
@@ -63,6 +65,16 @@ def run(arguments: argparse.Namespace) -> int:
         ended = _wait(running, arguments.seconds)
     board.finish(caught_up=arguments.once and ended)
     return 0
+
+
+def refuse_if_running(folder: Path) -> None:
+    """JobRefused if another process runs a job of the app: said before Spark is started, not after."""
+    from headwater.flow.job.folder import JobFolder
+
+    for identity in folder.glob("*/identity.json"):
+        job = JobFolder(identity.parent)
+        job.lock()
+        job.unlock()
 
 
 def _wait(running: "object", seconds: float | None) -> bool:

@@ -25,7 +25,7 @@ A record; varints are zigzag:
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -201,12 +201,35 @@ def encode_batch(
     return batch
 
 
-def decode_batch(batch: Buffer, *, bytes_max: int) -> list[Record]:
-    """The records of one whole batch. CorruptBatch if the checksum or any length is wrong."""
+def batch_times(batch: Buffer, *, bytes_max: int) -> Iterator[tuple[int, int]]:
+    """Timestamp and offset of each record of one whole batch; keys, values and headers are passed over unread."""
+    header, body = _unpacked(batch, bytes_max)
+    position = 0
+    try:
+        for _ in range(header.record_count):
+            length, start = _read_varint(body, position)
+            timestamp_delta, after = _read_varint(body, start + 1)
+            offset_delta, _ = _read_varint(body, after)
+            timestamp = header.max_timestamp if header.append_time else header.base_timestamp + timestamp_delta
+            yield timestamp, header.base_offset + offset_delta
+            if length < 0:
+                raise CorruptBatch(f"a record claims {length} bytes")
+            position = start + length
+    except IndexError:
+        raise CorruptBatch(f"the batch at offset {header.base_offset} ends inside a record") from None
+
+
+def _unpacked(batch: Buffer, bytes_max: int) -> tuple[BatchHeader, bytes]:
     header = read_header(batch)
     if not plausible(header, bytes_left=len(batch)) or not check_crc(batch, header):
         raise CorruptBatch(f"the batch at offset {header.base_offset} is damaged")
-    body = bytes(decompress(header.codec, memoryview(batch)[HEADER_BYTES : header.size], bytes_max=bytes_max))
+    packed = memoryview(batch)[HEADER_BYTES : header.size]
+    return header, bytes(decompress(header.codec, packed, bytes_max=bytes_max))
+
+
+def decode_batch(batch: Buffer, *, bytes_max: int) -> list[Record]:
+    """The records of one whole batch. CorruptBatch if the checksum or any length is wrong."""
+    header, body = _unpacked(batch, bytes_max)
     records: list[Record] = []
     position = 0
     try:

@@ -4,10 +4,11 @@ Looking things up reads indexes and a few batch headers, never records, but for 
 """
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from headwater.errors import CorruptBatch, InvalidRecord, OffsetOutOfRange, UnsupportedFormat
-from headwater.log.batch_format import decode_batch
+from headwater.log.batch_format import batch_times
 from headwater.log.scan import find_damage, verify
 from headwater.log.segment import BatchAt, Segment
 from headwater.log.storage import File
@@ -160,9 +161,9 @@ class Snapshot(NamedTuple):
         limit = self.limit(segment)
         batch = segment.batch_for_time(time_ms, limit=limit)
         while batch is not None:
-            for found in self._times_in(segment, batch, bytes_max):
-                if found.timestamp_ms >= time_ms:
-                    return found
+            found = next((t for t in self._times_in(segment, batch, bytes_max) if t.timestamp_ms >= time_ms), None)
+            if found is not None:
+                return found
             following = segment.batches(batch.position + batch.header.size, limit=limit)
             batch = next((b for b in following if b.header.max_timestamp >= time_ms), None)
         return None
@@ -191,14 +192,11 @@ class Snapshot(NamedTuple):
                     newest = found
         return newest
 
-    def _times_in(self, segment: Segment, batch: BatchAt, bytes_max: int) -> list[TimeOffset]:
-        """The records of a batch that can be seen; none if it cannot be decoded, since nobody can read it."""
+    def _times_in(self, segment: Segment, batch: BatchAt, bytes_max: int) -> Iterator[TimeOffset]:
+        """The records of a batch that can be seen; none from where it cannot be decoded, since nobody can read it."""
         try:
-            records = decode_batch(segment.read_batch(batch), bytes_max=bytes_max)
+            for timestamp_ms, offset in batch_times(segment.read_batch(batch), bytes_max=bytes_max):
+                if self.start_offset <= offset < self.visible.offset:
+                    yield TimeOffset(timestamp_ms, offset)
         except (CorruptBatch, InvalidRecord, UnsupportedFormat):
-            return []
-        return [
-            TimeOffset(record.timestamp_ms, record.offset)
-            for record in records
-            if self.start_offset <= record.offset < self.visible.offset
-        ]
+            return
