@@ -52,8 +52,8 @@ def dump(paths: list[Path], *options: str) -> str:
     done = subprocess.run(
         [*command, "--files", ",".join(map(str, paths))], capture_output=True, text=True, check=True, timeout=100
     )
-    # Mismatches are told on the error stream, where the logging library complains as well.
-    complaints = [line for line in done.stderr.splitlines() if not line.startswith("SLF4J")]
+    # Mismatches are told on the error stream, where the logging library complains as well, and the JVM of its options.
+    complaints = [line for line in done.stderr.splitlines() if not line.startswith(("SLF4J", "Picked up JAVA"))]
     return done.stdout + "\n".join(complaints)
 
 

@@ -1,6 +1,5 @@
 """The streaming result is the batch result: for any cut into batches, any interleaving, any batch that comes again."""
 
-import shutil
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,7 +69,6 @@ def run_steps(tester: AppTester, steps: list[Step]) -> None:
             end = {number: start[number] + count for number, count in enumerate(step.rows)}
             for _ in range(step.again):
                 # A crash after all was written and before it was noted: the whole batch comes again.
-                shutil.rmtree(folder.path / "batches" / f"{batch}.json", ignore_errors=True)
                 (folder.path / "batches" / f"{batch}.json").unlink(missing_ok=True)
                 stepper.step(batch, {"orders": start}, {"orders": end}, time_ms=batch)
             start = end

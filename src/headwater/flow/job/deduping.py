@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.flow.job.merging import COMMIT, Told
+from headwater.flow.job.merging import COMMIT, Told, by_shard
 from headwater.flow.operators.dedupe import dedupe_step, state_of
-from headwater.flow.state.manifest import HASH, StateSchema
-from headwater.flow.state.shard import ShardState, StateHandle, shard_of
+from headwater.flow.state.manifest import StateSchema
+from headwater.flow.state.shard import ShardState
 
 LATE = "_late"
 """In a row that is late: the row as JSON. In others null."""
@@ -44,14 +44,8 @@ class DedupeTask:
     expired_us: int | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        received = [batch for batch in batches if batch.num_rows]
-        if not received:
-            return
-        rows = pa.Table.from_batches(received).combine_chunks().to_batches()[0]
-        handle = StateHandle.from_json(self.handle)
-        shards = shard_of(rows.column(HASH).to_numpy(), handle.shards)
-        for shard in np.unique(shards):
-            yield self._shard(ShardState(handle, int(shard)), int(shard), rows.filter(pa.array(shards == shard)))
+        for shard, state, rows in by_shard(batches, self.handle):
+            yield self._shard(state, shard, rows)
 
     def _shard(self, state: ShardState, shard: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         late = np.asarray(pc.is_valid(rows.column(LATE)))

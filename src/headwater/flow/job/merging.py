@@ -68,23 +68,28 @@ class Told:
         return cls(**{**row, "run": RunInfo.of(row["run"]) if row["run"] else None})
 
 
+def by_shard(batches: Iterator[pa.RecordBatch], handle: str) -> Iterator[tuple[int, ShardState, pa.RecordBatch]]:
+    """What a task was given, shard by shard; mostly there is one."""
+    received = [batch for batch in batches if batch.num_rows]
+    if not received:
+        return
+    rows = pa.Table.from_batches(received).combine_chunks().to_batches()[0]
+    opened = StateHandle.from_json(handle)
+    shards = shard_of(rows.column(HASH).to_numpy(), opened.shards)
+    for shard in map(int, np.unique(shards)):
+        yield shard, ShardState(opened, shard), rows.filter(pa.array(shards == shard))
+
+
 @dataclass(frozen=True)
 class MergeTask:
     operator: Operator
     handle: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        received = [batch for batch in batches if batch.num_rows]
-        if not received:
-            return
-        rows = pa.Table.from_batches(received).combine_chunks().to_batches()[0]
-        handle = StateHandle.from_json(self.handle)
-        shards = shard_of(rows.column(HASH).to_numpy(), handle.shards)
-        for shard in np.unique(shards):
-            own = rows.filter(pa.array(shards == shard))
-            step = self.operator.step(ShardState(handle, int(shard)), own)
-            counted = int(own.column(ROWS).to_numpy().sum())
-            yield self._output(step.changes, Told(self.operator.name, int(shard), counted, step.run))
+        for shard, state, rows in by_shard(batches, self.handle):
+            step = self.operator.step(state, rows)
+            counted = int(rows.column(ROWS).to_numpy().sum())
+            yield self._output(step.changes, Told(self.operator.name, shard, counted, step.run))
 
     def _output(self, changes: pa.RecordBatch, told: Told) -> pa.RecordBatch:
         """The changes, and behind them one row that only says what the driver has to commit."""
