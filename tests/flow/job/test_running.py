@@ -141,6 +141,17 @@ def test_changed_code_is_refused_until_the_view_is_rebuilt(tester: Tester) -> No
     assert changed.prove("revenue").different == 0
 
 
+def test_a_view_is_not_given_up_for_one_that_the_log_can_no_longer_fill(tester: Tester) -> None:
+    shop_tester = tester(shop())
+    shop_tester.feed("orders", orders(40))
+    shop_tester.run()
+    before = shop_tester.rows("revenue")
+    shop_tester.node.log.partition("orders", 0).delete_records(10)
+    with pytest.raises(JobRefused, match="offsets 0 to 9 of orders/0 are gone"):
+        shop_tester.run(rebuild=["revenue"])
+    assert shop_tester.rows("revenue") == before
+
+
 def test_a_view_that_is_added_later_is_built_from_the_beginning(tester: Tester) -> None:
     small = hw.App("shop", shards=2)
     stream = small.stream("orders", SCHEMA, time="at")

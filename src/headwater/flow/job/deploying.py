@@ -15,9 +15,10 @@ from headwater.flow.job.folder import BatchRecord, JobFolder
 from headwater.flow.job.identity import Identity
 from headwater.flow.job.rebuilding import Rebuild, carry_out, forget, unfinished
 from headwater.flow.job.resolving import Resolved
-from headwater.flow.kafka.client import Client
+from headwater.flow.kafka.client import EARLIEST, Client
 from headwater.flow.sinks.sink import Sink
 from headwater.flow.sinks.view import ViewSink
+from headwater.record import TopicPartition
 from headwater.views.store import ViewStore, open_store
 
 
@@ -69,7 +70,25 @@ class Deployment:
                 self.tell(f"{one.output}: no longer declared; what it holds stays as it is")
             elif one.what in (NEW, CHANGED) or one.output in rebuild:
                 self.tell(f"{one.output}: {'new, ' if one.what == NEW else ''}being built from the log")
+                self._check_log_is_whole(one, last)
                 self._rebuild(planned[one.output], last)
+
+    def _check_log_is_whole(self, verdict: Verdict, last: BatchRecord) -> None:
+        """What retention has removed cannot be built again: an old view that knows it is not given up for one that
+        does not."""
+        places = [TopicPartition(topic, number) for topic, parts in last.end.items() for number in parts]
+        gone = {place: first for place, first in self.client.offsets(dict.fromkeys(places, EARLIEST)).items() if first}
+        if not gone:
+            return
+        place, first = next(iter(gone.items()))
+        said = f"offsets 0 to {first - 1} of {place.topic}/{place.partition} are gone"
+        if verdict.what == NEW:
+            self.tell(f"{verdict.output}: {said}; it is built from what is left")
+            return
+        raise JobRefused(
+            f"{verdict.output} cannot be built anew: {said}",
+            "Give it another name to build one from what is left, beside the old one.",
+        )
 
     def _rebuild(self, planned: Planned, last: BatchRecord) -> None:
         stateful = any(isinstance(node, STATEFUL) for node in walk(planned.node))

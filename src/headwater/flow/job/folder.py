@@ -12,7 +12,6 @@
 """
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,6 +114,10 @@ class JobFolder:
         (self.path / name).parent.mkdir(parents=True, exist_ok=True)
         replace_durably(self._storage, name, json.dumps(content, sort_keys=True).encode())
 
+    def sync(self, name: str) -> None:
+        """What was renamed into or out of this folder of ours survives a power cut."""
+        self._storage.sync_directory(name)
+
     def remove(self, name: str) -> None:
         """Durably; one that is missing is no error."""
         self._storage.delete(name)
@@ -157,7 +160,3 @@ class JobFolder:
         """When Spark planned a batch: the same however often it is run."""
         lines = (self.spark / "offsets" / str(batch)).read_text().splitlines()
         return int(json.loads(lines[1])["batchTimestampMs"])
-
-    def clear_stage(self) -> None:
-        shutil.rmtree(self.stage, ignore_errors=True)
-        self.stage.mkdir(parents=True, exist_ok=True)

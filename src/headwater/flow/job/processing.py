@@ -11,6 +11,7 @@ A batch that comes again starts from the state of the batch before again. What s
 
 import base64
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from headwater.clock import Clock
-from headwater.errors import FlowError, UnavailableError
+from headwater.errors import ConflictError, FlowError, UnavailableError
 from headwater.flow.declare.graph import Job, Planned
 from headwater.flow.declare.nodes import Source
 from headwater.flow.job.accounts import Account
@@ -40,6 +41,8 @@ from headwater.flow.sinks.sink import Mark, Sink
 from headwater.flow.source.splitting import ranges_between
 from headwater.flow.source.staging import Staged, clear_stage, read_plan, read_stage
 from headwater.record import TopicPartition
+
+_logger = logging.getLogger(__name__)
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 QUERIES_AT_ONCE = 4
@@ -114,7 +117,7 @@ class Processor:
         source = frame.persist() if self._read_twice else frame
         evaluation = Evaluation(frames_of(self._job, source), self._operators.operate, self._keep)
         try:
-            origin = Origin(self._app, self._job.name, batch, self._batch_time_ms(batch))
+            origin = Origin(self._app, self._job.name, batch, self._folder.planned_ms(batch))
             collected = self._collect(evaluation, origin)
             told = [one for found in collected.values() for one in found.told] + list(reports(evaluation))
             staged = self._staged(start, end)
@@ -165,11 +168,6 @@ class Processor:
     def _staged(self, start: Offsets, end: Offsets) -> list[Staged]:
         ranges = ranges_between(_places(start), _places(end))
         return read_stage(self._folder.stage, ranges)
-
-    def _batch_time_ms(self, batch: int) -> int:
-        """When Spark planned the batch: the same whenever it is run."""
-        lines = (self._folder.spark / "offsets" / str(batch)).read_text().splitlines()
-        return int(json.loads(lines[1])["batchTimestampMs"])
 
     def _times(self, batch: int, staged: list[Staged]) -> dict[str, dict[int, int]]:
         before = self._folder.finished(batch - 1)
@@ -230,8 +228,8 @@ class Processor:
             return
         try:
             self._client.commit_offsets(self._group, _places(end))
-        except UnavailableError:
-            pass
+        except (UnavailableError, ConflictError) as error:
+            _logger.warning("the offsets of group %s could not be committed: %s", self._group, error)
 
     def _tidy(self, record: BatchRecord) -> None:
         self._operators.clean()

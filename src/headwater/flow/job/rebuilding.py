@@ -156,6 +156,9 @@ def carry_out(
         shutil.rmtree(folder.state / built.name, ignore_errors=True)
         folder.state.mkdir(parents=True, exist_ok=True)
         built.rename(folder.state / built.name)
+    # Before the view: after a power cut the old state under the new view would count on from the wrong place.
+    if folder.state.exists():
+        folder.sync("state")
     if store is not None and planned.output.kind == VIEW:
         store.swap(planned.name, Mark(identity.job_id, note["batch"], until.end))
     # From here on older code is changed code, although it was the one that ran last.

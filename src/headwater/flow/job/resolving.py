@@ -1,7 +1,6 @@
 """What every output of a job will hold, found out with empty frames before anything runs."""
 
 import difflib
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,7 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.graph import Job, Planned
 from headwater.flow.declare.nodes import Node
-from headwater.flow.formats.schema import to_ddl
 from headwater.flow.job.arrow_types import arrow_schema, spark_schema
 from headwater.flow.job.counting import Counter
 from headwater.flow.job.evaluating import Evaluation, key_of
@@ -78,8 +76,3 @@ def refuse_chance(frame: DataFrame, node: Node) -> None:
             f"what is made at {node.place} uses {what}: a batch that is run again would give other rows",
             "Use the time of the rows, or a hash of their columns.",
         )
-
-
-def described(resolved: Mapping[str, Resolved]) -> dict[str, dict[str, object]]:
-    """For plans and fingerprints."""
-    return {name: {"key": list(one.key), "columns": to_ddl(one.schema)} for name, one in resolved.items()}

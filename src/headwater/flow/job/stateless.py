@@ -3,8 +3,6 @@
 Hidden columns (their names begin with `_`) travel with every row: `_at` says where a fact lies in time and in the log.
 """
 
-from typing import TYPE_CHECKING
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
@@ -12,9 +10,6 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.nodes import Apply, Explode, Expression, Node, Select, Sql, Union, Where, WithColumns
 from headwater.flow.job.counting import Counter
 from headwater.flow.job.explaining import explain
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ROW_WISE = {
     "Project", "Filter", "SubqueryAlias", "View", "Generate", "Union", "CollectMetrics", "LogicalRDD", "LocalRelation",
@@ -137,8 +132,3 @@ def _union(node: Union, frames: list[DataFrame]) -> DataFrame:
         common = [name for name in first.columns if name in other.columns]
         first = first.select(*map(quoted, common)).unionByName(other.select(*map(quoted, common)))
     return first
-
-
-def frame_kinds(frame: DataFrame) -> "Mapping[str, str]":
-    """Columns and their types as DDL, without the hidden ones."""
-    return {name: kind for name, kind in frame.dtypes if not name.startswith("_")}
