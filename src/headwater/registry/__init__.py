@@ -1,0 +1,1 @@
+"""Schemas of topics under subjects and versions, with rules for how they may change."""

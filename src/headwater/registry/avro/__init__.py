@@ -1,0 +1,1 @@
+"""Avro schemas: reading them, and whether one can read what another wrote."""

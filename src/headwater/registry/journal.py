@@ -1,0 +1,89 @@
+"""The topic that keeps the registry: compacted, one partition, read whole at the start."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from headwater.errors import CorruptBatch, DamagedRange, TopicExists, UnknownTopic
+from headwater.record import Record
+from headwater.registry import records
+from headwater.registry.records import Entry
+
+if TYPE_CHECKING:
+    from headwater.log.log import Log
+
+logger = logging.getLogger("headwater.registry")
+
+TOPIC = "_schemas"
+
+# Said in full, so that no default for ordinary topics can make this one forget, refuse or move away what it holds.
+CONFIGS = {
+    "cleanup.policy": "compact",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "segment.bytes": str(16 * 1024**2),
+    "max.message.bytes": str(64 * 1024**2),
+    "message.timestamp.type": "CreateTime",
+    "remote.storage.enable": "false",
+}
+
+
+class Journal(Protocol):
+    """Where the registry's entries are kept."""
+
+    damage: str
+    """What of them could not be read; "" if all could."""
+
+    def read(self) -> Iterator[Entry]:
+        """All of them, in their order."""
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Returns when they are durable; raises if they are not, or may not be."""
+
+
+class TopicJournal:
+    """The topic `_schemas` of a log; it is made with the first entry."""
+
+    def __init__(self, log: "Log") -> None:
+        self._log = log
+        self.damage = ""
+
+    def read(self) -> Iterator[Entry]:
+        try:
+            offset: int | None = self._log.partition(TOPIC, 0).start_offset
+        except UnknownTopic:
+            return
+        while offset is not None:
+            start, offset = offset, None
+            try:
+                for record in self._log.read(TOPIC, 0, offset=start):
+                    if (entry := self._understood(record)) is not None:
+                        yield entry
+            except DamagedRange as damage:
+                self._note(str(damage))
+                offset = damage.end
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        self._ensure_topic()
+        rows = [records.encode(entry) for entry in entries]
+        self._log.append(TOPIC, [Record(value, key) for key, value in rows], partition=0)
+
+    def _ensure_topic(self) -> None:
+        try:
+            self._log.topic(TOPIC)
+        except UnknownTopic:
+            try:
+                self._log.create_topic(TOPIC, configs=CONFIGS)
+            except TopicExists:
+                pass
+
+    def _understood(self, record: Record) -> Entry | None:
+        try:
+            return records.decode(record.key or b"", record.value)
+        except CorruptBatch as error:
+            self._note(f"record {record.offset} of {TOPIC} is skipped: {error}")
+        return None
+
+    def _note(self, what: str) -> None:
+        logger.error("schemas may be missing: %s", what)
+        self.damage = self.damage or what

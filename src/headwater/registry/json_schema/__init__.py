@@ -1,0 +1,1 @@
+"""JSON Schema: reading it, and whether all that one admits is admitted by another."""

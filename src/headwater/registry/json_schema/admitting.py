@@ -1,0 +1,293 @@
+"""Does a reader's JSON schema admit every document that a writer's schema admits?
+
+The question is decided word by word, on the safe side: the answer "nothing is refused" can be relied on, while a change
+that cannot be judged (another `pattern`, `not`, `if`) counts as one that refuses something. Words that say nothing
+about documents (title, description, default) do not count.
+"""
+
+import json
+from fractions import Fraction
+from typing import Any
+
+from headwater.registry.json_schema.arrays import arrays
+from headwater.registry.json_schema.bounds import numbers, strings
+from headwater.registry.json_schema.documents import TYPES, Document, Node
+from headwater.registry.json_schema.objects import objects
+
+SILENT = {
+    "$schema", "$id", "id", "$anchor", "$comment", "$defs", "definitions", "title", "description", "default",
+    "examples", "readOnly", "writeOnly", "deprecated", "$vocabulary", "contentEncoding", "contentMediaType",
+    "contentSchema",
+}  # fmt: skip
+"""Words that refuse no document."""
+
+AS_THEY_ARE = ("not", "format", "dependencies", "dependentSchemas")
+"""Words that are compared as a whole: the writer's must be the same, or the reader has none."""
+CONDITION = ("if", "then", "else")
+UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
+KNOWN = {
+    "type", "enum", "const", "$ref", "allOf", "anyOf", "oneOf", *AS_THEY_ARE, *CONDITION, *UNEVALUATED,
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern",
+    "properties", "patternProperties", "additionalProperties", "required", "minProperties", "maxProperties",
+    "propertyNames", "dependentRequired", "items", "prefixItems", "additionalItems", "minItems", "maxItems",
+    "uniqueItems", "contains", "minContains", "maxContains",
+}  # fmt: skip
+DEPTH_MAX = 200
+STEPS_MAX = 20_000
+
+
+def unadmitted(reader: Document, writer: Document) -> list[str]:
+    """What the reader refuses of what the writer admits, one sentence for each place; nothing if it takes all."""
+    return Comparison().compare(Side(reader, reader.root), Side(writer, writer.root), "#")
+
+
+class Side:
+    """A part of a document, with references followed."""
+
+    def __init__(self, document: Document, node: Node) -> None:
+        for _ in range(DEPTH_MAX):
+            if not isinstance(node, dict) or "$ref" not in node:
+                break
+            if document.words_count_beside_references and (node.keys() - SILENT) != {"$ref"}:
+                break
+            document, node = document.follow(node["$ref"])
+        self.document, self.node = document, node
+
+    @property
+    def words(self) -> dict[str, Any]:
+        if isinstance(self.node, bool):
+            return {} if self.node else {"not": {}}
+        words = {word: value for word, value in self.node.items() if word in KNOWN}
+        if "$ref" in words:
+            words["allOf"] = [*words.get("allOf", []), {"$ref": words.pop("$ref")}]
+        return words
+
+    @property
+    def admits_all(self) -> bool:
+        return not self.words
+
+    @property
+    def admits_nothing(self) -> bool:
+        return self.node is False or self.words.get("not") in ({}, True) or self.types == frozenset()
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The types a document may have; "number" includes "integer"."""
+        words = self.words
+        said = words.get("type", TYPES)
+        types = set([said] if isinstance(said, str) else said)
+        if "number" in types:
+            types.add("integer")
+        if (values := self.values) is not None:
+            types &= {kind for value in values for kind in types_of(value)}
+        return frozenset(types)
+
+    @property
+    def values(self) -> list[Any] | None:
+        """The only documents there may be, if they are listed."""
+        words = self.words
+        if "const" in words:
+            return [words["const"]]
+        found: list[Any] | None = words.get("enum")
+        return found
+
+    def part(self, node: Node) -> "Side":
+        return Side(self.document, node)
+
+    def without(self, word: str) -> "Side":
+        return Side(self.document, {name: value for name, value in self.words.items() if name != word})
+
+    def with_branch(self, word: str, branch: Node) -> "Side":
+        """This schema where one branch of a choice holds, as one schema."""
+        rest = self.without(word).words
+        more = Side(self.document, branch)
+        if more.document is not self.document or rest.keys() & more.words.keys():
+            # The same word on both sides: the branch is kept apart, and the wider of the two readings is used.
+            return Side(self.document, {**rest, "allOf": [*rest.get("allOf", []), branch]})
+        return Side(self.document, {**rest, **more.words})
+
+
+def types_of(value: Any) -> tuple[str, ...]:
+    match value:
+        case None:
+            return ("null",)
+        case bool():
+            return ("boolean",)
+        case int():
+            return ("integer", "number")
+        case float():
+            return ("integer", "number") if value.is_integer() else ("number",)
+        case str():
+            return ("string",)
+        case list():
+            return ("array",)
+    return ("object",)
+
+
+class Comparison:
+    def __init__(self) -> None:
+        self._seen: set[tuple[str, str, int, int]] = set()
+        self._steps = 0
+
+    def compare(self, reader: Side, writer: Side, path: str) -> list[str]:
+        self._steps += 1
+        if self._steps > STEPS_MAX:
+            return [f"{path}: the schemas are too large to compare"]
+        if reader.admits_all or writer.admits_nothing or self._same(reader, writer):
+            return []
+        # Schemas may contain themselves: a pair that is being compared counts as fitting.
+        pair = (_text(reader.node), _text(writer.node), id(reader.document), id(writer.document))
+        if pair in self._seen:
+            return []
+        self._seen.add(pair)
+        try:
+            return self._choices(reader, writer, path)
+        finally:
+            self._seen.discard(pair)
+
+    def admits(self, reader: Side, writer: Side) -> bool:
+        return not self.compare(reader, writer, "")
+
+    def _same(self, reader: Side, writer: Side) -> bool:
+        """Written the same, and meaning the same: references lead to the same place."""
+        text = _text(reader.words)
+        return (reader.document is writer.document or '"$ref"' not in text) and text == _text(writer.words)
+
+    def _choices(self, reader: Side, writer: Side, path: str) -> list[str]:
+        words = writer.words
+        for word in ("anyOf", "oneOf"):
+            if word in words:
+                if self._unchanged_choice(reader, writer, word):
+                    return self.compare(reader.without(word), writer.without(word), path)
+                branches = [writer.with_branch(word, branch) for branch in words[word]]
+                return [reason for branch in branches for reason in self.compare(reader, branch, path)]
+        if "allOf" in reader.words:
+            parts = [reader.without("allOf"), *(reader.part(one) for one in reader.words["allOf"])]
+            return [reason for part in parts for reason in self.compare(part, writer, path)]
+        if "allOf" in words:
+            return self._narrowest(reader, writer, path)
+        for word in ("anyOf", "oneOf"):
+            if word in reader.words:
+                return self._reader_choice(reader, writer, word, path)
+        return self._plain(reader, writer, path)
+
+    def _unchanged_choice(self, reader: Side, writer: Side, word: str) -> bool:
+        mine, yours = reader.words.get(word), writer.words[word]
+        text = _text(mine)
+        return text == _text(yours) and (reader.document is writer.document or '"$ref"' not in text)
+
+    def _narrowest(self, reader: Side, writer: Side, path: str) -> list[str]:
+        """What all of several schemas admit, each of them admits: it is enough if one is within the reader's."""
+        parts = [writer.without("allOf"), *(writer.part(one) for one in writer.words["allOf"])]
+        found = [self.compare(reader, part, path) for part in parts]
+        merged = _merged(writer)
+        if merged is not None:
+            found.append(self.compare(reader, merged, path))
+        return min(found, key=len) if all(found) else []
+
+    def _reader_choice(self, reader: Side, writer: Side, word: str, path: str) -> list[str]:
+        rest = self.compare(reader.without(word), writer, path)
+        branches = [reader.part(branch) for branch in reader.words[word]]
+        fitting = [branch for branch in branches if self.admits(branch, writer)]
+        if not fitting:
+            return [*rest, f"{path}: it fits none of the reader's {word}"]
+        others = [branch for branch in branches if branch is not fitting[0]]
+        if word == "oneOf" and not all(_apart(writer, other) for other in others):
+            return [*rest, f"{path}: it may fit more than one of the reader's oneOf"]
+        return rest
+
+    def _plain(self, reader: Side, writer: Side, path: str) -> list[str]:
+        """Both without choices."""
+        found = _types(reader, writer, path) or _values(reader, writer, path)
+        mine, yours = reader.words, writer.words
+        for word in AS_THEY_ARE:
+            if word in mine and _text(mine[word]) != _text(yours.get(word)):
+                found.append(f"{path}: {word} is new or another")
+        changed = any(_text(mine.get(word)) != _text(yours.get(word)) for word in CONDITION)
+        if changed and any(word in mine for word in CONDITION):
+            found.append(f"{path}: if, then and else are new or others")
+        for word in UNEVALUATED:
+            # What is evaluated depends on all that stands beside it.
+            if mine.get(word, True) is not True:
+                found.append(f"{path}: {word} stands in a schema that has changed")
+        types = writer.types
+        if types & {"integer", "number"}:
+            found += numbers(mine, yours, path, whole="number" not in types)
+        if "string" in types:
+            found += strings(mine, yours, path)
+        if "object" in types:
+            found += objects(self, reader, writer, path)
+        if "array" in types:
+            found += arrays(self, reader, writer, path)
+        return found
+
+
+def _types(reader: Side, writer: Side, path: str) -> list[str]:
+    more = sorted(writer.types - reader.types)
+    if not more:
+        return []
+    if more == ["number"] and "integer" in reader.types:
+        return [f"{path}: a number may have a fraction, and the reader takes integers"]
+    return [f"{path}: the reader takes no {', '.join(more)}"]
+
+
+def _values(reader: Side, writer: Side, path: str) -> list[str]:
+    allowed = reader.values
+    if allowed is None:
+        return []
+    if writer.values is None:
+        return [f"{path}: the reader takes listed values only"]
+    known = {_value(value) for value in allowed}
+    more = [value for value in writer.values if _value(value) not in known]
+    return [f"{path}: the reader does not list {', '.join(_text(value)[:40] for value in more)}"] if more else []
+
+
+def _apart(one: Side, other: Side) -> bool:
+    """Is it certain that no document fits both?"""
+    if not one.types & other.types:
+        return True
+    if one.values is not None and other.values is not None:
+        known = {_value(value) for value in other.values}
+        return not any(_value(value) in known for value in one.values)
+    if one.types & other.types != {"object"}:
+        return False
+    mine, yours = one.words.get("properties", {}), other.words.get("properties", {})
+    needed = set(_required(one)) & set(_required(other)) & mine.keys() & yours.keys()
+    return any(_apart(one.part(mine[name]), other.part(yours[name])) for name in sorted(needed))
+
+
+def _required(side: Side) -> list[str]:
+    said = side.words.get("required", [])
+    return said if isinstance(said, list) else []
+
+
+def _merged(side: Side) -> Side | None:
+    """Schemas of an allOf as one, where no word stands in two of them."""
+    words = {word: value for word, value in side.words.items() if word != "allOf"}
+    for one in side.words["allOf"]:
+        part = side.part(one)
+        common = words.keys() & part.words.keys()
+        if part.document is not side.document or common - {"type"}:
+            return None
+        if "type" in common and words["type"] != part.words["type"]:
+            return None
+        # These speak of names that other words beside them do not mention.
+        if {"additionalProperties", "additionalItems", "items"} & (words.keys() | part.words.keys()):
+            return None
+        words |= part.words
+    return Side(side.document, words)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _value(value: Any) -> str:
+    """Equal for values that JSON Schema takes as equal: 1 and 1.0 are."""
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        return str(Fraction(value))
+    if isinstance(value, list):
+        return f"[{','.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{_text(name)}:{_value(value[name])}' for name in sorted(value))}}}"
+    return _text(value)

@@ -1,0 +1,46 @@
+"""Who may ask: not a web page of somebody else, in the browser of somebody who can reach this port. Pure.
+
+A page from elsewhere can make a browser send requests to 127.0.0.1, and with a name that it moves to that address it
+can even read the answers. The header Host gives the second away, the header Origin the first.
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Access:
+    def __init__(self, host: str, allowed: Iterable[str] = (), *, public: bool = False) -> None:
+        """`host` is where the port listens. On a public one, any address may stand in Host, but not any name."""
+        self._names = {*LOOPBACK_NAMES, host.lower(), *(name.lower() for name in allowed)}
+        self._public = public
+
+    def refusal(self, host: str | None, origin: str | None) -> str:
+        """Why a request is not answered; "" if it is."""
+        name = host_name(host or "")
+        if not name or not (name in self._names or (self._public and _is_address(name))):
+            return f"the host {name[:80]!r} is not known here; allow it with --http-host"
+        if origin is not None and urlsplit(origin).netloc.lower() != (host or "").lower():
+            return "a page of another site may not ask this"
+        return ""
+
+
+def host_name(host: str) -> str:
+    """The header Host without its port.
+
+    >>> host_name("Example.org:8080"), host_name("[::1]:80")
+    ('example.org', '::1')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,168 @@
+"""What is said to be admitted, jsonschema admits: generated schemas and documents, and the cases people meet."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from headwater.registry.json_schema.kind import KIND
+
+Schema = Any
+
+
+def reasons(reader: Schema, writer: Schema) -> list[str]:
+    return KIND.unreadable(*(KIND.parse(json.dumps(schema), {}).tree for schema in (reader, writer)))
+
+
+def closed(required: list[str] | None = None, **properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": required or [], "additionalProperties": False}
+
+
+def opened(required: list[str] | None = None, **properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": required or []}
+
+
+INT, NUM, TEXT, NULL = {"type": "integer"}, {"type": "number"}, {"type": "string"}, {"type": "null"}
+TREE = {"$ref": "#/$defs/t", "$defs": {"t": opened(v=INT, next={"$ref": "#/$defs/t"})}}
+
+ADMITTED = [
+    ("the same", opened(a=INT), opened(a=INT)),
+    ("an integer is a number", closed(a=NUM), closed(a=INT)),
+    ("an optional property is added to a closed object", closed(a=INT, b=TEXT), closed(a=INT)),
+    ("a property is removed from an open object", opened(a=INT), opened(a=INT, b=TEXT)),
+    ("a property is no longer required", opened(a=INT), opened(["a"], a=INT)),
+    ("a type is added", {"type": ["string", "null"]}, TEXT),
+    ("a value is added", {"enum": ["a", "b"]}, {"enum": ["a"]}),
+    ("a bound is widened", {"type": "integer", "minimum": 0}, {"type": "integer", "minimum": 3}),
+    ("a length is widened", {"type": "string", "maxLength": 9}, {"type": "string", "maxLength": 3}),
+    ("a choice is added", {"anyOf": [TEXT, INT]}, TEXT),
+    ("a choice of types that exclude each other is added", {"oneOf": [TEXT, INT, NULL]}, {"oneOf": [TEXT, INT]}),
+    ("a title changes", {**TEXT, "title": "b"}, {**TEXT, "title": "a"}),
+    ("a schema that contains itself", TREE, TREE),
+    ("a part is moved to a definition", {"$ref": "#/$defs/x", "$defs": {"x": closed(a=INT)}}, closed(a=INT)),
+    ("the elements are widened", {"type": "array", "items": NUM}, {"type": "array", "items": INT}),
+    ("all is admitted", True, opened(a=INT)),
+]
+
+REFUSED = [
+    ("a property is added to an open object", opened(a=INT, b=TEXT), opened(a=INT), "#/b: the reader takes no"),
+    ("a property is removed from a closed object", closed(a=INT), closed(a=INT, b=TEXT), "#/b"),
+    ("a property is now required", opened(["a"], a=INT), opened(a=INT), "#/a: the reader requires it"),
+    ("an object is closed", closed(a=INT), opened(a=INT), "#/*"),
+    ("a number is no integer", INT, NUM, "may have a fraction"),
+    ("a type is gone", TEXT, {"type": ["string", "null"]}, "takes no null"),
+    ("a value is gone", {"enum": ["a"]}, {"enum": ["a", "b"]}, 'does not list "b"'),
+    ("a bound is narrowed", {"type": "integer", "maximum": 3}, INT, "maximum is narrower"),
+    ("a pattern is added", {"type": "string", "pattern": "a"}, TEXT, "pattern is new"),
+    ("choices may both fit", {"oneOf": [NUM, INT]}, INT, "more than one"),
+    ("a choice is gone", {"anyOf": [TEXT]}, {"anyOf": [TEXT, INT]}, "none of the reader's anyOf"),
+    ("elements are narrowed", {"type": "array", "items": INT}, {"type": "array", "items": NUM}, "#[]"),
+    ("a deep change", closed(a=closed(b=INT)), closed(a=closed(b=TEXT)), "#/a/b: the reader takes no string"),
+]
+
+
+@pytest.mark.parametrize("rule, reader, writer", ADMITTED, ids=[row[0] for row in ADMITTED])
+def test_a_reader_takes_all_where(rule: str, reader: Schema, writer: Schema) -> None:
+    assert reasons(reader, writer) == []
+
+
+@pytest.mark.parametrize("rule, reader, writer, why", REFUSED, ids=[row[0] for row in REFUSED])
+def test_a_reader_refuses_some_where(rule: str, reader: Schema, writer: Schema, why: str) -> None:
+    assert why in "; ".join(reasons(reader, writer))
+
+
+# -- against jsonschema ----------------------------------------------------------------------------------------------
+
+WORDS: dict[str, st.SearchStrategy[Any]] = {
+    "type": st.sampled_from(
+        ["string", "integer", "number", "object", "array", ["string", "null"], ["integer", "object"]]
+    ),
+    "enum": st.lists(st.sampled_from([None, 0, 1, 1.5, "", "a", "ab", [], {}]), min_size=1, max_size=3),
+    "const": st.sampled_from([1, "a"]),
+    "minimum": st.sampled_from([0, 1]),
+    "exclusiveMinimum": st.sampled_from([0, 1]),
+    "maximum": st.sampled_from([1, 2]),
+    "multipleOf": st.sampled_from([1, 2, 0.5]),
+    "minLength": st.sampled_from([0, 1]),
+    "maxLength": st.sampled_from([1, 2]),
+    "pattern": st.sampled_from(["^a", "b$"]),
+    "required": st.lists(st.sampled_from(["a", "b"]), unique=True),
+    "minProperties": st.sampled_from([0, 1]),
+    "maxProperties": st.sampled_from([0, 1, 2]),
+    "minItems": st.sampled_from([0, 1]),
+    "maxItems": st.sampled_from([0, 1, 2]),
+    "uniqueItems": st.booleans(),
+}
+
+
+def _nested(inner: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
+    named = st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2)
+    choices = st.lists(inner, min_size=1, max_size=3)
+    more = {
+        **WORDS,
+        "properties": named,
+        "patternProperties": st.dictionaries(st.sampled_from(["^a", "b"]), inner, max_size=2),
+        "additionalProperties": inner,
+        "items": inner,
+        "prefixItems": choices,
+        "anyOf": choices,
+        "oneOf": choices,
+        "allOf": choices,
+        "not": inner,
+        "dependentRequired": st.just({"a": ["b"]}),
+    }
+    return _some_of(more)
+
+
+def _some_of(words: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Schema]:
+    chosen = st.lists(st.sampled_from(sorted(words)), max_size=3, unique=True)
+    return chosen.flatmap(lambda names: st.fixed_dictionaries({name: words[name] for name in names}))
+
+
+SCHEMAS = st.recursive(st.booleans() | _some_of(WORDS), _nested, max_leaves=6)
+ATOMS: list[Any] = [None, True, 0, 1, 2, 0.5, 1.5, -1, "", "a", "ab", "b", "abc"]
+
+
+def _documents() -> list[Any]:
+    small: list[Any] = [*ATOMS, [], {}]
+    lists: list[Any] = [[each] for each in small] + [["a", "a"], [1, "a"], [0, 1], ["", None], [1, 2, 3]]
+    objects: list[Any] = [{name: one} for name in ("a", "b", "c") for one in small]
+    objects += [{"a": one, "b": other} for one in ATOMS[3:9] for other in (1, "b", [1])]
+    deep: list[Any] = [{"a": {"a": one}} for one in ATOMS] + [[{"a": 1}], {"a": [1]}, {"a": [[]], "c": 1}, [["a"]]]
+    return [*small, *lists, *objects, *deep]
+
+
+DOCUMENTS = _documents()
+
+
+@st.composite
+def evolutions(draw: st.DrawFn) -> tuple[Schema, Schema]:
+    """A schema and another that differs in one word somewhere, or wholly."""
+    writer = draw(SCHEMAS)
+    if not isinstance(writer, dict) or draw(st.integers(0, 2)) == 0:
+        return draw(SCHEMAS), writer
+    reader = json.loads(json.dumps(writer))
+    spot = reader
+    while inner := [value for value in spot.values() if isinstance(value, dict) and value]:
+        if draw(st.booleans()):
+            break
+        spot = draw(st.sampled_from(inner))
+    if spot and draw(st.booleans()):
+        del spot[draw(st.sampled_from(sorted(spot)))]
+    elif not any(spot is one.get("properties") for one in [reader]):
+        spot.update(draw(_some_of(WORDS)) if spot is reader else {})
+    return reader, writer
+
+
+@settings(max_examples=500, deadline=None)
+@given(evolutions())
+def test_what_is_said_to_be_admitted_is_admitted_by_jsonschema(pair: tuple[Schema, Schema]) -> None:
+    reader, writer = pair
+    found = reasons(reader, writer)
+    event("refused" if found else "admitted")
+    mine, yours = Draft202012Validator(reader), Draft202012Validator(writer)
+    refused = [one for one in DOCUMENTS if yours.is_valid(one) and not mine.is_valid(one)]
+    assert found or not refused, refused[:3]
