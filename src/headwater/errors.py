@@ -45,6 +45,27 @@ The branches answer the caller's only question: may I try again?
     │   ├── ArchiveUnavailable
     │   └── LogClosed
     ├── ProtocolError             the bytes of a request are not what they claim to be
+    ├── SchemaError               of the schema registry; never sent over the Kafka port
+    │   ├── UnknownSubject
+    │   ├── UnknownVersion
+    │   ├── UnknownSchema
+    │   ├── AlreadyDeleted        a subject or version that is deleted for readers, but still kept
+    │   ├── NotYetDeleted         only what is deleted for readers can be deleted for good
+    │   ├── NoOwnCompatibility    the subject has no level of its own; the registry's counts
+    │   ├── InvalidSchemaText     what was sent is not a schema of its kind
+    │   ├── InvalidVersion
+    │   ├── InvalidCompatibility
+    │   ├── SchemaReferenced      other schemas are built on it
+    │   ├── IncompatibleSchema    the compatibility rule of its subject forbids it
+    │   └── RegistryUnavailable   it does not answer; try again later, unchanged
+    ├── CaptureError              of captures; never sent over the Kafka port
+    │   ├── InvalidCapture        what was asked of a capture does not fit together
+    │   ├── UnknownCapture
+    │   ├── CaptureExists
+    │   ├── SourceRefused         the database lacks something; the hint is the statement that gives it
+    │   ├── SourceUnavailable     the database does not answer; try again later, unchanged
+    │   ├── SourceGap             changes may have been lost: a new snapshot is needed, and must be asked for
+    │   └── UndecodableChange     the database sent bytes that are not what they claim to be
     └── FlowError                 of flows and views; never sent over the Kafka port
         ├── InvalidDeclaration    what an app declares does not fit together
         │   ├── InvalidSchema     a schema that is not Spark DDL, or that its format cannot carry
@@ -312,6 +333,135 @@ class ArchiveUnavailable(UnavailableError):
 class LogClosed(UnavailableError):
     def __init__(self) -> None:
         super().__init__("the log has been closed")
+
+
+class SchemaError(HeadwaterError):
+    """Something about schemas in the registry; `hint` says the way out."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UnknownSubject(SchemaError):
+    def __init__(self, subject: str) -> None:
+        super().__init__(f'the registry has no subject "{subject}"')
+        self.subject = subject
+        self.hint = 'List what it has with "headwater schema list".'
+
+
+class UnknownVersion(SchemaError):
+    def __init__(self, subject: str, version: int) -> None:
+        super().__init__(f'subject "{subject}" has no version {version}')
+        self.subject, self.version = subject, version
+        self.hint = f'See what it has with "headwater schema show {subject}".'
+
+
+class UnknownSchema(SchemaError):
+    """The registry has no such schema: not this id, or not under this subject."""
+
+
+class AlreadyDeleted(SchemaError):
+    """A subject or version that is deleted for readers already."""
+
+    def __init__(self, subject: str, version: int | None = None) -> None:
+        what = f'subject "{subject}"' if version is None else f'version {version} of subject "{subject}"'
+        super().__init__(f"{what} was deleted before")
+        self.subject, self.version = subject, version
+        self.hint = "Say permanent=true to delete it for good."
+
+
+class NotYetDeleted(SchemaError):
+    """Only what readers no longer see can be deleted for good."""
+
+    def __init__(self, subject: str, version: int | None = None) -> None:
+        what = f'subject "{subject}"' if version is None else f'version {version} of subject "{subject}"'
+        super().__init__(f"{what} cannot be deleted for good: it has not been deleted")
+        self.subject, self.version = subject, version
+        self.hint = "Delete it first without permanent=true; then nobody can have begun to use it meanwhile."
+
+
+class NoOwnCompatibility(SchemaError):
+    def __init__(self, subject: str) -> None:
+        super().__init__(f'subject "{subject}" has no compatibility level of its own')
+        self.hint = "The level of the registry counts for it: ask for /config, or say defaultToGlobal=true."
+
+
+class InvalidSchemaText(SchemaError):
+    """What was sent is not a schema of the kind it is said to be; the message says where."""
+
+
+class InvalidVersion(SchemaError):
+    def __init__(self, said: str) -> None:
+        super().__init__(f"{said[:40]!r} is not a version", "Use a number from 1 on, or latest.")
+
+
+class InvalidCompatibility(SchemaError):
+    """A compatibility level, or a mode, that there is not."""
+
+
+class SchemaReferenced(SchemaError):
+    def __init__(self, subject: str, version: int, by: list[int]) -> None:
+        super().__init__(f'version {version} of subject "{subject}" is referenced by schema {", ".join(map(str, by))}')
+        self.hint = "Delete those first."
+
+
+class IncompatibleSchema(SchemaError):
+    """`reasons` say each change that the rule forbids, and where."""
+
+    def __init__(self, subject: str, *, level: str, version: int, reasons: list[str]) -> None:
+        said = "; ".join(reasons[:3]) + ("; and more" if len(reasons) > 3 else "")
+        super().__init__(f'the schema is not {level} compatible with version {version} of subject "{subject}": {said}')
+        self.reasons = reasons
+        self.hint = "Change it, or the subject's compatibility level."
+
+
+class RegistryUnavailable(SchemaError):
+    def __init__(self, where: str, cause: str) -> None:
+        super().__init__(f"the schema registry at {where} does not answer: {cause}")
+        self.hint = "Look after it; the same call may be made again, unchanged."
+
+
+class CaptureError(HeadwaterError):
+    """Something about captures; `hint` says the way out."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class InvalidCapture(CaptureError):
+    """What was asked of a capture does not fit together."""
+
+
+class UnknownCapture(CaptureError):
+    def __init__(self, name: str, known: list[str]) -> None:
+        listed = f"There are: {', '.join(known)}." if known else 'Make one with "headwater capture add".'
+        super().__init__(f'there is no capture "{name}"', listed)
+        self.name = name
+
+
+class CaptureExists(CaptureError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f'capture "{name}" exists already, with other tables or another database')
+        self.name = name
+        self.hint = f'Remove it with "headwater capture remove {name}", or choose another name.'
+
+
+class SourceRefused(CaptureError):
+    """The database lacks something a capture needs; the hint is what to do, or the exact statement."""
+
+
+class SourceUnavailable(CaptureError):
+    """The database does not answer, or ended the connection; the capture goes on where it was once it does."""
+
+
+class SourceGap(CaptureError):
+    """Changes may have been lost between what the log has and what the database still tells."""
+
+
+class UndecodableChange(CaptureError):
+    """Bytes of a change stream that are not what they claim to be."""
 
 
 class FlowError(HeadwaterError):

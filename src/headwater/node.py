@@ -1,4 +1,4 @@
-"""One running node: the log, the maintenance that keeps it tidy, and the Kafka port.
+"""One running node: the log, its maintenance, the Kafka port; the HTTP port and captures if they are wanted.
 
 Started in that order, stopped in reverse. While it runs, the file node.json in the data directory says where the node
 can be reached, so that commands given the same directory talk to it instead of fighting it for the lock.
@@ -15,12 +15,15 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from headwater.clock import Clock, SystemClock
 from headwater.log.log import Log
 from headwater.settings import NODE_FILE, NodeSettings
 from headwater.wire.server import KafkaServer
+
+if TYPE_CHECKING:
+    from headwater.http_port import HttpPort
 
 _logger = logging.getLogger(__name__)
 
@@ -37,6 +40,7 @@ class Node:
         self._failure: BaseException | None = None
         self._log: Log | None = None
         self._address = ""
+        self._http: HttpPort | None = None
 
     @property
     def log(self) -> Log:
@@ -48,6 +52,11 @@ class Node:
     def kafka_address(self) -> str:
         """HOST:PORT where the Kafka port really listens; a configured port 0 has become a free one."""
         return self._address
+
+    @property
+    def http_url(self) -> str:
+        """Where the HTTP port really listens, as http://HOST:PORT; "" if there is none."""
+        return "" if self._http is None else self._http.url
 
     def start(self) -> None:
         """Open the log, then the port. If any step fails, what was started is stopped again."""
@@ -65,10 +74,32 @@ class Node:
             port = KafkaPort(self._log, self.settings, ended=self._port_ended)
             started.callback(port.stop)
             host, number = port.start()
-            self._address = f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
+            self._address = shown_address(host, number)
+            self._http = self._open_http(self._log)
+            if self._http is not None:
+                started.callback(self._http.stop)
+                self._http.start()
             started.callback((self.data / NODE_FILE).unlink, missing_ok=True)
             self._write_node_file()
+            if self.settings.captures:
+                started.callback(self._start_captures(self._log))
             self._running = started.pop_all()
+
+    def _open_http(self, log: Log) -> "HttpPort | None":
+        if self.settings.http is None:
+            return None
+        # Loaded only where it is wanted: a node for a single command has no use for a web server.
+        from headwater.http_port import HttpPort
+
+        return HttpPort(log, self.settings.http, ended=self._port_ended)
+
+    def _start_captures(self, log: Log) -> Callable[[], None]:
+        from headwater.capture.appender import LogAppender
+        from headwater.capture.supervisor import Supervisor
+
+        captures = Supervisor(self.data, lambda: LogAppender(log), self._clock)
+        captures.start()
+        return captures.stop
 
     def stop(self) -> None:
         """Refuse new requests, let running ones end, close the log. What was acknowledged stays."""
@@ -108,13 +139,15 @@ class Node:
 
     def _port_ended(self, failure: BaseException | None) -> None:
         if failure is not None:
-            _logger.error("the Kafka port has failed", exc_info=failure)
+            _logger.error("a port has failed", exc_info=failure)
             self._failure = failure
             self._ended.set()
 
     def _write_node_file(self) -> None:
         fresh = self.data / f"{NODE_FILE}.new"
         said = {"kafka": self._address, "process": os.getpid()}
+        if self._http is not None:
+            said["http"] = self._http.url
         try:
             fresh.write_text(json.dumps(said) + "\n", encoding="utf-8")
             fresh.replace(self.data / NODE_FILE)
@@ -201,6 +234,14 @@ class KafkaPort:
             await self._stopping.wait()
         finally:
             await server.stop()
+
+
+def shown_address(host: str, port: int) -> str:
+    """
+    >>> shown_address("::1", 9092)
+    '[::1]:9092'
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

@@ -112,8 +112,42 @@ class WireSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HttpSettings:
+    """The HTTP port: the schema registry."""
+
+    host: str = "127.0.0.1"
+    """Where the port listens."""
+
+    port: int = 8080
+    """0 takes any free port."""
+
+    port_may_differ: bool = False
+    """Take any free port where the wanted one is in use."""
+
+    insecure_public_bind: bool = False
+    """Allow an address that other machines can reach, although there is neither login nor encryption."""
+
+    allowed_hosts: tuple[str, ...] = ()
+    """Names under which clients may reach the port, beside localhost and the address it listens on."""
+
+    request_bytes_max: int = 4 * 1024**2
+    """A longer request is refused."""
+
+    request_timeout: timedelta = timedelta(seconds=30)
+    """How long the body of a request may take to arrive."""
+
+    connections_max: int = 512
+    """Requests beyond so many connections are answered with 503."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeSettings:
     """One running node."""
 
     log: LogSettings = field(default_factory=LogSettings)
     wire: WireSettings = field(default_factory=WireSettings)
+    http: HttpSettings | None = None
+    """None: no HTTP port."""
+
+    captures: bool = False
+    """Run the captures that the data directory defines."""

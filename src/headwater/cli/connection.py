@@ -17,7 +17,7 @@ from pathlib import Path
 from headwater.cli.arguments import Address, address
 from headwater.cli.failure import Failure
 from headwater.errors import DataDirectoryLocked
-from headwater.settings import NODE_FILE, NodeSettings, WireSettings
+from headwater.settings import NODE_FILE, HttpSettings, NodeSettings, WireSettings
 
 # A node that has just been started owns the lock a moment before it can be reached.
 PATIENCE_SECONDS = 10.0
@@ -26,8 +26,13 @@ LOCK_FILE = ".lock"
 
 
 @contextmanager
-def reach(arguments: argparse.Namespace, *, create: bool = False) -> Iterator[str]:
-    """The address to talk to. A data directory that does not exist is an error, unless `create`."""
+def reach(
+    arguments: argparse.Namespace, *, create: bool = False, captures: bool = False, http: bool = False
+) -> Iterator[str]:
+    """The address to talk to. A data directory that does not exist is an error, unless `create`.
+
+    A node that is started for the command runs captures, and has an HTTP port, only if the command wants them.
+    """
     if arguments.kafka is not None:
         check_listening(arguments.kafka)
         yield str(arguments.kafka)
@@ -43,7 +48,8 @@ def reach(arguments: argparse.Namespace, *, create: bool = False) -> Iterator[st
     # Loaded only when it is needed: a command that finds a node should not wait for a server to be loaded.
     from headwater.node import Node
 
-    node = Node(arguments.data, NodeSettings(wire=WireSettings(port=0)))
+    own = HttpSettings(port=0) if http else None
+    node = Node(arguments.data, NodeSettings(wire=WireSettings(port=0), http=own, captures=captures))
     try:
         node.start()
     except DataDirectoryLocked as refusal:

@@ -28,11 +28,13 @@ class Verb(NamedTuple):
 
 # Every verb there is. Its module has add_arguments(parser), which names the function to run.
 VERBS = (
-    Verb("start", "run a node: the log and its Kafka port", "headwater.cli.start"),
+    Verb("start", "run a node: the log, its Kafka port and its HTTP port", "headwater.cli.start"),
     Verb("topic", "create, list, describe, alter and delete topics", "headwater.cli.topic"),
     Verb("produce", "append lines from standard input to a topic", "headwater.cli.produce"),
     Verb("consume", "print the records of a topic", "headwater.cli.consume"),
+    Verb("schema", "list, show, register and check schemas", "headwater.cli.schema"),
     Verb("group", "list, describe and reset consumer groups", "headwater.cli.group"),
+    Verb("capture", "follow other systems' changes into topics", "headwater.cli.capture"),
     Verb("run", "keep an app's views and topics up to date", "headwater.cli.run"),
     Verb("plan", "show what an app reads, does, keeps and writes", "headwater.cli.plan"),
     Verb("view", "list, get and watch views", "headwater.cli.view"),

@@ -1,0 +1,3 @@
+from headwater.capture.declaration import postgres
+
+__all__ = ["postgres"]

@@ -1,0 +1,110 @@
+"""Where records of captures go: a small contract, and the embedded log as the first that keeps it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from headwater.errors import TopicExists, UnknownTopic
+from headwater.log.batch_format import encode_batch
+from headwater.log.log import Log
+from headwater.log.partitioner import partition_of
+from headwater.record import Record, TopicPartition
+
+BATCH_BYTES = 512 * 1024
+RECORD_OVERHEAD_BYTES = 64
+
+
+class Appender(Protocol):
+    """What a capture needs of a log, embedded or not. One capture is the only writer of its topics.
+
+    Records of one partition are kept in the order they were given; none is kept if one before it was lost.
+    """
+
+    def ensure_topic(self, topic: str, *, partitions: int, configs: Mapping[str, str]) -> int:
+        """Make the topic if it is missing; how many partitions it has."""
+
+    def append(self, topic: str, partition: int, records: Sequence[Record]) -> int:
+        """Write records; they may still be lost until `sync` returns. Answers the offset behind the last one."""
+
+    def sync(self) -> None:
+        """Return when all that was appended survives a power cut."""
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """The first offset and the one behind the last, written and synced. A topic that does not exist is empty."""
+
+    def read(self, topic: str, partition: int, offset: int) -> Iterator[Record]:
+        """Records from an offset up to the end as it is now."""
+
+    def partition_of(self, key: bytes | None, partitions: int) -> int:
+        """Where Kafka's clients would put this key; 0 without one, so that order is kept."""
+
+
+class LogAppender:
+    """The embedded log, in the process that owns it."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._unsynced: dict[TopicPartition, int] = {}
+
+    def ensure_topic(self, topic: str, *, partitions: int, configs: Mapping[str, str]) -> int:
+        try:
+            return self._log.topic(topic).partitions
+        except UnknownTopic:
+            pass
+        try:
+            return self._log.create_topic(topic, partitions=partitions, configs=configs).partitions
+        except TopicExists:
+            return self._log.topic(topic).partitions
+
+    def append(self, topic: str, partition: int, records: Sequence[Record]) -> int:
+        target, end = self._log.partition(topic, partition), 0
+        for group in batches(records):
+            # Marked durable: no reader sees it before `sync`, and what a power cut takes back nobody has read.
+            end = target.append(encode_batch(group), durable=True).last_offset + 1
+            self._unsynced[TopicPartition(topic, partition)] = end
+        return end
+
+    def sync(self) -> None:
+        unsynced, self._unsynced = self._unsynced, {}
+        for (topic, partition), end in unsynced.items():
+            self._log.partition(topic, partition).make_durable(end)
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        try:
+            found = self._log.partition(topic, partition)
+        except UnknownTopic:
+            return 0, 0
+        found.make_durable(found.end_offset)  # what an interrupted attempt has written counts too
+        return found.start_offset, found.high_watermark
+
+    def read(self, topic: str, partition: int, offset: int) -> Iterator[Record]:
+        return self._log.read(topic, partition, offset=offset)
+
+    def partition_of(self, key: bytes | None, partitions: int) -> int:
+        return 0 if key is None or partitions == 1 else partition_of(key, partitions)
+
+
+def last_records(appender: Appender, topic: str, partition: int, count: int) -> list[Record]:
+    """The last records of a partition, at least `count` of them if there are so many.
+
+    Offsets have holes where compaction took records, so it looks back further and further.
+    """
+    first, end = appender.bounds(topic, partition)
+    back = count
+    while first < end:
+        found = list(appender.read(topic, partition, max(first, end - back)))
+        if len(found) >= count or back >= end - first:
+            return found
+        back *= 4
+    return []
+
+
+def batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    """Records in groups of moderate size; a record that is larger has a group of its own."""
+    start, room = 0, BATCH_BYTES
+    for place, record in enumerate(records):
+        size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+        if size > room and place > start:
+            yield records[start:place]
+            start, room = place, BATCH_BYTES
+        room -= size
+    yield records[start:]

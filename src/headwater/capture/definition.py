@@ -1,0 +1,199 @@
+"""What a capture is asked to do, as it is kept: plain data, in a file that only its owner can read.
+
+data/captures/users/
+├── definition.json    what was asked, with the URL and its password: mode 0600
+├── status.json        how it is, written by the node that runs it
+├── requests/          what it is asked to do once (copy a table again), taken away when done
+└── values.sqlite      see last_values.py
+"""
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from headwater.errors import CaptureExists, InvalidCapture, UnknownCapture
+
+FOLDER = "captures"
+DEFINITION, STATUS, REQUESTS = "definition.json", "status.json", "requests"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+KINDS = {"postgresql": "postgres", "postgres": "postgres"}
+ONE_TABLE, MANY_TABLES = "{capture}", "{capture}.{schema}.{table}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    """One capture. Its repr shows no password."""
+
+    name: str
+    url: str = field(repr=False)
+    tables: tuple[str, ...]
+    topic: str = ""
+    """A template; "" is the capture's name for one table, {capture}.{schema}.{table} for several."""
+
+    partitions: int = 1
+    snapshot: bool = True
+    heartbeat_seconds: float = 10.0
+    retained_bytes_max: int | None = None
+    at_limit: str = "drop-slot"
+    token: str = ""
+    """Part of the name of what it makes at the database."""
+
+    removing: bool = False
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise InvalidCapture(
+                f"{self.name[:80]!r} cannot name a capture",
+                "Use up to 100 letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
+            )
+        kind_of(self.url)
+        if not self.tables:
+            raise InvalidCapture(f"capture {self.name} names no table", "Say which with --table SCHEMA.TABLE.")
+        if self.partitions < 1:
+            raise InvalidCapture(f"capture {self.name} cannot write to {self.partitions} partitions")
+
+    @property
+    def topic_template(self) -> str:
+        single = len(self.tables) == 1 and not any(sign in self.tables[0] for sign in "*?[")
+        return self.topic or (ONE_TABLE if single else MANY_TABLES)
+
+    @property
+    def shown_url(self) -> str:
+        return without_password(self.url)
+
+    def same_as(self, other: "Definition") -> bool:
+        """Whether two say the same, but for the names that were made for them."""
+        return replace(self, token="", removing=False) == replace(other, token="", removing=False)
+
+
+def kind_of(url: str) -> str:
+    scheme = url.partition("://")[0]
+    if "://" not in url or scheme not in KINDS:
+        raise InvalidCapture(
+            f"{without_password(url)!r} is no database that can be captured", "Write postgresql://USER@HOST/DATABASE."
+        )
+    return KINDS[scheme]
+
+
+def without_password(url: str) -> str:
+    """
+    >>> without_password("postgresql://ada:se:cr%40t@db.example:5432/shop?password=again&sslmode=require")
+    'postgresql://ada@db.example:5432/shop?sslmode=require'
+    """
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    kept = [
+        pair for pair in parts.query.split("&") if pair and not pair.lower().startswith(("password=", "sslpassword="))
+    ]
+    return urlunsplit(parts._replace(netloc=user.partition(":")[0] + at + host, query="&".join(kept)))
+
+
+def with_password(url: str, password: str) -> str:
+    """The URL with a password that came another way; one that it has already stays.
+
+    >>> with_password("postgresql://ada@db/shop", "se/cret")
+    'postgresql://ada:se%2Fcret@db/shop'
+    """
+    parts = urlsplit(url)
+    user, _, host = parts.netloc.rpartition("@")
+    if ":" in user or not user:
+        return url
+    return urlunsplit(parts._replace(netloc=f"{quote(unquote(user), safe='')}:{quote(password, safe='')}@{host}"))
+
+
+class Definitions:
+    """The captures of one data directory. Several processes may look; a definition is replaced as a whole."""
+
+    def __init__(self, data: Path) -> None:
+        self.folder = data / FOLDER
+
+    def names(self) -> list[str]:
+        return sorted(path.parent.name for path in self.folder.glob(f"*/{DEFINITION}"))
+
+    def all(self) -> Iterator[Definition]:
+        for name in self.names():
+            try:
+                yield self.get(name)
+            except UnknownCapture:
+                continue  # just removed
+
+    def get(self, name: str) -> Definition:
+        try:
+            content = json.loads((self.folder / name / DEFINITION).read_text(encoding="utf-8"))
+        except OSError:
+            raise UnknownCapture(name, self.names()) from None
+        known = {one.name for one in fields(Definition)}
+        values = {key: value for key, value in content.items() if key in known}
+        return Definition(**{**values, "tables": tuple(values.get("tables", ()))})
+
+    def add(self, definition: Definition) -> Definition:
+        """Keep it; one that is there already and says the same is left as it is."""
+        if definition.name in self.names():
+            known = self.get(definition.name)
+            if known.same_as(definition) and not known.removing:
+                return known
+            raise CaptureExists(definition.name)
+        made = replace(definition, token=definition.token or secrets.token_hex(3))
+        self.save(made)
+        return made
+
+    def save(self, definition: Definition) -> None:
+        folder = self.of(definition.name)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        write_privately(folder / DEFINITION, json.dumps(asdict(definition), indent=2).encode())
+
+    def of(self, name: str) -> Path:
+        return self.folder / name
+
+    def delete(self, name: str) -> None:
+        """The definition goes first: what is left without one means nothing."""
+        folder = self.of(name)
+        (folder / DEFINITION).unlink(missing_ok=True)
+        for path in sorted(folder.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+        if folder.is_dir():
+            folder.rmdir()
+
+    # -- what it is asked to do once, and how it is ------------------------------------------------------------------
+
+    def request(self, name: str, what: dict[str, object]) -> Path:
+        self.get(name)
+        folder = self.of(name) / REQUESTS
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{secrets.token_hex(8)}.json"
+        write_privately(path, json.dumps(what).encode())
+        return path
+
+    def requests(self, name: str) -> list[Path]:
+        return sorted(self.of(name).glob(f"{REQUESTS}/*.json"))
+
+    def status(self, name: str) -> dict[str, object] | None:
+        try:
+            found: dict[str, object] = json.loads((self.of(name) / STATUS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found
+
+
+def write_privately(path: Path, content: bytes) -> None:
+    """Replace a file as a whole, durably, readable by its owner alone from its first byte on."""
+    fresh = path.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(file, content)
+        os.fsync(file)
+    finally:
+        os.close(file)
+    fresh.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,112 @@
+"""A change as records: the envelope that consumers of Debezium know. Pure.
+
+    key    {"id":7}
+    value  {"before":…,"after":…,"source":{…},"transaction":null,"op":"u","ts_ms":…,"ts_us":…,"ts_ns":…}
+
+A delete is followed by a tombstone (the same key, no value), so that compaction forgets the row. A change of the key
+itself is a delete of the old key, its tombstone, and a create under the new one, linked by headers as Debezium's are.
+Each record carries the header `position`: where it stands in the source. The last record of a partition thereby says
+what a restarted capture must not write again.
+"""
+
+from json import dumps
+
+from headwater.capture.change import CREATE, DELETE, READ, TRUNCATE, CapturedTable, Change, Row, SourcePosition
+from headwater.record import Header, Record
+
+POSITION_HEADER = "position"
+SNAPSHOT_HEADER = "snapshot"
+OLD_KEY_HEADER, NEW_KEY_HEADER = "__debezium.oldkey", "__debezium.newkey"
+UNAVAILABLE = b'"__debezium_unavailable_value"'
+"""What stands for a value that neither the database nor the topic could tell."""
+
+NULL = b"null"
+VALUE = b'{"before":%b,"after":%b,"source":%b,"transaction":null,"op":"%b","ts_ms":%d,"ts_us":%d000,"ts_ns":%d000000}'
+OLD, TOMBSTONE, NEW = 0, 1, 2  # places of the records of one change
+
+
+class Envelopes:
+    """Makes the records of changes. `now_ms` is when they pass, the outer `ts_ms` of the envelope."""
+
+    def __init__(self) -> None:
+        self._names: dict[CapturedTable, list[bytes]] = {}
+
+    def records(self, change: Change, *, now_ms: int) -> list[tuple[int, Record]]:
+        """Each with its number within the change; none lies at or before a position that an earlier change had."""
+        if change.operation == TRUNCATE:
+            return [(OLD, self._record(change, TRUNCATE, None, None, None, OLD, now_ms))]
+        if change.operation == DELETE:
+            assert change.before is not None
+            before = self._row(change.table, change.before, told_only=True)
+            return self.deletion(change, self.key(change.table, change.before), before, now_ms=now_ms)
+        assert change.after is not None
+        key, after = self.key(change.table, change.after), self._row(change.table, change.after, told_only=False)
+        if change.before is None:
+            return [(OLD, self._record(change, change.operation, key, None, after, OLD, now_ms))]
+        before, old = self._row(change.table, change.before, told_only=True), self.key(change.table, change.before)
+        if old == key:
+            return [(OLD, self._record(change, change.operation, key, before, after, OLD, now_ms))]
+        moved: tuple[Header, ...] = ((OLD_KEY_HEADER, old),)
+        created = self._record(change, CREATE, key, None, after, NEW, now_ms, moved)
+        return [*self.deletion(change, old, before, now_ms=now_ms, new_key=key), (NEW, created)]
+
+    def deletion(
+        self, change: Change, key: bytes | None, before: bytes, *, now_ms: int, new_key: bytes | None = None
+    ) -> list[tuple[int, Record]]:
+        """The end of one key, whatever the change is: `before` is what is known of its row, as JSON."""
+        moved: tuple[Header, ...] = ((NEW_KEY_HEADER, new_key),) if new_key is not None else ()
+        deleted = (OLD, self._record(change, DELETE, key, before, None, OLD, now_ms, moved))
+        if key is None:
+            return [deleted]
+        return [deleted, (TOMBSTONE, Record(None, key, self._headers(change, TOMBSTONE), change.time_ms))]
+
+    def key(self, table: CapturedTable, row: Row) -> bytes | None:
+        if not table.key:
+            return None
+        names = self._names_of(table)
+        return b"{" + b",".join([names[place] + (row[place] or NULL) for place in table.key]) + b"}"
+
+    def _record(
+        self,
+        change: Change,
+        operation: str,
+        key: bytes | None,
+        before: bytes | None,
+        after: bytes | None,
+        place: int,
+        now_ms: int,
+        more: tuple[Header, ...] = (),
+    ) -> Record:
+        value = VALUE % (
+            before or NULL,
+            after or NULL,
+            change.source,
+            operation.encode(),
+            now_ms,
+            now_ms,
+            now_ms,
+        )  # fmt: skip
+        return Record(value, key, self._headers(change, place) + more, change.time_ms)
+
+    def _headers(self, change: Change, place: int) -> tuple[Header, ...]:
+        commit, address, number = change.position
+        position = SourcePosition(commit, address, number + place).header()
+        if change.operation == READ:
+            return ((POSITION_HEADER, position), (SNAPSHOT_HEADER, change.chunk))
+        return ((POSITION_HEADER, position),)
+
+    def _row(self, table: CapturedTable, row: Row, *, told_only: bool) -> bytes:
+        names = self._names_of(table)
+        if None not in row:
+            return b"{" + b",".join(map(bytes.__add__, names, row)) + b"}"  # type: ignore[arg-type]
+        if told_only:
+            fields = [name + value for name, value in zip(names, row, strict=True) if value is not None]
+        else:
+            fields = [name + (UNAVAILABLE if value is None else value) for name, value in zip(names, row, strict=True)]
+        return b"{" + b",".join(fields) + b"}"
+
+    def _names_of(self, table: CapturedTable) -> list[bytes]:
+        if (names := self._names.get(table)) is None:
+            names = [dumps(column, ensure_ascii=False).encode() + b":" for column in table.columns]
+            self._names[table] = names
+        return names

@@ -1,0 +1,145 @@
+"""Large values as they stand in a capture's topics, so that an update that left one out can be completed.
+
+PostgreSQL does not send a large (TOASTed) value that an update did not change. The topic has it: in the last record of
+the same key. This file is an index of the topics for that question only: values of wide rows, by topic and key, with
+the offset up to which it has read. It is made from the topics and can be deleted at any time; opened behind them, it
+reads what it missed.
+"""
+
+import json
+import sqlite3
+from pathlib import Path
+
+from headwater.capture.appender import Appender
+from headwater.capture.change import CapturedTable, Row
+from headwater.capture.envelope import UNAVAILABLE
+from headwater.record import Record, TopicPartition
+
+_BETWEEN = b"\x1f"
+"""Stands between the fragments of a kept row: JSON never has it unescaped. An empty one was told by nobody."""
+
+Kept = tuple[str, bytes]
+_UNAVAILABLE_TEXT = json.loads(UNAVAILABLE)
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS value(topic TEXT, key BLOB, names TEXT, row BLOB, PRIMARY KEY (topic, key));
+CREATE TABLE IF NOT EXISTS reached(topic TEXT, partition INTEGER, offset INTEGER, PRIMARY KEY (topic, partition));
+"""
+
+
+class LastValues:
+    """Rows as JSON fragments by column; a column whose value nobody has told is missing. One thread."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        # Lost on a power cut, it is at worst older than the topics, and says so: WAL keeps it consistent.
+        self._database.execute("PRAGMA journal_mode=WAL")
+        self._database.execute("PRAGMA synchronous=OFF")
+        self._database.executescript(_SCHEMA)
+        self._pending: dict[tuple[str, bytes], Kept | None] = {}
+        self._names: dict[tuple[str, ...], str] = {}
+        self._reached: dict[TopicPartition, int] = {}
+        self._topics = {topic for (topic,) in self._database.execute("SELECT DISTINCT topic FROM value")}
+
+    def catch_up(self, appender: Appender, table: CapturedTable, partition: int) -> None:
+        """Read what was appended since it was last written."""
+        topic = table.topic
+        first, end = appender.bounds(topic, partition)
+        row = self._database.execute(
+            "SELECT offset FROM reached WHERE topic = ? AND partition = ?", (topic, partition)
+        ).fetchone()
+        reached = row[0] if row and row[0] <= end else first
+        for record in appender.read(topic, partition, max(first, reached)):
+            self._take_record(table, record)
+        self.reach(TopicPartition(topic, partition), end)
+        self.flush()
+
+    def _take_record(self, table: CapturedTable, record: Record) -> None:
+        after = None if record.value is None else json.loads(record.value).get("after")
+        if record.key is None:
+            return
+        if after is None:
+            self.forget(table.topic, record.key)
+        else:
+            row = [None if after[name] == _UNAVAILABLE_TEXT else _fragment(after[name]) for name in after]
+            self._take(table, record.key, tuple(after), row)
+
+    # -- as changes pass ---------------------------------------------------------------------------------------------
+
+    def note(self, table: CapturedTable, key: bytes | None, row: Row) -> None:
+        """The row under a key as it now stands in the topic."""
+        if key is not None:
+            self._take(table, key, table.columns, row)
+
+    def _take(self, table: CapturedTable, key: bytes, columns: tuple[str, ...], row: Row) -> None:
+        if None in row or sum(map(len, row)) >= table.wide_bytes:  # type: ignore[arg-type]
+            self._keep(table.topic, key, columns, row)
+        else:
+            self.forget(table.topic, key)
+
+    def _keep(self, topic: str, key: bytes, columns: tuple[str, ...], row: Row) -> None:
+        self._topics.add(topic)
+        names = self._names.get(columns)
+        if names is None:
+            names = self._names[columns] = json.dumps(columns, ensure_ascii=False)
+        self._pending[topic, key] = (names, _BETWEEN.join([value or b"" for value in row]))
+
+    def forget(self, topic: str, key: bytes | None) -> None:
+        if key is not None and topic in self._topics:
+            self._pending[topic, key] = None
+
+    def _look_up(self, topic: str, key: bytes | None) -> dict[str, bytes | None] | None:
+        if key is None or topic not in self._topics:
+            return None
+        kept: Kept | None
+        if (topic, key) in self._pending:
+            kept = self._pending[topic, key]
+        else:
+            kept = self._database.execute(
+                "SELECT names, row FROM value WHERE topic = ? AND key = ?", (topic, key)
+            ).fetchone()
+        if kept is None:
+            return None
+        return {name: value or None for name, value in zip(json.loads(kept[0]), kept[1].split(_BETWEEN), strict=True)}
+
+    def completed(self, table: CapturedTable, key: bytes | None, row: Row) -> Row:
+        """The row with what the topic knows in place of what the source left out."""
+        known = self._look_up(table.topic, key)
+        if known is None:
+            return row
+        return [known.get(name) if value is None else value for name, value in zip(table.columns, row, strict=True)]
+
+    def mended(self, table: CapturedTable, key: bytes | None, read: Row) -> Row | None:
+        """The topic's row under a key, its gaps closed with a row read from the source; None if it has no gap."""
+        known = self._look_up(table.topic, key)
+        if known is None or None not in known.values():
+            return None
+        return [known.get(name) or value for name, value in zip(table.columns, read, strict=True)]
+
+    # -- its own file ------------------------------------------------------------------------------------------------
+
+    def reach(self, where: TopicPartition, offset: int) -> None:
+        self._reached[where] = offset
+
+    def flush(self) -> None:
+        kept = [(topic, key, *row) for (topic, key), row in self._pending.items() if row is not None]
+        gone = [where for where, row in self._pending.items() if row is None]
+        reached = [(topic, partition, offset) for (topic, partition), offset in self._reached.items()]
+        self._database.execute("BEGIN")
+        self._database.executemany("INSERT OR REPLACE INTO value VALUES (?, ?, ?, ?)", kept)
+        self._database.executemany("DELETE FROM value WHERE topic = ? AND key = ?", gone)
+        self._database.executemany("INSERT OR REPLACE INTO reached VALUES (?, ?, ?)", reached)
+        self._database.execute("COMMIT")
+        self._pending, self._reached = {}, {}
+
+    @property
+    def pending(self) -> int:
+        return len(self._pending)
+
+    def close(self) -> None:
+        self.flush()
+        self._database.close()
+
+
+def _fragment(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,110 @@
+"""A table read in chunks while its changes go on: what has been read, and which rows of a chunk still count. Pure.
+
+A chunk is one query, in the order of the key, behind the last key of the chunk before. With it the query's own view of
+transactions is asked for (database.py, Visible): exactly those whose work is in the rows. Then a mark is written into
+the database's log. All that the query saw was committed before the mark; so where the mark comes by in the change
+stream, every transaction has passed that the rows know, and perhaps some that they do not. Rows whose key such a later
+transaction has touched are left out: the topic has them, newer. The rest is written there, in the place of the mark.
+
+There is no low mark: where DBLog brackets the query between two marks and drops every key that changed between them, we
+ask which transactions the query saw. That is exact, and it covers the commit that is in the log already but not yet
+visible to queries, which two marks do not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from headwater.capture.change import Change
+from headwater.capture.notes import Note
+from headwater.capture.postgres.database import Visible
+from headwater.capture.postgres.tables import TableFacts
+
+CHUNK_ROWS = 10_000
+CHUNK_BYTES = 8 * 1024**2
+RowKey = tuple[bytes | None, ...]
+
+
+@dataclass(frozen=True)
+class TableSnapshot:
+    """How far the copy of one table is, as it is noted down."""
+
+    table: str
+    id: str
+    """Names this copy: a second one of the same table has another."""
+
+    after: tuple[str, ...] | None = None
+    """The last key that was read, as text; None before the first chunk."""
+
+    rows: int = 0
+    estimate: int = 0
+    where: str = ""
+    done: bool = False
+    renews: int = 0
+    """The address from which the stream is whole again after a gap: keys the topic knows from before it, and that the
+    copy does not find, are deleted at the end. 0: there was no gap."""
+
+    def advanced(self, *, last: tuple[str, ...] | None, rows: int, done: bool) -> "TableSnapshot":
+        return replace(self, after=last or self.after, rows=self.rows + rows, done=done)
+
+    def to_note(self) -> Note:
+        return {
+            "table": self.table, "id": self.id, "after": self.after, "rows": self.rows, "estimate": self.estimate,
+            "where": self.where, "done": self.done, "renews": self.renews,
+        }  # fmt: skip
+
+    @classmethod
+    def from_note(cls, note: Note) -> "TableSnapshot":
+        after = note.get("after")
+        return cls(
+            table=str(note["table"]),
+            id=str(note["id"]),
+            after=None if after is None else tuple(after),  # type: ignore[arg-type]
+            rows=int(str(note["rows"])),
+            estimate=int(str(note["estimate"])),
+            where=str(note["where"]),
+            done=bool(note["done"]),
+            renews=int(str(note.get("renews", 0))),
+        )
+
+
+def rows_of_chunk(rows_read: int, bytes_read: int) -> int:
+    """How many rows to ask for: fewer where they are wide, so that a chunk has about the same size always.
+
+    >>> rows_of_chunk(0, 0), rows_of_chunk(100, 100 * 2**20)
+    (10000, 8)
+    """
+    if rows_read == 0:
+        return CHUNK_ROWS
+    return max(1, min(CHUNK_ROWS, CHUNK_BYTES * rows_read // max(1, bytes_read)))
+
+
+@dataclass
+class Window:
+    """A chunk that was read, from its query until its mark comes by in the stream."""
+
+    snapshot: TableSnapshot
+    facts: TableFacts
+    visible: Visible
+    mark: str
+    rows: Sequence[list[bytes | None]]
+    last: bool
+    """Whether there was nothing behind it."""
+
+    mends: bool = False
+    """Whether it was read to close gaps of rows, and is no part of a copy."""
+
+    changed: set[RowKey] = field(default_factory=set)
+    emptied: bool = False
+
+    def note(self, change: Change, transaction: int) -> None:
+        """A change of the same table passes: keys that the rows do not know in this version are remembered."""
+        if self.visible.includes(transaction):
+            return
+        if change.before is None and change.after is None:
+            self.emptied = True
+        for row in (change.before, change.after):
+            if row is not None:
+                self.changed.add(tuple(row[place] for place in change.table.key))
+
+    def superseded(self, key: RowKey) -> bool:
+        return self.emptied or key in self.changed

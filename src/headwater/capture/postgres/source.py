@@ -1,0 +1,570 @@
+"""PostgreSQL as a source of changes: one replication stream, one ordinary connection, one thread.
+
+`poll` is the heart: it takes what the stream has, turns it into changes, and where the mark of a chunk comes by puts
+the chunk's rows in that place. What is done on the side (reading the next chunk, heartbeats, looking at the slot) is
+done between two polls.
+"""
+
+import logging
+import uuid
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import islice
+
+from psycopg.sql import Composed
+
+from headwater.capture.change import (
+    READ,
+    RECORDS_PER_CHANGE,
+    TRUNCATE,
+    CapturedTable,
+    Change,
+    SourcePosition,
+)
+from headwater.capture.notes import Note
+from headwater.capture.postgres.assembling import Assembler, SourceBlock, Transaction, generation_base
+from headwater.capture.postgres.database import Database
+from headwater.capture.postgres.pgoutput import Begin, Column, Decoder, LogicalMessage, Relation
+from headwater.capture.postgres.reading import WholeTable, chunk_query, keys_query, read_rows
+from headwater.capture.postgres.replication import Data, Keepalive, ReplicationConnection, parse_copy_data
+from headwater.capture.postgres.setup import (
+    check_slot,
+    create_slot,
+    drop_slot,
+    identify,
+    lsn,
+    protocol_version,
+    publish,
+)
+from headwater.capture.postgres.snapshot import TableSnapshot, Window, rows_of_chunk
+from headwater.capture.postgres.tables import FULL, NOTHING, Plan, TableFacts, chosen, parse_pattern, topic_of
+from headwater.capture.postgres.wal_budget import AtLimit, Verdict, judge
+from headwater.capture.source import Batch, SourceStatus, TableProgress
+from headwater.clock import Clock
+from headwater.errors import InvalidCapture, SourceGap, SourceRefused
+from headwater.settings import milliseconds
+
+_logger = logging.getLogger(__name__)
+
+RECEIVE_BYTES = 4 * 1024**2
+COPY_ROWS = 10_000
+MENDED_ROWS = 500
+RECENT_TRANSACTIONS = 65_536
+STATUS_INTERVAL_MS = 5_000
+WATCH_INTERVAL_MS = 10_000
+MARK, HEARTBEAT = "headwater.snapshot", "headwater.heartbeat"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostgresSettings:
+    """What to capture, and how."""
+
+    capture: str
+    url: str
+    tables: tuple[str, ...]
+    topic: str
+    """A template: {capture}, {schema} and {table} are filled in."""
+
+    name: str
+    """Of the slot and the publication."""
+
+    snapshot: bool = True
+    heartbeat: timedelta = timedelta(seconds=10)
+    retained_bytes_max: int | None = None
+    at_limit: AtLimit = AtLimit.DROP_SLOT
+    version: str = "headwater"
+
+
+class PostgresSource:
+    """A ChangeSource; see source.py for the contract."""
+
+    def __init__(self, settings: PostgresSettings, clock: Clock) -> None:
+        self.settings, self._clock = settings, clock
+        self._decoder = Decoder()
+        self._facts: dict[int, TableFacts] = {}
+        self._topics: dict[int, str] = {}
+        self._snapshots: dict[str, TableSnapshot] = {}
+        self._schemas: dict[str, Note] = {}
+        self._window: Window | None = None
+        self._whole: tuple[TableSnapshot, WholeTable] | None = None
+        self._recent: deque[int] = deque(maxlen=RECENT_TRANSACTIONS)
+        self._settled_from = self._generation = 0
+        self._notes: dict[str, Note | None] = {}
+        self._confirmed = self._keepalive = 0
+        self._rows_read = self._bytes_read = 0
+        self._status = SourceStatus()
+        self._status_at_ms = self._watched_at_ms = self._heartbeat_at_ms = -(10**9)
+        self._ahead: list[bytes] = []
+        self._wanted: dict[str, dict[tuple[str, ...], None]] = {}
+        self._copying: Generator[Change] | None = None
+
+    # -- opening and closing -----------------------------------------------------------------------------------------
+
+    def open(self, notes: Mapping[str, Note]) -> None:
+        self._database = Database(self.settings.url)
+        self._replication = ReplicationConnection(self.settings.url, self._clock)
+        self._identity = identify(self._replication, self._database)
+        self._source = SourceBlock(
+            capture=self.settings.capture, database=self._identity.database, version=self.settings.version
+        )
+        self._types = self._database.types()
+        self._schemas = {what: note for what, note in notes.items() if what.startswith("schema/")}
+        self._publish()
+        if "renew" in notes:
+            notes = self._renew(notes)
+        else:
+            self._find_slot(notes)
+        self._assembler = Assembler(self._plan, self._source, generation=self._generation)
+        self._load_snapshots(notes)
+        self._confirmed = int(str(notes.get("confirmed", {}).get("address", 0)))
+        self._start()
+
+    def _find_slot(self, notes: Mapping[str, Note]) -> None:
+        name = self.settings.name
+        self._generation = int(str(notes.get("slot", {}).get("generation", 0)))
+        if check_slot(name, self._database.slot(name), notes, self._identity):
+            self._note_slot(create_slot(self._replication, name, self._identity))
+        elif "slot" not in notes and (found := self._database.slot(name)):
+            # It was made, and the node ended before it could note so.
+            self._note_slot(found.confirmed)
+
+    def _renew(self, notes: Mapping[str, Note]) -> Mapping[str, Note]:
+        """After a gap: a new slot, and every table is copied again. Positions start a new generation, so that they are
+        behind all that the topics have, even if the database is another one and counts from the beginning."""
+        drop_slot(self._database, self.settings.name)
+        self._generation = int(str(notes.get("slot", {}).get("generation", 0))) + 1
+        address = create_slot(self._replication, self.settings.name, self._identity)
+        self._note_slot(address)
+        self._notes |= {"confirmed": None, "renew": None}
+        renews = generation_base(self._generation) + address
+        for table in self._facts.values():
+            fresh = TableSnapshot(table.full_name, uuid.uuid4().hex[:12], estimate=table.rows, renews=renews)
+            self._keep(fresh)
+        kept = {f"snapshot/{name}": one.to_note() for name, one in self._snapshots.items()}
+        return {**{what: note for what, note in notes.items() if what != "confirmed"}, **kept}
+
+    def _note_slot(self, address: int) -> None:
+        self._notes["slot"] = {
+            "name": self.settings.name,
+            "system": self._identity.system,
+            "address": address,
+            "generation": self._generation,
+        }
+
+    def _start(self) -> None:
+        options = {
+            "proto_version": str(protocol_version(self._identity.version)),
+            "publication_names": f'"{self.settings.name}"',
+            "messages": "true",
+        }
+        self._replication.start(self.settings.name, self._confirmed, options)
+
+    def close(self) -> None:
+        for connection in (getattr(self, "_replication", None), getattr(self, "_database", None)):
+            if connection is not None:
+                connection.close()
+        if self._whole is not None:
+            self._whole[1].close()
+        if self._copying is not None:
+            self._copying.close()
+
+    def _publish(self) -> None:
+        """Find the tables that are wanted now, and let the publication tell of them."""
+        wanted = chosen(self._database.tables(), self.settings.tables)
+        for pattern in map(parse_pattern, self.settings.tables):
+            if not pattern.wild and not any(pattern.matches(table.schema, table.name) for table in wanted):
+                raise SourceRefused(f"there is no table {pattern.schema}.{pattern.name} in the database")
+        if not wanted:
+            raise SourceRefused(f"no table of the database is named by {', '.join(self.settings.tables)}")
+        topics = {
+            table.id: topic_of(self.settings.topic, self.settings.capture, table.schema, table.name) for table in wanted
+        }
+        if len(set(topics.values())) < len(topics):
+            raise InvalidCapture(
+                f"capture {self.settings.capture} would write several tables to one topic",
+                "Let its topic name the table, as {capture}.{schema}.{table} does.",
+            )
+        added = publish(self._database, self.settings.name, wanted)
+        self._facts.update({table.id: table for table in wanted})
+        self._topics.update(topics)
+        if added:
+            # A transaction that wrote to the table before it was published, and commits later, is in no stream: a copy
+            # of the table is only begun when all of that age have ended.
+            self._settled_from = self._database.visible().end
+
+    def _load_snapshots(self, notes: Mapping[str, Note]) -> None:
+        self._snapshots = {
+            what.removeprefix("snapshot/"): TableSnapshot.from_note(note)
+            for what, note in notes.items()
+            if what.startswith("snapshot/")
+        }
+        self._want_snapshots()
+
+    def _want_snapshots(self) -> None:
+        for table in self._facts.values():
+            if table.full_name not in self._snapshots:
+                fresh = TableSnapshot(table.full_name, uuid.uuid4().hex[:12], estimate=table.rows)
+                self._keep(fresh if self.settings.snapshot else replace(fresh, done=True))
+
+    def _keep(self, snapshot: TableSnapshot) -> None:
+        self._snapshots[snapshot.table] = snapshot
+        self._notes[f"snapshot/{snapshot.table}"] = snapshot.to_note()
+
+    # -- on demand ---------------------------------------------------------------------------------------------------
+
+    def copy_again(self, tables: Sequence[str], *, where: str = "") -> None:
+        known = {facts.full_name: facts for facts in self._facts.values()}
+        for table in tables or known:
+            if table not in known:
+                raise InvalidCapture(
+                    f"capture {self.settings.capture} has no table {table}", f"It has: {', '.join(sorted(known))}."
+                )
+            self._keep(TableSnapshot(table, uuid.uuid4().hex[:12], estimate=known[table].rows, where=where))
+
+    # -- the stream --------------------------------------------------------------------------------------------------
+
+    def poll(self, timeout_seconds: float) -> Batch:
+        if self._copying is not None:
+            return self._copied()
+        self._watch()
+        self._advance_snapshot()
+        busy = self._window is not None or self._whole is not None
+        received, self._ahead = self._ahead, []
+        received += self._replication.receive(
+            0 if received else timeout_seconds if not busy else 0.05, bytes_max=RECEIVE_BYTES
+        )
+        answer = False
+        for place, data in enumerate(received):
+            message = parse_copy_data(data)
+            if isinstance(message, Keepalive):
+                self._keepalive, answer = message.end, answer or message.answer
+            elif not self._take(message):
+                self._ahead = received[place:]
+                break
+        self._recent.extend(self._assembler.committed)
+        self._assembler.committed.clear()
+        self._tell(answer)
+        return self._batch()
+
+    def _take(self, data: Data) -> bool:
+        """Whether it was taken: not so if a table must be read as a whole before the stream goes on."""
+        message = self._decoder.decode(data.message)
+        if self._whole is not None and self._due(message):
+            self._copying = self._read_whole()
+            return False
+        if isinstance(message, LogicalMessage) and not message.transactional:
+            self._mark(message)
+            return True
+        before = len(self._assembler.changes)
+        self._assembler.take(data.address, message)
+        if self._window is not None and len(self._assembler.changes) > before and self._assembler.transaction:
+            for change in self._assembler.changes[before:]:
+                if change.table.full_name == self._window.snapshot.table:
+                    self._window.note(change, self._assembler.transaction.id)
+        return True
+
+    def _copied(self) -> Batch:
+        """The next rows of a table that is read as a whole; the stream waits."""
+        assert self._copying is not None
+        changes = list(islice(self._copying, COPY_ROWS))
+        if len(changes) < COPY_ROWS:
+            self._copying = None
+        self._tell(answer=False)
+        notes, self._notes = self._notes, {}
+        return Batch(changes, notes)
+
+    def _due(self, message: object) -> bool:
+        assert self._whole is not None
+        if isinstance(message, LogicalMessage):
+            return not message.transactional and message.address >= self._whole[1].address
+        return isinstance(message, Begin) and message.commit >= self._whole[1].address
+
+    def _batch(self) -> Batch:
+        changes, self._assembler.changes = self._assembler.changes, []
+        notes, self._notes = self._notes, {}
+        safe = None
+        if self._wanted or (self._window is not None and self._window.mends):
+            pass  # a gap in a row is closed by asking for it: after a crash its change must come again
+        elif not self._assembler.inside and not self._ahead:
+            # What the server says it has sent has been taken: it came before its word in the stream.
+            safe = max(self._assembler.end, self._keepalive)
+        elif self._assembler.end:
+            safe = self._assembler.end
+        self._assembler.marks.clear()
+        return Batch(changes, notes, safe)
+
+    def confirm(self, address: int) -> None:
+        self._confirmed = max(self._confirmed, address)
+        self._send_status(answer=False)
+
+    def _tell(self, answer: bool) -> None:
+        """Let the server know we live; ask how far it is, so that a quiet table does not hold its WAL."""
+        if answer or self._clock.elapsed_ms() - self._status_at_ms >= STATUS_INTERVAL_MS:
+            self._send_status(answer=not answer)
+
+    def _send_status(self, *, answer: bool) -> None:
+        self._status_at_ms = self._clock.elapsed_ms()
+        self._replication.send_status(self._confirmed, answer=answer)
+
+    # -- tables ------------------------------------------------------------------------------------------------------
+
+    def _plan(self, relation: Relation) -> Plan | None:
+        topic = self._topics.get(relation.id)
+        if topic is None:
+            if not chosen([_facts_of(relation)], self.settings.tables):
+                return None
+            topic = topic_of(self.settings.topic, self.settings.capture, relation.namespace, relation.name)
+            self._topics[relation.id] = topic
+        if any(column.type not in self._types for column in relation.columns):
+            self._types = self._database.types()
+        if found := self._database.tables(relation.id):
+            self._facts[relation.id] = found[0]
+        facts = self._facts.get(relation.id)
+        names = [column.name for column in relation.columns]
+        if relation.identity in (FULL, NOTHING):
+            key = tuple(names.index(name) for name in (facts.primary_key if facts else ()) if name in names)
+        else:
+            key = tuple(place for place, column in enumerate(relation.columns) if column.identity)
+        wide = (facts.toast_target if facts else 2032) // 8
+        table = CapturedTable(relation.namespace, relation.name, topic, tuple(names), key, wide)
+        self._note_schema(table, relation)
+        return Plan(table, relation, self._types)
+
+    def _note_schema(self, table: CapturedTable, relation: Relation) -> None:
+        columns = [[column.name, self._type_name(column.type)] for column in relation.columns]
+        what = f"schema/{table.full_name}"
+        known = self._schemas.get(what)
+        if (
+            known is None
+            or known["columns"] != columns
+            or known["key"] != [table.columns[place] for place in table.key]
+        ):
+            version = int(str(known["version"])) + 1 if known else 1
+            note: Note = {
+                "version": version,
+                "columns": columns,
+                "key": [table.columns[place] for place in table.key],
+                "topic": table.topic,
+            }
+            self._schemas[what] = self._notes[what] = note
+            self._notes[f"{what}/{version}"] = note
+
+    def _type_name(self, type: int) -> str:
+        return self._types[type].name if type in self._types else f"type {type}"
+
+    # -- snapshots ---------------------------------------------------------------------------------------------------
+
+    def _advance_snapshot(self) -> None:
+        if self._window is not None or self._whole is not None or self._assembler.inside:
+            return
+        if self._wanted:
+            self._begin_mending()
+            return
+        snapshot = next((one for one in self._snapshots.values() if not one.done), None)
+        if snapshot is None or (self._settled_from and not self._settle()):
+            return
+        facts = next((one for one in self._facts.values() if one.full_name == snapshot.table), None)
+        current = self._database.tables(facts.id) if facts else []
+        if not current:
+            _logger.warning("table %s is gone; its copy ends here", snapshot.table)
+            self._keep(replace(snapshot, done=True))
+            return
+        facts = self._facts[current[0].id] = current[0]
+        if facts.key:
+            self._begin_chunk(snapshot, facts)
+        else:
+            self._begin_whole(snapshot)
+
+    def _settle(self) -> bool:
+        if self._database.visible().first >= self._settled_from:
+            self._settled_from = 0
+        return not self._settled_from
+
+    def _begin_chunk(self, snapshot: TableSnapshot, facts: TableFacts) -> None:
+        limit = rows_of_chunk(self._rows_read, self._bytes_read)
+        query = chunk_query(facts, after=snapshot.after, where=snapshot.where, limit=limit)
+        rows = self._open_window(snapshot, facts, query, limit)
+        self._rows_read += len(rows)
+        self._bytes_read += sum(len(cell) for row in rows for cell in row if cell)
+
+    def _open_window(
+        self, snapshot: TableSnapshot, facts: TableFacts, query: Composed, limit: int, *, mends: bool = False
+    ) -> Sequence[list[bytes | None]]:
+        """Read, and send the mark after it. Nothing is read if a moment must be waited for."""
+        read = read_rows(self._database, query, self._recent)
+        if read is None:
+            return []
+        visible, rows = read
+        self._recent.clear()
+        mark = f"{snapshot.id}/{snapshot.rows}/{uuid.uuid4().hex[:8]}"
+        self._window = Window(snapshot, facts, visible, mark, rows, last=len(rows) < limit, mends=mends)
+        self._database.emit(f"{MARK}.{self.settings.name}", mark)
+        return rows
+
+    def read_row(self, table: str, key: tuple[str, ...]) -> None:
+        self._wanted.setdefault(table, {})[key] = None
+
+    def _begin_mending(self) -> None:
+        """Ask for rows that the topic has with a gap, in the same way as for a chunk, so that they cannot be old."""
+        table, keys = next(iter(self._wanted.items()))
+        facts = next((one for one in self._facts.values() if one.full_name == table), None)
+        current = self._database.tables(facts.id) if facts else []
+        if not current or not current[0].key:
+            del self._wanted[table]
+            return
+        facts, some = current[0], list(keys)[:MENDED_ROWS]
+        names = [column.name for column in facts.columns if column.name in facts.key]
+        mending = TableSnapshot(table, f"mend-{uuid.uuid4().hex[:12]}")
+        self._open_window(mending, facts, keys_query(facts, some, names), len(some), mends=True)
+        if self._window is not None:
+            self._wanted[table] = {key: None for key in keys if key not in set(some)}
+            if not self._wanted[table]:
+                del self._wanted[table]
+
+    def _mark(self, message: LogicalMessage) -> None:
+        window = self._window
+        if (
+            window is None
+            or message.prefix != f"{MARK}.{self.settings.name}"
+            or message.content.decode() != window.mark
+        ):
+            return
+        self._window = None
+        plan = self._plan_of(window.facts)
+        origin = Transaction(0, message.address, self._clock.now_ms() * 1000)
+        source = self._source.of(plan.table, origin, message.address, snapshot="incremental")
+        chunk, key_places = window.snapshot.id.encode(), plan.table.key
+        for number, cells in enumerate(window.rows):
+            row = plan.row(cells)  # type: ignore[arg-type]
+            position = self._position(message.address, number)
+            superseded = window.superseded(tuple(row[place] for place in key_places))
+            self._assembler.changes.append(
+                Change(
+                    plan.table, READ, position, source, None, row, origin.time_us // 1000, chunk, superseded=superseded
+                )
+            )
+        if not window.mends:
+            self._end_chunk(window, plan, message.address)
+
+    def _end_chunk(self, window: Window, plan: Plan, address: int) -> None:
+        last = None
+        if window.rows:
+            places = [plan.table.columns.index(name) for name in window.facts.key]
+            last = tuple((window.rows[-1][place] or b"").decode() for place in places)
+        advanced = window.snapshot.advanced(last=last, rows=len(window.rows), done=window.last)
+        if self._snapshots[advanced.table].id == advanced.id:
+            self._keep(advanced)
+        if advanced.done and advanced.renews:
+            self._end_missing(plan.table, address, len(window.rows), advanced.renews)
+
+    def _end_missing(self, table: CapturedTable, address: int, rows: int, renews: int) -> None:
+        """After a gap: keys that neither the copy nor a change since has named no longer exist."""
+        origin = Transaction(0, address, self._clock.now_ms() * 1000)
+        source = self._source.of(table, origin, address, snapshot="incremental")
+        position = self._position(address, rows)
+        self._assembler.changes.append(
+            Change(table, TRUNCATE, position, source, time_ms=origin.time_us // 1000, older_than=renews)
+        )
+
+    def _position(self, address: int, number: int) -> SourcePosition:
+        """Of a row that is no part of a transaction, but stands at an address of the log.
+
+        A mark is told with the address behind it, which may be that of the commit that follows: so it must come before
+        all changes of a transaction that is committed there.
+        """
+        return SourcePosition(generation_base(self._generation) + address, 0, number * RECORDS_PER_CHANGE)
+
+    def _plan_of(self, facts: TableFacts) -> Plan:
+        columns = tuple(
+            Column(column.name, column.type, column.modifier, column.name in facts.key) for column in facts.columns
+        )
+        relation = Relation(facts.id, facts.schema, facts.name, facts.identity, columns)
+        if any(column.type not in self._types for column in columns):
+            self._types = self._database.types()
+        names = [column.name for column in columns]
+        key = tuple(place for place, name in enumerate(names) if name in facts.key)
+        table = CapturedTable(
+            facts.schema, facts.name, self._topics[facts.id], tuple(names), key, facts.toast_target // 8
+        )
+        self._note_schema(table, relation)
+        return Plan(table, relation, self._types)
+
+    # -- tables without a key ----------------------------------------------------------------------------------------
+
+    def _begin_whole(self, snapshot: TableSnapshot) -> None:
+        """Make a snapshot at an address ahead of the stream, and a mark behind it, so that the stream gets there."""
+        name = f"{self.settings.name[:50]}_{uuid.uuid4().hex[:8]}"
+        whole = WholeTable(
+            Database(self.settings.url), ReplicationConnection(self.settings.url, self._clock), name, self._identity
+        )
+        self._whole = (snapshot, whole)
+        self._database.emit(f"{MARK}.{self.settings.name}", f"{snapshot.id}/whole")
+
+    def _read_whole(self) -> Generator[Change]:
+        """All rows as they were where the stream now stands; what an interrupted attempt has written is taken back."""
+        assert self._whole is not None
+        (snapshot, whole), self._whole = self._whole, None
+        facts = next(one for one in self._facts.values() if one.full_name == snapshot.table)
+        plan = self._plan_of(facts)
+        origin = Transaction(0, whole.address, self._clock.now_ms() * 1000)
+        source = self._source.of(plan.table, origin, whole.address, snapshot="true")
+        time_ms, chunk, count = origin.time_us // 1000, snapshot.id.encode(), 0
+        start = self._position(whole.address, 0)
+        try:
+            yield Change(plan.table, TRUNCATE, start, source, time_ms=time_ms, chunk=chunk)
+            for count, cells in enumerate(whole.rows(facts, snapshot.where), 1):
+                position = self._position(whole.address, count)
+                row = plan.row(cells)  # type: ignore[arg-type]
+                yield Change(plan.table, READ, position, source, None, row, time_ms, chunk)
+        finally:
+            whole.close()
+        self._keep(snapshot.advanced(last=None, rows=count, done=True))
+
+    # -- looking after it --------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        now_ms = self._clock.elapsed_ms()
+        if now_ms - self._heartbeat_at_ms >= milliseconds(self.settings.heartbeat) > 0:
+            self._heartbeat_at_ms = now_ms
+            self._database.emit(HEARTBEAT, self.settings.name)
+        if now_ms - self._watched_at_ms >= WATCH_INTERVAL_MS:
+            self._watched_at_ms = now_ms
+            self._look_at_slot()
+            if any(parse_pattern(pattern).wild for pattern in self.settings.tables):
+                self._publish()
+                self._want_snapshots()
+
+    def _look_at_slot(self) -> None:
+        slot = self._database.slot(self.settings.name)
+        if slot is None or slot.lost:
+            raise SourceGap(f"replication slot {self.settings.name} was lost while it was read")
+        self._status.retained_bytes = slot.retained
+        self._status.lag_bytes = max(0, slot.now - max(self._confirmed, slot.confirmed))
+        verdict = judge(slot.retained, self.settings.retained_bytes_max, self.settings.at_limit)
+        self._status.warning = "" if verdict is Verdict.FINE else f"the database keeps {slot.retained:,} bytes of WAL"
+        if verdict is Verdict.DROP:
+            self._give_up_slot(slot.retained)
+
+    def _give_up_slot(self, retained: int) -> None:
+        """As was asked for: better a gap that is known than a database without a disk."""
+        self._replication.close()
+        drop_slot(self._database, self.settings.name)
+        raise SourceGap(
+            f"the database kept {retained:,} bytes of WAL for capture {self.settings.capture}, more than "
+            f"{self.settings.retained_bytes_max:,} allowed: its replication slot was dropped",
+            f'Changes are missing from here on. Copy the tables anew with "headwater capture snapshot '
+            f'{self.settings.capture}".',
+        )
+
+    def status(self) -> SourceStatus:
+        self._status.position = lsn(max(self._confirmed, self._assembler.end))
+        self._status.snapshots = [
+            TableProgress(one.table, one.rows, one.estimate, one.done) for one in self._snapshots.values()
+        ]
+        return self._status
+
+
+def _facts_of(relation: Relation) -> TableFacts:
+    return TableFacts(relation.id, relation.namespace, relation.name, relation.identity, (), (), ())

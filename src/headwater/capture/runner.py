@@ -1,0 +1,243 @@
+"""A source into the log: each change once, in order, durable before it is confirmed.
+
+The four moments that matter, in this order: records are appended; they are synced; notes say how far it is; the source
+is told. A crash between any two repeats what came after the last one, and the topic's own last records say what of it
+to skip (landing.py).
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headwater.capture.appender import Appender
+from headwater.capture.change import DELETE, NOWHERE, READ, TRUNCATE, UPDATE, CapturedTable, Change, SourcePosition
+from headwater.capture.envelope import Envelopes
+from headwater.capture.landing import Landing, position_of
+from headwater.capture.last_values import LastValues
+from headwater.capture.notes import Notes
+from headwater.capture.source import Batch, ChangeSource
+from headwater.clock import Clock
+from headwater.record import Record, TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+CONFIRM_INTERVAL_MS = 500
+VALUES_INTERVAL_MS = 5_000
+VALUES_PENDING_MAX = 10_000
+ROW_BYTES_MAX = 128 * 1024**2
+KEYED = {"cleanup.policy": "compact", "max.message.bytes": str(ROW_BYTES_MAX)}
+UNKEYED = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str(ROW_BYTES_MAX)}
+
+DELETED, TAIL_BYTES = b'"op":"d"', 120  # it stands behind all that a user's row can say
+
+Point = Callable[[str], None]
+"""Called at each of the moments, with its name: tests end the process there."""
+
+
+@dataclass
+class Counts:
+    """What a capture has done since it was started."""
+
+    changes: int = 0
+    records: int = 0
+    skipped: int = 0
+    unavailable: int = 0
+    """Values that neither the change nor the topic could tell; each was asked for, and followed later."""
+
+    last_commit_ms: int = 0
+    tables: dict[str, int] = field(default_factory=dict)
+
+
+class Runner:
+    """Not thread-safe. After any error: close it, and make a new one."""
+
+    def __init__(
+        self,
+        source: ChangeSource,
+        appender: Appender,
+        notes: Notes,
+        *,
+        folder: Path,
+        clock: Clock,
+        partitions: int = 1,
+        point: Point = lambda name: None,
+    ) -> None:
+        self._source, self._appender, self._notes = source, appender, notes
+        self._clock, self._partitions, self._point = clock, partitions, point
+        self._values = LastValues(folder / "values.sqlite")
+        self._envelopes = Envelopes()
+        self._landings: dict[str, Landing] = {}
+        self._owners: dict[str, str] = {}
+        self._pending: dict[TopicPartition, list[Record]] = {}
+        self._safe = self._confirmed = 0
+        self._confirmed_at_ms = self._values_at_ms = clock.elapsed_ms()
+        self.counts = Counts()
+
+    def open(self) -> None:
+        self._source.open(self._notes.all())
+
+    def step(self, timeout_seconds: float) -> bool:
+        """Poll once, write what came; whether anything came."""
+        batch = self._source.poll(timeout_seconds)
+        now_ms = self._clock.now_ms()
+        for change in batch.changes:
+            self._take(change, now_ms)
+        self._write(batch.notes)
+        self._confirm_if_due(batch)
+        return bool(batch.changes)
+
+    def close(self) -> None:
+        """Tell the source how far it is, if it still listens, and let go."""
+        try:
+            self._confirm()
+        finally:
+            self._source.close()
+            self._values.close()
+
+    def abandon(self) -> None:
+        """Let go after an error: nothing is confirmed."""
+        self._source.close()
+        self._values.close()
+
+    # -- changes into records ----------------------------------------------------------------------------------------
+
+    def _take(self, change: Change, now_ms: int) -> None:
+        table = change.table
+        landing = self._landings.get(table.topic) or self._land(table)
+        change.time_ms = min(change.time_ms, now_ms)  # a topic refuses records from the future
+        self.counts.changes += 1
+        if change.operation == TRUNCATE and table.key:
+            self._truncate(change, landing, now_ms)
+            return
+        if change.operation == TRUNCATE and change.chunk and landing.last == [NOWHERE]:
+            return  # a copy begins, and there is nothing to take back
+        if change.operation == READ and not self._wanted(change, landing):
+            return
+        if change.after is not None and None in change.after:
+            self._complete(change)
+        records = self._envelopes.records(change, now_ms=now_ms)
+        self._note_values(change)
+        commit, address, first = change.position
+        for number, record in records:
+            partition = self._appender.partition_of(record.key, landing.partitions)
+            if landing.fresh(partition, SourcePosition(commit, address, first + number)):
+                self._pending.setdefault(TopicPartition(table.topic, partition), []).append(record)
+                self.counts.records += 1
+            else:
+                self.counts.skipped += 1
+        self.counts.last_commit_ms = change.time_ms
+
+    def _land(self, table: CapturedTable) -> Landing:
+        configs = KEYED if table.key else UNKEYED
+        partitions = self._appender.ensure_topic(
+            table.topic, partitions=self._partitions if table.key else 1, configs=configs
+        )
+        landing = self._landings[table.topic] = Landing(self._appender, table.topic, partitions)
+        for partition in range(partitions):
+            self._values.catch_up(self._appender, table, partition)
+        return landing
+
+    def _wanted(self, change: Change, landing: Landing) -> bool:
+        """Rows of a snapshot that the topic has already, in this version or a later one, are left out."""
+        assert change.after is not None
+        key = self._envelopes.key(change.table, change.after)
+        if change.superseded:
+            mended = self._values.mended(change.table, key, change.after)
+            if mended is None:
+                return False
+            change.after = mended
+            return True
+        return not landing.read_already(change.chunk, key)
+
+    def _complete(self, change: Change) -> None:
+        assert change.after is not None
+        key = self._envelopes.key(change.table, change.after)
+        if change.before is not None:
+            key = self._envelopes.key(change.table, change.before)  # the key may be what was updated
+        change.after = self._values.completed(change.table, key, change.after)
+        if None in change.after:
+            self.counts.unavailable += change.after.count(None)
+            if change.key_text is not None:
+                self._source.read_row(change.table.full_name, change.key_text)
+
+    def _note_values(self, change: Change) -> None:
+        table = change.table
+        if change.operation == DELETE or (change.operation == UPDATE and change.before is not None):
+            assert change.before is not None
+            self._values.forget(table.topic, self._envelopes.key(table, change.before))
+        if change.after is not None:
+            self._values.note(table, self._envelopes.key(table, change.after), change.after)
+
+    def _truncate(self, change: Change, landing: Landing, now_ms: int) -> None:
+        """Every row that the topic still has is deleted: compacted topics have no other word for it."""
+        self._append()
+        commit, address, _ = change.position
+        for partition in range(landing.partitions):
+            last = landing.last[partition]
+            if last[:2] > (commit, address):
+                continue
+            number = last.number + 1 if last[:2] == (commit, address) else change.position.number
+            for key in live_keys(self._appender, change.table.topic, partition, older_than=change.older_than):
+                change.position = SourcePosition(commit, address, number)
+                records = [record for _, record in self._envelopes.deletion(change, key, key, now_ms=now_ms)]
+                self._pending.setdefault(TopicPartition(change.table.topic, partition), []).extend(records)
+                self._values.forget(change.table.topic, key)
+                self.counts.records += len(records)
+                number += len(records)
+                landing.last[partition] = SourcePosition(commit, address, number - 1)
+
+    # -- records into the log, and the word to the source ------------------------------------------------------------
+
+    def _append(self) -> None:
+        if not self._pending:
+            return
+        pending, self._pending = self._pending, {}
+        self._point("before append")
+        for where, records in pending.items():
+            self._values.reach(where, self._appender.append(*where, records))
+        self._point("after append")
+        self._appender.sync()
+        self._point("after sync")
+
+    def _write(self, notes: Mapping[str, object]) -> None:
+        self._append()
+        if notes:
+            self._notes.write(notes)  # type: ignore[arg-type]
+            self._point("after notes")
+        now_ms = self._clock.elapsed_ms()
+        if self._values.pending > VALUES_PENDING_MAX or now_ms - self._values_at_ms > VALUES_INTERVAL_MS:
+            self._values_at_ms = now_ms
+            self._values.flush()
+
+    def _confirm_if_due(self, batch: Batch) -> None:
+        if batch.safe is not None:
+            self._safe = max(self._safe, batch.safe)
+        if self._clock.elapsed_ms() - self._confirmed_at_ms >= CONFIRM_INTERVAL_MS:
+            self._confirm()
+
+    def _confirm(self) -> None:
+        """All before `_safe` is durable. What is about to be confirmed is noted first: a source that has been told more
+        than the notes say has been read by somebody else."""
+        self._confirmed_at_ms = self._clock.elapsed_ms()
+        if self._safe > self._confirmed and not self._pending:
+            self._notes.write({"confirmed": {"address": self._safe}})
+            self._point("before confirm")
+            self._source.confirm(self._safe)
+            self._confirmed = self._safe
+            self._point("after confirm")
+
+
+def live_keys(appender: Appender, topic: str, partition: int, *, older_than: int = 0) -> list[bytes]:
+    """Keys whose last record is not a deletion (and was committed before `older_than`, if given), oldest first."""
+    live: dict[bytes, None] = {}
+    first, _ = appender.bounds(topic, partition)
+    for record in appender.read(topic, partition, first):
+        if record.key is None:
+            continue
+        live.pop(record.key, None)
+        if record.value is None or DELETED in record.value[-TAIL_BYTES:]:
+            continue
+        if not older_than or position_of(record, topic).commit < older_than:
+            live[record.key] = None
+    return list(live)

@@ -1,0 +1,69 @@
+"""The contract of everything that changes can be captured from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from headwater.capture.change import Change
+from headwater.capture.notes import Note
+
+
+@dataclass
+class Batch:
+    """What one poll brought: changes in the order of their positions, and what may be said once they are durable."""
+
+    changes: list[Change] = field(default_factory=list)
+    notes: dict[str, Note | None] = field(default_factory=dict)
+    """To be written when the changes are durable, and before anything is confirmed."""
+
+    safe: int | None = None
+    """Once the changes are durable, all before this address of the source may be confirmed."""
+
+
+@dataclass
+class TableProgress:
+    """How far the snapshot of a table is."""
+
+    table: str
+    rows: int = 0
+    estimate: int = 0
+    done: bool = False
+
+
+@dataclass
+class SourceStatus:
+    """What a source can tell about itself."""
+
+    position: str = ""
+    lag_bytes: int | None = None
+    retained_bytes: int | None = None
+    warning: str = ""
+    snapshots: list[TableProgress] = field(default_factory=list)
+
+
+class ChangeSource(Protocol):
+    """Another system's changes, in order, from where they were last confirmed.
+
+    A source repeats what was not confirmed, from the same positions; whoever reads it skips what the log has. Opened
+    again after any failure it goes on without a gap, or raises SourceGap.
+    """
+
+    def open(self, notes: Mapping[str, Note]) -> None:
+        """Connect and go on. `notes` are all that this source has ever given, as far as they became durable."""
+
+    def poll(self, timeout_seconds: float) -> Batch:
+        """What there is; waits at most so long for the first change."""
+
+    def confirm(self, address: int) -> None:
+        """All before this address is durable: the source may forget it. Addresses never go back."""
+
+    def read_row(self, table: str, key: tuple[str, ...]) -> None:
+        """Read this row soon: the topic has it with a gap. Nothing behind its change is safe before it has come by."""
+
+    def copy_again(self, tables: Sequence[str], *, where: str = "") -> None:
+        """Read tables once more while their changes go on: all of them if none is named, or rows with a condition."""
+
+    def status(self) -> SourceStatus: ...
+
+    def close(self) -> None:
+        """Disconnect. What was not confirmed comes again."""

@@ -1,0 +1,272 @@
+"""All captures of a node: each on a thread of its own, started, restarted and ended as their definitions say.
+
+The folder of definitions is the order: whoever writes there (a command, an app) is obeyed within a second. A capture
+that meets a failure of the database or the log goes on by itself when that is over; one that meets a gap stops and says
+so until somebody asks for a new copy.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import timedelta
+from importlib.metadata import version
+from pathlib import Path
+
+from headwater.capture.appender import Appender
+from headwater.capture.definition import STATUS, Definition, Definitions, write_privately
+from headwater.capture.notes import Notes
+from headwater.capture.runner import Point, Runner
+from headwater.capture.source import ChangeSource, SourceStatus
+from headwater.clock import Clock
+from headwater.errors import CaptureError, HeadwaterError, InvalidCapture, SourceGap, SourceRefused
+
+_logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.2
+STATUS_INTERVAL_MS = 1_000
+PAUSE_MIN_SECONDS, PAUSE_MAX_SECONDS = 0.25, 15.0
+STARTING, COPYING, STREAMING, WAITING, REFUSED, GAP, STOPPED = (
+    "starting", "copying", "streaming", "waiting", "refused", "gap", "stopped",
+)  # fmt: skip
+
+MakeSource = Callable[[Definition, Clock], ChangeSource]
+MakeAppender = Callable[[], Appender]
+
+
+def source_of(definition: Definition, clock: Clock) -> ChangeSource:
+    """The source that a definition names. The driver is loaded only where it is needed."""
+    from headwater.capture.postgres.setup import object_name
+    from headwater.capture.postgres.source import PostgresSettings, PostgresSource
+    from headwater.capture.postgres.wal_budget import AtLimit
+
+    settings = PostgresSettings(
+        capture=definition.name,
+        url=definition.url,
+        tables=definition.tables,
+        topic=definition.topic_template,
+        name=object_name(definition.name, definition.token),
+        snapshot=definition.snapshot,
+        heartbeat=timedelta(seconds=definition.heartbeat_seconds),
+        retained_bytes_max=definition.retained_bytes_max,
+        at_limit=AtLimit(definition.at_limit),
+        version=version("headwater"),
+    )
+    return PostgresSource(settings, clock)
+
+
+class Supervisor:
+    """`start` returns at once; `stop` returns when every capture has let go of its database and of the log."""
+
+    def __init__(
+        self,
+        data: Path,
+        make_appender: MakeAppender,
+        clock: Clock,
+        *,
+        make_source: MakeSource = source_of,
+        point: Point = lambda name: None,
+    ) -> None:
+        self._definitions = Definitions(data)
+        self._make_appender, self._make_source, self._clock, self._point = make_appender, make_source, clock, point
+        self._stopping = threading.Event()
+        self._workers: dict[str, Worker] = {}
+        self._thread = threading.Thread(target=self._run, name="headwater-captures", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                try:
+                    self._look()
+                except (HeadwaterError, OSError, ValueError, TypeError):
+                    _logger.exception("the definitions of captures cannot be read; trying again")
+                self._stopping.wait(LOOK_SECONDS)
+        finally:
+            for worker in self._workers.values():
+                worker.ask_to_stop()
+            for worker in self._workers.values():
+                worker.join()
+
+    def _look(self) -> None:
+        wanted = {definition.name: definition for definition in self._definitions.all()}
+        for name, worker in list(self._workers.items()):
+            if wanted.get(name) != worker.definition or not worker.alive:
+                worker.ask_to_stop()
+                worker.join()
+                del self._workers[name]
+        for name, definition in wanted.items():
+            if name not in self._workers and not (definition.removing and self._removed(definition)):
+                self._workers[name] = Worker(self, definition)
+                self._workers[name].start()
+
+    def _removed(self, definition: Definition) -> bool:
+        """Whether all that was made for it is gone."""
+        try:
+            remove(definition, self._definitions, self._make_appender())
+        except HeadwaterError as error:
+            _logger.warning("capture %s cannot be removed yet: %s", definition.name, error)
+            return False
+        _logger.info("capture %s was removed", definition.name)
+        return True
+
+    # -- for workers ---------------------------------------------------------------------------------------------------
+
+    def runner(self, definition: Definition, source: ChangeSource) -> tuple[Runner, Notes]:
+        appender = self._make_appender()
+        notes = Notes(appender, definition.name)
+        folder = self._definitions.of(definition.name)
+        runner = Runner(
+            source, appender, notes,
+            folder=folder, clock=self._clock, partitions=definition.partitions, point=self._point,
+        )  # fmt: skip
+        return runner, notes
+
+    def source(self, definition: Definition) -> ChangeSource:
+        return self._make_source(definition, self._clock)
+
+    @property
+    def definitions(self) -> Definitions:
+        return self._definitions
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+
+class Worker:
+    """One capture on its thread."""
+
+    def __init__(self, supervisor: Supervisor, definition: Definition) -> None:
+        self.definition = definition
+        self._supervisor, self._definitions = supervisor, supervisor.definitions
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"headwater-capture-{definition.name}", daemon=True)
+        self._state, self._said = STARTING, ""
+        self._status_at_ms = -(10**9)
+        self._pause_seconds = PAUSE_MIN_SECONDS
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def ask_to_stop(self) -> None:
+        self._stopping.set()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set() and not self.definition.removing:
+            try:
+                self._capture()
+            except HeadwaterError as error:
+                self._failed(error)
+            except Exception:
+                _logger.exception("capture %s has met a bug; trying again", self.definition.name)
+                self._set(WAITING, "it has met a bug of headwater; the node's log tells more")
+                self._pause()
+        self._set(STOPPED, "")
+
+    def _failed(self, error: HeadwaterError) -> None:
+        if isinstance(error, SourceGap):
+            self._set(GAP, str(error))
+            _logger.error("capture %s: %s", self.definition.name, error)
+            self._wait_for_request()
+        elif isinstance(error, SourceRefused | InvalidCapture):
+            self._set(REFUSED, str(error))
+            _logger.error("capture %s: %s", self.definition.name, error)
+            self._pause_seconds = PAUSE_MAX_SECONDS
+            self._pause()
+        else:
+            self._set(WAITING, str(error))
+            _logger.warning("capture %s waits: %s", self.definition.name, error)
+            self._pause()
+
+    def _pause(self) -> None:
+        self._stopping.wait(self._pause_seconds)
+        self._pause_seconds = min(PAUSE_MAX_SECONDS, self._pause_seconds * 2)
+
+    def _wait_for_request(self) -> None:
+        """After a gap nothing goes on by itself: only a request to copy all tables anew does."""
+        while not self._stopping.wait(LOOK_SECONDS):
+            for path in self._definitions.requests(self.definition.name):
+                what = json.loads(path.read_text(encoding="utf-8"))
+                if not what.get("tables"):
+                    _, notes = self._supervisor.runner(self.definition, self._supervisor.source(self.definition))
+                    notes.write({"renew": {"asked": True}})
+                    path.unlink()
+                    return
+
+    def _capture(self) -> None:
+        source = self._supervisor.source(self.definition)
+        runner, _ = self._supervisor.runner(self.definition, source)
+        try:
+            runner.open()
+            _logger.info("capture %s has begun", self.definition.name)
+            while not self._stopping.is_set():
+                self._take_requests(source)
+                runner.step(POLL_SECONDS)
+                self._pause_seconds = PAUSE_MIN_SECONDS
+                self._tell(runner, source.status())
+        except BaseException:
+            runner.abandon()
+            raise
+        runner.close()
+
+    def _take_requests(self, source: ChangeSource) -> None:
+        for path in self._definitions.requests(self.definition.name):
+            what = json.loads(path.read_text(encoding="utf-8"))
+            try:
+                source.copy_again(what.get("tables", []), where=what.get("where", ""))
+            except CaptureError as error:
+                _logger.warning("capture %s: %s", self.definition.name, error)
+            path.unlink()
+
+    # -- how it is -------------------------------------------------------------------------------------------------
+
+    def _tell(self, runner: Runner, status: SourceStatus) -> None:
+        now_ms = self._supervisor.clock.elapsed_ms()
+        if now_ms - self._status_at_ms < STATUS_INTERVAL_MS:
+            return
+        self._status_at_ms = now_ms
+        copying = any(not table.done for table in status.snapshots)
+        self._state, self._said = COPYING if copying else STREAMING, status.warning
+        self._write({"counts": asdict(runner.counts), **asdict(status)})
+
+    def _set(self, state: str, said: str) -> None:
+        self._state, self._said = state, said
+        self._write({})
+
+    def _write(self, more: dict[str, object]) -> None:
+        content = {"state": self._state, "said": self._said, "at_ms": self._supervisor.clock.now_ms(), **more}
+        try:
+            write_privately(self._definitions.of(self.definition.name) / STATUS, json.dumps(content).encode())
+        except OSError as error:
+            _logger.debug("the status of capture %s cannot be written: %s", self.definition.name, error)
+
+
+def remove(definition: Definition, definitions: Definitions, appender: Appender) -> None:
+    """Take away what was made at the database, then what is remembered. The topics stay."""
+    from headwater.capture.postgres.database import Database
+    from headwater.capture.postgres.setup import drop, object_name
+
+    database = Database(definition.url)
+    try:
+        drop(database, object_name(definition.name, definition.token))
+    finally:
+        database.close()
+    Notes(appender, definition.name).forget()
+    definitions.delete(definition.name)

@@ -1,0 +1,231 @@
+"""headwater capture: other systems' changes as topics."""
+
+import argparse
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headwater.capture.declaration import size_bytes
+from headwater.capture.definition import Definition, Definitions, with_password, without_password
+from headwater.cli.arguments import add_action, add_actions, add_data, add_json, checked, duration_seconds, positive
+from headwater.cli.connection import LOCK_FILE, locked
+from headwater.cli.failure import Failure
+from headwater.cli.output import Cell, note, say, write_json, write_table
+from headwater.errors import CaptureError
+
+if TYPE_CHECKING:
+    from headwater.capture.postgres.checking import Finding
+
+PASSWORD_VARIABLE = "PGPASSWORD"
+BAR_COLUMNS = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = add_actions(parser)
+    adding = add_action(actions, "add", "capture tables of a database into topics", run_add)
+    listing = add_action(actions, "list", "name all captures", run_list)
+    status = add_action(actions, "status", "show how far captures are", run_status)
+    checking = add_action(
+        actions, "check", "tell what a database still lacks, and the statement that gives it", run_check
+    )
+    removing = add_action(actions, "remove", "end a capture and take away what it made at the database", run_remove)
+    copying = add_action(actions, "snapshot", "copy tables again while their changes go on", run_snapshot)
+    for child in (adding, removing, copying):
+        child.add_argument("name", metavar="NAME", help="the capture")
+    status.add_argument("name", metavar="NAME", nargs="?", default="", help="one capture; without it, all of them")
+    for child in (adding, checking):
+        child.add_argument("url", metavar="URL", help="such as postgresql://user@host/database; the password may come "
+                           f"from ${PASSWORD_VARIABLE} or ~/.pgpass")  # fmt: skip
+        child.add_argument(
+            "--table", metavar="SCHEMA.TABLE", action="append", default=[], help="a table, or a pattern such as shop.*"
+        )
+    _add_settings(adding)
+    copying.add_argument("--table", metavar="SCHEMA.TABLE", action="append", default=[], help="only this table")
+    copying.add_argument("--where", metavar="CONDITION", default="", help="only rows that meet this SQL condition")
+    for child in (adding, listing, status, removing, copying):
+        add_data(child)
+    for child in (adding, listing, status, checking):
+        add_json(child)
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--topic", metavar="NAME", default="", help="the topic, or a template with {capture}, {schema} "
+                        "and {table} (default: the capture's name for one table, {capture}.{schema}.{table} for "
+                        "several)")  # fmt: skip
+    parser.add_argument(
+        "--partitions", metavar="N", type=checked(positive), default=1, help="of each topic (default: 1)"
+    )
+    parser.add_argument(
+        "--no-snapshot", action="store_true", help="only what changes from now on, without the rows there are"
+    )
+    parser.add_argument("--heartbeat", metavar="TIME", type=checked(duration_seconds), default=10.0,
+                        help="how often to write a mark into the database's log (default: 10s)")  # fmt: skip
+    parser.add_argument(
+        "--max-retained", metavar="SIZE", default="", help="how much WAL the database may keep, as 2GiB"
+    )
+    parser.add_argument("--at-limit", choices=("drop-slot", "warn"), default="drop-slot",
+                        help="what to do when it keeps more (default: drop-slot)")  # fmt: skip
+
+
+def run_add(arguments: argparse.Namespace) -> int:
+    definition = Definition(
+        name=arguments.name,
+        url=_with_secret(arguments.url),
+        tables=tuple(arguments.table),
+        topic=arguments.topic,
+        partitions=arguments.partitions,
+        snapshot=not arguments.no_snapshot,
+        heartbeat_seconds=arguments.heartbeat,
+        retained_bytes_max=size_bytes(arguments.max_retained) if arguments.max_retained else None,
+        at_limit=arguments.at_limit,
+    )
+    lacking = [finding for finding in _findings(definition.url, definition.tables) if not finding.fine]
+    if lacking:
+        raise Failure(f"{lacking[0].said}. Run: {lacking[0].statement}" if lacking[0].statement else lacking[0].said)
+    made = Definitions(arguments.data).add(definition)
+    running = locked(arguments.data / LOCK_FILE)
+    if arguments.json:
+        write_json({"name": made.name, "url": made.shown_url, "tables": list(made.tables), "running": running})
+    else:
+        begins = "begins now" if running else 'begins when a node is started with "headwater start"'
+        say(f"capture {made.name} of {made.shown_url} {begins}; see headwater capture status {made.name}")
+    return 0
+
+
+def _with_secret(url: str) -> str:
+    """The node that runs the capture has another environment: the password of this one is kept with the definition."""
+    password = os.environ.get(PASSWORD_VARIABLE)
+    return with_password(url, password) if password else url
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    definitions = Definitions(arguments.data)
+    rows: list[list[Cell]] = []
+    for one in definitions.all():
+        state = (definitions.status(one.name) or {}).get("state", "not started")
+        rows.append([one.name, one.shown_url, ", ".join(one.tables), one.topic_template, str(state)])
+    names = ["capture", "database", "tables", "topic", "state"]
+    if arguments.json:
+        write_json([dict(zip(names, row, strict=True)) for row in rows])
+    elif rows:
+        write_table(names, rows)
+    else:
+        say('there are no captures; make one with "headwater capture add"')
+    return 0
+
+
+def run_status(arguments: argparse.Namespace) -> int:
+    definitions = Definitions(arguments.data)
+    names = [definitions.get(arguments.name).name] if arguments.name else definitions.names()
+    found = {name: definitions.status(name) or {"state": "not started", "said": ""} for name in names}
+    running = locked(arguments.data / LOCK_FILE)
+    if arguments.json:
+        write_json([{"capture": name, "node_running": running, **status} for name, status in found.items()])
+        return 0
+    if not running:
+        note('no node runs on this data directory, so nothing is captured; start one with "headwater start"')
+    if not found:
+        say('there are no captures; make one with "headwater capture add"')
+        return 0
+    write_table(
+        ["capture", "state", "position", "behind", "kept by database", "changes", "records"],
+        [_line(name, status) for name, status in found.items()],
+    )
+    for name, status in found.items():
+        for table in _progress(status):
+            say(f"  {table}")
+        if status.get("said"):
+            say(f"  {name}: {status['said']}")
+    return 0
+
+
+def _line(name: str, status: dict[str, object]) -> list[Cell]:
+    counts = status.get("counts")
+    known = counts if isinstance(counts, dict) else {}
+    return [
+        name,
+        str(status["state"]),
+        str(status.get("position") or "-"),
+        _bytes(status.get("lag_bytes")),
+        _bytes(status.get("retained_bytes")),
+        known.get("changes"),
+        known.get("records"),
+    ]
+
+
+def _bytes(count: object) -> str:
+    return f"{count:,} bytes" if isinstance(count, int) else "-"
+
+
+def _progress(status: dict[str, object]) -> list[str]:
+    found = status.get("snapshots")
+    return [bar(**table) for table in found if not table["done"]] if isinstance(found, list) else []
+
+
+def bar(table: str, rows: int, estimate: int, done: bool) -> str:
+    """
+    >>> bar("public.users", 50, 100, False)
+    'public.users  [##########----------]  50 of about 100 rows'
+    """
+    share = min(1.0, rows / estimate) if estimate else 0.0
+    filled = BAR_COLUMNS if done else round(BAR_COLUMNS * share)
+    total = f" of about {estimate:,}" if estimate else ""
+    return f"{table}  [{'#' * filled}{'-' * (BAR_COLUMNS - filled)}]  {rows:,}{total} rows"
+
+
+def run_check(arguments: argparse.Namespace) -> int:
+    findings = _findings(_with_secret(arguments.url), arguments.table)
+    if arguments.json:
+        write_json([finding._asdict() for finding in findings])
+    else:
+        for finding in findings:
+            if not finding.fine or not finding.note:
+                say(f"{'ok     ' if finding.fine else 'missing'}  {finding.said}")
+            else:
+                say(f"note     {finding.said}")
+            if finding.statement and (not finding.fine or finding.note):
+                say(f"         {finding.statement}")
+    return 0 if all(finding.fine for finding in findings) else 1
+
+
+def _findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]":
+    try:
+        from headwater.capture.postgres.checking import check
+        from headwater.capture.postgres.database import Database
+    except ImportError:
+        raise Failure('captures of PostgreSQL need its driver: pip install "headwater[postgres]"') from None
+    Definition(name="checked", url=url, tables=("checked",))
+    database = Database(url)
+    try:
+        return check(database, tables)
+    finally:
+        database.close()
+
+
+def run_remove(arguments: argparse.Namespace) -> int:
+    definitions = Definitions(arguments.data)
+    definition = definitions.get(arguments.name)
+    if locked(arguments.data / LOCK_FILE):
+        definitions.save(replace(definition, removing=True))
+        say(f"capture {definition.name} is being removed; its topics stay")
+        return 0
+    from headwater.capture.appender import LogAppender
+    from headwater.capture.supervisor import remove
+    from headwater.log.log import Log
+
+    with Log.open(arguments.data) as log:
+        try:
+            remove(definition, definitions, LogAppender(log))
+        except CaptureError as error:
+            raise Failure(f"{without_password(definition.url)} cannot be cleaned up: {error}") from None
+    say(f"capture {definition.name} is removed; its topics stay")
+    return 0
+
+
+def run_snapshot(arguments: argparse.Namespace) -> int:
+    if arguments.where and not arguments.table:
+        raise Failure("--where needs a --table to apply to")
+    definitions = Definitions(arguments.data)
+    definitions.request(arguments.name, {"tables": arguments.table, "where": arguments.where})
+    say(f"asked: {', '.join(arguments.table) or 'every table'} of capture {arguments.name} will be copied again")
+    return 0
