@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headwater.serve.access import Access
+from headwater.serve.connection import connections
 from headwater.serve.services import failed
 from headwater.settings import HttpSettings
 
@@ -25,12 +26,16 @@ class Guard:
         self._app, self._access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        why = ""
         if scope["type"] in ("http", "websocket"):
-            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-            if why := self._access.refusal(headers.get("host"), headers.get("origin")):
-                await failed(403, why)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+            why = self._access.refusal(_only(scope, b"host"), _only(scope, b"origin"))
+        await (failed(403, why, close=True) if why else self._app)(scope, receive, send)
+
+
+def _only(scope: Scope, name: bytes) -> str | None:
+    """The value of a header. One that is said twice is no name at all: who reads the other one would be led astray."""
+    found = [value.decode("latin-1") for said, value in scope["headers"] if said == name]
+    return None if not found else found[0] if len(found) == 1 else ""
 
 
 def build_app(routes: Sequence[BaseRoute], settings: HttpSettings) -> Starlette:
@@ -57,6 +62,7 @@ def server_of(app: ASGIApp, settings: HttpSettings) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
+            http=connections(settings.request_timeout.total_seconds()),
             lifespan="off",
             log_config=None,
             access_log=False,

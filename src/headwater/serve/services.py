@@ -17,6 +17,7 @@ from starlette.routing import Route
 from headwater.settings import HttpSettings
 
 METHODS = ["GET", "POST", "PUT", "DELETE"]
+DIGITS_MAX = 18
 
 
 class JsonService(Protocol):
@@ -43,11 +44,11 @@ def _endpoint(service: JsonService, settings: HttpSettings, content_type: str) -
             async with asyncio.timeout(settings.request_timeout.total_seconds()):
                 body = await body_of(request, settings.request_bytes_max)
         except TimeoutError:
-            return failed(408, "the request took too long to arrive")
+            return failed(408, "the request took too long to arrive", close=True)
         except ClientDisconnect:
-            return failed(400, "the request ended before it was complete")
+            return failed(400, "the request ended before it was complete", close=True)
         if body is None:
-            return failed(413, f"the request is larger than {settings.request_bytes_max} bytes")
+            return failed(413, f"the request is larger than {settings.request_bytes_max} bytes", close=True)
         path = path_of(request)
         status, said = await run_in_threadpool(service.answer, request.method, path, dict(request.query_params), body)
         plain = isinstance(said, str) and type(said) is not str
@@ -66,7 +67,7 @@ def path_of(request: Request) -> list[str]:
 async def body_of(request: Request, bytes_max: int) -> bytes | None:
     """The body; None if it is too long, which is found before more than that is held."""
     said = request.headers.get("content-length", "0")
-    if not said.isdecimal() or int(said) > bytes_max:
+    if not said.isdecimal() or len(said) > DIGITS_MAX or int(said) > bytes_max:
         return None
     body = bytearray()
     async for chunk in request.stream():
@@ -76,6 +77,8 @@ async def body_of(request: Request, bytes_max: int) -> bytes | None:
     return bytes(body)
 
 
-def failed(status: int, message: str) -> Response:
+def failed(status: int, message: str, *, close: bool = False) -> Response:
+    """`close`: what is left of the request is not waited for."""
     body = json.dumps({"error_code": status, "message": message})
-    return Response(body, status, media_type="application/json")
+    headers = {"connection": "close"} if close else None
+    return Response(body, status, headers=headers, media_type="application/json")
