@@ -77,7 +77,8 @@ def _listening(settings: HttpSettings) -> socket.socket:
 
 
 def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
-    opened = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named: only then asyncio sends small answers at once, instead of 40 ms later.
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)

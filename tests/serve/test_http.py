@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -172,6 +173,19 @@ def test_the_node_answers_others_while_some_are_slow(node: Node) -> None:
         slow.sendall(b"POST /subjects/s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
         quick.sendall(b"GET /subjects HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert rest_of(quick).endswith(b"[]")
+
+
+def test_answers_leave_at_once(node: Node) -> None:
+    """A server that waits for more to send with them answers every request but the first 40 ms late."""
+    took = []
+    with connected(node) as connection:
+        for _ in range(12):
+            begun = time.perf_counter()
+            connection.sendall(b"GET /subjects HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            while not connection.recv(65536).endswith(b"[]"):
+                pass
+            took.append(time.perf_counter() - begun)
+    assert min(took[2:]) < 0.03
 
 
 @pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02\x00\x01", b"GET /\xff HTTP/1.1\r\n\r\n", b"\r\n" * 40_000])

@@ -32,7 +32,7 @@ VERBS = (
     Verb("topic", "create, list, describe, alter and delete topics", "headwater.cli.topic"),
     Verb("produce", "append lines from standard input to a topic", "headwater.cli.produce"),
     Verb("consume", "print the records of a topic", "headwater.cli.consume"),
-    Verb("schema", "list, show, register and check schemas", "headwater.cli.schema"),
+    Verb("schema", "list, show, register, check and delete schemas", "headwater.cli.schema"),
     Verb("group", "list, describe and reset consumer groups", "headwater.cli.group"),
     Verb("capture", "follow other systems' changes into topics", "headwater.cli.capture"),
     Verb("run", "keep an app's views and topics up to date", "headwater.cli.run"),

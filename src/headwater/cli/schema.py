@@ -1,4 +1,4 @@
-"""headwater schema: list, show, register, check."""
+"""headwater schema: list, show, register, check, delete, level."""
 
 import argparse
 import json
@@ -40,6 +40,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             default=[],
             help="a registered schema that this one refers to; may be repeated",
         )
+
+    delete = _action(actions, "delete", "hide a subject or a version from readers, or forget it for good", run_delete)
+    delete.add_argument("subject", metavar="SUBJECT")
+    delete.add_argument("--version", metavar="N", help="only this version (default: all)")
+    delete.add_argument(
+        "--permanent", action="store_true", help="forget what is hidden: records that carry its id cannot be read again"
+    )
+    level = _action(actions, "level", "show or set which versions must be able to read which", run_level)
+    level.add_argument("subject", metavar="SUBJECT", nargs="?", help="of which (default: of all that have none)")
+    level.add_argument("--set", metavar="LEVEL", help="NONE, BACKWARD, FORWARD or FULL, or one of them _TRANSITIVE")
 
 
 def _action(actions: Actions, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
@@ -105,6 +115,34 @@ def run_check(arguments: argparse.Namespace) -> int:
         for reason in said.get("messages") or ():
             say(f"  {reason}")
     return 0 if said["is_compatible"] else 1
+
+
+def run_delete(arguments: argparse.Namespace) -> int:
+    version = "" if arguments.version is None else f"/versions/{quote(arguments.version, safe='')}"
+    query = "?permanent=true" if arguments.permanent else ""
+    with registry(arguments) as client:
+        said = client.ask("DELETE", f"{_path(arguments.subject)}{version}{query}")
+    numbers = said if isinstance(said, list) else [said]
+    if arguments.json:
+        write_json({"subject": arguments.subject, "versions": numbers, "permanent": arguments.permanent})
+    else:
+        done = "forgot" if arguments.permanent else "deleted"
+        listed = ", ".join(map(str, numbers))
+        say(f'{done} {"version" if len(numbers) == 1 else "versions"} {listed} of subject "{arguments.subject}"')
+    return 0
+
+
+def run_level(arguments: argparse.Namespace) -> int:
+    path = "/config" if arguments.subject is None else f"/config/{quote(arguments.subject, safe='')}"
+    with registry(arguments, create=arguments.set is not None) as client:
+        if arguments.set is not None:
+            client.ask("PUT", path, {"compatibility": arguments.set})
+        level = client.ask("GET", f"{path}?defaultToGlobal=true")["compatibilityLevel"]
+    if arguments.json:
+        write_json({"subject": arguments.subject, "level": level})
+    else:
+        say(f"{arguments.subject or 'subjects without a level of their own'}: {level}")
+    return 0
 
 
 @contextmanager

@@ -137,7 +137,10 @@ def schema_in(body: Mapping[str, Any]) -> SchemaText:
     for name in ("ruleSet", "metadata"):
         if body.get(name):
             raise InvalidSchemaText(f"{name} is not supported", "Register the schema without it.")
-    return SchemaText(text, kind, tuple(map(_reference, body.get("references") or ())))
+    references = body.get("references") or []
+    if not isinstance(references, list):
+        raise InvalidSchemaText("references are a list")
+    return SchemaText(text, kind, tuple(map(_reference, references)))
 
 
 def _reference(said: Any) -> Reference:
