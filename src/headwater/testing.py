@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from headwater.clock import ManualClock
 from headwater.log.storage.memory import MemoryStorage
 from headwater.log.storage.simulated import Fault, SimulatedDisk
-from headwater.settings import NodeSettings
+from headwater.settings import HttpSettings, NodeSettings
 
 if TYPE_CHECKING:
     from headwater.flow.declare.app import App
@@ -35,7 +35,8 @@ def running_node(data: str | Path | None = None, settings: NodeSettings | None =
     from headwater.node import Node  # the server, and all it needs, only for those who start one
 
     settings = settings or NodeSettings()
-    anywhere = replace(settings, wire=replace(settings.wire, port=0))
+    http = settings.http and replace(settings.http, port=0)
+    anywhere = replace(settings, wire=replace(settings.wire, port=0), http=http)
     with tempfile.TemporaryDirectory(prefix="headwater-") as folder, Node(data or folder, anywhere) as node:
         yield node
 
@@ -46,8 +47,10 @@ def running_app(app: "App", data: str | Path | None = None) -> "Iterator[AppTest
 
     Starting Spark takes some seconds, and a process has one: a session that is there already is used.
     """
+    from headwater.flow.declare.registered import asks_the_node
     from headwater.flow.job.testing import AppTester
     from headwater.flow.session import session_for
 
-    with running_node(data) as node, session_for(app.name, node.data / "flows") as session:
+    settings = NodeSettings(http=HttpSettings() if asks_the_node(app) else None)
+    with running_node(data, settings) as node, session_for(app.name, node.data / "flows") as session:
         yield AppTester(app, node, session)

@@ -2,8 +2,8 @@
 
 `sh` blocks run in bash, `python` blocks share one namespace; both in one empty folder per page. A line that ends in
 `# -> X` must be an expression whose repr is X. A `python` block that begins with `# NAME.py` is a file: it is written,
-and a later block runs it. The port 9092 becomes a free one. Lines of `make` are left out: a page may tell people to run
-the very tests that run the page.
+and a later block runs it. The ports 9092 and 8080 become free ones. Lines of `make` are left out: a page may tell
+people to run the very tests that run the page.
 """
 
 import ast
@@ -46,12 +46,14 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._port = str(free_port())
+        self._ports = {"9092": str(free_port()), "8080": str(free_port())}
         self._names: dict[str, object] = {"__name__": "page"}
         self._sessions: list[subprocess.Popen[bytes]] = []
 
     def run(self, block: Block, page: Path) -> None:
-        code = block.code.replace("9092", self._port)
+        code = block.code
+        for port, free in self._ports.items():
+            code = code.replace(port, free)
         if block.language == "python" and (named := FILE_NAME.match(code)):
             (self._folder / named[1]).write_text(code, encoding="utf-8")
         elif block.language == "python":
