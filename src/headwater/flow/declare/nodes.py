@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.flow.declare.place import Place
+from headwater.flow.declare.registered import Registered, options_of, schema_of
+from headwater.flow.declare.windows import FINAL, Emission, columns_of
 from headwater.flow.formats.schema import Schema
+from headwater.flow.operators.comparisons import kinds
+from headwater.flow.operators.joins.pairing import INNER, LEFT, RIGHT, Condition
+from headwater.flow.operators.windows.shapes import Window
+from headwater.flow.source.clock_rules import NO_RULES, ClockRules
 
 Expression = Any
 """A PySpark column, or SQL text that Spark parses into one."""
@@ -36,22 +42,42 @@ class Node:
 class SourceStream(Node):
     name: str
     topic: str
-    schema: Schema
+    contents: Schema | Registered
     format: str
     time: str | None
     lateness_us: int
     options: Mapping[str, str] = field(default_factory=dict)
+    idle_us: int | None = 30_000_000
+    """How long a partition or a producer without rows is waited for; None: for ever."""
+    clock: ClockRules = NO_RULES
+
+    @property
+    def schema(self) -> Schema:
+        return schema_of(self.contents)
+
+    @property
+    def format_options(self) -> Mapping[str, str]:
+        """What the decoder of the format is told: by the user, or by the registry for him."""
+        return options_of(self.contents, self.options)
 
 
 @dataclass(frozen=True, eq=False)
 class SourceTable(Node):
     name: str
     topic: str
-    schema: Schema
+    contents: Schema | Registered
     format: str
     key: tuple[str, ...]
     versions_us: int
     options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> Schema:
+        return schema_of(self.contents)
+
+    @property
+    def format_options(self) -> Mapping[str, str]:
+        return options_of(self.contents, self.options)
 
     @property
     def keyed(self) -> bool:
@@ -59,6 +85,11 @@ class SourceTable(Node):
 
 
 Source = SourceStream | SourceTable
+
+
+def lane_of(source: "Source") -> str:
+    """What is known of a source from batch to batch is kept under this name: one topic may be read by several."""
+    return source.topic if source.name == source.topic else f"{source.topic}/{source.name}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +185,59 @@ class Aggregate(OneInput):
 
 
 @dataclass(frozen=True, eq=False)
+class Windowed(OneInput):
+    """Aggregates for each key and window of time."""
+
+    window: Window
+    by: tuple[str, ...]
+    aggregates: tuple[Expression, ...]
+    emission: Emission
+    name: str
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (*self.by, *columns_of(self.window))
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """Columns of the result that are not the user's."""
+        return (*columns_of(self.window), *((FINAL,) if self.emission.early else ()))
+
+    @property
+    def keyed(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class Compared(OneInput):
+    """Windows beside earlier ones of their key, as more columns."""
+
+    comparisons: Mapping[str, kinds.Comparison]
+    name: str
+
+    @property
+    def windowed(self) -> Windowed:
+        found = windowed_of(self.input)
+        assert found is not None
+        return found
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.windowed.key
+
+    @property
+    def keyed(self) -> bool:
+        return True
+
+
+def windowed_of(node: Node) -> Windowed | None:
+    """The windows whose result a table is, row by row."""
+    while isinstance(node, Select | Where | WithColumns | Compared) and node.keyed:
+        node = node.input
+    return node if isinstance(node, Windowed) else None
+
+
+@dataclass(frozen=True, eq=False)
 class Latest(OneInput):
     """The newest row for each key, by event time and then by position."""
 
@@ -170,7 +254,54 @@ class Changes(OneInput):
     """The changes of a table as a stream of facts: op, before, after."""
 
 
-STATEFUL = (Aggregate, Latest, Dedupe, SourceTable)
+@dataclass(frozen=True, eq=False)
+class Join(Node):
+    """Rows of two inputs that have the same values in some columns; those are there once, under the left's names."""
+
+    left: Node
+    right: Node
+    on: tuple[tuple[str, str], ...]
+    further: tuple[Condition, ...]
+    how: str
+    prefix: str
+    """Stands before the names of the right's other columns."""
+    name: str
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    def named(self, column: str) -> str:
+        """What a column of the right is called in the result."""
+        return next((left for left, right in self.on if right == column), self.prefix + column)
+
+
+@dataclass(frozen=True, eq=False)
+class TableJoin(Join):
+    """Of two tables."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """That of both; of one alone where its rows meet at most one of the other, and are never missing."""
+        left, right = key_of(self.left), key_of(self.right)
+        one_right, one_left = set(right) <= {name for _, name in self.on}, set(left) <= {name for name, _ in self.on}
+        renamed = tuple(map(self.named, right))
+        if one_right and self.how in (INNER, LEFT):
+            return left
+        if one_left and self.how in (INNER, RIGHT):
+            return renamed
+        return (*left, *(name for name in renamed if name not in left))
+
+    @property
+    def keyed(self) -> bool:
+        return True
+
+
+STATEFUL = (Aggregate, Windowed, Compared, Latest, Dedupe, SourceTable, Join)
+
+
+TIMED = (Windowed, Dedupe)
+"""Operators for which a row may come too late."""
 
 
 def walk(node: Node) -> list[Node]:
@@ -186,6 +317,20 @@ def walk(node: Node) -> list[Node]:
 
     visit(node)
     return found
+
+
+def steps_behind(node: Node) -> tuple[list[Node], Node]:
+    """The steps on a table, in their order, and the operator that keeps it."""
+    steps: list[Node] = []
+    while not isinstance(node, STATEFUL):
+        steps, node = [node, *steps], node.inputs[0]
+    return steps, node
+
+
+def key_of(node: Node) -> tuple[str, ...]:
+    """The columns that are the key of a table."""
+    key: tuple[str, ...] = steps_behind(node)[1].key  # type: ignore[attr-defined]  # all that keep a table have one
+    return key
 
 
 def sources_of(node: Node) -> list[Source]:

@@ -7,11 +7,13 @@ from urllib.parse import urlsplit
 
 from headwater.flow.declare import nodes
 from headwater.flow.declare.app import TOPIC, VIEW, App, Output
+from headwater.flow.declare.comparisons import in_words as compared_in_words
 from headwater.flow.declare.duration import spelled
 from headwater.flow.declare.graph import Job
-from headwater.flow.declare.naming import accounts_topic, group_of, poisoned_topic
+from headwater.flow.declare.naming import accounts_topic, group_of, late_topic, poisoned_topic
 from headwater.flow.declare.nodes import Expression, Node, SourceStream, SourceTable, walk
 from headwater.flow.declare.sinks import Console, Database, Foreach, Parquet
+from headwater.flow.declare.windows import in_words
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly once", "at least once"
 
@@ -59,7 +61,7 @@ class OutputOutline:
     columns: str = ""
     """Known only where Spark was asked."""
     verdict: str = ""
-    """What a run would do with what is there: keep, new or changed; empty if there is nothing, or nobody looked."""
+    """What a run would do: keep, migrate, rebuild or new; empty if there is nothing, or nobody looked."""
     why: str = ""
 
 
@@ -72,6 +74,8 @@ class JobOutline:
     """Inputs first."""
     outputs: tuple[OutputOutline, ...]
     poisoned: str
+    late: str
+    """Empty where nothing can be too late."""
     accounts: str
 
 
@@ -110,8 +114,9 @@ def _job(app: str, number: int, job: Job, told: Mapping[str, Told]) -> JobOutlin
         _output(one.output, f"j{number}o{place}", one.node, ids[one.node], told.get(one.name, Told()))
         for place, one in enumerate(job.outputs)
     )
-    poisoned, accounts = poisoned_topic(app, job.name), accounts_topic(app)
-    return JobOutline(job.name, group_of(app, job.name), sources, steps, outputs, poisoned, accounts)
+    late = late_topic(app, job.name) if any(isinstance(node, nodes.TIMED) for node in everything) else ""
+    own = (poisoned_topic(app, job.name), late, accounts_topic(app))
+    return JobOutline(job.name, group_of(app, job.name), sources, steps, outputs, *own)
 
 
 def _source(node: nodes.Source, id: str, state: str) -> SourceOutline:
@@ -148,11 +153,24 @@ def what_it_does(node: Node) -> tuple[str, str]:
             return "dedupe", f"by {', '.join(key)} within {spelled(within)}"
         case nodes.Aggregate(key=key, aggregates=aggregates):
             return "aggregate", f"by {', '.join(key)}: {', '.join(map(text_of, aggregates))}"
+        case nodes.Windowed(window=window, by=by, aggregates=aggregates, emission=emission):
+            whose = f"by {', '.join(by)}, " if by else ""
+            return "window", f"{whose}{in_words(window)}: {', '.join(map(text_of, aggregates))}; emits {emission}"
+        case nodes.Compared(comparisons=comparisons):
+            return "compare", ", ".join(f"{name} = {compared_in_words(one)}" for name, one in comparisons.items())
+        case nodes.Join():
+            return f"{node.how} join", joined_words(node)
         case nodes.Latest(key=key):
             return "latest", f"by {', '.join(key)}"
         case SourceStream(topic=topic) | SourceTable(topic=topic):
             return "read", topic
     return type(node).__name__.lower(), ""
+
+
+def joined_words(node: nodes.Join) -> str:
+    """Both sides of each comparison."""
+    equal = [one if one == other else f"{one} == {other}" for one, other in node.on]
+    return f"on {', '.join([*equal, *(' '.join(each) for each in node.further)])}"
 
 
 def text_of(expression: Expression) -> str:

@@ -4,22 +4,35 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.comparisons import fitted
 from headwater.flow.declare.duration import duration_us
+from headwater.flow.declare.matching import ColumnOf, Match, matching_of
 from headwater.flow.declare.nodes import (
     Aggregate,
     Apply,
     Changes,
+    Compared,
     Dedupe,
     Explode,
     Expression,
     Latest,
     Node,
     Select,
+    TableJoin,
     Union,
     Where,
+    Windowed,
     WithColumns,
+    walk,
+    windowed_of,
 )
 from headwater.flow.declare.place import calling_place
+from headwater.flow.declare.windows import END, START, emission_of
+from headwater.flow.operators.comparisons.kinds import Comparison
+from headwater.flow.operators.joins.pairing import HOWS
+from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window
+
+On = str | list[str] | tuple[str, ...] | Match
 
 
 class Flowing:
@@ -27,6 +40,16 @@ class Flowing:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+
+    def __getattr__(self, name: str) -> ColumnOf:
+        """A column by its name, for the condition of a join: `orders.user_id == users.id`."""
+        if name.startswith("_") or name == "node":
+            raise AttributeError(name)
+        return ColumnOf(self.node, name)
+
+    def __getitem__(self, name: str) -> ColumnOf:
+        """The same, of a column that is called like a method."""
+        return ColumnOf(self.node, name)
 
 
 class Stream(Flowing):
@@ -74,6 +97,20 @@ class Stream(Flowing):
         """Group by columns, to aggregate: `orders.by("currency").agg(f.sum("amount").alias("revenue"))`."""
         return Grouped(self.node, _names(key, "by"))
 
+    def window(self, window: Window) -> "WindowedStream":
+        """Cut time into windows: `clicks.window(hw.tumbling("5 minutes")).by("url").agg("count(*) as clicks")`."""
+        given: object = window
+        if not isinstance(given, Window):
+            raise InvalidDeclaration(
+                f"window() at {calling_place()} is given {given!r}", 'Use for example hw.tumbling("5 minutes").'
+            )
+        if timeless := [node for node in walk(self.node) if isinstance(node, Changes)]:
+            raise InvalidDeclaration(
+                f"window() at {calling_place()} is behind changes() at {timeless[0].place}, which have no event time",
+                "Window the stream that the table is made from.",
+            )
+        return WindowedStream(self.node, window)
+
     def latest(self, *key: str, name: str = "") -> "Table":
         """The newest row for each key."""
         return Table(Latest(calling_place(), self.node, _names(key, "latest"), name))
@@ -90,6 +127,45 @@ class Grouped:
     def count(self, name: str = "") -> "Table":
         """How many rows each key has had, as column `count`."""
         return self.agg("count(*) as count", name=name)
+
+
+class WindowedStream:
+    """A stream cut into windows. Aggregate it as it is, or for each key of `by`."""
+
+    def __init__(self, node: Node, window: Window, by: tuple[str, ...] = ()) -> None:
+        self._node, self._window, self._by = node, window, by
+
+    def by(self, *key: str) -> "WindowedStream":
+        """For each of these columns' values apart."""
+        return WindowedStream(self._node, self._window, _names(key, "by"))
+
+    def agg(
+        self,
+        *aggregates: Expression,
+        emit: str | None = None,
+        corrections: str | None = None,
+        early: bool = False,
+        name: str = "",
+    ) -> "Table":
+        """A row for each key and window, with columns `window_start` and `window_end`.
+
+        `emit` says when: "updates" tells every change at once, "final" each window once, when no row can come for it
+        any more, "corrections" the same and then what stragglers within `corrections` change. With `early` results are
+        told before the end as well, and column `final` tells them apart.
+        """
+        emission = emission_of(emit, corrections, early)
+        chosen = _some(aggregates, "agg")
+        node = Windowed(calling_place(), self._node, self._window, self._by, chosen, emission, name)
+        if taken := [column for column in self._by if column in {*node.reserved, START, END}]:
+            raise InvalidDeclaration(
+                f"by() at {node.place} names column {taken[0]}, which windows have themselves",
+                "Give it another name with with_columns(...).",
+            )
+        return Table(node)
+
+    def count(self, *, emit: str | None = None, corrections: str | None = None, name: str = "") -> "Table":
+        """How many rows each key has in each window, as column `count`."""
+        return self.agg("count(*) as count", emit=emit, corrections=corrections, name=name)
 
 
 class Table(Flowing):
@@ -110,9 +186,43 @@ class Table(Flowing):
         _refuse_reserved(columns, "with_columns")
         return Table(WithColumns(calling_place(), self.node, columns))
 
+    def compare(self, *, name: str = "", **columns: Comparison) -> "Table":
+        """Windows beside earlier ones of their key: `compare(yesterday=hw.change("n", "1 day"))`."""
+        place = calling_place()
+        windows = windowed_of(self.node)
+        if windows is None or not isinstance(windows.window, Tumbling | Hopping | Calendar):
+            raise InvalidDeclaration(
+                f"compare() at {place} is of no tumbling, hopping or calendar windows",
+                'Cut time into windows first: .window(hw.tumbling("1 minute")).by(...).agg(...).compare(...).',
+            )
+        _refuse_reserved(columns, "compare")
+        _some(tuple(columns), "compare")
+        return Table(Compared(place, self.node, fitted(columns, windows.window, place), name))
+
+    def join(self, other: "Table", *, on: On, how: str = "inner", prefix: str = "", name: str = "") -> "Table":
+        """Rows of both that have the same values in some columns: `on="user_id"`, a list of such names, or
+        `follows.followee == posts.author`, with more comparisons behind `&`.
+
+        What is joined on is there once, under the left's name; `prefix` stands before the other columns of the right.
+        """
+        given: object = other
+        if not isinstance(given, Table):
+            raise InvalidDeclaration(
+                f"join() at {calling_place()} is given a {type(given).__name__}",
+                "A table is joined with a table; a stream is joined with either: stream.join(...).",
+            )
+        matching = matching_of(on, self, other)
+        return Table(TableJoin(calling_place(), self.node, other.node, *matching, _how(how), prefix, name))
+
     def changes(self) -> Stream:
         """Every change as a fact: columns `op` (c, u, d), `before`, `after`, and the key."""
         return Stream(Changes(calling_place(), self.node))
+
+
+def _how(how: str) -> str:
+    if how not in HOWS:
+        raise InvalidDeclaration(f"join() at {calling_place()} cannot be {how!r}", f"It may be {', '.join(HOWS)}.")
+    return how
 
 
 def _names(key: tuple[str, ...], method: str) -> tuple[str, ...]:

@@ -5,39 +5,60 @@ It shares the user's steps with the streaming job, and nothing of how state is k
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.errors import FlowError
-from headwater.flow.declare.nodes import Aggregate, Changes, Dedupe, Latest, Node, Source, SourceStream, SourceTable
+from headwater.flow.declare.nodes import (
+    Aggregate,
+    Changes,
+    Compared,
+    Dedupe,
+    Latest,
+    Node,
+    Source,
+    SourceStream,
+    SourceTable,
+    TableJoin,
+    Windowed,
+)
 from headwater.flow.job.aggregates import read_aggregates
+from headwater.flow.job.compare_query import compared_rows
 from headwater.flow.job.counting import Counter
+from headwater.flow.job.join_rows import batch_join
+from headwater.flow.job.results import result_of
 from headwater.flow.job.sources import AT, DELETED
 from headwater.flow.job.stateless import apply_step, quoted, visible
-from headwater.flow.operators import aggregates
+from headwater.flow.job.window_query import Past, window_rows
 
 
-def batch_rows(node: Node, frames: Mapping[Source, DataFrame]) -> DataFrame:
-    """The rows of a stream or a table, once all of the input has been read."""
+def batch_rows(node: Node, frames: Mapping[Source, DataFrame], past: Past | None = None) -> DataFrame:
+    """The rows of a stream or a table, once all of the input has been read; of windows, at the time that has come."""
     if isinstance(node, SourceStream):
         return frames[node]
     if isinstance(node, SourceTable):
         return _newest(frames[node], node.key)
     if isinstance(node, Latest):
-        return _newest(batch_rows(node.input, frames), node.key)
+        return _newest(batch_rows(node.input, frames, past), node.key)
     if isinstance(node, Aggregate):
-        return _aggregated(node, batch_rows(node.input, frames))
+        return _aggregated(node, batch_rows(node.input, frames, past))
+    if isinstance(node, Windowed):
+        return window_rows(node, batch_rows(node.input, frames, past), past or Past())
+    if isinstance(node, Compared):
+        return compared_rows(node, batch_rows(node.input, frames, past))
+    if isinstance(node, TableJoin):
+        return batch_join(node, *(batch_rows(one, frames, past) for one in node.inputs))
     if isinstance(node, Changes | Dedupe):
         raise FlowError(
             f"{type(node).__name__.lower()} at {node.place} depends on when rows came, which no batch query can know",
             "Verify the table it is made from.",
         )
-    return apply_step(node, [batch_rows(one, frames) for one in node.inputs], Counter())
+    return apply_step(node, [batch_rows(one, frames, past) for one in node.inputs], Counter())
 
 
 def input_rows(node: Node, frames: Mapping[Source, DataFrame]) -> DataFrame | None:
     """The facts that the first operator of a table was given, with the table's key and where each lies."""
-    while not isinstance(node, Aggregate | Latest | SourceTable):
+    while not isinstance(node, Aggregate | Windowed | Latest | SourceTable):
         if len(node.inputs) != 1:
             return None
         node = node.inputs[0]
@@ -59,17 +80,5 @@ def _newest(frame: DataFrame, key: tuple[str, ...]) -> DataFrame:
 
 def _aggregated(node: Aggregate, frame: DataFrame) -> DataFrame:
     read = read_aggregates(node, frame)
-    columns = [_result(spec).alias(spec.name) for spec in read.specs]
+    columns = [result_of(spec).alias(spec.name) for spec in read.specs]
     return read.inputs.groupBy(*map(quoted, node.key)).agg(*columns)
-
-
-def _result(spec: aggregates.Aggregate) -> Column:
-    column = quoted(spec.column) if spec.column else "1"
-    if spec.kind in ("count", "sum", "avg", "min", "max"):
-        return f.expr(f"{spec.kind}({column})")
-    if spec.kind == "collect_set":
-        return f.expr(f"array_sort(collect_set({column}))")
-    if spec.kind == "collect":
-        given = f"case when {column} is not null then {aggregates.ordered_sql(spec)} end"
-        return f.expr(f"transform(array_sort(collect_list({given})), one -> one.value)")
-    return f.expr(aggregates.extreme_sql(spec))["value"]

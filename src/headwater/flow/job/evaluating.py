@@ -12,17 +12,30 @@ from typing import cast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headwater.flow.declare.nodes import STATEFUL, Changes, Dedupe, Node, Source, SourceStream
+from headwater.flow.declare.nodes import (
+    STATEFUL,
+    Changes,
+    Compared,
+    Dedupe,
+    Join,
+    Node,
+    Source,
+    SourceStream,
+    key_of,
+    steps_behind,
+)
 from headwater.flow.job.counting import Counter
 from headwater.flow.job.deduping import LATE
+from headwater.flow.job.joining import SIDE
 from headwater.flow.job.merging import COMMIT
 from headwater.flow.job.stateless import apply_step, quoted, visible
 from headwater.flow.operators.changes import BEFORE, OPERATION
 
-Operate = Callable[[Node, DataFrame, Counter], DataFrame]
-"""What an operator makes of its input: changes."""
+Operate = Callable[..., DataFrame]
+"""What an operator makes of its input, or of several: changes. Called with the node, the first input, a counter, and
+what other inputs there are."""
 
-SIDE, AFTER_SIDE, BEFORE_SIDE = "_side", 1, 0
+AFTER_SIDE, BEFORE_SIDE = 1, 0
 
 
 @dataclass
@@ -54,32 +67,33 @@ class Evaluation:
         if not isinstance(node, STATEFUL):
             return self._transformed(node)
         if node not in self.made:
-            input_rows = self.rows(node.inputs[0], node) if node.inputs else self.frames[cast("Source", node)]
-            made = self.operate(node, input_rows, self.counter(node))
+            first, *others = self._given(node)
+            made = self.operate(node, first, self.counter(node), *others)
             self.made[node] = made.persist() if node in self.keep else made
         return self.made[node]
 
+    def _given(self, node: Node) -> list[DataFrame]:
+        """What an operator works on: rows, or of tables that are joined both sides of every change."""
+        if isinstance(node, Join):
+            return [self._sides(one) if one.keyed else self.rows(one, node) for one in node.inputs]
+        if isinstance(node, Compared):
+            return [self.changes(node.input)]
+        return [self.rows(one, node) for one in node.inputs] or [self.frames[cast("Source", node)]]
+
     def _transformed(self, node: Node) -> DataFrame:
         """Steps on a table: done to both sides of every change, which may then be another kind of change, or none."""
-        steps, base = [node], node.inputs[0]
-        while not isinstance(base, STATEFUL):
-            steps, base = [base, *steps], base.inputs[0]
-        key = key_of(base)
-        rows = both_sides(self.changes(base), key)
+        return paired(self._sides(node), key_of(node))
+
+    def _sides(self, node: Node) -> DataFrame:
+        steps, base = steps_behind(node)
+        rows = both_sides(self.changes(base), key_of(base))
         for step in steps:
             rows = apply_step(step, [rows], Counter())
-        return paired(rows, key)
+        return rows
 
     def release(self) -> None:
         for frame in self.made.values():
             frame.unpersist()
-
-
-def key_of(node: Node) -> tuple[str, ...]:
-    """The columns that are the key of a table."""
-    while not isinstance(node, STATEFUL):
-        node = node.inputs[0]
-    return node.key
 
 
 def both_sides(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
@@ -94,15 +108,16 @@ def both_sides(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
 
 
 def paired(rows: DataFrame, key: tuple[str, ...]) -> DataFrame:
-    """Both sides put together again: what is left of a change."""
+    """Both sides put together again: what is left of a change. Rows in which operators report go through."""
+    reports = f.col(COMMIT) if COMMIT in rows.columns else f.lit(None).cast("string").alias(COMMIT)
     values = [name for name in visible(rows) if name not in key]
     whole = f.struct(*(f.col(quoted(name)) for name in values), f.lit(True).alias("_there"))
     sides = [
         f.first(f.when(f.col(SIDE) == side, whole), ignorenulls=True).alias(name)
         for side, name in ((AFTER_SIDE, "_new"), (BEFORE_SIDE, "_old"))
     ]
-    joined = rows.groupBy(*(f.col(quoted(name)) for name in key)).agg(*sides)
-    changed = joined.where(~f.col("_new").eqNullSafe(f.col("_old")))
+    joined = rows.groupBy(*(f.col(quoted(name)) for name in key), reports).agg(*sides)
+    changed = joined.where(~f.col("_new").eqNullSafe(f.col("_old")) | f.col(COMMIT).isNotNull())
     operation = f.when(f.col("_old").isNull(), "c").when(f.col("_new").isNull(), "d").otherwise("u")
     old = f.when(f.col("_old").isNotNull(), f.struct(*(f.col("_old")[name].alias(name) for name in values)))
     return changed.select(
@@ -110,7 +125,7 @@ def paired(rows: DataFrame, key: tuple[str, ...]) -> DataFrame:
         *(f.col(quoted(name)) for name in key),
         *(f.col("_new")[name].alias(name) for name in values),
         *([old.alias(BEFORE)] if values else [f.lit(None).cast("struct<_there: boolean>").alias(BEFORE)]),
-        f.lit(None).cast("string").alias(COMMIT),
+        f.col(COMMIT),
     )
 
 

@@ -55,9 +55,15 @@ class Told:
     shard: int
     rows: int
     """Facts that went into the state, or were let through."""
-    run: RunInfo | None
+    runs: tuple[RunInfo, ...]
     duplicates: int = 0
     late: int = 0
+    part: str = ""
+    """Of an operator that keeps its state in several stores, which one was written to."""
+
+    @property
+    def store(self) -> str:
+        return store_name(self.operator, self.part)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -65,19 +71,37 @@ class Told:
     @classmethod
     def from_json(cls, text: str) -> "Told":
         row = json.loads(text)
-        return cls(**{**row, "run": RunInfo.of(row["run"]) if row["run"] else None})
+        return cls(**{**row, "runs": tuple(RunInfo.of(run) for run in row["runs"])})
 
 
-def by_shard(batches: Iterator[pa.RecordBatch], handle: str) -> Iterator[tuple[int, ShardState, pa.RecordBatch]]:
+def store_name(operator: str, part: str = "") -> str:
+    """The folder in which state lies.
+
+    >>> store_name("timeline", "left")
+    'timeline.left'
+    """
+    return f"{operator}.{part}" if part else operator
+
+
+def by_shard(batches: Iterator[pa.RecordBatch], shards: int) -> Iterator[tuple[int, pa.RecordBatch]]:
     """What a task was given, shard by shard; mostly there is one."""
     received = [batch for batch in batches if batch.num_rows]
     if not received:
         return
     rows = pa.Table.from_batches(received).combine_chunks().to_batches()[0]
-    opened = StateHandle.from_json(handle)
-    shards = shard_of(rows.column(HASH).to_numpy(), opened.shards)
-    for shard in map(int, np.unique(shards)):
-        yield shard, ShardState(opened, shard), rows.filter(pa.array(shards == shard))
+    owners = shard_of(rows.column(HASH).to_numpy(), shards)
+    for shard in map(int, np.unique(owners)):
+        yield shard, rows.filter(pa.array(owners == shard))
+
+
+def with_report(rows: pa.RecordBatch, told: Told, schema: pa.Schema) -> pa.RecordBatch:
+    """What a task gives on, and behind it one row that only says what the driver has to commit."""
+    columns = [
+        pa.concat_arrays([column.cast(field.type), pa.nulls(1, field.type)])
+        for column, field in zip(rows.columns, schema, strict=False)
+    ]
+    commit = pa.concat_arrays([pa.nulls(rows.num_rows, pa.string()), pa.array([told.to_json()])])
+    return pa.RecordBatch.from_arrays([*columns, commit], schema=schema)
 
 
 @dataclass(frozen=True)
@@ -86,14 +110,9 @@ class MergeTask:
     handle: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for shard, state, rows in by_shard(batches, self.handle):
-            step = self.operator.step(state, rows)
+        handle = StateHandle.from_json(self.handle)
+        for shard, rows in by_shard(batches, handle.shards):
+            step = self.operator.step(ShardState(handle, shard), rows)
             counted = int(rows.column(ROWS).to_numpy().sum())
-            yield self._output(step.changes, Told(self.operator.name, shard, counted, step.run))
-
-    def _output(self, changes: pa.RecordBatch, told: Told) -> pa.RecordBatch:
-        """The changes, and behind them one row that only says what the driver has to commit."""
-        schema = self.operator.output
-        columns = [pa.concat_arrays([column, pa.nulls(1, column.type)]) for column in changes.columns]
-        commit = pa.concat_arrays([pa.nulls(changes.num_rows, pa.string()), pa.array([told.to_json()])])
-        return pa.RecordBatch.from_arrays([*columns, commit], schema=schema)
+            told = Told(self.operator.name, shard, counted, (step.run,) if step.run else ())
+            yield with_report(step.changes, told, self.operator.output)

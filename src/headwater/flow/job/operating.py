@@ -1,55 +1,86 @@
 """Operators that keep state, in one batch: Spark reduces it to a row per key, tasks merge that with their shards."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.errors import FlowError, InvalidDeclaration
-from headwater.flow.declare.nodes import Aggregate, Dedupe, Latest, Node, SourceTable
+from headwater.flow.declare.nodes import Aggregate, Compared, Dedupe, Latest, Node, SourceTable, TableJoin, Windowed
 from headwater.flow.job.aggregates import read_aggregates
 from headwater.flow.job.arrow_types import arrow_schema, arrow_type, spark_schema
+from headwater.flow.job.comparing import CompareOperator, CompareTask, reduced_to_windows
 from headwater.flow.job.counting import Counter
 from headwater.flow.job.deduping import LATE, DedupeTask, Deduplicator
+from headwater.flow.job.evaluating import paired
+from headwater.flow.job.hashing import shard_hash
+from headwater.flow.job.joining import TableJoinOperator, TableJoinTask
 from headwater.flow.job.lateness import Times
-from headwater.flow.job.merging import ROWS, MergeTask, Operator, Told
+from headwater.flow.job.merging import ROWS, MergeTask, Operator, Told, store_name
+from headwater.flow.job.reducing_joins import joined_tables
+from headwater.flow.job.reducing_windows import late_frame, reduced_windows
 from headwater.flow.job.sources import AT, DELETED
 from headwater.flow.job.stateless import quoted, visible
+from headwater.flow.job.windowing import WindowOperator, WindowTask
 from headwater.flow.operators import latest
 from headwater.flow.operators.aggregates import partials
 from headwater.flow.state.background import BackgroundMerger
-from headwater.flow.state.manifest import HASH, RunInfo
+from headwater.flow.state.manifest import HASH, RunInfo, StateSchema
 from headwater.flow.state.store import StateStore
 
 ORDER = {"_at_time": "time", "_at_source": "source", "_at_partition": "partition", "_at_offset": "offset"}
 VERSIONS_KEPT = 10
+
+KeyedOperator = Operator | Deduplicator | WindowOperator | CompareOperator
+AnyOperator = KeyedOperator | TableJoinOperator
 
 
 class Operators:
     """The state of all operators of a job. `names` are those the plan gives them."""
 
     def __init__(self, folder: Path, names: Mapping[Node, str], *, shards: int) -> None:
-        self._folder, self._names, self._shards = folder, names, shards
+        self._folder, self.names, self._shards = folder, names, shards
         self._stores: dict[str, StateStore] = {}
         self._mergers: dict[str, BackgroundMerger] = {}
         self.base = -1
         """The version that the batch being worked on starts from."""
         self.times = Times({})
         """How far the sources had come in time before it."""
+        self.late: dict[Node, DataFrame] = {}
+        """Of operators of windows: the rows that came too late, should there be any."""
+        self.windows: dict[str, WindowOperator] = {}
+        self.compared: dict[str, CompareOperator] = {}
 
     @classmethod
     def describing(cls, names: Mapping[Node, str]) -> "Operators":
         """Only to ask what operators keep and tell; nothing is read or written."""
         return cls(Path(), names, shards=1)
 
-    def operate(self, node: Node, frame: DataFrame, counter: Counter) -> DataFrame:
+    def know(self, operators: Iterable[AnyOperator]) -> None:
+        """What time alone may have left to do is asked for also before the first batch."""
+        self.windows |= {one.name: one for one in operators if isinstance(one, WindowOperator)}
+
+    def operate(self, node: Node, frame: DataFrame, counter: Counter, *others: DataFrame) -> DataFrame:
         """The changes that a batch makes to what an operator keeps."""
-        operator, reduced = self.reduced(node, frame)
-        store = self.store(operator)
-        handle = store.begin(self.base, reserved=self._mergers[operator.name].reserved()).to_json()
+        operator, reduced = self.reduced(node, frame, counter, *others)
+        if isinstance(operator, TableJoinOperator):
+            handles = {part: self._begun(store_name(operator.name, part)) for part in self.stores(operator)}
+            told = reduced.mapInArrow(TableJoinTask(operator, handles), spark_schema(operator.told))
+            return paired(told, operator.key)
+        self.store(operator)
+        handle = self._begun(operator.name)
+        if isinstance(operator, WindowOperator):
+            assert isinstance(node, Windowed)
+            self.windows[operator.name] = operator
+            self.late[node] = late_frame(node, frame, operator.clock.watermark_us)
+            return reduced.mapInArrow(WindowTask(operator, handle), spark_schema(operator.output))
+        if isinstance(operator, CompareOperator):
+            self.compared[operator.name] = operator
+            return reduced.mapInArrow(CompareTask(operator, handle), spark_schema(operator.output))
         hashed = reduced.withColumn(HASH, shard_hash(operator.key.names))
         if isinstance(operator, Operator):
             return hashed.mapInArrow(MergeTask(operator, handle), spark_schema(operator.output))
@@ -59,8 +90,23 @@ class Operators:
         sharded = hashed.repartition(self._shards, *(f.col(quoted(name)) for name in node.key))
         return sharded.mapInArrow(task, spark_schema(operator.output))
 
-    def reduced(self, node: Node, frame: DataFrame) -> tuple[Operator | Deduplicator, DataFrame]:
+    def _begun(self, store: str) -> str:
+        """What tasks need to work on a store."""
+        reserved = self._mergers[store].reserved()
+        return self._stores[store].begin(self.base, reserved=reserved).to_json()
+
+    def reduced(
+        self, node: Node, frame: DataFrame, counter: Counter, *others: DataFrame
+    ) -> tuple[AnyOperator, DataFrame]:
         """What an operator does, and the frame that its tasks are given: where possible, one row for each key."""
+        if isinstance(node, TableJoin):
+            return joined_tables(node, frame, others[0], self.names[node], shards=self._shards)
+        if isinstance(node, Compared):
+            reached_us = self.times.watermark_us
+            return reduced_to_windows(node, frame, self.names[node], reached_us, shards=self._shards)
+        if isinstance(node, Windowed):
+            reached = self.times.before_us, self.times.watermark_us
+            return reduced_windows(node, frame, self.names[node], reached, shards=self._shards, counter=counter)
         if isinstance(node, Aggregate):
             return self._reduced_to_partials(node, frame)
         if isinstance(node, Dedupe):
@@ -76,13 +122,13 @@ class Operators:
         key = pa.schema([schema.field(name) for name in node.key])
         row = f.to_json(f.struct(*(f.col(quoted(name)) for name in visible(frame))), {"ignoreNullFields": "false"})
         late = f.when(self.times.is_late(node), row)
-        return Deduplicator(self._names[node], key, schema, node.within_us), frame.withColumn(LATE, late)
+        return Deduplicator(self.names[node], key, schema, node.within_us), frame.withColumn(LATE, late)
 
     def _reduced_to_partials(self, node: Aggregate, frame: DataFrame) -> tuple[Operator, DataFrame]:
         read = read_aggregates(node, frame)
         columns = [f.expr(part.sql).alias(part.name) for spec in read.specs for part in partials(spec)]
         grouped = read.inputs.groupBy(*map(quoted, node.key))
-        operator = Operator(self._names[node], read.key, read.specs)
+        operator = Operator(self.names[node], read.key, read.specs)
         return operator, grouped.agg(*columns, f.count(f.lit(1)).alias(ROWS))
 
     def _reduced_to_newest(self, node: Latest | SourceTable, frame: DataFrame) -> tuple[Operator, DataFrame]:
@@ -100,32 +146,55 @@ class Operators:
         )
         key = pa.schema([pa.field(name, arrow_type(schema[name].dataType)) for name in node.key])
         reduced = grouped.select(*map(quoted, node.key), "_newest.*", ROWS)
-        return Operator(self._names[node], key, spec), reduced
+        return Operator(self.names[node], key, spec), reduced
 
-    def store(self, operator: Operator | Deduplicator) -> StateStore:
-        found = self._stores.get(operator.name)
+    def store(self, operator: KeyedOperator) -> StateStore:
+        return self._opened(operator.name, operator.state, fingerprint(operator))
+
+    def stores(self, operator: TableJoinOperator) -> dict[str, StateStore]:
+        """One for each part of what it keeps."""
+        parts = operator.parts.items()
+        return {part: self._opened(store_name(operator.name, part), kept, operator.fingerprint) for part, kept in parts}
+
+    def _opened(self, name: str, schema: StateSchema, meaning: str) -> StateStore:
+        found = self._stores.get(name)
         if found is None:
-            folder = self._folder / operator.name
+            folder = self._folder / name
             folder.mkdir(parents=True, exist_ok=True)
-            found = StateStore(str(folder), operator.state, shards=self._shards, fingerprint=fingerprint(operator))
-            self._stores[operator.name] = found
-            self._mergers[operator.name] = BackgroundMerger(found)
+            found = StateStore(str(folder), schema, shards=self._shards, fingerprint=meaning)
+            self._stores[name] = found
+            self._mergers[name] = BackgroundMerger(found)
         return found
 
     def commit(self, version: int, told: list[Told]) -> None:
         """Make what the tasks wrote the next version. Operators that had no rows get a version too."""
-        runs: dict[str, dict[int, RunInfo | None]] = {name: {} for name in self._stores}
+        runs: dict[str, dict[int, tuple[RunInfo, ...]]] = {name: {} for name in self._stores}
         for one in told:
-            if one.shard in runs[one.operator]:
+            if one.shard in runs[one.store]:
                 raise FlowError(
                     f"two tasks have worked on shard {one.shard} of {one.operator}: its rows were torn apart",
                     "Leave spark.sql.adaptive.enabled off, and spark.sql.shuffle.partitions to headwater.",
                 )
-            runs[one.operator][one.shard] = one.run
+            runs[one.store][one.shard] = one.runs
         for name, store in self._stores.items():
+            window = self.windows.get(name)
+            if window is not None and runs[name]:
+                window.check_visited(runs[name].keys(), self._shards)
+            drop_below = window.work.drop_below(window.clock) if window is not None else None
+            if name in self.compared:
+                drop_below = self.compared[name].drop_below
             merger = self._mergers[name]
-            manifest = store.commit(version, self.base, runs[name], merged=merger.finished())
+            added = chain.from_iterable(runs[name].values())
+            manifest = store.commit(version, self.base, added, merged=merger.finished(), drop_below=drop_below)
             merger.offer(manifest)
+
+    def pending(self, version: int, before_us: int | None, watermark_us: int | None) -> bool:
+        """Would a batch without rows behind a version change or tell anything, as time goes on from one watermark to
+        another?"""
+        return any(
+            operator.at(before_us, watermark_us).pending(self.store(operator).begin(version))
+            for operator in self.windows.values()
+        )
 
     def clean(self) -> None:
         for name, store in self._stores.items():
@@ -144,21 +213,12 @@ class Operators:
         )
 
 
-def shard_hash(key: list[str]) -> Column:
-    """A hash whose remainder by the number of shards, a power of two, is the number of Spark's own shuffle partition.
-
-    So the shuffle that groups by key brings a shard to one task, and no second one is needed.
-    """
-    columns = [f.col(quoted(name)) for name in key]
-    high = f.shiftleft(f.shiftright(f.xxhash64(*columns), 32), 32)
-    low = f.hash(*columns).cast("long").bitwiseAND(f.lit(0xFFFFFFFF).cast("long"))
-    return high.bitwiseOR(low)
-
-
-def fingerprint(operator: Operator | Deduplicator) -> str:
+def fingerprint(operator: KeyedOperator) -> str:
     """Tells operators apart that keep columns of the same names and types with another meaning."""
     if isinstance(operator, Deduplicator):
         return hashlib.sha256(f"{operator.key.names} dedupe".encode()).hexdigest()[:16]
+    if isinstance(operator, WindowOperator | CompareOperator):
+        return operator.fingerprint
     work = operator.work
-    said = repr(work) if isinstance(work, latest.Latest) else repr([(spec.kind, spec.name) for spec in work])
+    said = repr(work) if isinstance(work, latest.Latest) else repr([spec.meaning for spec in work])
     return hashlib.sha256(f"{operator.key.names} {said}".encode()).hexdigest()[:16]

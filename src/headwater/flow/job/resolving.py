@@ -1,18 +1,19 @@
 """What every output of a job will hold, found out with empty frames before anything runs."""
 
 import difflib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.graph import Job, Planned
-from headwater.flow.declare.nodes import Node
+from headwater.flow.declare.nodes import Node, key_of, walk
 from headwater.flow.job.arrow_types import arrow_schema, spark_schema
 from headwater.flow.job.counting import Counter
-from headwater.flow.job.evaluating import Evaluation, key_of
-from headwater.flow.job.operating import Operators
+from headwater.flow.job.evaluating import Evaluation
+from headwater.flow.job.operating import AnyOperator, Operators
 from headwater.flow.job.sources import frames_of, source_frame
 from headwater.flow.job.stateless import visible
 
@@ -21,24 +22,31 @@ CLOCKS = ("current_timestamp", "current_date", "localtimestamp")
 
 @dataclass(frozen=True)
 class Resolved:
-    """An output's key and its columns."""
+    """An output's key and its columns, and what it keeps state with."""
 
     key: tuple[str, ...]
     schema: pa.Schema
+    operators: Mapping[Node, AnyOperator] = field(default_factory=dict)
 
 
 def resolve(session: SparkSession, job: Job) -> dict[str, Resolved]:
     """InvalidDeclaration, with a place, if Spark does not accept a step or an output's key is not what it says."""
     empty = session.createDataFrame([], spark_schema(source_frame(job).arrow))
     reducing = Operators.describing(job.operators)
+    found: dict[Node, AnyOperator] = {}
 
-    def operate(node: Node, frame: DataFrame, counter: Counter) -> DataFrame:
-        refuse_chance(frame, node)
-        operator, _ = reducing.reduced(node, frame)
-        return session.createDataFrame([], spark_schema(operator.output))
+    def operate(node: Node, frame: DataFrame, counter: Counter, *others: DataFrame) -> DataFrame:
+        for one in (frame, *others):
+            refuse_chance(one, node)
+        found[node], _ = reducing.reduced(node, frame, Counter(), *others)
+        return session.createDataFrame([], spark_schema(found[node].output))
 
     evaluation = Evaluation(frames_of(job, empty), operate)
-    return {planned.name: _resolved(planned, evaluation) for planned in job.outputs}
+    resolved = {planned: _resolved(planned, evaluation) for planned in job.outputs}
+    return {
+        planned.name: replace(one, operators={node: found[node] for node in walk(planned.node) if node in found})
+        for planned, one in resolved.items()
+    }
 
 
 def _resolved(planned: Planned, evaluation: Evaluation) -> Resolved:

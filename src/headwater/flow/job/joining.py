@@ -1,0 +1,87 @@
+"""What a task does with its part of a batch of a join: bring the changed rows of both sides together with what is kept.
+
+State has a part for each side, in a store of its own: `<operator>.left`, `<operator>.right`.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.flow.job.join_rows import LEFT_ROW, RIGHT_ROW, WHICH
+from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
+from headwater.flow.operators.changes import change_schema
+from headwater.flow.operators.joins.tables import AFTER, ROW, TableJoin, table_join_step
+from headwater.flow.state.manifest import HASH, StateSchema
+from headwater.flow.state.shard import ShardState, StateHandle
+
+PARTS = ("left", "right")
+SIDE = "_side"
+
+
+@dataclass(frozen=True)
+class TableJoinOperator:
+    """`key` names columns of the result."""
+
+    name: str
+    key: tuple[str, ...]
+    work: TableJoin
+
+    @property
+    def parts(self) -> Mapping[str, StateSchema]:
+        return {"left": self.work.left.state, "right": self.work.right.state}
+
+    @property
+    def fingerprint(self) -> str:
+        sides = [(side.key, side.on) for side in (self.work.left, self.work.right)]
+        return hashlib.sha256(f"join {sides}".encode()).hexdigest()[:16]
+
+    @property
+    def output(self) -> pa.Schema:
+        """The changes that come of it."""
+        columns = self.work.pairing.columns
+        values = pa.schema([field for field in columns if field.name not in self.key])
+        changes = change_schema(pa.schema([columns.field(name) for name in self.key]), values)
+        return changes.append(pa.field(COMMIT, pa.string()))
+
+    @property
+    def told(self) -> pa.Schema:
+        """What tasks tell: rows that are no longer and rows that are, apart by `_side`."""
+        return self.work.pairing.columns.append(pa.field(SIDE, pa.int32())).append(pa.field(COMMIT, pa.string()))
+
+
+@dataclass(frozen=True)
+class TableJoinTask:
+    operator: TableJoinOperator
+    handles: Mapping[str, str]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        handles = [StateHandle.from_json(self.handles[part]) for part in PARTS]
+        for shard, rows in by_shard(batches, handles[0].shards):
+            given = side_rows(rows, 0, (HASH, ROW, AFTER)), side_rows(rows, 1, (HASH, ROW, AFTER))
+            left, right = (ShardState(handle, shard) for handle in handles)
+            step = table_join_step(self.operator.work, left, right, given)
+            told = [
+                Told(self.operator.name, shard, 0, (run,) if run else (), part=part)
+                for part, run in zip(PARTS, step.runs, strict=True)
+            ]
+            yield with_report(marked(step.before, 0), told[0], self.operator.told)
+            yield with_report(marked(step.after, 1), told[1], self.operator.told)
+
+
+def side_rows(rows: pa.RecordBatch, side: int, beside: tuple[str, ...]) -> pa.RecordBatch | None:
+    """Rows of one side as they were, and some columns beside them."""
+    mine = np.flatnonzero(rows.column(WHICH).to_numpy() == side)
+    if not len(mine):
+        return None
+    chosen = rows.take(pa.array(mine))
+    whole = chosen.column(RIGHT_ROW if side else LEFT_ROW)
+    named = {field.name: part for field, part in zip(whole.type, whole.flatten(), strict=True)}
+    columns = {name: chosen.column(name) for name in beside} | named
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def marked(rows: pa.RecordBatch, side: int) -> pa.RecordBatch:
+    return rows.append_column(SIDE, pa.array(np.full(rows.num_rows, side, np.int32)))

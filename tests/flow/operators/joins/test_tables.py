@@ -1,0 +1,147 @@
+"""Two tables joined in any batches of changes are what joining them as they stand gives, after every batch."""
+
+from itertools import product
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.flow.operators.joins.pairing import HOWS, Condition, Pairing
+from headwater.flow.operators.joins.tables import AFTER, ROW, Side, TableJoin, table_join_step
+from headwater.flow.state import EMPTY, HASH, StateStore
+from headwater.flow.state.files import DiskFiles
+from headwater.log.storage.simulated import SimulatedDisk
+
+LEFT = pa.schema([("id", pa.int64()), ("user", pa.string()), ("kind", pa.int64()), ("price", pa.float64())])
+RIGHT = pa.schema([("number", pa.int64()), ("name", pa.string()), ("sort", pa.int64()), ("limit", pa.float64())])
+ON = (("user", "name"), ("kind", "sort"))
+Rows = dict[int, tuple[Any, ...]]
+
+
+class Change(NamedTuple):
+    """Of a side: the row of a key is now this one, or gone."""
+
+    side: int
+    key: int
+    row: tuple[Any, ...] | None
+
+
+def join_of(how: str, *, further: bool = False) -> TableJoin:
+    compared = (Condition("price", "<=", "limit"),) if further else ()
+    pairing = Pairing(LEFT, RIGHT, ON, how, compared)
+    return TableJoin(Side(LEFT, ("id",), ("user", "kind")), Side(RIGHT, ("number",), ("name", "sort")), pairing)
+
+
+def hash_of(row: tuple[Any, ...]) -> int:
+    """Many join keys share one."""
+    return len(row[1] or "") * 2 + (row[2] or 0) % 2
+
+
+def incoming(schema: pa.Schema, before: Rows, after: Rows) -> pa.RecordBatch | None:
+    """What a batch changes, as both sides of each change."""
+    rows = []
+    for key in {*before, *after}:
+        sides = [(before.get(key), False), (after.get(key), True)]
+        for row, is_after in sides if before.get(key) != after.get(key) else []:
+            if row is not None:
+                named = dict(zip(schema.names, row, strict=True))
+                rows.append({HASH: hash_of(row), ROW: row[0] // 2, AFTER: is_after, **named})
+    fields = [(HASH, pa.int64()), (ROW, pa.int64()), (AFTER, pa.bool_()), *schema]
+    return pa.RecordBatch.from_pylist(rows, pa.schema(fields)) if rows else None
+
+
+def meets(join: TableJoin, one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    if None in one[1:3] or one[1:3] != other[1:3]:
+        return False
+    return not join.pairing.further or (None not in (one[3], other[3]) and one[3] <= other[3])
+
+
+def joined(join: TableJoin, left: Rows, right: Rows) -> list[tuple[Any, ...]]:
+    """Plain Python's idea of it."""
+    pairs = [(one, other) for one, other in product(left.values(), right.values()) if meets(join, one, other)]
+    found = [(*one, other[0], other[3]) for one, other in pairs]
+    if join.pairing.keeps_left:
+        found += [(*one, None, None) for one in left.values() if one not in [pair[0] for pair in pairs]]
+    if join.pairing.keeps_right:
+        alone = [other for other in right.values() if other not in [pair[1] for pair in pairs]]
+        found += [(None, other[1], other[2], None, other[0], other[3]) for other in alone]
+    return sorted(found, key=repr)
+
+
+class Running:
+    """A join in one shard, and the table that its results make."""
+
+    def __init__(self, join: TableJoin) -> None:
+        self.join, self.version = join, EMPTY
+        self.stores = [
+            StateStore(DiskFiles(SimulatedDisk(), "state"), side.state, shards=1) for side in (join.left, join.right)
+        ]
+        self.tables: tuple[Rows, Rows] = ({}, {})
+        self.result: list[tuple[Any, ...]] = []
+
+    def batch(self, changes: list[Change], again: int = 1) -> None:
+        now: tuple[Rows, Rows] = (dict(self.tables[0]), dict(self.tables[1]))
+        for side, key, row in changes:
+            now[side].pop(key, None)
+            if row is not None:
+                now[side][key] = (key, *row)
+        given = incoming(LEFT, self.tables[0], now[0]), incoming(RIGHT, self.tables[1], now[1])
+        for _ in range(again):
+            left, right = (store.shard(store.begin(self.version), 0) for store in self.stores)
+            step = table_join_step(self.join, left, right, given)
+            for store, run in zip(self.stores, step.runs, strict=True):
+                store.commit(self.version + 1, self.version, filter(None, [run]))
+        self.version += 1
+        self.tables = now
+        for row in map(as_tuple, step.before.to_pylist()):
+            self.result.remove(row)
+        self.result += map(as_tuple, step.after.to_pylist())
+
+
+def as_tuple(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row.values())
+
+
+prices = st.none() | st.integers(0, 3).map(float)
+rows = st.none() | st.tuples(st.none() | st.sampled_from(["a", "b", "cc"]), st.none() | st.integers(0, 1), prices)
+changes = st.builds(Change, st.integers(0, 1), st.integers(0, 3), rows)
+batches = st.lists(st.tuples(st.lists(changes, max_size=6), st.integers(1, 2)), max_size=6)
+
+
+@settings(max_examples=120)
+@given(how=st.sampled_from(HOWS), further=st.booleans(), batches=batches)
+def test_after_every_batch_the_result_is_that_of_the_tables_as_they_stand(
+    how: str, further: bool, batches: list[tuple[list[Change], int]]
+) -> None:
+    running = Running(join_of(how, further=further))
+    for changes, again in batches:
+        running.batch(changes, again)
+        assert sorted(running.result, key=repr) == joined(running.join, *running.tables)
+
+
+def test_a_row_that_moves_to_another_join_key_leaves_its_old_partners_and_meets_new_ones() -> None:
+    running = Running(join_of("inner"))
+    running.batch([Change(0, 1, ("a", 0, 1.0)), Change(1, 7, ("a", 0, 2.0)), Change(1, 8, ("b", 0, 3.0))])
+    running.batch([Change(0, 1, ("b", 0, 1.0))])
+    assert running.result == [(1, "b", 0, 1.0, 8, 3.0)]
+
+
+def test_rows_that_can_meet_none_are_not_kept() -> None:
+    running = Running(join_of("left"))
+    running.batch([Change(0, 1, (None, 0, 1.0))])
+    assert running.result == [(1, None, 0, 1.0, None, None)]
+    assert running.stores[0].manifest(0).shards[0].keys == 0
+    running.batch([Change(0, 1, None)])
+    assert running.result == []
+
+
+def test_a_batch_looks_only_at_pairs_of_rows_that_it_touches() -> None:
+    """One more follower of somebody with many posts, and not all followers of theirs."""
+    running = Running(join_of("inner"))
+    crowd = [Change(0, number, ("a", 0, 1.0)) for number in range(100)]
+    posts = [Change(1, number, ("a", 0, 1.0)) for number in range(5)]
+    running.batch([*crowd, *posts])
+    left, right = (store.shard(store.begin(0), 0) for store in running.stores)
+    step = table_join_step(running.join, left, right, (incoming(LEFT, {}, {500: (500, "a", 0, 1.0)}), None))
+    assert (step.before.num_rows, step.after.num_rows) == (0, 5)
