@@ -14,9 +14,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headwater import capture
     from headwater.errors import HeadwaterError
     from headwater.flow.declare import sinks
+    from headwater.flow.declare.aggregates import collect
     from headwater.flow.declare.app import App
+    from headwater.flow.declare.clocks import device_time
+    from headwater.flow.declare.comparisons import anomaly, change, rate, ratio, rolling
+    from headwater.flow.declare.windows import calendar, count_window, hopping, session, sliding, tumbling
     from headwater.log.log import Log
     from headwater.log.topic import Topic
     from headwater.node import Node
@@ -29,6 +34,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "App": "headwater.flow.declare.app",
     "View": "headwater.views.view",
+    "capture": "headwater.capture",
+    "collect": "headwater.flow.declare.aggregates",
+    "device_time": "headwater.flow.declare.clocks",
     "sinks": "headwater.flow.declare.sinks",
     "HeadwaterError": "headwater.errors",
     "Log": "headwater.log.log",
@@ -40,6 +48,10 @@ _HOMES = {
     "Topic": "headwater.log.topic",
     "TopicPartition": "headwater.record",
     "WireSettings": "headwater.settings",
+    **dict.fromkeys(("anomaly", "change", "rate", "ratio", "rolling"), "headwater.flow.declare.comparisons"),
+    **dict.fromkeys(
+        ("calendar", "count_window", "hopping", "session", "sliding", "tumbling"), "headwater.flow.declare.windows"
+    ),
 }
 
 __all__ = [
@@ -56,7 +68,20 @@ __all__ = [
     "View",
     "WireSettings",
     "__version__",
+    "anomaly",
+    "calendar",
+    "capture",
+    "change",
+    "count_window",
+    "device_time",
+    "hopping",
+    "rate",
+    "ratio",
+    "rolling",
+    "session",
     "sinks",
+    "sliding",
+    "tumbling",
 ]
 
 

@@ -2,13 +2,24 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.errors import HeadwaterError, InvalidDeclaration
 from headwater.flow.declare.app import NAME, SINK, TOPIC, VIEW, App, Output
 from headwater.flow.declare.naming import accounts_topic, late_topic, poisoned_topic
-from headwater.flow.declare.nodes import STATEFUL, Node, Source, sources_of, walk
+from headwater.flow.declare.nodes import (
+    STATEFUL,
+    Compared,
+    Node,
+    OneInput,
+    Source,
+    Windowed,
+    sources_of,
+    walk,
+    windowed_of,
+)
 from headwater.flow.declare.stream import Flowing
+from headwater.flow.declare.windows import WORD, Emission, columns_of
 
 JOB_NAME_MAX = 80
 
@@ -37,7 +48,7 @@ class Job:
 
     @property
     def topics(self) -> list[str]:
-        return [source.topic for source in self.sources]
+        return list(dict.fromkeys(source.topic for source in self.sources))
 
 
 Explain = Callable[[Exception], str]
@@ -48,7 +59,7 @@ def plan(app: App, explain: Explain = str) -> list[Job]:
 
     Outputs share a job if they read exactly the same topics: so a new view never changes what job an old one is in.
     """
-    planned = [Planned(output, _run_body(output, explain)) for output in app.outputs.values()]
+    planned = [_planned(output, _run_body(output, explain)) for output in app.outputs.values()]
     if not planned:
         raise InvalidDeclaration(
             f"app {app.name} ({app.place}) has nothing to keep up to date",
@@ -84,6 +95,27 @@ def _run_body(output: Output, explain: Explain) -> Node:
     return node
 
 
+def _planned(output: Output, node: Node) -> Planned:
+    """With what the output says of its windows: when they are told, and which of their columns are its key."""
+    if output.emission is not None:
+        node = _emitting(node, output.emission, output)
+    window = windowed_of(node)
+    if window is not None and WORD in output.key and WORD not in window.key:
+        key = [name for one in output.key for name in (columns_of(window.window) if one == WORD else (one,))]
+        output = replace(output, key=tuple(key))
+    return Planned(output, node)
+
+
+def _emitting(node: Node, emission: Emission, output: Output) -> Node:
+    """The same steps behind windows that are told when the output says."""
+    if isinstance(node, Windowed) and not node.emission.said:
+        return replace(node, emission=emission)
+    if isinstance(node, Compared) or (isinstance(node, OneInput) and not isinstance(node, STATEFUL)):
+        return replace(node, input=_emitting(node.input, emission, output))
+    what = "says itself when its windows are told" if isinstance(node, Windowed) else "is not a result of windows"
+    raise InvalidDeclaration(f"{output} has emit=, and what it returns {what}", "Leave it out here.")
+
+
 def _refuse_cycles(planned: list[Planned]) -> None:
     reads = {one.name: {s.topic for s in sources_of(one.node)} for one in planned if one.output.kind == TOPIC}
     places = {one.name: one.output for one in planned}
@@ -105,21 +137,8 @@ def _job(topics: tuple[str, ...], members: list[Planned]) -> Job:
     for one in members:
         sources += [source for source in sources_of(one.node) if source not in sources]
     # The order of sources is part of the checkpoint's meaning; it must not follow the order of views in a file.
-    sources.sort(key=lambda source: source.name)
-    _refuse_two_readers(sources)
+    sources.sort(key=lambda source: (source.topic, source.name))
     return Job(job_name(topics), tuple(sources), tuple(members), _operator_names(members))
-
-
-def _refuse_two_readers(sources: list[Source]) -> None:
-    seen: dict[str, Source] = {}
-    for source in sources:
-        if other := seen.get(source.topic):
-            raise InvalidDeclaration(
-                f"topic {source.topic} is read by {other.name} ({other.place}) and by {source.name} ({source.place}), "
-                "which share a job",
-                "Declare the topic once, and divide its rows with where(...).",
-            )
-        seen[source.topic] = source
 
 
 def _refuse_own_topics(app: str, jobs: list[Job]) -> None:

@@ -1,0 +1,149 @@
+"""What windows can be compared with: plain values for `compare(...)`.
+
+hw.rate("n")                                   for each second of the window
+hw.rolling("n", 5)                             the average of five windows, this one and those before it
+hw.change("n"), hw.ratio("n")                  against the window before
+hw.change("n", "1 day")                        against the same window a day ago
+hw.anomaly("n", season="1 day", over=7)        far from the mean of the same window of seven days?
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from zoneinfo import available_timezones
+
+from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.duration import duration_us, spelled
+from headwater.flow.declare.place import Place, calling_place
+from headwater.flow.operators.comparisons.kinds import Ago, Anomaly, Change, Comparison, Rate, Ratio, Rolling
+from headwater.flow.operators.comparisons.looking_back import DAY_US, step_us
+from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window
+
+DAYS = {"day": 1, "week": 7}
+
+
+def rate(column: str, *, per: str = "1 second") -> Comparison:
+    """The value for each `per` of the window's own length, be it a day of 23 hours."""
+    return Rate(column, _positive(duration_us(per), "the interval of a rate", per))
+
+
+def rolling(column: str, windows: int) -> Comparison:
+    """The average over so many windows, this one and those before it; windows without rows are not counted."""
+    return Rolling(column, _positive(windows, "the number of windows of a rolling average", windows))
+
+
+def change(column: str, ago: str | int = 1, *, zone: str = "") -> Comparison:
+    """The value less that of an earlier window: so many windows ago, or "1 day"; null if that one is not there.
+
+    With a zone, "1 day" ago is at the same time by the clock on the wall there, also when clocks were changed.
+    """
+    return Change(column, _ago(ago, zone))
+
+
+def ratio(column: str, ago: str | int = 1, *, zone: str = "") -> Comparison:
+    """The value over that of an earlier window; null if that one is not there, or is zero."""
+    return Ratio(column, _ago(ago, zone))
+
+
+def anomaly(
+    column: str, *, season: str | int = "1 day", over: int = 7, deviations: float = 3, zone: str = ""
+) -> Comparison:
+    """Is the value further from the mean of the same window in the last `over` seasons than so many of their standard
+    deviations? Null as long as there are fewer than two of them."""
+    _positive(over, "the number of seasons", over)
+    if over < 2:
+        raise InvalidDeclaration(f"an anomaly over 1 season ({calling_place()}) has no deviation", "Take 2 or more.")
+    if deviations <= 0:
+        raise InvalidDeclaration(f"deviations={deviations} ({calling_place()}) would call everything odd", "Take 3.")
+    return Anomaly(column, _ago(season, zone), over, float(deviations))
+
+
+def fitted(comparisons: Mapping[str, Comparison], window: Window, place: Place) -> dict[str, Comparison]:
+    """The same for windows of a kind: every look back ends at one of them."""
+    return {name: _fitted(one, window, place) for name, one in comparisons.items()}
+
+
+def _fitted(comparison: Comparison, window: Window, place: Place) -> Comparison:
+    given: object = comparison
+    match given:
+        case Change() | Ratio():
+            return replace(given, ago=_landing(given.ago, window, place))
+        case Anomaly():
+            return replace(given, season=_landing(given.season, window, place))
+        case Rate() | Rolling():
+            return given
+    raise InvalidDeclaration(
+        f"compare() at {place} is given {given!r}", 'Use for example hw.rolling("n", 5) or hw.change("n", "1 day").'
+    )
+
+
+def _landing(ago: Ago, window: Window, place: Place) -> Ago:
+    if not ago.time_us:
+        return ago
+    if isinstance(window, Calendar):
+        if ago.zone:
+            raise InvalidDeclaration(
+                f"compare() at {place} names a zone, and calendar windows have one", "Leave it out."
+            )
+        days = DAYS.get(window.unit)
+        if days is None:
+            raise InvalidDeclaration(
+                f"compare() at {place} looks back {spelled(ago.time_us)}, and a {window.unit} is not always as long",
+                'Say how many windows: hw.change("n", 12) of months is the same month of the year before.',
+            )
+        return Ago(_whole(ago.time_us, days * DAY_US, f"a {window.unit}", place))
+    assert isinstance(window, Tumbling | Hopping)
+    _whole(ago.time_us, step_us(window), spelled(step_us(window)), place)
+    return ago
+
+
+def _whole(time_us: int, step: int, what: str, place: Place) -> int:
+    if time_us % step:
+        raise InvalidDeclaration(
+            f"compare() at {place} looks back {spelled(time_us)}, where no window begins: one does every {what}",
+            "Look back a multiple of that.",
+        )
+    return time_us // step
+
+
+def _ago(ago: str | int, zone: str) -> Ago:
+    if isinstance(ago, int):
+        if zone:
+            raise InvalidDeclaration(
+                f"{ago} windows ago ({calling_place()}) is no time by a clock", 'With a zone say for example "1 day".'
+            )
+        return Ago(windows=_positive(ago, "the number of windows to look back", ago))
+    time_us = _positive(duration_us(ago), "the time to look back", ago)
+    if zone and zone not in available_timezones():
+        raise InvalidDeclaration(f"{zone!r} ({calling_place()}) is no time zone", 'Names are such as "Europe/Berlin".')
+    return Ago(time_us=time_us, zone=zone)
+
+
+def _positive(value: int, what: str, said: object) -> int:
+    given: object = value
+    if isinstance(given, bool) or not isinstance(given, int) or value <= 0:
+        raise InvalidDeclaration(f"{what} ({calling_place()}) is {said}", "Take more than nothing.")
+    return value
+
+
+def in_words(comparison: Comparison) -> str:
+    """
+    >>> in_words(Change("n", Ago(time_us=DAY_US, zone="Europe/Berlin")))
+    'change of n against 1 day ago in Europe/Berlin'
+    """
+    match comparison:
+        case Rate(column, per_us):
+            return f"{column} per {spelled(per_us)}"
+        case Rolling(column, windows):
+            return f"average of {column} over {windows} windows"
+        case Change(column, ago):
+            return f"change of {column} against {_back(ago)}"
+        case Ratio(column, ago):
+            return f"ratio of {column} to {_back(ago)}"
+        case Anomaly(column, season, over, deviations):
+            return f"{column} {deviations:g} deviations off the mean of {over} times {_back(season)}"
+
+
+def _back(ago: Ago) -> str:
+    if ago.windows:
+        return "the window before" if ago.windows == 1 else f"{ago.windows} windows ago"
+    return f"{spelled(ago.time_us)} ago{f' in {ago.zone}' if ago.zone else ''}"

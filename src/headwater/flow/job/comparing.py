@@ -1,0 +1,114 @@
+"""Comparisons of windows, in one batch: changes of windows come to the shard of their key, where earlier ones are."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.nodes import Compared, SourceStream, sources_of
+from headwater.flow.formats.schema import nearest
+from headwater.flow.job.arrow_types import arrow_type
+from headwater.flow.job.hashing import shard_hash
+from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
+from headwater.flow.job.stateless import quoted, visible
+from headwater.flow.operators.changes import OPERATION, change_schema
+from headwater.flow.operators.comparisons.compared import Compared as Work
+from headwater.flow.operators.comparisons.kinds import is_number
+from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling
+from headwater.flow.operators.windows.state import WindowState
+from headwater.flow.operators.windows.step import START
+from headwater.flow.state.manifest import DELETED, HASH, StateSchema
+from headwater.flow.state.shard import StateHandle
+
+
+@dataclass(frozen=True)
+class CompareOperator:
+    """Windows of each key, and what they are compared by."""
+
+    name: str
+    work: Work
+    forgotten_us: int | None = None
+    """Windows that end here or before change no more after the batch at hand."""
+
+    @property
+    def key(self) -> pa.Schema:
+        return self.work.key
+
+    @property
+    def state(self) -> StateSchema:
+        return self.work.state
+
+    @property
+    def output(self) -> pa.Schema:
+        return change_schema(self.work.key, self.work.results).append(pa.field(COMMIT, pa.string()))
+
+    @property
+    def fingerprint(self) -> str:
+        """State that was dropped at another time is not its own."""
+        said = f"{self.work.by.names} {self.work.window} {self.work.reach_us} {self.work.retained_us}"
+        return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+    @property
+    def drop_below(self) -> int | None:
+        return None if self.forgotten_us is None else self.work.drop_below(self.forgotten_us)
+
+
+@dataclass(frozen=True)
+class CompareTask:
+    operator: CompareOperator
+    handle: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        handle = StateHandle.from_json(self.handle)
+        for shard, rows in by_shard(batches, handle.shards):
+            step = self.operator.work.step(WindowState(handle, shard), rows)
+            told = Told(self.operator.name, shard, rows.num_rows, tuple(step.runs))
+            yield with_report(step.changes, told, self.operator.output)
+
+
+def reduced_to_windows(
+    node: Compared, changes: DataFrame, name: str, watermark_us: int | None, *, shards: int
+) -> tuple[CompareOperator, DataFrame]:
+    """What the operator does, and the frame its tasks are given: the windows that changed, as they are now."""
+    windows = node.windowed
+    assert isinstance(windows.window, Tumbling | Hopping | Calendar)
+    schema = changes.schema
+    values = [one for one in visible(changes) if one not in node.key]
+    by, kept = (
+        pa.schema([pa.field(one, arrow_type(schema[one].dataType)) for one in names]) for names in (windows.by, values)
+    )
+    _check_columns(node, kept)
+    lateness_us = max((one.lateness_us for one in sources_of(node) if isinstance(one, SourceStream)), default=0)
+    horizon_us = windows.emission.horizon_us
+    work = Work(windows.window, by, kept, node.comparisons, lateness_us + horizon_us)
+    forgotten_us = None if watermark_us is None else watermark_us - horizon_us
+    key = [f.col(quoted(one)) for one in windows.by]
+    told = changes.where(f.col(COMMIT).isNull())
+    sharded = told.repartition(shards, *key) if key else told.repartition(1)
+    own = shard_hash(windows.by) if key else f.lit(0).cast("long")
+    return CompareOperator(name, work, forgotten_us), sharded.select(
+        own.alias(HASH), *key, f.unix_micros(START).alias(START), *map(quoted, values),
+        (f.col(OPERATION) == "d").alias(DELETED),
+    )  # fmt: skip
+
+
+def _check_columns(node: Compared, values: pa.Schema) -> None:
+    for name, one in node.comparisons.items():
+        if name in (*node.key, *values.names):
+            raise InvalidDeclaration(
+                f"compare at {node.place} makes column {name}, which its windows have", "Give it another name."
+            )
+        if one.column not in values.names:
+            raise InvalidDeclaration(
+                f"compare at {node.place} compares {one.column}, which its windows do not have",
+                nearest(one.column, values.names),
+            )
+        kind = values.field(one.column).type
+        if not is_number(kind):
+            raise InvalidDeclaration(
+                f"compare at {node.place} compares {one.column}, which is {kind}", "Use a column of numbers."
+            )

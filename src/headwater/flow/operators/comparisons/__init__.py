@@ -1,0 +1,1 @@
+"""Windows beside earlier windows of the same key."""
