@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headwater.flow.operators.aggregates import Aggregate, partials, quoted, result_type, state_schema
+from headwater.flow.operators.aggregates import Aggregate, partials, result_type, state_schema
 from headwater.flow.operators.keyed import aggregate_step, latest_step
+from headwater.flow.operators.kinds.kind import quoted
 from headwater.flow.operators.latest import Latest, newest_sql
 from headwater.flow.state import EMPTY, StateSchema, StateStore
 from headwater.flow.state.files import DiskFiles
@@ -104,7 +105,7 @@ def test_partials_and_results_are_those_of_spark(spark: Any) -> None:
                if plain(kinds[part.name]) != plain(part.type)}  # fmt: skip
         assert odd == {}
         done = aggregate_step(store.shard(store.begin(version - 1 if version else EMPTY), 0), wanted, incoming)
-        store.commit(version, version - 1, {0: done.run})
+        store.commit(version, version - 1, filter(None, [done.run]))
         table.apply(done.changes)
     theirs = reduced(
         spark, rows(0, 6), {spec.name: BY_SPARK[spec.kind].format(x=quoted(spec.column or "")) for spec in wanted}
@@ -134,7 +135,7 @@ def test_the_newest_row_of_a_group_is_that_of_spark(spark: Any) -> None:
             [whole.column("_hash"), whole.column("key"), *fields], names=["_hash", "key", *names]
         )
         done = latest_step(store.shard(store.begin(version - 1), 0), latest, incoming)
-        store.commit(version, version - 1, {0: done.run})
+        store.commit(version, version - 1, filter(None, [done.run]))
         table.apply(done.changes)
     # By time: of key 0 offset 4 is the newest; of key 1 offset 5 is, for offset 1 has no time and offset 3 was earlier.
     assert table.rows == {0: {"text": "a", "list": ["c"]}, 1: {"text": "b", "list": None}}

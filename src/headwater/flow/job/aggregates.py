@@ -5,6 +5,8 @@ typed. Each aggregate's arguments become input columns `_in0`, `_in1`, ... that 
 """
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import pyarrow as pa
@@ -13,12 +15,28 @@ from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare import nodes
+from headwater.flow.declare.aggregates import OwnAggregate
+from headwater.flow.job.aggregate_inputs import INPUTS, plain_input
 from headwater.flow.job.arrow_types import arrow_type
 from headwater.flow.job.explaining import explain
 from headwater.flow.job.stateless import column_of, quoted
 from headwater.flow.operators.aggregates import TIMED, Aggregate
+from headwater.flow.operators.kinds.moments import MOMENTS
+from headwater.flow.operators.kinds.pairs import PAIRS
+from headwater.flow.operators.kinds.plain import PLAIN
 
+SAME_NAME = (*PLAIN, *MOMENTS, *PAIRS)
 KINDS = {
+    **{name: name for name in SAME_NAME if not name.endswith("_distinct")},
+    "variance": "var_samp",
+    "std": "stddev_samp",
+    "stddev": "stddev_samp",
+    "count_if": "count",
+    "bool_and": "min",
+    "every": "min",
+    "bool_or": "max",
+    "some": "max",
+    "any": "max",
     "count": "count",
     "sum": "sum",
     "avg": "avg",
@@ -36,6 +54,19 @@ KINDS = {
     "min_by": "first",
     "max_by": "last",
 }
+DISTINCT = {"count": "count_distinct", "sum": "sum_distinct", "avg": "avg_distinct"}
+INDIFFERENT = ("min", "max", "collect_set", "bit_and", "bit_or")
+"""To whether a value comes once or often."""
+APPROXIMATE = {
+    "approx_count_distinct": "hw.distinct(...)",
+    "hll_sketch_agg": "hw.distinct(..., sketch=True)",
+    **dict.fromkeys(("median", "percentile", "percentile_cont", "percentile_disc"), "hw.percentile(...)"),
+    **dict.fromkeys(("percentile_approx", "approx_percentile"), "hw.percentile(...)"),
+    **dict.fromkeys(("kll_sketch_agg_double", "kll_sketch_agg_bigint"), "hw.percentile(..., sketch=True)"),
+    **dict.fromkeys(("mode", "approx_top_k"), "hw.top_k(...)"),
+    "approx_top_k_accumulate": "hw.top_k(..., sketch=True)",
+    "count_min_sketch": "hw.count_min(...)",
+}
 TIME = "_event_time"
 
 
@@ -48,19 +79,35 @@ class Aggregates:
     key: pa.Schema
 
 
-def read_aggregates(node: nodes.Aggregate, frame: DataFrame) -> Aggregates:
-    """InvalidDeclaration, with its place, if something cannot be kept from batch to batch."""
+def read_aggregates(node: nodes.Aggregate, frame: DataFrame, beside: tuple[str, ...] = ()) -> Aggregates:
+    """InvalidDeclaration, with its place, if something cannot be kept from batch to batch.
+
+    `beside` are columns that whoever reduces the batch needs as well.
+    """
+    reading = _Reading(node, frame)
     try:
-        grouped = frame.groupBy(*map(quoted, node.key)).agg(*map(column_of, node.aggregates))
-        analysed = grouped._jdf.queryExecution().analyzed()
+        expressions = iter(_analysed(node, frame))
+        for one in node.aggregates:
+            if isinstance(one, OwnAggregate):
+                reading.add_own(one)
+            else:
+                reading.add(next(expressions))
+    except InvalidDeclaration:
+        raise
     except Exception as error:
         raise InvalidDeclaration(f"agg at {node.place}: {explain(error)}") from error
-    expressions = analysed.aggregateExpressions()
-    reading = _Reading(node, frame)
-    for place in range(len(node.key), expressions.size()):
-        reading.add(expressions.apply(place))
     key = pa.schema([pa.field(name, arrow_type(frame.schema[name].dataType)) for name in node.key])
-    return Aggregates(tuple(reading.specs), reading.inputs(), key)
+    return Aggregates(tuple(reading.specs), reading.inputs(beside), key)
+
+
+def _analysed(node: nodes.Aggregate, frame: DataFrame) -> list[Any]:
+    """Those that Spark knows, as it understood them."""
+    columns = [column_of(one) for one in node.aggregates if not isinstance(one, OwnAggregate)]
+    if not columns:
+        return []
+    grouped = frame.groupBy(*map(quoted, node.key)).agg(*columns)
+    found = grouped._jdf.queryExecution().analyzed().aggregateExpressions()
+    return [found.apply(place) for place in range(len(node.key), found.size())]
 
 
 class _Reading:
@@ -77,55 +124,84 @@ class _Reading:
                 f"`{expression.sql()}` is not a single aggregate",
                 "Keep its parts under names of their own, and combine them behind with .with_columns(...).",
             )
-        function = call.aggregateFunction()
-        kind = KINDS.get(function.prettyName())
-        if kind is None or call.isDistinct():
-            what = f"{'distinct ' if call.isDistinct() else ''}{function.prettyName()}"
+        function, distinct = call.aggregateFunction(), call.isDistinct()
+        said = function.prettyName()
+        kind = KINDS.get(said)
+        if kind is not None and distinct and kind not in INDIFFERENT:
+            kind = DISTINCT.get(kind)
+        if kind is None:
+            hint = f"There are: {', '.join(sorted(set(KINDS)))}."
             raise self._refusal(
-                f"{what} cannot be kept from batch to batch", f"There are: {', '.join(sorted(set(KINDS)))}."
+                f"{'distinct ' if distinct else ''}{said} cannot be kept from batch to batch",
+                f"Use {APPROXIMATE[said]}, which is kept in bounded memory." if said in APPROXIMATE else hint,
             )
         self.specs.append(self._spec(kind, name or expression.sql(), function, call.filter()))
 
-    def _spec(self, kind: str, name: str, function: Any, condition: Any) -> Aggregate:
-        arguments = [function.children().apply(place) for place in range(function.children().size())]
-        ordered = function.prettyName() in ("min_by", "max_by")
-        all_rows = kind == "count" and _kind(arguments[0]) == "Literal" and not condition.isDefined()
-        if kind == "count" and len(arguments) > 1:
-            raise self._refusal("count of several columns cannot be kept", "Count one column, or count(*).")
-        if name.startswith("_"):
-            raise self._refusal(f"column {name} begins with _, which is reserved", "Give it another name.")
-        if all_rows:
-            return Aggregate("count", name)
-        column, type_ = self._input(arguments[0], condition)
-        time, time_type = self._input(arguments[1], condition) if ordered else (TIME, pa.timestamp("us", "UTC"))
-        timed = kind in TIMED
-        return Aggregate(
-            kind, name, column, type_,
-            time=time if timed else None, time_type=time_type if timed else None,
-            ignore_nulls=kind in ("first", "last") and not ordered and _ignores_nulls(function),
+    def add_own(self, one: OwnAggregate) -> None:
+        """Its columns are read as Spark reads any others; where it needs a form of them, that is made here."""
+        columns = [column_of(each) for each in one.columns]
+        column, type_ = self._made(INPUTS.get(one.kind, plain_input)(columns, self._frame))
+        timed = one.kind in TIMED
+        self.specs.append(
+            Aggregate(
+                one.kind, self._free(one.name or one.call), column, type_, options=one.options,
+                time=TIME if timed else None, time_type=pa.timestamp("us", "UTC") if timed else None,
+            )
         )  # fmt: skip
 
-    def _input(self, expression: Any, condition: Any) -> tuple[str, pa.DataType]:
+    def _spec(self, kind: str, name: str, function: Any, condition: Any) -> Aggregate:
+        arguments = [self._column(function.children().apply(place)) for place in range(function.children().size())]
+        said = function.prettyName()
+        if condition.isDefined():
+            kept = self._column(condition.get())
+            arguments = [f.when(kept, one) for one in arguments]
+        first = arguments[0]
+        if said == "count_if":
+            first = f.when(first, 1)
+        elif kind in ("count", "count_distinct") and len(arguments) > 1:
+            there = reduce(and_, (one.isNotNull() for one in arguments))
+            first = f.when(there, f.struct(*arguments) if kind == "count_distinct" else f.lit(1))
+        elif kind == "count" and _kind(function.children().apply(0)) == "Literal" and not condition.isDefined():
+            return Aggregate("count", self._free(name))
+        column, type_ = self._made(first)
+        if kind in DISTINCT.values() and pa.types.is_floating(type_):
+            self._columns[-1] = (first + f.lit(0).cast("float")).alias(column)  # -0.0 is the same as 0.0
+        ordered = said in ("min_by", "max_by")
+        time, time_type = self._made(arguments[1]) if ordered else (TIME, pa.timestamp("us", "UTC"))
+        timed = kind in TIMED
+        return Aggregate(
+            kind, self._free(name), column, type_,
+            time=time if timed else None, time_type=time_type if timed else None,
+            ignore_nulls=kind in ("first", "last") and not ordered and _ignores_nulls(function),
+            other=self._made(arguments[1])[0] if kind in PAIRS else None,
+        )  # fmt: skip
+
+    def _free(self, name: str) -> str:
+        if name.startswith("_"):
+            raise self._refusal(f"column {name} begins with _, which is reserved", "Give it another name.")
+        return name
+
+    def _column(self, expression: Any) -> Column:
         jvm = self._frame.sparkSession.sparkContext._jvm
         assert jvm is not None
-        utilities = jvm.org.apache.spark.sql.classic.ExpressionUtils
         make = type(f.lit(1))
-        column = make(utilities.column(expression))
-        if condition.isDefined():
-            column = f.when(make(utilities.column(condition.get())), column)
+        return make(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+
+    def _made(self, column: Column) -> tuple[str, pa.DataType]:
+        """An input column of its own, and its type."""
         name = f"_in{len(self._columns)}"
         self._columns.append(column.alias(name))
-        type_ = self._frame.select(column.alias(name)).schema[0].dataType
-        return name, arrow_type(type_)
+        return name, arrow_type(self._frame.select(column.alias(name)).schema[0].dataType)
 
-    def inputs(self) -> DataFrame:
+    def inputs(self, beside: tuple[str, ...]) -> DataFrame:
         position = []
         if any(spec.kind in TIMED for spec in self.specs):
             position = [
                 f.col("_at.time").alias(TIME), f.col("_at.source").cast("string").alias("_topic"),
                 f.col("_at.partition").alias("_partition"), f.col("_at.offset").alias("_offset"),
             ]  # fmt: skip
-        return self._frame.select(*(f.col(quoted(name)) for name in self._node.key), *self._columns, *position)
+        kept = [f.col(quoted(name)) for name in (*self._node.key, *beside)]
+        return self._frame.select(*kept, *self._columns, *position)
 
     def _refusal(self, message: str, hint: str) -> InvalidDeclaration:
         return InvalidDeclaration(f"agg at {self._node.place}: {message}", hint)

@@ -13,29 +13,27 @@ floating-point sums up to rounding, which depends on the order of additions, in 
     collect        list<struct<time, …, value>>       array_sort(collect_list(…))       list, in the order of time
     collect_set    list                               array_sort(collect_set(x))        list, sorted
 
+What is kept of the others stands in `kinds`.
+
 Nulls count, add and compare as in Spark SQL: they are skipped by all but count(*), first and last; a sum of nothing is
 null, a count of nothing 0, a collection of nothing empty.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.operators.averages import average_sum_type, average_type, sum_type
+from headwater.flow.operators.kinds.families import FAMILIES
+from headwater.flow.operators.kinds.kind import Partial, is_number, quoted
+from headwater.flow.operators.kinds.options import Limit, Options
 
 KINDS = ("count", "sum", "avg", "min", "max", "first", "last", "collect", "collect_set")
+"""Those that are told here; the others tell of themselves."""
 TIMED = ("first", "last", "collect")
 POSITION = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 ORDER = ("time", *POSITION)
-
-
-class Partial(NamedTuple):
-    """A column that Spark computes for each key of a batch, and that is kept for the key in the same form."""
-
-    name: str
-    type: pa.DataType
-    sql: str
 
 
 @dataclass(frozen=True)
@@ -52,11 +50,14 @@ class Aggregate:
     time: str | None = None
     time_type: pa.DataType | None = None
     ignore_nulls: bool = False
+    other: str | None = None
+    """The second column, of those that compare two."""
+    options: Options | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
+        if self.kind not in (*KINDS, *FAMILIES):
             raise InvalidDeclaration(
-                f'"{self.name}" is of an unknown kind "{self.kind}"', f"Known: {', '.join(KINDS)}."
+                f'"{self.name}" is of an unknown kind "{self.kind}"', f"Known: {', '.join((*KINDS, *FAMILIES))}."
             )
         if self.column is None and self.kind != "count":
             raise InvalidDeclaration(f'"{self.name}" has no column to compute the {self.kind} of')
@@ -70,10 +71,18 @@ class Aggregate:
     def input_type(self) -> pa.DataType:
         return pa.null() if self.type is None else self.type
 
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        """What tells its state from that of another."""
+        return (self.kind, self.name) if self.options is None else (self.kind, self.name, self.options)
+
 
 def check_type(spec: Aggregate) -> None:
+    if spec.kind in FAMILIES:
+        FAMILIES[spec.kind].check(spec)
+        return
     kind = spec.input_type
-    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    numeric = is_number(kind)
     unordered = pa.types.is_map(kind) or pa.types.is_list(kind)
     wrong = (spec.kind in ("sum", "avg") and not numeric) or (spec.kind in ("min", "max", "collect_set") and unordered)
     if wrong:
@@ -83,31 +92,6 @@ def check_type(spec: Aggregate) -> None:
         )
 
 
-def quoted(name: str) -> str:
-    """A name as Spark SQL reads it, whatever is in it.
-
-    >>> quoted("a`b")
-    '`a``b`'
-    """
-    return "`" + name.replace("`", "``") + "`"
-
-
-def sum_type(kind: pa.DataType) -> pa.DataType:
-    """What Spark's sum of a column is of.
-
-    >>> sum_type(pa.decimal128(12, 2))
-    Decimal128Type(decimal128(22, 2))
-    """
-    if pa.types.is_decimal(kind):
-        return pa.decimal128(min(kind.precision + 10, 38), kind.scale)
-    return pa.float64() if pa.types.is_floating(kind) else pa.int64()
-
-
-def average_sum_type(kind: pa.DataType) -> pa.DataType:
-    """Sums of 64-bit integers may outgrow them where their average does not; and doubles would round."""
-    return pa.decimal128(38, 0) if pa.types.is_int64(kind) else sum_type(kind)
-
-
 def ordered_type(spec: Aggregate) -> pa.DataType:
     time = pa.timestamp("us", "UTC") if spec.time_type is None else spec.time_type
     return pa.struct({"time": time, **POSITION, "value": spec.input_type})
@@ -115,6 +99,8 @@ def ordered_type(spec: Aggregate) -> pa.DataType:
 
 def partials(spec: Aggregate) -> tuple[Partial, ...]:
     """The columns of an aggregate in a batch and in the state, and how Spark SQL computes them for a group."""
+    if spec.kind in FAMILIES:
+        return FAMILIES[spec.kind].partials(spec)
     name, column = f"{spec.name}__{spec.kind}", quoted(spec.column) if spec.column is not None else "1"
     match spec.kind:
         case "count":
@@ -132,7 +118,10 @@ def partials(spec: Aggregate) -> tuple[Partial, ...]:
             return (Partial(name, pa.list_(spec.input_type), f"array_sort(collect_set({column}))"),)
         case "collect":
             given = f"case when {column} is not null then {ordered_sql(spec)} end"
-            return (Partial(name, pa.list_(ordered_type(spec)), f"array_sort(collect_list({given}))"),)
+            sql = f"array_sort(collect_list({given}))"
+            if isinstance(spec.options, Limit):
+                sql = f"slice({sql}, 1, {spec.options.limit})"
+            return (Partial(name, pa.list_(ordered_type(spec)), sql),)
     return (Partial(name, ordered_type(spec), extreme_sql(spec)),)
 
 
@@ -156,6 +145,8 @@ def extreme_sql(spec: Aggregate) -> str:
 
 
 def result_type(spec: Aggregate) -> pa.DataType:
+    if spec.kind in FAMILIES:
+        return FAMILIES[spec.kind].result_type(spec)
     kind = spec.input_type
     match spec.kind:
         case "count":
@@ -163,9 +154,7 @@ def result_type(spec: Aggregate) -> pa.DataType:
         case "sum":
             return sum_type(kind)
         case "avg":
-            if pa.types.is_decimal(kind):
-                return pa.decimal128(min(kind.precision + 4, 38), min(kind.scale + 4, 38))
-            return pa.float64()
+            return average_type(kind)
         case "collect" | "collect_set":
             return pa.list_(kind)
     return kind
@@ -174,6 +163,12 @@ def result_type(spec: Aggregate) -> pa.DataType:
 def state_schema(specs: tuple[Aggregate, ...]) -> pa.Schema:
     """The columns kept for a key by several aggregates."""
     return pa.schema([pa.field(part.name, part.type) for spec in specs for part in partials(spec)])
+
+
+def given_schema(specs: tuple[Aggregate, ...]) -> pa.Schema:
+    """The columns that Spark makes of a batch for them."""
+    parts = [part for spec in specs for part in partials(spec)]
+    return pa.schema([pa.field(part.name, part.type if part.given is None else part.given) for part in parts])
 
 
 def result_schema(specs: tuple[Aggregate, ...]) -> pa.Schema:

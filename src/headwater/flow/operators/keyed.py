@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.aggregates import Aggregate, state_schema
+from headwater.flow.operators.aggregates import Aggregate
 from headwater.flow.operators.changes import change_schema, merge_changes
 from headwater.flow.operators.latest import Latest, merge_latest
-from headwater.flow.operators.merging import finish_all, merge_all
+from headwater.flow.operators.merging import absorbed, finish_all, merge_all
 from headwater.flow.state.manifest import HASH, RunInfo
 from headwater.flow.state.shard import ShardState, conformed
 
@@ -30,7 +30,7 @@ def aggregate_step(state: ShardState, specs: Sequence[Aggregate], incoming: pa.R
     keys = conformed(incoming, state.schema.key)
     hashes = incoming.column(HASH).to_numpy()
     found = state.lookup(hashes, keys)
-    kept = merge_all(specs, conformed(incoming, state_schema(tuple(specs))), found.mask, found.values)
+    kept = merge_all(specs, absorbed(specs, incoming), found.mask, found.values)
     run = state.write(_rows(hashes, keys, kept), existed=found.mask)
     before, after = finish_all(specs, found.values), finish_all(specs, kept)
     exists = np.ones(len(hashes), np.bool_)

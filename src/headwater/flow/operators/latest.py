@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.aggregates import quoted
+from headwater.flow.operators.kinds.kind import quoted
 from headwater.flow.operators.merging import chosen
 from headwater.flow.operators.ordering import rows_less
 from headwater.flow.state.equality import Mask, as_mask

@@ -10,14 +10,19 @@ from headwater.errors import NumberOverflow
 from headwater.flow.operators.aggregates import (
     ORDER,
     Aggregate,
+    given_schema,
     partials,
     result_schema,
     result_type,
     state_schema,
 )
-from headwater.flow.operators.lists import closed_lists, distinct, together
+from headwater.flow.operators.averages import average
+from headwater.flow.operators.kinds.families import FAMILIES
+from headwater.flow.operators.kinds.options import Limit
+from headwater.flow.operators.lists import closed_lists, distinct, shortened, together
 from headwater.flow.operators.ordering import less, rows_less
 from headwater.flow.state.equality import Mask, rows_equal, valid
+from headwater.flow.state.shard import conformed
 
 
 def merge(spec: Aggregate, incoming: pa.RecordBatch, mask: Mask, old: pa.RecordBatch) -> list[pa.Array]:
@@ -27,6 +32,8 @@ def merge(spec: Aggregate, incoming: pa.RecordBatch, mask: Mask, old: pa.RecordB
     """
     names = [part.name for part in partials(spec)]
     new_columns, old_columns = ([rows.column(name) for name in names] for rows in (incoming, old))
+    if spec.kind in FAMILIES:
+        return FAMILIES[spec.kind].merge(spec, new_columns, old_columns)
     match spec.kind:
         case "count":
             return [_sum_counts(new_columns[0], old_columns[0], spec)]
@@ -40,9 +47,21 @@ def merge(spec: Aggregate, incoming: pa.RecordBatch, mask: Mask, old: pa.RecordB
             return [_first_or_last(new_columns[0], old_columns[0], smallest=spec.kind == "first")]
         case "collect":
             elements = together(old_columns[0], new_columns[0], by=ORDER)
+            if isinstance(spec.options, Limit):
+                elements = shortened(elements, spec.options.limit)
             return [closed_lists(elements, incoming.num_rows, partials(spec)[0].type)]
     elements = distinct(together(old_columns[0], new_columns[0]))
     return [closed_lists(elements, incoming.num_rows, partials(spec)[0].type)]
+
+
+def absorbed(specs: Sequence[Aggregate], incoming: pa.RecordBatch) -> pa.RecordBatch:
+    """What Spark made of a batch, in the form in which it is kept."""
+    given = conformed(incoming, given_schema(tuple(specs)))
+    columns: list[pa.Array] = []
+    for spec in specs:
+        own = [given.column(part.name) for part in partials(spec)]
+        columns += FAMILIES[spec.kind].absorb(spec, own) if spec.kind in FAMILIES else own
+    return pa.RecordBatch.from_arrays(columns, schema=state_schema(tuple(specs)))
 
 
 def _sum_counts(new: pa.Array, old: pa.Array, spec: Aggregate) -> pa.Array:
@@ -84,11 +103,13 @@ def _first_or_last(new: pa.Array, old: pa.Array, *, smallest: bool) -> pa.Array:
 def finish(spec: Aggregate, state: pa.RecordBatch) -> pa.Array:
     """The result that a key's state stands for."""
     columns = [state.column(part.name) for part in partials(spec)]
+    if spec.kind in FAMILIES:
+        return FAMILIES[spec.kind].finish(spec, columns)
     match spec.kind:
         case "count":
             return columns[0].fill_null(0)
         case "avg":
-            return _average(columns[0], columns[1], spec)
+            return average(columns[0], columns[1], result_type(spec))
         case "first" | "last":
             return pc.struct_field(columns[0], "value")
         case "collect":
@@ -96,18 +117,6 @@ def finish(spec: Aggregate, state: pa.RecordBatch) -> pa.Array:
         case "collect_set":
             return columns[0]
     return columns[0]
-
-
-def _average(total: pa.Array, count: pa.Array, spec: Aggregate) -> pa.Array:
-    kind = result_type(spec)
-    nothing = pc.equal(count.fill_null(0), 0)
-    divisor = pc.if_else(nothing, pa.scalar(1, pa.int64()), count)
-    if not pa.types.is_decimal(kind):
-        return pc.divide(total.cast(pa.float64()), divisor.cast(pa.float64()))
-    # Spark rounds half up to the scale of the result; numerators are exact in 256 bits.
-    scaled = total.cast(pa.decimal256(76 - 19 - 1, kind.scale + 1))
-    quotient = pc.divide(scaled, divisor.cast(pa.decimal256(19, 0)))
-    return pc.round(quotient, ndigits=kind.scale, round_mode="half_towards_infinity").cast(kind)
 
 
 def _values_of(lists: pa.Array, kind: pa.DataType) -> pa.Array:

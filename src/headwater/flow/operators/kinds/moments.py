@@ -1,0 +1,111 @@
+"""Variance, standard deviation, skewness and kurtosis: from the number of values, their mean, and central moments.
+
+Kept are n, the mean, and m2 = Σ(x − mean)², m3, m4 as far as they are asked for. Two such are merged after Chan, Golub
+and LeVeque (m2) and Pébay (m3, m4), without the cancellation that sums of squares suffer.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, is_number, quoted, refuse_unless
+
+if TYPE_CHECKING:
+    from headwater.flow.operators.aggregates import Aggregate
+
+Numbers = npt.NDArray[np.float64]
+DOUBLE = pa.float64()
+
+
+def numbers(column: pa.Array) -> Numbers:
+    """Null as 0, which is what a moment of nothing adds."""
+    return np.asarray(column.cast(DOUBLE).fill_null(0.0).to_numpy(zero_copy_only=False), np.float64)
+
+
+def doubles(values: Any, there: npt.NDArray[np.bool_]) -> pa.Array:
+    """Null where there is nothing."""
+    return pa.array(np.asarray(values, np.float64), DOUBLE, mask=~there)
+
+
+def counts(values: Numbers) -> pa.Array:
+    return pa.array(values.astype(np.int64), pa.int64())
+
+
+class Moments(Kind):
+    """`order` is that of the highest moment needed."""
+
+    def __init__(self, order: int) -> None:
+        self._order = order
+
+    def check(self, spec: "Aggregate") -> None:
+        refuse_unless(is_number(spec.input_type), spec, "Use a column of numbers.")
+
+    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
+        x = f"cast({quoted(spec.column or '')} as double)"
+        m2 = f"var_pop({x}) * count({x})"
+        # Spark says null where all values are the same: such moments are 0.
+        sql = {
+            "mean": f"avg({x})",
+            "m2": m2,
+            "m3": f"coalesce(skewness({x}), 0) * pow({m2}, 1.5) / sqrt(nullif(count({x}), 0))",
+            "m4": f"coalesce((kurtosis({x}) + 3) * ({m2}) * ({m2}), 0) / nullif(count({x}), 0)",
+        }
+        wanted = list(sql)[: self._order]
+        counted = Partial(f"{spec.name}__n", pa.int64(), f"count({x})")
+        return (counted, *(Partial(f"{spec.name}__{name}", DOUBLE, sql[name]) for name in wanted))
+
+    def result_type(self, spec: "Aggregate") -> pa.DataType:
+        return DOUBLE
+
+    def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
+        with np.errstate(all="ignore"):
+            n, *moments = merged(*(list(map(numbers, side)) for side in (old, new)))
+        return [counts(n), *(doubles(one, n > 0) for one in moments)]
+
+    def finish(self, spec: "Aggregate", kept: Columns) -> pa.Array:
+        n, _, *moments = map(numbers, kept)
+        with np.errstate(all="ignore"):
+            return _FINISH[spec.kind](n, *moments)
+
+
+def merged(one: list[Numbers], other: list[Numbers]) -> list[Numbers]:
+    """Counts, means and moments of both together."""
+    (na, mean_a), (nb, mean_b) = one[:2], other[:2]
+    n = na + nb
+    whole = np.maximum(n, 1)
+    # The mean of nothing is no value that another could differ from.
+    delta = np.where((na > 0) & (nb > 0), mean_b - mean_a, 0.0)
+    mean = np.where(na == 0, mean_b, mean_a + delta * nb / whole)
+    result = [n, mean]
+    if len(one) > 2:
+        result.append(one[2] + other[2] + delta**2 * na * nb / whole)
+    if len(one) > 3:
+        third = one[3] + other[3] + delta**3 * na * nb * (na - nb) / whole**2
+        result.append(third + 3 * delta * (na * other[2] - nb * one[2]) / whole)
+    if len(one) > 4:
+        fourth = one[4] + other[4] + delta**4 * na * nb * (na**2 - na * nb + nb**2) / whole**3
+        fourth += 6 * delta**2 * (na**2 * other[2] + nb**2 * one[2]) / whole**2
+        result.append(fourth + 4 * delta * (na * other[3] - nb * one[3]) / whole)
+    return result
+
+
+def _variance(n: Numbers, m2: Numbers, *, less: int) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    return m2 / np.maximum(n - less, 1), n > less
+
+
+_FINISH: dict[str, Any] = {
+    "var_pop": lambda n, m2: doubles(*_variance(n, m2, less=0)),
+    "var_samp": lambda n, m2: doubles(*_variance(n, m2, less=1)),
+    "stddev_pop": lambda n, m2: doubles(np.sqrt(m2 / np.maximum(n, 1)), n > 0),
+    "stddev_samp": lambda n, m2: doubles(np.sqrt(m2 / np.maximum(n - 1, 1)), n > 1),
+    "skewness": lambda n, m2, m3: doubles(np.sqrt(n) * m3 / np.sqrt(m2**3), (n > 0) & (m2 != 0)),
+    "kurtosis": lambda n, m2, m3, m4: doubles(n * m4 / m2**2 - 3, (n > 0) & (m2 != 0)),
+}
+
+MOMENTS: dict[str, Kind] = {
+    **dict.fromkeys(("var_pop", "var_samp", "stddev_pop", "stddev_samp"), Moments(2)),
+    "skewness": Moments(3),
+    "kurtosis": Moments(4),
+}

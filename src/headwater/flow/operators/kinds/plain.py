@@ -1,0 +1,117 @@
+"""Aggregates that need one column: bits, products, and those of values that are different."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import NumberOverflow
+from headwater.flow.operators.averages import average, average_sum_type, average_type, sum_type
+from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, is_number, quoted, refuse_unless
+from headwater.flow.operators.lists import closed_lists, distinct, opened_lists, together
+
+if TYPE_CHECKING:
+    from headwater.flow.operators.aggregates import Aggregate
+
+BITS = {"bit_and": pc.bit_wise_and, "bit_or": pc.bit_wise_or, "bit_xor": pc.bit_wise_xor}
+
+
+class Bits(Kind):
+    def check(self, spec: "Aggregate") -> None:
+        refuse_unless(pa.types.is_integer(spec.input_type), spec, "Use a column of whole numbers.")
+
+    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
+        return (Partial(f"{spec.name}__{spec.kind}", spec.input_type, f"{spec.kind}({quoted(spec.column or '')})"),)
+
+    def result_type(self, spec: "Aggregate") -> pa.DataType:
+        return spec.input_type
+
+    def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
+        return [pc.coalesce(BITS[spec.kind](new[0], old[0]), new[0], old[0])]
+
+    def finish(self, spec: "Aggregate", kept: Columns) -> pa.Array:
+        return kept[0]
+
+
+class Product(Kind):
+    def check(self, spec: "Aggregate") -> None:
+        refuse_unless(is_number(spec.input_type), spec, "Use a column of numbers.")
+
+    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
+        # Spark has a product for columns only, and none in SQL.
+        x = f"cast({quoted(spec.column or '')} as double)"
+        sql = f"aggregate(array_sort(collect_list({x})), 1d, (one, other) -> one * other)"
+        return (Partial(f"{spec.name}__product", pa.float64(), f"if(count({x}) > 0, {sql}, null)"),)
+
+    def result_type(self, spec: "Aggregate") -> pa.DataType:
+        return pa.float64()
+
+    def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
+        return [pc.coalesce(pc.multiply(new[0], old[0]), new[0], old[0])]
+
+    def finish(self, spec: "Aggregate", kept: Columns) -> pa.Array:
+        return kept[0]
+
+
+class Distinct(Kind):
+    """Exactly: all values that are different are kept, so that what is kept grows with their number."""
+
+    def check(self, spec: "Aggregate") -> None:
+        kind = spec.input_type
+        refuse_unless(not pa.types.is_map(kind) and not pa.types.is_list(kind), spec, "Use an ordered type.")
+        refuse_unless(spec.kind == "count_distinct" or is_number(kind), spec, "Use a column of numbers.")
+
+    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
+        sql = f"array_sort(collect_set({quoted(spec.column or '')}))"
+        return (Partial(f"{spec.name}__{spec.kind}", pa.list_(spec.input_type), sql),)
+
+    def result_type(self, spec: "Aggregate") -> pa.DataType:
+        if spec.kind == "count_distinct":
+            return pa.int64()
+        return sum_type(spec.input_type) if spec.kind == "sum_distinct" else average_type(spec.input_type)
+
+    def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
+        elements = distinct(together(old[0], new[0]))
+        return [closed_lists(elements, len(new[0]), pa.list_(spec.input_type))]
+
+    def finish(self, spec: "Aggregate", kept: Columns) -> pa.Array:
+        rows, values = opened_lists(kept[0])
+        length = len(kept[0])
+        found = np.bincount(rows, minlength=length)
+        if spec.kind == "count_distinct":
+            return pa.array(found, pa.int64())
+        return _sums(spec, pa.array(rows), values, length)
+
+
+def _sums(spec: "Aggregate", rows: pa.Array, values: pa.Array, length: int) -> pa.Array:
+    """Sums, or averages, of the values of each row; exact where the type is."""
+    averaged = spec.kind == "avg_distinct"
+    kind = average_sum_type(spec.input_type) if averaged else sum_type(spec.input_type)
+    table = pa.table({"row": rows, "value": values.cast(_wide(kind))}).group_by("row")
+    added = table.aggregate([("value", "sum"), ("value", "count")]).combine_chunks()
+    places = pc.index_in(pa.array(np.arange(length)), added["row"])
+    try:
+        totals, found = (_only(added[name]).take(places) for name in ("value_sum", "value_count"))
+        totals = totals.cast(kind)
+    except pa.ArrowInvalid:
+        raise NumberOverflow(f'"{spec.name}"', f"its type {kind}") from None
+    return average(totals, found, average_type(spec.input_type)) if averaged else totals
+
+
+def _only(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _wide(kind: pa.DataType) -> pa.DataType:
+    """Whole numbers are added where they cannot wrap."""
+    if pa.types.is_integer(kind):
+        return pa.decimal128(38, 0)
+    return pa.decimal256(min(kind.precision + 20, 76), kind.scale) if pa.types.is_decimal(kind) else kind
+
+
+PLAIN: dict[str, Kind] = {
+    **dict.fromkeys(BITS, Bits()),
+    "product": Product(),
+    **dict.fromkeys(("count_distinct", "sum_distinct", "avg_distinct"), Distinct()),
+}
