@@ -1,0 +1,87 @@
+"""Rows that came too late, as records that explain themselves: when, behind what watermark, for which window."""
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from headwater.flow.declare.nodes import Dedupe, Node, Windowed
+from headwater.flow.job.deduping import LATE
+from headwater.flow.job.evaluating import Evaluation
+from headwater.flow.job.lateness import Times
+from headwater.flow.job.merging import Told
+from headwater.flow.job.operating import Operators
+from headwater.flow.job.reporting import NO_RECORDS, records
+from headwater.flow.job.window_rows import EPOCH, LATE_END, LATE_START, moment
+
+
+def late_records(evaluation: Evaluation, operators: Operators, told: list[Told], batch: int) -> pa.Table:
+    """Of all operators of a batch. Rows are read a second time, for those alone that had any."""
+    tables, had = [], {one.operator for one in told if one.late}
+    for node, name in operators.names.items():
+        frame = _late_frame(node, evaluation, operators) if isinstance(node, Windowed) or name in had else None
+        if frame is not None:
+            tables.append(_described(frame.toArrow(), node, name, operators.times, batch))
+    return pa.concat_tables(tables) if tables else NO_RECORDS
+
+
+def _late_frame(node: Node, evaluation: Evaluation, operators: Operators) -> DataFrame | None:
+    if isinstance(node, Windowed):
+        return operators.late[node] if evaluation.counter(node).totals()["late"] else None
+    if isinstance(node, Dedupe):
+        nothing = f.lit(None).cast("long")
+        late = evaluation.made[node].where(f.col(LATE).isNotNull())
+        return late.select("_at.*", LATE, nothing.alias(LATE_START), nothing.alias(LATE_END))
+    return None
+
+
+def _described(rows: pa.Table, node: Node, operator: str, times: Times, batch: int) -> pa.Table:
+    values, stamps = [], []
+    for row in rows.to_pylist():
+        said = {
+            **_why(row, node, times), "operator": operator,
+            "stream": times.sources[row["source"]].name,
+            "topic": times.sources[row["source"]].topic, "partition": row["partition"], "offset": row["offset"],
+            "batch": batch, "row": json.loads(row[LATE]),
+        }  # fmt: skip
+        values.append(json.dumps(said, ensure_ascii=False).encode())
+        stamps.append(_microseconds(row) // 1000)
+    return records([None] * len(values), values, stamps)
+
+
+def _why(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
+    time_us = _microseconds(row)
+    if isinstance(node, Windowed):
+        reached_us = times.watermark_us or 0
+        span = None if row[LATE_START] is None else {"start": iso(row[LATE_START]), "end": iso(row[LATE_END])}
+        return {
+            "reason": _reason(node, reached_us, row[LATE_END], time_us),
+            "time": iso(time_us), "watermark": iso(reached_us), "window": span,
+        }  # fmt: skip
+    passed_us = times.passed_us(row["source"], row["partition"])
+    reason = times.reason(row["source"], row["partition"], time_us)
+    return {"reason": reason, "time": iso(time_us), "watermark": iso(passed_us), "window": None}
+
+
+def _reason(node: Windowed, reached_us: int, end_us: int | None, time_us: int) -> str:
+    """For a person."""
+    kept = f", and corrections for {node.emission.horizon_us / 1e6:,.0f} s," if node.emission.horizon_us else ""
+    if end_us is None:
+        return f"its time{kept} lies {(reached_us - time_us) / 1e6:,.3f} s behind the watermark"
+    return f"the window that ended at {iso(end_us)}{kept} was over when the watermark came to {iso(reached_us)}"
+
+
+def _microseconds(row: dict[str, Any]) -> int:
+    time: datetime = row["time"]
+    return (time - EPOCH) // timedelta(microseconds=1)
+
+
+def iso(us: int) -> str:
+    """
+    >>> iso(1_500_000)
+    '1970-01-01T00:00:01.500000Z'
+    """
+    return moment(us).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,113 @@
+"""The windows of rows, in Spark SQL: where a row's window begins, which rows are too late, what a batch is reduced to.
+
+Times are in microseconds. Where a reduced row lies is told by these columns; until tasks are given them their names
+begin with `_w_`, as no column of a user's does.
+
+    tumbling, calendar   window_start
+    hopping              pane_start         a pane is a part that every window has whole or not at all
+    session              first_time, last_time
+    sliding              time
+    count                time, source, partition, offset
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling, Window
+
+AT = "_at"
+OWN = "_w_"
+TIME = f"{OWN}time"
+LATE_START, LATE_END = "_late_start", "_late_end"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MONTHS = {"month": 1, "quarter": 3, "year": 12}
+DAYS = {"day": 1, "week": 7}
+
+
+class Span(NamedTuple):
+    start: Column
+    end: Column
+
+
+def time_us() -> Column:
+    """When a row happened."""
+    return f.unix_micros(f.col(AT)["time"])
+
+
+def groups_of(window: Window) -> Mapping[str, Column]:
+    """What, beside the user's key, the rows of a batch are grouped by before they are merged."""
+    position = f.col(AT)
+    match window:
+        case Tumbling() | Calendar():
+            return {f"{OWN}window_start": earliest(window).start}
+        case Hopping(offset_us=offset_us):
+            return {f"{OWN}pane_start": _floor(time_us(), window.pane_us, offset_us)}
+        case Session(gap_us):
+            # Rows of one bucket are less than a gap apart, and so always of one session.
+            return {f"{OWN}bucket": _floor(time_us(), gap_us, 0)}
+        case Sliding():
+            return {TIME: time_us()}
+        case Count():
+            return {TIME: time_us(), **{f"{OWN}{name}": position[name] for name in ("source", "partition", "offset")}}
+
+
+def measured(window: Window) -> Mapping[str, Column]:
+    """What is found out of a group of rows, beside the user's aggregates."""
+    if isinstance(window, Session):
+        return {f"{OWN}first_time": f.min(TIME), f"{OWN}last_time": f.max(TIME)}
+    return {}
+
+
+def earliest(window: Tumbling | Calendar | Hopping) -> Span:
+    """The first of the windows that a row lies in."""
+    match window:
+        case Tumbling(size_us, offset_us):
+            start = _floor(time_us(), size_us, offset_us)
+            return Span(start, start + size_us)
+        case Hopping(size_us, slide_us, offset_us):
+            start = _floor(time_us() - size_us, slide_us, offset_us) + slide_us
+            return Span(start, start + size_us)
+        case Calendar(unit, zone, offset_us):
+            return _in_calendar(unit, zone, offset_us)
+
+
+def is_late(window: Window, watermark_us: int | None, horizon_us: int) -> Column:
+    """Of a row: does it come when one of its windows is no longer kept? Then it counts in none of them."""
+    if watermark_us is None:
+        return f.lit(False)
+    forgotten = f.lit(watermark_us - horizon_us).cast("long")
+    if isinstance(window, Tumbling | Calendar | Hopping):
+        return earliest(window).end <= forgotten
+    return time_us() < forgotten
+
+
+def moment(us: int) -> datetime:
+    return EPOCH + timedelta(microseconds=us)
+
+
+def _floor(time: Column, step_us: int, offset_us: int) -> Column:
+    return time - f.pmod(time - offset_us, f.lit(step_us).cast("long"))
+
+
+def _in_calendar(unit: str, zone: str, offset_us: int) -> Span:
+    """By the clock on the wall of the zone, taken back to UTC.
+
+    Where the wall shows a time twice, or skips one, a row that it shows before the beginning of a window may lie behind
+    it, or the other way round: moments decide.
+    """
+    shift = f.expr(f"interval '{offset_us // 1_000_000}.{offset_us % 1_000_000:06d}' second")
+    wall = f.date_trunc(unit, f.from_utc_timestamp(f.col(AT)["time"], zone) - shift)
+    length, name = (MONTHS[unit], "month") if unit in MONTHS else (DAYS[unit], "day")
+    earlier, start, end, later = (
+        f.unix_micros(f.to_utc_timestamp(wall + f.expr(f"interval {length * steps} {name}") + shift, zone))
+        for steps in (-1, 0, 1, 2)
+    )
+    time = time_us()
+    return Span(
+        f.when(time < start, earlier).when(time < end, start).otherwise(end),
+        f.when(time < start, start).when(time < end, end).otherwise(later),
+    )

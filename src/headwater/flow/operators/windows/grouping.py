@@ -1,0 +1,56 @@
+"""Rows of the same key brought together (pure)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.flow.operators.ordering import sorted_places
+from headwater.flow.state.combining import followers_of
+from headwater.flow.state.equality import Integers, Mask, rows_equal
+from headwater.flow.state.sorting import rises, sorted_order
+
+
+class Groups(NamedTuple):
+    """Places of rows, those of a group side by side, and which of them are the first of theirs."""
+
+    order: Integers
+    firsts: Mask
+
+    @property
+    def numbers(self) -> Integers:
+        """The number of each row's group, in order."""
+        return np.cumsum(self.firsts) - 1
+
+
+def grouped(same: Sequence[Integers], keys: pa.RecordBatch, within: Sequence[Integers] = ()) -> Groups:
+    """Groups of rows with the same key and the same values in `same`, of which the hash of the key is one.
+
+    They are sorted by `same`, and in a group by `within`.
+    """
+    columns = [*same, *within]
+    order = np.arange(len(columns[0])) if rises(columns) else sorted_order(columns)
+    followers, torn = _followers(same, keys, order)
+    if torn:  # different keys of one hash lie between each other
+        order = sorted_places([*map(pa.array, same), *keys.columns, *map(pa.array, within)])
+        followers, _ = _followers(same, keys, order)
+    return Groups(order, ~followers)
+
+
+def _followers(same: Sequence[Integers], keys: pa.RecordBatch, order: Integers) -> tuple[Mask, bool]:
+    """Which rows, in order, are of the group of the one before; and whether some hash is that of several keys."""
+    followers = followers_of([column[order] for column in same])
+    doubled = np.flatnonzero(followers)
+    if not len(doubled) or not keys.num_columns:
+        return followers, False
+    before, behind = keys.take(order[doubled - 1]), keys.take(order[doubled])
+    equal = rows_equal(before.columns, behind.columns, len(doubled))
+    followers[doubled] = equal
+    return followers, not equal.all()
+
+
+def taken(rows: pa.RecordBatch, places: Integers) -> pa.RecordBatch:
+    """Rows at some places; not copied where these are all, in order."""
+    whole = len(places) == rows.num_rows and np.array_equal(places, np.arange(len(places)))
+    return rows if whole or not rows.num_columns else rows.take(places)

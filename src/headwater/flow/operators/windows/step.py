@@ -1,0 +1,87 @@
+"""What one batch does to the windows of a shard, whatever their kind (pure but for the runs that are written)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.errors import FlowError
+from headwater.flow.operators.aggregates import Aggregate
+from headwater.flow.operators.changes import merge_changes
+from headwater.flow.operators.merging import finish_all
+from headwater.flow.operators.windows.clock import WindowClock
+from headwater.flow.state.equality import Integers, Mask
+from headwater.flow.state.manifest import RunInfo
+
+START, END, FINAL = "window_start", "window_end", "final"
+MOMENT = pa.timestamp("us", "UTC")
+NAMES = (pa.field(START, MOMENT), pa.field(END, MOMENT))
+"""What names a window with a start and an end."""
+
+
+class WindowStep(NamedTuple):
+    """The changes of a shard, the runs that the driver has to commit, and the time below which slots go."""
+
+    changes: pa.RecordBatch
+    runs: list[RunInfo]
+    drop_below: int | None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Windows that a batch may tell of: their keys as the result has them, where they end, and what they hold.
+
+    `kept` and `keeps` say which were there before the batch and are there after it; `before` and `after` are rows of
+    aggregates, of any content where there is no window.
+    """
+
+    keys: pa.RecordBatch
+    ends_us: Integers
+    kept: Mask
+    before: pa.RecordBatch
+    keeps: Mask
+    after: pa.RecordBatch
+
+    def told(self, clock: WindowClock) -> "Seen":
+        """Those of them that were or are to be seen; nothing need be computed for the others."""
+        existed, exists = self.kept & clock.was_shown(self.ends_us), self.keeps & clock.is_shown(self.ends_us)
+        wanted = existed | exists
+        if wanted.all():
+            return Seen(self.keys, self.ends_us, existed, self.before, exists, self.after)
+        rows = [part.filter(pa.array(wanted)) for part in (self.keys, self.before, self.after)]
+        return Seen(rows[0], self.ends_us[wanted], existed[wanted], rows[1], exists[wanted], rows[2])
+
+
+def changes_of(seen: Seen, specs: Sequence[Aggregate], clock: WindowClock) -> pa.RecordBatch:
+    told = seen.told(clock)
+    before, after = (finish_all(specs, part) for part in (told.before, told.after))
+    if clock.marks_final:
+        before = before.append_column(FINAL, pa.array(clock.was_final(told.ends_us)))
+        after = after.append_column(FINAL, pa.array(clock.is_final(told.ends_us)))
+    return merge_changes(told.keys, told.kept, before, told.keeps, after)
+
+
+def together(parts: Sequence[Seen]) -> Seen:
+    """Windows of several parts, none of which is in two."""
+    if len(parts) == 1:
+        return parts[0]
+    batches = [pa.concat_batches([getattr(part, name) for part in parts]) for name in ("keys", "before", "after")]
+    ends_us, kept, keeps = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("ends_us", "kept", "keeps")
+    )
+    return Seen(batches[0], ends_us, kept, batches[1], keeps, batches[2])
+
+
+def moments(times_us: Integers) -> pa.Array:
+    return pa.array(times_us, pa.int64()).cast(MOMENT)
+
+
+def refuse_late(late: Mask, clock: WindowClock) -> None:
+    """Late rows go elsewhere before windows see the batch; one that comes here would be told in no account."""
+    if late.any():
+        raise FlowError(
+            f"{int(late.sum())} rows for windows are later than the watermark {clock.watermark_us} allows",
+            "Take late rows out of the batch before it is given to windows.",
+        )

@@ -1,0 +1,115 @@
+"""What the offset of a job's batch says beside how far it reads. Pure.
+
+    {"orders": {"0": 5, "1": 9}, "@tick": {"number": 3, "silent": [["orders", 1]], "held": []}}
+
+Spark runs a batch when the offset is another one than before, and writes it down first. So a batch without rows is one
+whose number is larger, or in which other partitions are silent; and what was decided while planning is known again
+when the batch is run again. Only a job, which has a stage folder, asks for any of this; no topic can have the name.
+
+The job leaves its wish in the stage folder: STAGE/wish.json {"number": 3, "idle_ms": {"orders": 30000}}.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headwater.record import TopicPartition
+
+TICK = "@tick"
+WISH_FILE = "wish.json"
+
+Places = frozenset[TopicPartition]
+
+
+@dataclass(frozen=True)
+class Tick:
+    number: int = 0
+    """That of the last batch that was asked for although there may be nothing to read."""
+    silent: Places = frozenset()
+    """Partitions of which everything was read, and nothing more has come for long."""
+    held: Places = frozenset()
+    """Partitions of which something was left, for lack of room, that is as old as what was taken of others."""
+    admits: bool = False
+    """It reads nothing, but takes back what came too late before it (job/admitting.py)."""
+
+    def to_json(self) -> dict[str, Any]:
+        said = {"number": self.number, "silent": sorted(self.silent), "held": sorted(self.held)}
+        return {**said, "admits": True} if self.admits else said
+
+
+NO_TICK = Tick()
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a job asks of its source."""
+
+    number: int = 0
+    """Run a batch at once, unless one of this number has been."""
+    idle_ms: Mapping[str, int] = field(default_factory=dict)
+    """Topics of which it wants to know when a partition is silent for so long."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"number": self.number, "idle_ms": dict(self.idle_ms)}
+
+
+def tick_of(offset: Mapping[str, Any]) -> Tick:
+    said = offset.get(TICK)
+    if said is None:
+        return NO_TICK
+    return Tick(said["number"], _places(said["silent"]), _places(said["held"]), said.get("admits", False))
+
+
+def with_tick(offset: Mapping[str, Any], tick: Tick) -> dict[str, Any]:
+    """
+    >>> with_tick({"orders": {"0": 5}}, Tick(3))
+    {'orders': {'0': 5}, '@tick': {'number': 3, 'silent': [], 'held': []}}
+    """
+    return dict(offset) if tick == NO_TICK else {**offset, TICK: tick.to_json()}
+
+
+def read_wish(stage: Path) -> Wish:
+    try:
+        said = json.loads((stage / WISH_FILE).read_bytes())
+    except FileNotFoundError:
+        return Wish()
+    return Wish(said["number"], said["idle_ms"])
+
+
+class Watch:
+    """Since when the end of each partition has stood still, by a clock that is handed in."""
+
+    def __init__(self) -> None:
+        self._still: dict[TopicPartition, tuple[int, int]] = {}
+
+    def note(self, ends: Mapping[TopicPartition, int], now_ms: int) -> None:
+        for place, end in ends.items():
+            if self._still.get(place, (None, 0))[0] != end:
+                self._still[place] = end, now_ms
+
+    def silent(self, idle_ms: Mapping[str, int], now_ms: int) -> Places:
+        return frozenset(
+            place
+            for place, (_, since_ms) in self._still.items()
+            if place.topic in idle_ms and now_ms - since_ms > idle_ms[place.topic]
+        )
+
+
+def next_tick(
+    before: Tick, wish: Wish, *, moved: Places, unread: Places, held: Places, silent: Places
+) -> Tick:  # fmt: skip
+    """Of the batch that is being planned: `moved` are partitions it reads of, `unread` those it leaves something of.
+
+    Silence is remembered until it ends, also when nobody asks about it any more: or else that alone would be news.
+    """
+    return Tick(
+        max(before.number, wish.number),
+        (before.silent | silent) - moved - unread,
+        held if moved else before.held,
+    )
+
+
+def _places(listed: list[list[Any]]) -> Places:
+    return frozenset(TopicPartition(topic, number) for topic, number in listed)

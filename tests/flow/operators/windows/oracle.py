@@ -1,0 +1,126 @@
+"""Windows in plain Python, row by row: what the vectorised ones are compared with."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from headwater.flow.operators.aggregates import Aggregate
+from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling, Window
+from tests.flow.operators.reference import Row, result
+
+FULL, NEVER = -(2**62), 2**62
+
+
+class Place(NamedTuple):
+    """A window of a key: what names it in the result, and the watermark at which it is complete."""
+
+    key: int
+    names: tuple[int, ...]
+    end: int
+
+
+Named = Iterable[tuple[tuple[tuple[int, ...], int], list[Row]]]
+Contents = dict[Place, list[Row]]
+
+
+def windows_of(window: Window, rows: Sequence[Row], watermark: int | None = None) -> Contents:
+    """All windows that these rows make, with the rows in them."""
+    contents: Contents = {}
+    for key in sorted({row.key for row in rows}):
+        mine = sorted((row for row in rows if row.key == key), key=lambda row: (row.time, row.offset))
+        contents |= {Place(key, *place): inside for place, inside in of_key(window, mine, watermark)}
+    return contents
+
+
+def of_key(window: Window, rows: list[Row], watermark: int | None) -> Named:
+    match window:
+        case Tumbling(size, offset):
+            return hops(rows, size, size, offset)
+        case Hopping(size, slide, offset):
+            return hops(rows, size, slide, offset)
+        case Session(gap):
+            return sessions(rows, gap)
+        case Sliding(size, on_change):
+            return moments(rows, size, on_change)
+        case Count(count):
+            return counted(rows, count, watermark)
+        case Calendar():
+            return in_calendar(rows, window)
+
+
+def hops(rows: list[Row], size: int, slide: int, offset: int) -> Named:
+    found: dict[Any, list[Row]] = {}
+    for row in rows:
+        start = row.time - (row.time - offset) % slide
+        while start + size > row.time:
+            found.setdefault(((start, start + size), start + size), []).append(row)
+            start -= slide
+    return found.items()
+
+
+def in_calendar(rows: list[Row], window: Calendar) -> Named:
+    found: dict[Any, list[Row]] = {}
+    for row in rows:
+        start, end = next(span for span in pairwise(turns(window)) if span[0] <= row.time < span[1])
+        found.setdefault(((start, end), end), []).append(row)
+    return found.items()
+
+
+FIRST_DAY, LAST_DAY = date(2025, 1, 1), date(2028, 1, 1)
+BEGINS = {
+    "day": lambda day: True,
+    "week": lambda day: day.weekday() == 0,
+    "month": lambda day: day.day == 1,
+    "quarter": lambda day: day.day == 1 and day.month in (1, 4, 7, 10),
+    "year": lambda day: day.day == day.month == 1,
+}
+
+
+@lru_cache
+def turns(window: Calendar) -> list[int]:
+    """When one window ends and the next begins, for some years: every day is looked at."""
+    days = [FIRST_DAY + timedelta(days=number) for number in range((LAST_DAY - FIRST_DAY).days)]
+    walls = [datetime.combine(day, time()) + timedelta(microseconds=window.offset_us) for day in days
+             if BEGINS[window.unit](day)]  # fmt: skip
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    return [(wall.replace(tzinfo=ZoneInfo(window.zone)) - epoch) // timedelta(microseconds=1) for wall in walls]
+
+
+def sessions(rows: list[Row], gap: int) -> Named:
+    found: list[list[Row]] = []
+    for row in rows:
+        if found and row.time - found[-1][-1].time <= gap:
+            found[-1].append(row)
+        else:
+            found.append([row])
+    return [(((one[0].time, one[-1].time + gap), one[-1].time + gap + 1), one) for one in found]
+
+
+def moments(rows: list[Row], size: int, on_change: bool) -> Named:
+    times = {row.time for row in rows} | ({row.time + size for row in rows} if on_change else set())
+    return [(((at,), at + 1), [row for row in rows if at - size < row.time <= at]) for at in sorted(times)]
+
+
+def counted(rows: list[Row], count: int, watermark: int | None) -> Named:
+    settled = [row for row in rows if watermark is not None and row.time < watermark]
+    return [
+        (((number // count,), FULL if number + count <= len(settled) else NEVER), settled[number : number + count])
+        for number in range(0, len(settled), count)
+    ]
+
+
+def is_late(window: Window, row: Row, watermark: int | None, horizon: int) -> bool:
+    if watermark is None:
+        return False
+    match window:
+        case Tumbling() | Hopping() | Calendar():
+            ends = [place.end for place in windows_of(window, [row])]
+            return min(ends, default=row.time) + horizon <= watermark
+    return bool(row.time < watermark - horizon)
+
+
+def results(specs: Sequence[Aggregate], rows: Sequence[Row]) -> Mapping[str, Any]:
+    return {spec.name: result(spec, rows) for spec in specs}
