@@ -120,6 +120,22 @@ class Cluster:
             self._process.wait(PATIENCE_SECONDS)
             self._process = None
 
+    @property
+    def process_id(self) -> int:
+        if self._process is None:
+            raise RuntimeError("the server does not run")
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def revive(self) -> None:
+        """Start it after somebody has killed it."""
+        if self._process is not None:
+            self._process.wait(PATIENCE_SECONDS)
+        self.start()
+
     def restart(self) -> None:
         self.stop()
         self.start()

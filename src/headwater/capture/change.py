@@ -88,7 +88,7 @@ class Change:
     """When it was committed, or read."""
 
     chunk: bytes = b""
-    """Of a row read by a snapshot: which snapshot."""
+    """Of a row read by a snapshot: which snapshot, and which part of it. Read again, it has the same name."""
 
     key_text: tuple[str, ...] | None = None
     """The key as the source writes it, given where `after` is not whole: with it the row can be asked for."""

@@ -1,12 +1,13 @@
 """What a topic already has of a capture, as its own records tell. Decides what to write, and what not again."""
 
-from collections.abc import Iterable
-
 from headwater.capture.appender import Appender, last_records
 from headwater.capture.change import NOWHERE, SourcePosition
 from headwater.capture.envelope import POSITION_HEADER, SNAPSHOT_HEADER
 from headwater.errors import SourceGap
 from headwater.record import Record
+
+READ_BACK_RECORDS = 65_536
+"""How far back rows of an unfinished chunk can lie: a chunk, and what came with it in one poll."""
 
 
 class Landing:
@@ -16,7 +17,7 @@ class Landing:
         self.topic, self.partitions = topic, partitions
         self._appender = appender
         self.last: list[SourcePosition] = []
-        self._read: dict[bytes, set[bytes]] = {}
+        self._read: dict[bytes, set[bytes]] | None = None
         for partition in range(partitions):
             self._look(partition)
 
@@ -25,24 +26,7 @@ class Landing:
         if not tail:
             self.last.append(NOWHERE)
             return
-        last = tail[-1]
-        self.last.append(position_of(last, self.topic))
-        if (chunk := header_of(last, SNAPSHOT_HEADER)) is not None:
-            self._read.setdefault(chunk, set()).update(self._keys_at_the_end(partition, chunk))
-
-    def _keys_at_the_end(self, partition: int, chunk: bytes) -> Iterable[bytes]:
-        """Keys of the last records that were read by this snapshot, without one of another kind between."""
-        count = 1024
-        while True:
-            tail = last_records(self._appender, self.topic, partition, count)
-            keys: list[bytes] = []
-            for record in reversed(tail):
-                if header_of(record, SNAPSHOT_HEADER) != chunk:
-                    return keys
-                keys.append(record.key or b"")
-            if len(tail) < count:
-                return keys
-            count *= 4
+        self.last.append(position_of(tail[-1], self.topic))
 
     def fresh(self, partition: int, position: SourcePosition) -> bool:
         """Whether a record at this position is still to be written; if so, it counts as written from here on."""
@@ -52,8 +36,22 @@ class Landing:
         return True
 
     def read_already(self, chunk: bytes, key: bytes | None) -> bool:
-        """Whether an interrupted attempt at a snapshot has written this row: it is not read twice."""
-        return key is not None and key in self._read.get(chunk, ())
+        """Whether an interrupted attempt at a chunk has written this row: it is not read twice."""
+        if key is None:
+            return False
+        if self._read is None:
+            # Looked for once: a chunk that is begun later was not begun before.
+            self._read = self._keys_by_chunk()
+        return key in self._read.get(chunk, ())
+
+    def _keys_by_chunk(self) -> dict[bytes, set[bytes]]:
+        found: dict[bytes, set[bytes]] = {}
+        for partition in range(self.partitions):
+            first, end = self._appender.bounds(self.topic, partition)
+            for record in self._appender.read(self.topic, partition, max(first, end - READ_BACK_RECORDS)):
+                if (chunk := header_of(record, SNAPSHOT_HEADER)) is not None:
+                    found.setdefault(chunk, set()).add(record.key or b"")
+        return found
 
 
 def header_of(record: Record, name: str) -> bytes | None:

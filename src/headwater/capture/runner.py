@@ -152,14 +152,14 @@ class Runner:
 
     def _complete(self, change: Change) -> None:
         assert change.after is not None
-        key = self._envelopes.key(change.table, change.after)
+        key = old = self._envelopes.key(change.table, change.after)
         if change.before is not None:
-            key = self._envelopes.key(change.table, change.before)  # the key may be what was updated
-        change.after = self._values.completed(change.table, key, change.after)
+            old = self._envelopes.key(change.table, change.before)  # the key may be what was updated
+        change.after = self._values.completed(change.table, old, change.after)
         if None in change.after:
             self.counts.unavailable += change.after.count(None)
             if change.key_text is not None:
-                self._source.read_row(change.table.full_name, change.key_text)
+                self._source.read_row(change.table.full_name, change.key_text, moved=old != key)
 
     def _note_values(self, change: Change) -> None:
         table = change.table
@@ -193,8 +193,8 @@ class Runner:
         if not self._pending:
             return
         pending, self._pending = self._pending, {}
-        self._point("before append")
         for where, records in pending.items():
+            self._point("before append")
             self._values.reach(where, self._appender.append(*where, records))
         self._point("after append")
         self._appender.sync()

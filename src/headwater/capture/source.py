@@ -36,6 +36,9 @@ class SourceStatus:
 
     position: str = ""
     lag_bytes: int | None = None
+    lag_seconds: float | None = None
+    """For how long the oldest change has been waiting that is not durable here yet."""
+
     retained_bytes: int | None = None
     warning: str = ""
     snapshots: list[TableProgress] = field(default_factory=list)
@@ -57,8 +60,9 @@ class ChangeSource(Protocol):
     def confirm(self, address: int) -> None:
         """All before this address is durable: the source may forget it. Addresses never go back."""
 
-    def read_row(self, table: str, key: tuple[str, ...]) -> None:
-        """Read this row soon: the topic has it with a gap. Nothing behind its change is safe before it has come by."""
+    def read_row(self, table: str, key: tuple[str, ...], *, moved: bool) -> None:
+        """Read this row soon, unless it is going to be read anyhow: the topic has it with a gap. `moved`: it has come
+        to this key from another. Nothing behind its change is safe before it has come by."""
 
     def copy_again(self, tables: Sequence[str], *, where: str = "") -> None:
         """Read tables once more while their changes go on: all of them if none is named, or rows with a condition."""

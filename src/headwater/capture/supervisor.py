@@ -121,15 +121,16 @@ class Supervisor:
 
     # -- for workers ---------------------------------------------------------------------------------------------------
 
-    def runner(self, definition: Definition, source: ChangeSource) -> tuple[Runner, Notes]:
+    def runner(self, definition: Definition, source: ChangeSource) -> Runner:
         appender = self._make_appender()
-        notes = Notes(appender, definition.name)
         folder = self._definitions.of(definition.name)
-        runner = Runner(
-            source, appender, notes,
+        return Runner(
+            source, appender, Notes(appender, definition.name),
             folder=folder, clock=self._clock, partitions=definition.partitions, point=self._point,
         )  # fmt: skip
-        return runner, notes
+
+    def notes(self, definition: Definition) -> Notes:
+        return Notes(self._make_appender(), definition.name)
 
     def source(self, definition: Definition) -> ChangeSource:
         return self._make_source(definition, self._clock)
@@ -205,14 +206,13 @@ class Worker:
             for path in self._definitions.requests(self.definition.name):
                 what = json.loads(path.read_text(encoding="utf-8"))
                 if not what.get("tables"):
-                    _, notes = self._supervisor.runner(self.definition, self._supervisor.source(self.definition))
-                    notes.write({"renew": {"asked": True}})
+                    self._supervisor.notes(self.definition).write({"renew": {"asked": True}})
                     path.unlink()
                     return
 
     def _capture(self) -> None:
         source = self._supervisor.source(self.definition)
-        runner, _ = self._supervisor.runner(self.definition, source)
+        runner = self._supervisor.runner(self.definition, source)
         try:
             runner.open()
             _logger.info("capture %s has begun", self.definition.name)

@@ -63,7 +63,7 @@ def test_a_truncation_leaves_no_row_in() -> None:
 
 
 def test_how_far_a_copy_is_survives_being_noted() -> None:
-    snapshot = TableSnapshot("public.users", "s", ("7", "x"), 10, 20, "id > 5", renews=2**70)
+    snapshot = TableSnapshot("public.users", "s", ("7", "x"), 10, 20, "id > 5", renews=2**70, entry=5)
     assert TableSnapshot.from_note(snapshot.to_note()) == snapshot
 
 

@@ -1,6 +1,7 @@
 """A real PostgreSQL, a real log: what changed at the one is in the other, once and in order."""
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -346,6 +347,68 @@ def test_a_slot_that_somebody_else_has_read_is_a_gap(database: Connection, captu
     )
     with pytest.raises(SourceGap, match="was confirmed to"):
         captured.start()
+
+
+def test_a_database_that_has_lost_what_the_log_has_is_a_gap(database: Connection, capture: Make) -> None:
+    run(database, "CREATE TABLE users (id int PRIMARY KEY)")
+    captured = capture("users").start().copied()
+    captured.stop()
+    captured.runner._notes.write({"confirmed": {"address": _now(database) + 2**20}})
+    with pytest.raises(SourceGap, match="it has lost some"):
+        captured.start()
+
+
+def test_a_publication_that_is_gone_is_a_gap(database: Connection, capture: Make) -> None:
+    run(database, "CREATE TABLE users (id int PRIMARY KEY)")
+    captured = capture("users").start().copied()
+    captured.stop()
+    run(database, "DROP PUBLICATION headwater_shop_1")
+    with pytest.raises(SourceGap, match="publication headwater_shop_1 is gone"):
+        captured.start()
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+@pytest.mark.parametrize(
+    "unheard",
+    [
+        ["ALTER PUBLICATION headwater_shop_1 DROP TABLE users", "DELETE FROM users WHERE id = 1",
+         "INSERT INTO users VALUES (3)"],
+        ["ALTER PUBLICATION headwater_shop_1 DROP TABLE users", "DELETE FROM users WHERE id = 1",
+         "INSERT INTO users VALUES (3)", "ALTER PUBLICATION headwater_shop_1 ADD TABLE users"],
+        ["DROP TABLE users", "CREATE TABLE users (id int PRIMARY KEY)", "INSERT INTO users VALUES (2), (3)"],
+    ],
+    ids=["taken-out", "put-back-by-hand", "created-anew"],
+)  # fmt: skip
+def test_what_happened_to_a_table_unheard_is_made_good_by_a_copy(
+    database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch, unheard: list[str], stopped: bool
+) -> None:
+    monkeypatch.setattr("headwater.capture.postgres.source.WATCH_INTERVAL_MS", 0)
+    run(database, "CREATE TABLE users (id int PRIMARY KEY)", "INSERT INTO users VALUES (1), (2)")
+    captured = capture("users").start().caught_up(database)
+    if stopped:
+        captured.stop()
+    run(database, *unheard)
+    if stopped:
+        captured.start()
+    captured.runner.step(0)
+    run(database, "INSERT INTO users VALUES (4)")
+    captured.caught_up(database)
+    assert sorted(row["id"] for row in captured.rows("users").values()) == [2, 3, 4]
+
+
+def test_lag_is_told_in_bytes_and_seconds(database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.capture.postgres.watching.LOOK_INTERVAL_MS", 0)
+    monkeypatch.setattr("headwater.capture.runner.CONFIRM_INTERVAL_MS", 0)
+    run(database, "CREATE TABLE users (id int PRIMARY KEY)")
+    captured = capture("users").start().caught_up(database)
+    run(database, "INSERT INTO users SELECT generate_series(1, 1000)")
+    captured.source._watch_slot.look(captured.source._status, captured.source._confirmed)
+    time.sleep(0.3)
+    captured.source._watch_slot.look(captured.source._status, captured.source._confirmed)
+    assert (captured.source.status().lag_bytes or 0) > 10_000
+    assert (captured.source.status().lag_seconds or 0) >= 0.3
+    captured.caught_up(database)
+    captured.until(lambda: captured.source.status().lag_seconds == 0)
 
 
 def test_after_a_gap_a_new_copy_brings_what_was_missed_and_ends_what_was_deleted(

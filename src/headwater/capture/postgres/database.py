@@ -165,17 +165,18 @@ class Database:
             now=_integer(row["now"]),
         )
 
-    def published(self, publication: str) -> set[tuple[str, str]] | None:
-        """Tables that were named for a publication; None if there is no such publication."""
+    def published(self, publication: str) -> dict[tuple[str, str], int] | None:
+        """Tables that were named for a publication, each with a number that is another one if it is named anew; None if
+        there is no such publication."""
         if self.one("SELECT 1 FROM pg_publication WHERE pubname = %s", publication) is None:
             return None
         found = self.rows(
-            "SELECT n.nspname AS schema, c.relname AS name FROM pg_publication_rel r "
+            "SELECT n.nspname AS schema, c.relname AS name, r.oid AS entry FROM pg_publication_rel r "
             "JOIN pg_publication p ON p.oid = r.prpubid JOIN pg_class c ON c.oid = r.prrelid "
             "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = %s",
             publication,
         )
-        return {(str(row["schema"]), str(row["name"])) for row in found}
+        return {(str(row["schema"]), str(row["name"])): _integer(row["entry"]) for row in found}
 
     # -- snapshots and marks -----------------------------------------------------------------------------------------
 

@@ -63,6 +63,11 @@ def check_slot(name: str, slot: SlotFacts | None, notes: Mapping[str, Note], ide
             f"replication slot {name} was confirmed to {lsn(slot.confirmed)}, and the log has only {lsn(confirmed)}",
             again,
         )
+    if slot.now < confirmed:
+        raise SourceGap(
+            f"the database is at {lsn(slot.now)}, and the log has its changes up to {lsn(confirmed)}: it has lost some",
+            again,
+        )
     return False
 
 
@@ -108,8 +113,8 @@ def create_slot(replication: ReplicationConnection, name: str, identity: Identit
     return parse_lsn(str(row["consistent_point"]))
 
 
-def publish(database: Database, publication: str, tables: Sequence[TableFacts]) -> bool:
-    """Make the publication tell of these tables; whether one was added to it."""
+def publish(database: Database, publication: str, tables: Sequence[TableFacts]) -> list[TableFacts]:
+    """Make the publication tell of these tables; which of them it did not tell of before."""
     if refused := [table for table in tables if table.changes_refused]:
         table = refused[0]
         raise SourceRefused(
@@ -118,7 +123,7 @@ def publish(database: Database, publication: str, tables: Sequence[TableFacts]) 
             f"ALTER TABLE {quoted(table)} REPLICA IDENTITY FULL; or give it a primary key.",
         )
     published = database.published(publication)
-    missing = [table for table in tables if (table.schema, table.name) not in (published or set())]
+    missing = [table for table in tables if (table.schema, table.name) not in (published or {})]
     if published is None:
         database.run(Composed([
             SQL("CREATE PUBLICATION {} FOR TABLE ").format(Identifier(publication)),
@@ -130,7 +135,7 @@ def publish(database: Database, publication: str, tables: Sequence[TableFacts]) 
             SQL("ALTER PUBLICATION {} ADD TABLE ").format(Identifier(publication)),
             SQL(", ").join(_named(table) for table in missing),
         ]))  # fmt: skip
-    return bool(missing)
+    return missing
 
 
 def drop(database: Database, name: str) -> None:

@@ -43,13 +43,16 @@ class TableSnapshot:
     """The address from which the stream is whole again after a gap: keys the topic knows from before it, and that the
     copy does not find, are deleted at the end. 0: there was no gap."""
 
+    entry: int = 0
+    """The table's entry in the publication. If it is another one now, changes were not heard of in between."""
+
     def advanced(self, *, last: tuple[str, ...] | None, rows: int, done: bool) -> "TableSnapshot":
         return replace(self, after=last or self.after, rows=self.rows + rows, done=done)
 
     def to_note(self) -> Note:
         return {
             "table": self.table, "id": self.id, "after": self.after, "rows": self.rows, "estimate": self.estimate,
-            "where": self.where, "done": self.done, "renews": self.renews,
+            "where": self.where, "done": self.done, "renews": self.renews, "entry": self.entry,
         }  # fmt: skip
 
     @classmethod
@@ -64,6 +67,7 @@ class TableSnapshot:
             where=str(note["where"]),
             done=bool(note["done"]),
             renews=int(str(note.get("renews", 0))),
+            entry=int(str(note.get("entry", 0))),
         )
 
 

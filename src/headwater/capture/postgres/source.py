@@ -25,8 +25,9 @@ from headwater.capture.change import (
 )
 from headwater.capture.notes import Note
 from headwater.capture.postgres.assembling import Assembler, SourceBlock, Transaction, generation_base
+from headwater.capture.postgres.catalog import Catalog
 from headwater.capture.postgres.database import Database
-from headwater.capture.postgres.pgoutput import Begin, Column, Decoder, LogicalMessage, Relation
+from headwater.capture.postgres.pgoutput import Begin, Decoder, LogicalMessage
 from headwater.capture.postgres.reading import WholeTable, chunk_query, keys_query, read_rows
 from headwater.capture.postgres.replication import Data, Keepalive, ReplicationConnection, parse_copy_data
 from headwater.capture.postgres.setup import (
@@ -36,14 +37,14 @@ from headwater.capture.postgres.setup import (
     identify,
     lsn,
     protocol_version,
-    publish,
 )
 from headwater.capture.postgres.snapshot import TableSnapshot, Window, rows_of_chunk
-from headwater.capture.postgres.tables import FULL, NOTHING, Plan, TableFacts, chosen, parse_pattern, topic_of
-from headwater.capture.postgres.wal_budget import AtLimit, Verdict, judge
+from headwater.capture.postgres.tables import Plan, TableFacts
+from headwater.capture.postgres.wal_budget import AtLimit
+from headwater.capture.postgres.watching import SlotWatch
 from headwater.capture.source import Batch, SourceStatus, TableProgress
 from headwater.clock import Clock
-from headwater.errors import InvalidCapture, SourceGap, SourceRefused
+from headwater.errors import InvalidCapture, SourceGap
 from headwater.settings import milliseconds
 
 _logger = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ RECEIVE_BYTES = 4 * 1024**2
 COPY_ROWS = 10_000
 MENDED_ROWS = 500
 RECENT_TRANSACTIONS = 65_536
-STATUS_INTERVAL_MS = 5_000
+STATUS_INTERVAL_MS = 1_000
 WATCH_INTERVAL_MS = 10_000
 MARK, HEARTBEAT = "headwater.snapshot", "headwater.heartbeat"
 
@@ -83,10 +84,7 @@ class PostgresSource:
     def __init__(self, settings: PostgresSettings, clock: Clock) -> None:
         self.settings, self._clock = settings, clock
         self._decoder = Decoder()
-        self._facts: dict[int, TableFacts] = {}
-        self._topics: dict[int, str] = {}
         self._snapshots: dict[str, TableSnapshot] = {}
-        self._schemas: dict[str, Note] = {}
         self._window: Window | None = None
         self._whole: tuple[TableSnapshot, WholeTable] | None = None
         self._recent: deque[int] = deque(maxlen=RECENT_TRANSACTIONS)
@@ -109,17 +107,72 @@ class PostgresSource:
         self._source = SourceBlock(
             capture=self.settings.capture, database=self._identity.database, version=self.settings.version
         )
-        self._types = self._database.types()
-        self._schemas = {what: note for what, note in notes.items() if what.startswith("schema/")}
-        self._publish()
+        self._catalog = self._open_catalog(notes)
+        self._watch_slot = SlotWatch(
+            self._database, self._clock, capture=self.settings.capture, slot=self.settings.name,
+            limit=self.settings.retained_bytes_max, at_limit=self.settings.at_limit,
+        )  # fmt: skip
+        self._publish(all_there=not any(what.startswith("snapshot/") for what in notes))
         if "renew" in notes:
             notes = self._renew(notes)
         else:
             self._find_slot(notes)
-        self._assembler = Assembler(self._plan, self._source, generation=self._generation)
+        self._assembler = Assembler(self._catalog.plan, self._source, generation=self._generation)
         self._load_snapshots(notes)
+        self._copy_unheard()
         self._confirmed = int(str(notes.get("confirmed", {}).get("address", 0)))
         self._start()
+
+    def _open_catalog(self, notes: Mapping[str, Note]) -> Catalog:
+        name = self.settings.name
+        if "slot" in notes and "renew" not in notes and self._database.published(name) is None:
+            # Made anew it would not help: the slot decodes with the catalog of the time when changes were written.
+            raise SourceGap(
+                f"publication {name} is gone from the database",
+                f'Changes may be missing: copy the tables anew with "headwater capture snapshot '
+                f'{self.settings.capture}".',
+            )
+        catalog = Catalog(
+            self._database, self.settings.tables,
+            capture=self.settings.capture, topic=self.settings.topic, publication=name,
+        )  # fmt: skip
+        catalog.remember(notes)
+        return catalog
+
+    def _publish(self, *, all_there: bool) -> None:
+        """See to it that the publication tells of all tables that are wanted now."""
+        if self._catalog.publish(all_there=all_there):
+            self._let_settle()
+
+    def _let_settle(self) -> None:
+        """A transaction that wrote to a table before it was published, and commits later, is in no stream: a copy of
+        the table is only begun when all of that age have ended."""
+        self._settled_from = self._database.visible().end
+
+    def _copy_unheard(self) -> None:
+        """Tables that were captured before, and were then dropped and created, or taken out of the publication and put
+        back: what happened to them unheard is made good by a new copy."""
+        for table in self._catalog.facts.values():
+            known = self._snapshots.get(table.full_name)
+            if known is None or known.entry == self._entry(table.full_name):
+                continue
+            if self.settings.snapshot:
+                _logger.warning("changes of table %s were not heard of for a while; it is copied anew", table.full_name)
+                self._let_settle()
+                now = int(str(self._database.one("SELECT (pg_current_wal_lsn() - '0/0')::bigint")))
+                self._keep(self._fresh(table, renews=generation_base(self._generation) + now))
+            else:
+                _logger.warning("changes of table %s were not heard of for a while", table.full_name)
+                self._keep(replace(known, entry=self._entry(table.full_name)))
+
+    def _entry(self, table: str) -> int:
+        return self._catalog.entries.get(table, 0)
+
+    def _fresh(self, table: TableFacts, *, where: str = "", renews: int = 0) -> TableSnapshot:
+        return TableSnapshot(
+            table.full_name, uuid.uuid4().hex[:12],
+            estimate=table.rows, where=where, renews=renews, entry=self._entry(table.full_name),
+        )  # fmt: skip
 
     def _find_slot(self, notes: Mapping[str, Note]) -> None:
         name = self.settings.name
@@ -139,9 +192,8 @@ class PostgresSource:
         self._note_slot(address)
         self._notes |= {"confirmed": None, "renew": None}
         renews = generation_base(self._generation) + address
-        for table in self._facts.values():
-            fresh = TableSnapshot(table.full_name, uuid.uuid4().hex[:12], estimate=table.rows, renews=renews)
-            self._keep(fresh)
+        for table in self._catalog.facts.values():
+            self._keep(self._fresh(table, renews=renews))
         kept = {f"snapshot/{name}": one.to_note() for name, one in self._snapshots.items()}
         return {**{what: note for what, note in notes.items() if what != "confirmed"}, **kept}
 
@@ -170,30 +222,6 @@ class PostgresSource:
         if self._copying is not None:
             self._copying.close()
 
-    def _publish(self) -> None:
-        """Find the tables that are wanted now, and let the publication tell of them."""
-        wanted = chosen(self._database.tables(), self.settings.tables)
-        for pattern in map(parse_pattern, self.settings.tables):
-            if not pattern.wild and not any(pattern.matches(table.schema, table.name) for table in wanted):
-                raise SourceRefused(f"there is no table {pattern.schema}.{pattern.name} in the database")
-        if not wanted:
-            raise SourceRefused(f"no table of the database is named by {', '.join(self.settings.tables)}")
-        topics = {
-            table.id: topic_of(self.settings.topic, self.settings.capture, table.schema, table.name) for table in wanted
-        }
-        if len(set(topics.values())) < len(topics):
-            raise InvalidCapture(
-                f"capture {self.settings.capture} would write several tables to one topic",
-                "Let its topic name the table, as {capture}.{schema}.{table} does.",
-            )
-        added = publish(self._database, self.settings.name, wanted)
-        self._facts.update({table.id: table for table in wanted})
-        self._topics.update(topics)
-        if added:
-            # A transaction that wrote to the table before it was published, and commits later, is in no stream: a copy
-            # of the table is only begun when all of that age have ended.
-            self._settled_from = self._database.visible().end
-
     def _load_snapshots(self, notes: Mapping[str, Note]) -> None:
         self._snapshots = {
             what.removeprefix("snapshot/"): TableSnapshot.from_note(note)
@@ -203,9 +231,9 @@ class PostgresSource:
         self._want_snapshots()
 
     def _want_snapshots(self) -> None:
-        for table in self._facts.values():
+        for table in self._catalog.facts.values():
             if table.full_name not in self._snapshots:
-                fresh = TableSnapshot(table.full_name, uuid.uuid4().hex[:12], estimate=table.rows)
+                fresh = self._fresh(table)
                 self._keep(fresh if self.settings.snapshot else replace(fresh, done=True))
 
     def _keep(self, snapshot: TableSnapshot) -> None:
@@ -215,13 +243,13 @@ class PostgresSource:
     # -- on demand ---------------------------------------------------------------------------------------------------
 
     def copy_again(self, tables: Sequence[str], *, where: str = "") -> None:
-        known = {facts.full_name: facts for facts in self._facts.values()}
+        known = {facts.full_name: facts for facts in self._catalog.facts.values()}
         for table in tables or known:
             if table not in known:
                 raise InvalidCapture(
                     f"capture {self.settings.capture} has no table {table}", f"It has: {', '.join(sorted(known))}."
                 )
-            self._keep(TableSnapshot(table, uuid.uuid4().hex[:12], estimate=known[table].rows, where=where))
+            self._keep(self._fresh(known[table], where=where))
 
     # -- the stream --------------------------------------------------------------------------------------------------
 
@@ -272,8 +300,13 @@ class PostgresSource:
         if len(changes) < COPY_ROWS:
             self._copying = None
         self._tell(answer=False)
-        notes, self._notes = self._notes, {}
+        notes = self._take_notes()
         return Batch(changes, notes)
+
+    def _take_notes(self) -> dict[str, Note | None]:
+        notes = {**self._notes, **self._catalog.notes}
+        self._notes, self._catalog.notes = {}, {}
+        return notes
 
     def _due(self, message: object) -> bool:
         assert self._whole is not None
@@ -283,7 +316,7 @@ class PostgresSource:
 
     def _batch(self) -> Batch:
         changes, self._assembler.changes = self._assembler.changes, []
-        notes, self._notes = self._notes, {}
+        notes = self._take_notes()
         safe = None
         if self._wanted or (self._window is not None and self._window.mends):
             pass  # a gap in a row is closed by asking for it: after a crash its change must come again
@@ -308,52 +341,6 @@ class PostgresSource:
         self._status_at_ms = self._clock.elapsed_ms()
         self._replication.send_status(self._confirmed, answer=answer)
 
-    # -- tables ------------------------------------------------------------------------------------------------------
-
-    def _plan(self, relation: Relation) -> Plan | None:
-        topic = self._topics.get(relation.id)
-        if topic is None:
-            if not chosen([_facts_of(relation)], self.settings.tables):
-                return None
-            topic = topic_of(self.settings.topic, self.settings.capture, relation.namespace, relation.name)
-            self._topics[relation.id] = topic
-        if any(column.type not in self._types for column in relation.columns):
-            self._types = self._database.types()
-        if found := self._database.tables(relation.id):
-            self._facts[relation.id] = found[0]
-        facts = self._facts.get(relation.id)
-        names = [column.name for column in relation.columns]
-        if relation.identity in (FULL, NOTHING):
-            key = tuple(names.index(name) for name in (facts.primary_key if facts else ()) if name in names)
-        else:
-            key = tuple(place for place, column in enumerate(relation.columns) if column.identity)
-        wide = (facts.toast_target if facts else 2032) // 8
-        table = CapturedTable(relation.namespace, relation.name, topic, tuple(names), key, wide)
-        self._note_schema(table, relation)
-        return Plan(table, relation, self._types)
-
-    def _note_schema(self, table: CapturedTable, relation: Relation) -> None:
-        columns = [[column.name, self._type_name(column.type)] for column in relation.columns]
-        what = f"schema/{table.full_name}"
-        known = self._schemas.get(what)
-        if (
-            known is None
-            or known["columns"] != columns
-            or known["key"] != [table.columns[place] for place in table.key]
-        ):
-            version = int(str(known["version"])) + 1 if known else 1
-            note: Note = {
-                "version": version,
-                "columns": columns,
-                "key": [table.columns[place] for place in table.key],
-                "topic": table.topic,
-            }
-            self._schemas[what] = self._notes[what] = note
-            self._notes[f"{what}/{version}"] = note
-
-    def _type_name(self, type: int) -> str:
-        return self._types[type].name if type in self._types else f"type {type}"
-
     # -- snapshots ---------------------------------------------------------------------------------------------------
 
     def _advance_snapshot(self) -> None:
@@ -365,13 +352,11 @@ class PostgresSource:
         snapshot = next((one for one in self._snapshots.values() if not one.done), None)
         if snapshot is None or (self._settled_from and not self._settle()):
             return
-        facts = next((one for one in self._facts.values() if one.full_name == snapshot.table), None)
-        current = self._database.tables(facts.id) if facts else []
-        if not current:
+        facts = self._catalog.named(snapshot.table)
+        if facts is None:
             _logger.warning("table %s is gone; its copy ends here", snapshot.table)
             self._keep(replace(snapshot, done=True))
             return
-        facts = self._facts[current[0].id] = current[0]
         if facts.key:
             self._begin_chunk(snapshot, facts)
         else:
@@ -403,18 +388,22 @@ class PostgresSource:
         self._database.emit(f"{MARK}.{self.settings.name}", mark)
         return rows
 
-    def read_row(self, table: str, key: tuple[str, ...]) -> None:
+    def read_row(self, table: str, key: tuple[str, ...], *, moved: bool) -> None:
+        copy = self._snapshots.get(table)
+        if copy and not copy.done and not copy.where and not moved:
+            # The copy has not come to this row, or the topic would know it: so it will. A row that has moved may have
+            # come from before the copy to behind it.
+            return
         self._wanted.setdefault(table, {})[key] = None
 
     def _begin_mending(self) -> None:
         """Ask for rows that the topic has with a gap, in the same way as for a chunk, so that they cannot be old."""
         table, keys = next(iter(self._wanted.items()))
-        facts = next((one for one in self._facts.values() if one.full_name == table), None)
-        current = self._database.tables(facts.id) if facts else []
-        if not current or not current[0].key:
+        facts = self._catalog.named(table)
+        if facts is None or not facts.key:
             del self._wanted[table]
             return
-        facts, some = current[0], list(keys)[:MENDED_ROWS]
+        some = list(keys)[:MENDED_ROWS]
         names = [column.name for column in facts.columns if column.name in facts.key]
         mending = TableSnapshot(table, f"mend-{uuid.uuid4().hex[:12]}")
         self._open_window(mending, facts, keys_query(facts, some, names), len(some), mends=True)
@@ -432,10 +421,10 @@ class PostgresSource:
         ):
             return
         self._window = None
-        plan = self._plan_of(window.facts)
+        plan = self._catalog.plan_of(window.facts)
         origin = Transaction(0, message.address, self._clock.now_ms() * 1000)
         source = self._source.of(plan.table, origin, message.address, snapshot="incremental")
-        chunk, key_places = window.snapshot.id.encode(), plan.table.key
+        chunk, key_places = f"{window.snapshot.id}/{window.snapshot.rows}".encode(), plan.table.key
         for number, cells in enumerate(window.rows):
             row = plan.row(cells)  # type: ignore[arg-type]
             position = self._position(message.address, number)
@@ -476,21 +465,6 @@ class PostgresSource:
         """
         return SourcePosition(generation_base(self._generation) + address, 0, number * RECORDS_PER_CHANGE)
 
-    def _plan_of(self, facts: TableFacts) -> Plan:
-        columns = tuple(
-            Column(column.name, column.type, column.modifier, column.name in facts.key) for column in facts.columns
-        )
-        relation = Relation(facts.id, facts.schema, facts.name, facts.identity, columns)
-        if any(column.type not in self._types for column in columns):
-            self._types = self._database.types()
-        names = [column.name for column in columns]
-        key = tuple(place for place, name in enumerate(names) if name in facts.key)
-        table = CapturedTable(
-            facts.schema, facts.name, self._topics[facts.id], tuple(names), key, facts.toast_target // 8
-        )
-        self._note_schema(table, relation)
-        return Plan(table, relation, self._types)
-
     # -- tables without a key ----------------------------------------------------------------------------------------
 
     def _begin_whole(self, snapshot: TableSnapshot) -> None:
@@ -506,8 +480,8 @@ class PostgresSource:
         """All rows as they were where the stream now stands; what an interrupted attempt has written is taken back."""
         assert self._whole is not None
         (snapshot, whole), self._whole = self._whole, None
-        facts = next(one for one in self._facts.values() if one.full_name == snapshot.table)
-        plan = self._plan_of(facts)
+        facts = next(one for one in self._catalog.facts.values() if one.full_name == snapshot.table)
+        plan = self._catalog.plan_of(facts)
         origin = Transaction(0, whole.address, self._clock.now_ms() * 1000)
         source = self._source.of(plan.table, origin, whole.address, snapshot="true")
         time_ms, chunk, count = origin.time_us // 1000, snapshot.id.encode(), 0
@@ -529,34 +503,12 @@ class PostgresSource:
         if now_ms - self._heartbeat_at_ms >= milliseconds(self.settings.heartbeat) > 0:
             self._heartbeat_at_ms = now_ms
             self._database.emit(HEARTBEAT, self.settings.name)
+        self._watch_slot.look(self._status, self._confirmed)
         if now_ms - self._watched_at_ms >= WATCH_INTERVAL_MS:
             self._watched_at_ms = now_ms
-            self._look_at_slot()
-            if any(parse_pattern(pattern).wild for pattern in self.settings.tables):
-                self._publish()
-                self._want_snapshots()
-
-    def _look_at_slot(self) -> None:
-        slot = self._database.slot(self.settings.name)
-        if slot is None or slot.lost:
-            raise SourceGap(f"replication slot {self.settings.name} was lost while it was read")
-        self._status.retained_bytes = slot.retained
-        self._status.lag_bytes = max(0, slot.now - max(self._confirmed, slot.confirmed))
-        verdict = judge(slot.retained, self.settings.retained_bytes_max, self.settings.at_limit)
-        self._status.warning = "" if verdict is Verdict.FINE else f"the database keeps {slot.retained:,} bytes of WAL"
-        if verdict is Verdict.DROP:
-            self._give_up_slot(slot.retained)
-
-    def _give_up_slot(self, retained: int) -> None:
-        """As was asked for: better a gap that is known than a database without a disk."""
-        self._replication.close()
-        drop_slot(self._database, self.settings.name)
-        raise SourceGap(
-            f"the database kept {retained:,} bytes of WAL for capture {self.settings.capture}, more than "
-            f"{self.settings.retained_bytes_max:,} allowed: its replication slot was dropped",
-            f'Changes are missing from here on. Copy the tables anew with "headwater capture snapshot '
-            f'{self.settings.capture}".',
-        )
+            self._publish(all_there=False)
+            self._copy_unheard()
+            self._want_snapshots()
 
     def status(self) -> SourceStatus:
         self._status.position = lsn(max(self._confirmed, self._assembler.end))
@@ -564,7 +516,3 @@ class PostgresSource:
             TableProgress(one.table, one.rows, one.estimate, one.done) for one in self._snapshots.values()
         ]
         return self._status
-
-
-def _facts_of(relation: Relation) -> TableFacts:
-    return TableFacts(relation.id, relation.namespace, relation.name, relation.identity, (), (), ())

@@ -1,0 +1,60 @@
+"""The short form of `make torture`: captures, their node and their database killed, and every change once in order."""
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.capture.judge import Event, compare, differences
+from tests.crash.capture.killing import Killing, rounds
+
+ROUNDS = 6
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_each_change_is_told_once_and_in_order_whoever_is_killed(tmp_path: Path) -> None:
+    outcome = Killing(tmp_path, seed=1).run(islice(rounds(1), ROUNDS))
+    assert outcome.anomalies == []
+    assert outcome.rounds == ROUNDS
+    assert sum(outcome.kills.values()) >= ROUNDS - 1
+    assert outcome.changes > 500
+
+
+# -- the judge itself: what it must not overlook -----------------------------------------------------------------------
+
+TOLD = [Event("c", 1, 10), Event("u", 1, 11), Event("c", 2, 12), Event("d", 1)]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [*TOLD[:2], TOLD[1], *TOLD[2:]],
+        [TOLD[0], *TOLD[2:]],
+        TOLD[:-1],
+        [TOLD[1], TOLD[0], *TOLD[2:]],
+        [*TOLD[:2], Event("r", 1, 10), *TOLD[2:]],
+        [*TOLD, Event("c", 3, 13)],
+    ],
+    ids=["twice", "missing", "missing-at-the-end", "out-of-order", "an-old-row-read", "made-up"],
+)
+def test_the_judge_sees_a_change_that_is(events: list[Event]) -> None:
+    assert len(differences("users", TOLD, events)) == 1
+
+
+def test_the_judge_accepts_what_is_right() -> None:
+    assert differences("users", TOLD, [Event("r", 7, 1), *TOLD[:2], Event("r", 1, 11), *TOLD[2:]]) == []
+
+
+def test_the_judge_demands_the_end_of_every_row_of_a_truncated_table() -> None:
+    expected = [Event("c", 1, 10), Event("c", 2, 11), Event("t"), Event("c", 3, 12)]
+    told = [*expected[:2], Event("d", 2), Event("d", 1), expected[3]]
+    assert differences("users", expected, told) == []
+    assert len(differences("users", expected, [*expected[:2], Event("d", 2), expected[3]])) == 1
+
+
+def test_the_judge_compares_rows_by_what_the_table_has_now() -> None:
+    table: dict[str, dict[str, Any]] = {"1": {"id": 1, "added": None}, "2": {"id": 2, "added": 5}}
+    assert compare("users", table, {"1": {"id": 1, "dropped": 3}, "2": {"id": 2, "added": 5}}) == []
+    assert len(compare("users", table, {"1": {"id": 1}, "2": {"id": 2}, "3": {"id": 3}})) == 2
