@@ -6,14 +6,16 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from headwater.capture.http.receiver import Receiver
 from headwater.log.log import Log
 from headwater.registry.journal import TopicJournal
 from headwater.registry.registry import Registry
 from headwater.registry.rest import Rest
 from headwater.serve.http import build_app, server_of
-from headwater.serve.services import routes_of
+from headwater.serve.services import routes_of, routes_of_posts
 from headwater.settings import HttpSettings
 from headwater.wire.bind import refuse_public
 
@@ -26,10 +28,15 @@ REGISTRY_CONTENT = "application/vnd.schemaregistry.v1+json"
 class HttpPort:
     """A thread and an event loop of its own: what is slow here keeps no Kafka client waiting."""
 
-    def __init__(self, log: Log, settings: HttpSettings, *, ended: Callable[[BaseException | None], None]) -> None:
+    def __init__(
+        self, log: Log, data: Path, settings: HttpSettings, *, ended: Callable[[BaseException | None], None]
+    ) -> None:
         self._settings, self._ended = settings, ended
         self.registry = Registry(TopicJournal(log))
-        routes = routes_of(Rest(self.registry), settings, content_type=REGISTRY_CONTENT)
+        routes = [
+            *routes_of(Rest(self.registry), settings, content_type=REGISTRY_CONTENT),
+            *routes_of_posts(Receiver(log, data), settings),
+        ]
         self._server = server_of(build_app(routes, settings), settings)
         self._thread: threading.Thread | None = None
         self._socket: socket.socket | None = None

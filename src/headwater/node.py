@@ -91,7 +91,7 @@ class Node:
         # Loaded only where it is wanted: a node for a single command has no use for a web server.
         from headwater.http_port import HttpPort
 
-        return HttpPort(log, self.settings.http, ended=self._port_ended)
+        return HttpPort(log, self.data, self.settings.http, ended=self._port_ended)
 
     def _start_captures(self, log: Log) -> Callable[[], None]:
         from headwater.capture.appender import LogAppender

@@ -16,7 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "registry": {"log"},
     "serve": set(),
     "flow": {"log", "views"},
-    "http_port": {"log", "wire", "registry", "serve"},
+    "http_port": {"log", "wire", "capture", "registry", "serve"},
     "node": {"log", "wire", "capture", "http_port"},
     "testing": {"log", "flow", "node"},
     "cli": {"log", "views", "wire", "capture", "flow", "node"},

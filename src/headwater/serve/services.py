@@ -1,11 +1,12 @@
 """Services that answer requests with JSON, whatever part they belong to, as routes of the application.
 
-A part that wants to be reached over HTTP gives an object with `answer`; it needs to know nothing of HTTP itself.
+A part that wants to be reached over HTTP gives an object with `answer` (a resource that is asked and changed) or with
+`receive` (a place that takes what is posted); it needs to know nothing of HTTP itself.
 """
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -32,14 +33,46 @@ class JsonService(Protocol):
     ) -> tuple[int, Any]: ...  # a status, and what becomes JSON; a text in a class of its own stays as it is
 
 
+class PostService(Protocol):
+    """Called on any of several threads; must not raise."""
+
+    @property
+    def roots(self) -> Sequence[str]:
+        """The first parts of the paths it takes."""
+
+    def receive(
+        self, path: Sequence[str], query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, Any, Mapping[str, str]]: ...  # a status, what becomes JSON, and headers of the answer
+
+
 def routes_of(service: JsonService, settings: HttpSettings, *, content_type: str) -> list[Route]:
-    endpoint = _endpoint(service, settings, content_type)
-    paths = [path for root in service.roots for path in (f"/{root}", f"/{root}/{{rest:path}}")]
-    return [Route(path, endpoint, methods=METHODS) for path in paths]
+    def answer(request: Request, body: bytes) -> Response:
+        status, said = service.answer(request.method, path_of(request), dict(request.query_params), body)
+        plain = isinstance(said, str) and type(said) is not str
+        content = said if plain else json.dumps(said, ensure_ascii=False)
+        return Response(content, status, media_type=content_type)
+
+    return _routes(service.roots, METHODS, _with_body(answer, settings))
 
 
-def _endpoint(service: JsonService, settings: HttpSettings, content_type: str) -> Any:
-    async def answer(request: Request) -> Response:
+def routes_of_posts(service: PostService, settings: HttpSettings) -> list[Route]:
+    def receive(request: Request, body: bytes) -> Response:
+        said = service.receive(path_of(request), dict(request.query_params), headers_of(request), body)
+        status, content, headers = said
+        return Response(json.dumps(content), status, headers=headers, media_type="application/json")
+
+    return _routes(service.roots, ["POST"], _with_body(receive, settings))
+
+
+def _routes(roots: Sequence[str], methods: list[str], endpoint: Any) -> list[Route]:
+    paths = [path for root in roots for path in (f"/{root}", f"/{root}/{{rest:path}}")]
+    return [Route(path, endpoint, methods=methods) for path in paths]
+
+
+def _with_body(answer: Callable[[Request, bytes], Response], settings: HttpSettings) -> Any:
+    """An endpoint that waits for the body here, and for the answer on a thread."""
+
+    async def endpoint(request: Request) -> Response:
         try:
             async with asyncio.timeout(settings.request_timeout.total_seconds()):
                 body = await body_of(request, settings.request_bytes_max)
@@ -49,13 +82,17 @@ def _endpoint(service: JsonService, settings: HttpSettings, content_type: str) -
             return failed(400, "the request ended before it was complete", close=True)
         if body is None:
             return failed(413, f"the request is larger than {settings.request_bytes_max} bytes", close=True)
-        path = path_of(request)
-        status, said = await run_in_threadpool(service.answer, request.method, path, dict(request.query_params), body)
-        plain = isinstance(said, str) and type(said) is not str
-        content = said if plain else json.dumps(said, ensure_ascii=False)
-        return Response(content, status, media_type=content_type)
+        return await run_in_threadpool(answer, request, body)
 
-    return answer
+    return endpoint
+
+
+def headers_of(request: Request) -> dict[str, str]:
+    """By their names in small letters; what is said several times stands in one text, as HTTP has it."""
+    found: dict[str, str] = {}
+    for name, value in request.headers.items():
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
 
 
 def path_of(request: Request) -> list[str]:

@@ -38,8 +38,8 @@ ODD_PATHS = [
     "/",
     "/hooks//",
 ]
-TYPES = ["application/json", "application/x-ndjson", "application/cloudevents+json", "text/plain", "", "é;;=", "a" * 300,
-         "application/cloudevents-batch+json", "application/json; charset=utf-16"]  # fmt: skip
+TYPES = ["application/json", "application/x-ndjson", "application/cloudevents+json", "text/plain", "", "é;;=",
+         "application/cloudevents-batch+json", "application/json; charset=utf-16", "a" * 300]  # fmt: skip
 EVENT = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": {"id": "ä"}}
 GOOD = {
     "application/json": b'{"id": "a"}',
@@ -72,7 +72,7 @@ def mangled(random: Random, body: bytes) -> bytes:
 def headers_for(random: Random, path: str, kind: str, body: bytes, now: int) -> list[tuple[bytes, bytes]]:
     said = {"content-type": kind} if random.random() < 0.97 else {}
     if path.startswith("/hooks/") and random.random() < 0.7:
-        scheme = random.choice([path.removeprefix("/hooks/"), *SCHEMES])
+        scheme = path.removeprefix("/hooks/") if random.random() < 0.9 else random.choice([*SCHEMES])
         said |= signed(scheme, body, seconds=now + random.choice([0, 0, 0, -400]), id=str(random.randrange(50)))
     if random.random() < 0.2:
         said["idempotency-key"] = random.choice(["a", "b", "c", "", "x" * 300, str(random.random()), "\x00"])
@@ -91,7 +91,7 @@ def test_any_request_has_an_answer_that_is_meant_and_is_stored_as_it_says(tmp_pa
     random, clock = Random(20261115), ManualClock()
     log = Log.open("data", storage=MemoryStorage(clock), clock=clock)
     log.create_topic("orders", partitions=3, configs={"max.message.bytes": "2000"})
-    log.create_topic("small", configs={"retention.bytes": "20000", "headwater.full.policy": "block"})
+    log.create_topic("small", configs={"retention.bytes": "3000", "headwater.full.policy": "block"})
     for scheme in SCHEMES:
         Hooks(tmp_path).put(Hook(name=scheme, topic="orders", scheme=scheme, secrets=(SECRET,)))
     app = build_app(routes_of_posts(Receiver(log, tmp_path), SETTINGS), SETTINGS)

@@ -9,7 +9,7 @@ import pytest
 from headwater.capture.http.once import KEPT_MS, TOPIC, Requests
 from headwater.capture.http.refusal import Refusal
 from headwater.clock import ManualClock
-from headwater.errors import TopicFull
+from headwater.errors import BatchTooLarge, TopicFull
 from headwater.log.log import Log
 from headwater.log.storage import MemoryStorage
 from headwater.log.storage.simulated import SimulatedDisk
@@ -113,6 +113,15 @@ def test_a_request_that_the_log_refused_can_come_again() -> None:
     log.alter_topic("orders", {"retention.bytes": "5000"})
     assert not requests.store_once(NAME, "orders", large, "body").repeated
     assert [record.value for record in log.read(TOPIC)][1:2] == [None]
+
+
+def test_a_request_of_which_a_part_cannot_be_stored_leaves_nothing() -> None:
+    log = Log.open("data", storage=MemoryStorage())
+    log.create_topic("orders", partitions=3, configs={"max.message.bytes": "1000"})
+    for records in ([*KEYED, Record(b"x" * 2000, key=b"k")], [Record(b"x" * 2000, key=b"k"), *KEYED]):
+        with pytest.raises(BatchTooLarge):
+            Requests(log).store_once(NAME, "orders", records, "body")
+        assert values(log) == []
 
 
 @pytest.mark.parametrize("records", [PLAIN, KEYED], ids=["one partition", "three partitions"])

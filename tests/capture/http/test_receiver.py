@@ -186,8 +186,15 @@ def test_a_hook_is_kept_where_only_its_owner_can_read_it(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"name": "../x"}, {"scheme": "none"}, {"secrets": ()}, {"secrets": ("short",)}, {"secrets": ("whsec_not base64!",)}]
-)  # fmt: skip
+    "wrong",
+    [
+        {"name": "../x"},
+        {"scheme": "none"},
+        {"secrets": ()},
+        {"secrets": ("short",)},
+        {"secrets": ("whsec_not base64!",)},
+    ],
+)
 def test_a_hook_that_anybody_could_use_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidCapture):
         Hook(**{"name": "pay", "topic": "t", "scheme": "standard", "secrets": (SECRET,), **wrong})

@@ -32,7 +32,8 @@ from headwater.errors import (
     UnknownTopic,
     UsageError,
 )
-from headwater.log.batch_format import encode_batch
+from headwater.log.admission import check_admission, check_room
+from headwater.log.batch_format import checked_header, encode_batch
 from headwater.log.log import Log
 from headwater.log.partitioner import partition_of
 from headwater.record import Record
@@ -88,7 +89,7 @@ class Requests:
                 f"the records belong to {len(groups)} partitions, and a crash could leave some of them; send an "
                 "Idempotency-Key, with which a repeat completes the request, or fewer records",
             )
-        return Stored({number: self._append(topic, number, group) for number, group in groups.items()})
+        return Stored({number: self._append(topic, number, batch) for number, batch in self._batches(topic, groups)})
 
     def store_once(self, name: bytes, topic: str, records: Sequence[Record], body: str) -> Stored:
         """Of the request with a name of 16 bytes. Refusal if another with it is under way, or had another body."""
@@ -108,10 +109,13 @@ class Requests:
     def _complete(self, name: bytes, intent: Intent, records: Sequence[Record]) -> None:
         groups = grouped(records, intent.partitions, keyless=int.from_bytes(name[:4]))
         try:
-            for number, group in groups.items():
-                if number not in intent.found:
-                    marked = [Record(one.value, one.key, [*one.headers, (HEADER, name)]) for one in group]
-                    intent.found[number] = self._append(intent.topic, number, marked)
+            missing = {
+                number: [Record(one.value, one.key, [*one.headers, (HEADER, name)]) for one in group]
+                for number, group in groups.items()
+                if number not in intent.found
+            }
+            for number, batch in self._batches(intent.topic, missing):
+                intent.found[number] = self._append(intent.topic, number, batch)
         except (UsageError, TopicFull, DiskFull):  # which say that nothing of the batch is stored
             if not intent.found:
                 self._give_up(name)
@@ -204,12 +208,24 @@ class Requests:
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    def _append(self, topic: str, number: int, records: Sequence[Record]) -> Range:
-        """One batch, durable when this returns. TopicFull also where a producer would wait: somebody waits here too."""
+    def _batches(self, topic: str, groups: Mapping[int, Sequence[Record]]) -> list[tuple[int, bytearray]]:
+        """One batch for each partition. All are checked before the first is stored: none should be stored alone."""
         now_ms = self._log.clock.now_ms()
-        stamped = [Record(one.value, one.key, one.headers, now_ms) for one in records]
+        bytes_max = self._log.settings.decompressed_bytes_max
+        made = []
+        for number, records in groups.items():
+            batch = encode_batch([Record(one.value, one.key, one.headers, now_ms) for one in records])
+            partition = self._log.partition(topic, number)
+            settings, header = partition.settings, checked_header(batch)
+            check_admission(topic, batch, header, settings, now_ms=now_ms, decompressed_bytes_max=bytes_max)
+            check_room(partition.topic_partition, settings, size_bytes=partition.size_bytes, batch_bytes=len(batch))
+            made.append((number, batch))
+        return made
+
+    def _append(self, topic: str, number: int, batch: bytearray) -> Range:
+        """Durable when this returns. TopicFull also where a producer would wait: somebody waits here too."""
         partition = self._log.partition(topic, number)
-        appended = partition.append(encode_batch(stamped), durable=True)
+        appended = partition.append(batch, durable=True)
         partition.make_durable(appended.last_offset + 1)
         return Range(appended.base_offset, appended.last_offset)
 
