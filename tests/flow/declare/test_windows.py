@@ -74,6 +74,11 @@ def minutes() -> WindowedStream:
             lambda: minutes().agg("count(*)", early=True),
             rf"early=True \({HERE}\) is for results that wait for the end of their window\. .*",
         ),
+        (
+            lambda: visits().window(hw.count_window(3)).agg("count(*)", corrections="1 day"),
+            rf"windows by count \({HERE}\) cannot be corrected: a straggler would move each row behind it to another "
+            r"one\. Use emit='final' and a longer lateness\.",
+        ),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_sentence_with_its_place(build: Callable[[], object], sentence: str) -> None:

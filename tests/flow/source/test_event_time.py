@@ -123,6 +123,21 @@ def test_a_count_of_seconds_that_was_taken_for_something_smaller_is_recognised(f
     assert sentence in poison.reasons[0]
 
 
+@pytest.mark.parametrize(
+    ("factor", "sentence"),
+    [
+        (1_000, "it looks like nanoseconds read as microseconds, or microseconds read as milliseconds"),
+        (1_000_000, "it looks like nanoseconds read as milliseconds"),
+    ],
+)
+def test_nanoseconds_that_were_taken_for_something_larger_are_recognised(factor: int, sentence: str) -> None:
+    # As milliseconds they would be beyond all times that 64 bits hold, but for those of the seventies.
+    right = NOW if factor == 1_000 else NOW // 1_000
+    poison = judged([right * factor, right], [right + DAY, right])
+    assert poison.rows.tolist() == [0]
+    assert poison.reasons[0].endswith(sentence)
+
+
 def test_times_of_the_seventies_that_fit_nothing_are_as_good_as_others() -> None:
     assert not len(judged([0, 60 * S, 5 * YEAR], [NOW] * 3).rows)
 

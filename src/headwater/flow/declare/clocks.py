@@ -42,16 +42,15 @@ def clock_of(
     *, producer: str | None, ahead: str | None, behind: str | None,
 ) -> Clock:  # fmt: skip
     """Checked against the schema, as soon as that is known."""
-    device = time if isinstance(time, DeviceTime) else None
-    if device is not None:
-        schema, time = schema and _with_estimate(topic, schema, device), device.into
-    assert not isinstance(time, DeviceTime)
+    device, column = (time, time.into) if isinstance(time, DeviceTime) else (None, time)
+    if device is not None and schema is not None:
+        schema = _with_estimate(topic, schema, device)
     if schema is not None:
-        check_time(topic, schema, time)
+        check_time(topic, schema, column)
     if schema is not None and producer is not None:
         check_column(schema, producer, f"the producer of stream {topic}")
     ahead_us, behind_us = (None if one is None else duration_us(one) for one in (ahead, behind))
-    return Clock(schema or Schema(()), time, ClockRules(producer, ahead_us, behind_us, device))
+    return Clock(schema or Schema(()), column, ClockRules(producer, ahead_us, behind_us, device))
 
 
 def _with_estimate(topic: str, schema: Schema, device: DeviceTime) -> Schema:

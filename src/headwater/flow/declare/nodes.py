@@ -13,7 +13,7 @@ from typing import Any
 
 from headwater.flow.declare.place import Place
 from headwater.flow.declare.registered import Registered, options_of, schema_of
-from headwater.flow.declare.windows import FINAL, Emission, columns_of
+from headwater.flow.declare.windows import FINAL, Emission, columns_of, refuse_unfit, reserved_by
 from headwater.flow.formats.schema import Schema
 from headwater.flow.operators.comparisons import kinds
 from headwater.flow.operators.joins.pairing import INNER, LEFT, RIGHT, Condition
@@ -194,6 +194,9 @@ class Windowed(OneInput):
     emission: Emission
     name: str
 
+    def __post_init__(self) -> None:
+        refuse_unfit(self.window, self.emission, self.place)
+
     @property
     def key(self) -> tuple[str, ...]:
         return (*self.by, *columns_of(self.window))
@@ -201,7 +204,7 @@ class Windowed(OneInput):
     @property
     def reserved(self) -> tuple[str, ...]:
         """Columns of the result that are not the user's."""
-        return (*columns_of(self.window), *((FINAL,) if self.emission.early else ()))
+        return (*reserved_by(self.window), *((FINAL,) if self.emission.early else ()))
 
     @property
     def keyed(self) -> bool:

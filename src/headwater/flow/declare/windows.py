@@ -41,6 +41,11 @@ def columns_of(window: Window) -> tuple[str, ...]:
     return (NUMBER,) if isinstance(window, Count) else (START, END)
 
 
+def reserved_by(window: Window) -> tuple[str, ...]:
+    """All columns of the result that are made for the window."""
+    return (*columns_of(window), START, END) if isinstance(window, Count) else columns_of(window)
+
+
 def in_words(window: Window) -> str:
     """
     >>> in_words(Tumbling(300_000_000, 60_000_000))
@@ -165,3 +170,12 @@ def emission_of(emit: str | None, corrections: str | None = None, early: bool = 
         )
     horizon_us = _positive(corrections, "the time of corrections") if corrections else 0
     return Emission(kind, horizon_us, early, said=bool(emit or corrections or early))
+
+
+def refuse_unfit(window: Window, emission: Emission, place: object) -> None:
+    """InvalidDeclaration for an emission that windows of this kind cannot keep."""
+    if isinstance(window, Count) and emission.kind == CORRECTIONS:
+        raise InvalidDeclaration(
+            f"windows by count ({place}) cannot be corrected: a straggler would move each row behind it to another one",
+            "Use emit='final' and a longer lateness.",
+        )

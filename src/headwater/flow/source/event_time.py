@@ -28,6 +28,11 @@ from headwater.log.record_columns import Int64Array
 YEAR_US = 366 * 86_400_000_000
 UNITS_TOO_SMALL = ((1_000, "a thousandth"), (1_000_000, "a millionth"))
 """What a time is of the right one if seconds were read as milliseconds, or milliseconds as microseconds; or both."""
+UNITS_TOO_LARGE = {
+    1_000: "nanoseconds read as microseconds, or microseconds read as milliseconds",
+    1_000_000: "nanoseconds read as milliseconds",
+}
+"""By how much a time is too large, and what was mistaken for what then."""
 
 
 def as_microseconds(times: pa.Array) -> pa.Array:
@@ -108,7 +113,9 @@ def _too_small(times_us: Int64Array, records_us: Int64Array) -> npt.NDArray[np.b
 def _why_doubtful(name: str, rules: ClockRules, time_us: int, record_us: int) -> str:
     told = f"{name}: {shown(time_us)} lies {span(abs(time_us - record_us))}"
     if time_us > record_us:
-        return f"{told} after its record ({shown(record_us)}); at most {span(rules.ahead_us or 0)} is believed"
+        likely = [units for factor, units in UNITS_TOO_LARGE.items() if abs(time_us // factor - record_us) < YEAR_US]
+        hint = f": it looks like {likely[0]}" if likely else ""
+        return f"{told} after its record ({shown(record_us)}); at most {span(rules.ahead_us or 0)} is believed{hint}"
     for factor, part in UNITS_TOO_SMALL:
         if abs(time_us * factor - record_us) < YEAR_US:
             return f"{told} before its record and is {part} of that: it looks like {_units(factor)}"
