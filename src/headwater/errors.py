@@ -61,6 +61,7 @@ The branches answer the caller's only question: may I try again?
     ├── CaptureError              of captures; never sent over the Kafka port
     │   ├── InvalidCapture        what was asked of a capture does not fit together
     │   ├── UnknownCapture
+    │   ├── UnknownHook
     │   ├── CaptureExists
     │   ├── SourceRefused         the database lacks something; the hint is the statement that gives it
     │   ├── SourceUnavailable     the database does not answer; try again later, unchanged
@@ -438,6 +439,13 @@ class UnknownCapture(CaptureError):
     def __init__(self, name: str, known: list[str]) -> None:
         listed = f"There are: {', '.join(known)}." if known else 'Make one with "headwater capture add".'
         super().__init__(f'there is no capture "{name}"', listed)
+        self.name = name
+
+
+class UnknownHook(CaptureError):
+    def __init__(self, name: str, known: list[str]) -> None:
+        listed = f"There are: {', '.join(known)}." if known else 'Make one with "headwater hook add".'
+        super().__init__(f'there is no hook "{name[:100]}"', listed)
         self.name = name
 
 

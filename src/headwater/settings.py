@@ -113,7 +113,7 @@ class WireSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class HttpSettings:
-    """The HTTP port: the schema registry."""
+    """The HTTP port: the schema registry, and records that are posted."""
 
     host: str = "127.0.0.1"
     """Where the port listens."""

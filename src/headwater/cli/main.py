@@ -35,6 +35,7 @@ VERBS = (
     Verb("schema", "list, show, register, check and delete schemas", "headwater.cli.schema"),
     Verb("group", "list, describe and reset consumer groups", "headwater.cli.group"),
     Verb("capture", "follow other systems' changes into topics", "headwater.cli.capture"),
+    Verb("hook", "take signed webhooks into topics", "headwater.cli.hook"),
     Verb("run", "keep an app's views and topics up to date", "headwater.cli.run"),
     Verb("plan", "show what an app reads, does, keeps and writes", "headwater.cli.plan"),
     Verb("view", "list, get and watch views", "headwater.cli.view"),

@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--http",
         metavar="HOST:PORT",
         type=checked(address_or_off),
-        help="where HTTP clients connect: the schema registry (default: 127.0.0.1:8080, or a free port if that one is "
-        "in use); port 0 takes any free port, off has none",
+        help="where HTTP clients connect: schemas, records and webhooks (default: 127.0.0.1:8080, or a free port if "
+        "that one is in use); port 0 takes any free port, off has none",
     )
     parser.add_argument(
         "--http-host",

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from headwater.capture.http.signatures import SCHEMES, secret_bytes
-from headwater.errors import InvalidCapture, UnknownCapture
+from headwater.errors import InvalidCapture, UnknownHook
 
 FOLDER = "hooks"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -54,13 +54,13 @@ class Hooks:
         return sorted(path.stem for path in self._folder.glob("*.json"))
 
     def get(self, name: str) -> Hook:
-        """UnknownCapture if there is none. Read each time: it may have been changed by a command."""
+        """UnknownHook if there is none. Read each time: it may have been changed by a command."""
         try:
             if not NAME.fullmatch(name):
                 raise FileNotFoundError
             said = json.loads((self._folder / f"{name}.json").read_text(encoding="utf-8"))
         except OSError:
-            raise UnknownCapture(name, self.names()) from None
+            raise UnknownHook(name, self.names()) from None
         return Hook(
             name=name, topic=said["topic"], scheme=said["scheme"], secrets=tuple(said["secrets"]), key=said["key"]
         )

@@ -22,7 +22,7 @@ from headwater.errors import (
     HeadwaterError,
     TopicFull,
     UnavailableError,
-    UnknownCapture,
+    UnknownHook,
     UnknownTopic,
     UsageError,
 )
@@ -116,7 +116,7 @@ def failure(error: HeadwaterError) -> Answer:
     match error:
         case UnknownTopic():
             return _refused(404, str(error))
-        case UnknownCapture():
+        case UnknownHook():
             return _refused(404, "there is no such hook")  # who asks has shown no secret: no names are told
         case BatchTooLarge():
             return _refused(413, str(error))
