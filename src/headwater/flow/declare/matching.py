@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.nodes import Node, walk
 from headwater.flow.declare.place import calling_place
-from headwater.flow.operators.joins.pairing import Condition
+from headwater.flow.operators.joins.pairing import MIRRORED, Condition
 
 if TYPE_CHECKING:
     from headwater.flow.declare.stream import Flowing
-
-MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class ColumnOf:

@@ -19,6 +19,8 @@ COMPARED: dict[str, Callable[..., Any]] = {
     "==": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
 }  # fmt: skip
 
+MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
 
 class Condition(NamedTuple):
     """A column of the left, a sign, a column of the right."""
@@ -47,6 +49,15 @@ class Pairing:
     @property
     def keeps_right(self) -> bool:
         return self.how in (RIGHT, FULL)
+
+    @property
+    def mirrored(self) -> "Pairing":
+        """With the right on the left; only to ask which rows meet."""
+        how = {LEFT: RIGHT, RIGHT: LEFT}.get(self.how, self.how)
+        further = tuple(Condition(one.right, MIRRORED[one.sign], one.left) for one in self.further)
+        return Pairing(
+            self.right, self.left, tuple((right, left) for left, right in self.on), how, further, self.prefix
+        )
 
     @property
     def others(self) -> list[str]:

@@ -100,10 +100,7 @@ def table_join_step(
     join: TableJoin, left: ShardState, right: ShardState, given: tuple[pa.RecordBatch | None, pa.RecordBatch | None]
 ) -> JoinStep:
     """`given` are rows of each side with `_hash`, that of what they are joined on, `_row` and `_after`."""
-    touched = [
-        _touched(side, empty_rows(_incoming(side), 0) if rows is None else rows)
-        for side, rows in zip((join.left, join.right), given, strict=True)
-    ]
+    touched = [touched_rows(side, rows) for side, rows in zip((join.left, join.right), given, strict=True)]
     hashes = np.concatenate([one.hashes for one in touched])
     keys = pa.concat_batches([one.keys for one in touched])
     order, firsts = grouped([hashes], keys)
@@ -116,7 +113,7 @@ def table_join_step(
     ours = _entities(join.left, left, touched[0], asked, asked.left, _wanted(asked, 0, join))
     theirs = _entities(join.right, right, touched[1], asked, asked.right, _wanted(asked, 1, join))
     before, after = _results(join, ours, theirs, asked)
-    runs = _written(join.left, left, touched[0]), _written(join.right, right, touched[1])
+    runs = write_touched(join.left, left, touched[0]), write_touched(join.right, right, touched[1])
     return JoinStep(before, after, runs)
 
 
@@ -139,7 +136,9 @@ def _incoming(side: Side) -> pa.Schema:
     )
 
 
-def _touched(side: Side, given: pa.RecordBatch) -> Touched:
+def touched_rows(side: Side, given: pa.RecordBatch | None) -> Touched:
+    """What a batch changes of a table, from both sides of each change."""
+    given = empty_rows(_incoming(side), 0) if given is None else given
     rows = conformed(given, side.columns)
     hashes, own = (given.column(name).to_numpy() for name in (HASH, ROW))
     is_after = given.column(AFTER).to_numpy(zero_copy_only=False)
@@ -192,7 +191,7 @@ def _entities(
 ) -> Entities:
     places = np.flatnonzero(wanted)
     found = state.matches(asked.hashes[places], renamed(asked.keys.take(pa.array(places)), side.on))
-    untouched = not_among(side.state, found.rows, _state_rows(side, touched).select([HASH, *side.state.key.names]))
+    untouched = untouched_rows(side, touched, found.rows)
     kept, kept_groups = found.rows.filter(pa.array(untouched)), places[found.places[untouched]]
     rows = pa.concat_batches([touched.rows, conformed(kept, touched.rows.schema)])
     there = touched.rows.num_rows + np.arange(len(kept_groups))
@@ -206,6 +205,11 @@ def _entities(
     return Entities(rows, *(column[order] for column in columns))
 
 
+def untouched_rows(side: Side, touched: Touched, rows: pa.RecordBatch) -> Mask:
+    """Which rows of the state a batch does not change."""
+    return not_among(side.state, rows, _state_rows(side, touched).select([HASH, *side.state.key.names]))
+
+
 def _state_rows(side: Side, touched: Touched) -> pa.RecordBatch:
     """What the state is to hold of touched rows, and which are deleted; their keys are the same before and after."""
     gone = touched.after < 0
@@ -216,7 +220,7 @@ def _state_rows(side: Side, touched: Touched) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*extra.columns, *rows.columns], names=[*extra.schema.names, *rows.schema.names])
 
 
-def _written(side: Side, state: ShardState, touched: Touched) -> RunInfo | None:
+def write_touched(side: Side, state: ShardState, touched: Touched) -> RunInfo | None:
     """Rows that can meet none are not kept: what they were is told with every change."""
     can_meet = without_nulls(touched.keys)
     rows = _state_rows(side, touched).filter(pa.array(can_meet))
