@@ -1,20 +1,24 @@
 """One Spark session, set up for short batches, from two cores to a cluster."""
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from headwater.flow.class_archive import ClassArchive, find_archive
+from headwater.flow.forking.starting import ForkServer, start_fork_server
 from headwater.flow.java import find_java
+from headwater.flow.jvm import Jvm, launch, spark_home
 
-__all__ = ["SPARK_ERRORS", "SparkSession", "session_for", "start_session", "stop_session"]
+__all__ = ["SPARK_ERRORS", "SparkSession", "begin_session", "session_for", "start_session", "stop_session"]
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises, on either side of the gateway."""
@@ -46,6 +50,15 @@ SETTINGS = {
     "spark.sql.warehouse.dir": "",
 }
 
+FORK_WORKERS = "spark.headwater.forkWorkers"
+"""A setting of ours: "false" lets Spark start every Python process anew."""
+
+CLASS_ARCHIVE = "spark.headwater.classArchive"
+"""A setting of ours: "false" lets the JVM read its classes from jars, and keeps nothing for the next start."""
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+CLASS_PATH_VARIABLES = ("SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
+
 LOCAL = "local[*,4]"
 """All cores; a task whose worker dies is tried again, as on a cluster."""
 
@@ -53,7 +66,7 @@ LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0
 """Without a cluster nobody else has to reach the driver."""
 
 
-def jvm_options(cores: int) -> str:
+def jvm_options(cores: int) -> list[str]:
     """A third less to do until the first batch is done (measured), at no cost later.
 
     The second compiler begins only with what is really hot, and no more threads collect garbage than there are cores to
@@ -65,37 +78,125 @@ def jvm_options(cores: int) -> str:
         "Tier4MinInvocationThreshold": 20_000,
         "Tier4CompileThreshold": 100_000,
     }
-    return " ".join(["-Xss4m", collector, *(f"-XX:{name}={count}" for name, count in patience.items())])
+    return ["-Xss4m", collector, *(f"-XX:{name}={count}" for name, count in patience.items())]
+
+
+@dataclass
+class Starting:
+    """A session whose JVM is on its way up. Whoever begins one ends it."""
+
+    conf: SparkConf
+    jvm: Jvm
+    server: ForkServer | None
+    archive: ClassArchive | None
+    session: SparkSession | None = None
+
+    def finish(self) -> SparkSession:
+        global _running
+        context = SparkContext(conf=self.conf, gateway=self.jvm.gateway())
+        self.session = SparkSession(context)
+        _running = self
+        return self.session
+
+    def end(self) -> None:
+        """The JVM too: another session of this process starts afresh."""
+        class_path = ""
+        try:
+            if self.session is not None:
+                class_path = self._end_session(self.session)
+        finally:
+            self._end_processes()
+        if self.archive is not None and class_path:
+            self.archive.make_in_background(Path(os.environ["JAVA_HOME"]), class_path)
+
+    def _end_processes(self) -> None:
+        global _running
+        _running = None
+        self.jvm.end()
+        if self.server is not None:
+            self.server.stop()
+        name_python(sys.executable)
+
+    def _end_session(self, session: SparkSession) -> str:
+        """What its class path was; nothing if the JVM has ended before."""
+        gateway = session.sparkContext._gateway
+        class_path = ""
+        if gateway is not None:
+            with suppress(*SPARK_ERRORS, ConnectionError):
+                class_path = str(gateway.jvm.java.lang.System.getProperty("java.class.path"))
+        try:
+            session.stop()
+            if gateway is not None:
+                gateway.shutdown()
+        finally:
+            SparkContext._gateway = None
+            SparkContext._jvm = None
+        return class_path
+
+
+_running: Starting | None = None
+"""A process has one Spark context."""
+
+
+def begin_session(
+    name: str, folder: Path, *, master: str = LOCAL, settings: Mapping[str, str] | None = None
+) -> Starting:
+    """Start what takes long and needs nothing of ours; what it prints goes to `folder`/spark.log."""
+    os.environ["JAVA_HOME"] = str(find_java())
+    if master.startswith("local"):
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    folder.mkdir(parents=True, exist_ok=True)
+    conf = configuration(name, folder, master, settings or {})
+    archive = archive_for(conf)
+    add_java_options(conf, [] if archive is None else archive.options())
+    with (folder / "spark.log").open("ab") as log:
+        forks = master.startswith("local") and conf.get(FORK_WORKERS, "true") == "true"
+        server = start_fork_server(log) if forks else None
+        # Workers would take whatever "python3" is on the PATH.
+        name_python(sys.executable if server is None else str(server.python))
+        return Starting(conf, launch(conf.getAll(), log), server, archive)
+
+
+def name_python(program: str) -> None:
+    """What Spark starts when it needs a Python process."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = program
+
+
+def configuration(name: str, folder: Path, master: str, settings: Mapping[str, str]) -> SparkConf:
+    logging = folder / "log4j2.properties"
+    logging.write_text(LOGGING)
+    conf = SparkConf().setAppName(name).setMaster(master)
+    local = LOOPBACK if master.startswith("local") else {}
+    own = {**SETTINGS, **local, "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    for key, value in {**own, **settings}.items():
+        conf.set(key, value)
+    add_java_options(conf, [f"-Dlog4j2.configurationFile={logging.as_uri()}", *jvm_options(os.cpu_count() or 1)])
+    return conf
+
+
+def add_java_options(conf: SparkConf, options: list[str]) -> None:
+    """Before those that are there: of two that say the same the JVM takes the last."""
+    there = conf.get(JAVA_OPTIONS, "")
+    conf.set(JAVA_OPTIONS, f"{shlex.join(options)} {there}".strip())
+
+
+def archive_for(conf: SparkConf) -> ClassArchive | None:
+    if conf.get(CLASS_ARCHIVE, "true") != "true":
+        return None
+    path = [conf.get("spark.driver.extraClassPath", ""), *(os.environ.get(name, "") for name in CLASS_PATH_VARIABLES)]
+    return find_archive(Path(os.environ["JAVA_HOME"]), spark_home() / "jars", os.pathsep.join(map(str, path)))
 
 
 def start_session(
     name: str, folder: Path, *, master: str = LOCAL, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
     """A session of this process; what the JVM and its workers print goes to `folder`/spark.log."""
-    os.environ["JAVA_HOME"] = str(find_java())
-    # Workers would take whatever "python3" is on the PATH.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if master.startswith("local"):
-        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    folder.mkdir(parents=True, exist_ok=True)
-    logging = folder / "log4j2.properties"
-    logging.write_text(LOGGING)
-    conf = SparkConf().setAppName(name).setMaster(master)
-    local = LOOPBACK if master.startswith("local") else {}
-    for key, value in {
-        **SETTINGS,
-        **local,
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        **(settings or {}),
-    }.items():
-        conf.set(key, value)
-    options = conf.get("spark.driver.extraJavaOptions", "")
-    ours = f"-Dlog4j2.configurationFile={logging.as_uri()} {jvm_options(os.cpu_count() or 1)}"
-    conf.set("spark.driver.extraJavaOptions", f"{ours} {options}".strip())
-    with (folder / "spark.log").open("ab") as log:
-        gateway = launch_gateway(conf, {"stderr": log, "stdout": log})  # type: ignore[no-untyped-call]
-    context = SparkContext(conf=conf, gateway=gateway)
-    return SparkSession(context)
+    starting = begin_session(name, folder, master=master, settings=settings)
+    try:
+        return starting.finish()
+    except BaseException:
+        starting.end()
+        raise
 
 
 @contextmanager
@@ -113,15 +214,6 @@ def session_for(name: str, folder: Path) -> Iterator[SparkSession]:
 
 
 def stop_session(session: SparkSession) -> None:
-    """End the JVM too: another session of this process starts afresh."""
-    gateway = session.sparkContext._gateway
-    session.stop()
-    if gateway is None:
-        return
-    gateway.shutdown()
-    process = getattr(gateway, "proc", None)
-    if process is not None:
-        process.stdin.close()  # the JVM ends when nobody holds the other end
-        process.wait()
-    SparkContext._gateway = None
-    SparkContext._jvm = None
+    """End a session that `start_session` gave; one that has ended stays so."""
+    if _running is not None and _running.session is session:
+        _running.end()

@@ -4,23 +4,30 @@ A worker that has to import numba, pyarrow and the compiled kernels first would 
 batch after an idle while, seconds slower.
 """
 
+import gc
+
 from pyspark import daemon
 
 
-def _import_what_workers_need() -> None:
+def import_what_workers_need() -> None:
     import pyspark.sql.datasource
     import pyspark.sql.pandas.serializers  # noqa: F401
 
     import headwater.flow.job.deduping
     import headwater.flow.job.merging
+    import headwater.flow.job.windowing
     import headwater.flow.source.data_source  # noqa: F401
     from headwater.flow.source import warming
-    from headwater.flow.state import searching
+    from headwater.flow.state import searching, sorting
 
     warming.warm_up()
     searching.warm_up()
+    sorting.warm_up()
+    # Spark lets a worker collect garbage after every task. What was imported for good is then not looked at again.
+    gc.collect()
+    gc.freeze()
 
 
 if __name__ == "__main__":
-    _import_what_workers_need()
+    import_what_workers_need()
     daemon.manager()

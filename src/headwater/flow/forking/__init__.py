@@ -1,0 +1,1 @@
+"""Spark's Python processes, forked from one that has its imports done instead of started one by one."""
