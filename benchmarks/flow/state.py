@@ -64,15 +64,16 @@ class KeptState:
         self._dice = np.random.default_rng(7)
         handle = self._store.begin(EMPTY)
         pieces = self._pieces(np.arange(keys))
-        self._store.commit(0, EMPTY, {shard: self._store.shard(handle, shard).write(rows) for shard, rows in pieces})
+        runs = [self._store.shard(handle, shard).write(rows) for shard, rows in pieces]
+        self._store.commit(0, EMPTY, filter(None, runs))
 
     def commit(self, version: int, changes: int) -> float:
         """The seconds from the rows of a batch to their durable version."""
         pieces = self._pieces(self._dice.choice(int(self.keys * NEW_SHARE), changes, replace=False))
         begin = now_seconds()
         handle = self._store.begin(version - 1)
-        runs = {shard: aggregate_step(ShardState(handle, shard), SPECS, rows).run for shard, rows in pieces}
-        self._store.commit(version, version - 1, runs)
+        runs = [aggregate_step(ShardState(handle, shard), SPECS, rows).run for shard, rows in pieces]
+        self._store.commit(version, version - 1, filter(None, runs))
         seconds = now_seconds() - begin
         self._store.clean(VERSIONS_KEPT)
         return seconds

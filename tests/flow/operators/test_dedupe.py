@@ -37,7 +37,7 @@ def run(kept: StateStore, version: int, rows: list[tuple[str, int]], within: int
     position = [np.arange(len(rows))]
     expired = options.get("expired_us")
     passed = dedupe_step(kept.shard(handle, 0), batch_of(rows), times, position, within, expired_us=expired)
-    kept.commit(version, version - 1, {0: passed.run})
+    kept.commit(version, version - 1, filter(None, [passed.run]))
     return [bool(flag) for flag in passed.rows]
 
 

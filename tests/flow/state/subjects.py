@@ -54,12 +54,11 @@ def for_shard(rows: pa.RecordBatch, shard: int, shards: int) -> pa.RecordBatch:
     return rows.filter(pa.array(shard_of(hashes_of(rows), shards) == shard))
 
 
-def written(store: StateStore, handle: StateHandle, changes: Mapping[int, int | None]) -> dict[int, RunInfo | None]:
+def written(store: StateStore, handle: StateHandle, changes: Mapping[int, int | None]) -> list[RunInfo]:
     """What the tasks of a batch do."""
     rows = rows_of(changes)
-    return {
-        shard: store.shard(handle, shard).write(for_shard(rows, shard, handle.shards)) for shard in range(handle.shards)
-    }
+    runs = [store.shard(handle, shard).write(for_shard(rows, shard, handle.shards)) for shard in range(handle.shards)]
+    return [run for run in runs if run is not None]
 
 
 def run_batch(store: StateStore, version: int, changes: Mapping[int, int | None], base: int | None = None) -> None:

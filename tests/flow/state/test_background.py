@@ -32,10 +32,10 @@ def test_the_run_of_a_merge_is_spared_until_it_is_adopted() -> None:
     merger.offer(store.manifest(4))
     merger.close()
     clock.advance(1000)
-    store.commit(5, 4, {})
+    store.commit(5, 4, [])
     assert len(merger.spared()) == 1
     store.clean(1, spare=merger.spared())
-    store.commit(6, 5, {}, merged=merger.finished())
+    store.commit(6, 5, [], merged=merger.finished())
     assert len(store.manifest(6).shards[0].runs) == 1
     assert store.check() == []
 
@@ -58,5 +58,5 @@ def test_a_merge_that_fails_is_told_and_disturbs_nothing() -> None:
     merger.close()
     assert merger.finished() == []
     assert isinstance(merger.failure, StateUnavailable)
-    store.commit(5, 4, {})
+    store.commit(5, 4, [])
     assert content_of(store, 5) == {version: version for version in range(5)}

@@ -10,7 +10,6 @@ from headwater.flow.state.run import Run, in_batches, open_run, write_run
 from headwater.log.storage.simulated import SimulatedDisk
 from tests.flow.state.subjects import SCHEMA, hash_of, rows_of
 
-KEY = SCHEMA.key.names
 contents = st.dictionaries(st.integers(0, 40), st.none() | st.integers(0, 9), min_size=1, max_size=30)
 
 
@@ -37,7 +36,7 @@ def test_each_key_has_what_the_newest_run_says(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_module, "BATCH_ROWS_MAX", rows_max)
         runs = [a_run(content) for content in reversed(oldest_first)]
-        batches = list(combined(runs, KEY, drop_deleted=drop_deleted))
+        batches = list(combined(runs, SCHEMA, drop_deleted=drop_deleted))
     rows = [row for batch in batches for row in batch.to_pylist()]
     expected = {key: value for key, value in newest(oldest_first).items() if value is not None or not drop_deleted}
     assert len(rows) == len(expected)
@@ -48,12 +47,12 @@ def test_each_key_has_what_the_newest_run_says(
 
 def test_keys_that_share_a_hash_are_told_apart_whatever_their_order() -> None:
     pieces = [sorted_rows({0: 1, 1: 2}), sorted_rows({1: 3, 0: 4}), sorted_rows({1: None})]
-    assert newest_rows(pieces, KEY, drop_deleted=False).column("n").to_pylist() == [1, 2]
+    assert newest_rows(pieces, SCHEMA, drop_deleted=False).column("n").to_pylist() == [1, 2]
 
 
 def test_memory_is_bounded_by_ranges_of_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "BATCH_ROWS_MAX", 10)
     runs = [a_run(dict.fromkeys(range(200), 1)), a_run(dict.fromkeys(range(0, 200, 5), 2))]
-    sizes = [batch.num_rows for batch in combined(runs, KEY, drop_deleted=True)]
+    sizes = [batch.num_rows for batch in combined(runs, SCHEMA, drop_deleted=True)]
     assert sum(sizes) == 200
     assert max(sizes) <= 12

@@ -47,8 +47,8 @@ def test_versions_share_what_did_not_change(store: StateStore) -> None:
 
 def test_a_commit_without_runs_is_a_version_of_the_same_content(store: StateStore) -> None:
     run_batch(store, 0, {1: 10})
-    store.commit(1, 0, {})
-    store.commit(2, 1, {0: None, 1: None})
+    store.commit(1, 0, [])
+    store.commit(2, 1, [])
     assert content_of(store, 2) == {1: 10}
 
 
@@ -151,7 +151,7 @@ def test_cleaning_leaves_merges_that_wait_for_adoption_alone(clock: ManualClock,
         clock.advance(1000)
         run_batch(store, version, {version: version})
     store.clean(1, spare={run.name for run in merged})
-    store.commit(7, 6, {}, merged=merged)
+    store.commit(7, 6, [], merged=merged)
     assert len(store.manifest(7).shards[0].runs) == 3
     assert content_of(store, 7) == {version: version for version in range(7)}
 
@@ -179,7 +179,7 @@ def test_a_merge_whose_runs_are_gone_is_left_out(disk: SimulatedDisk) -> None:
     merged = merge_all(store, 4)
     store_on_disk(disk, 1).commit(5, 4, written(store_on_disk(disk, 1), store_on_disk(disk, 1).begin(4), {9: 9}))
     assert len(store.manifest(5).shards[0].runs) == 1
-    store.commit(6, 5, {}, merged=merged)
+    store.commit(6, 5, [], merged=merged)
     assert content_of(store, 6) == {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 9: 9}
 
 
@@ -198,7 +198,7 @@ def test_a_full_merge_forgets_deleted_keys(disk: SimulatedDisk) -> None:
     run_batch(store, 0, {key: key for key in range(8)})
     for version in range(1, 8):
         run_batch(store, version, {version: None})
-    store.commit(8, 7, {}, merged=merge_all(store, 7))
+    store.commit(8, 7, [], merged=merge_all(store, 7))
     assert [run.rows for run in store.manifest(8).shards[0].runs] == [1]
 
 

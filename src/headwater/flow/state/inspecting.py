@@ -76,7 +76,8 @@ def _live_rows(files: StateFiles, manifest: Manifest) -> Iterator[pa.RecordBatch
     handle = StateHandle(files.url, manifest.version, manifest.token, manifest.schema, runs)
     opened = OpenedRuns(files)
     for shard in range(handle.shards):
-        yield from ShardState(handle, shard, opened).scan()
+        for slot in handle.slots(shard):
+            yield from ShardState(handle, shard, opened, slot=slot).scan()
 
 
 def _selected(batch: pa.RecordBatch, wanted: Mapping[str, object], manifest: Manifest) -> pa.RecordBatch:

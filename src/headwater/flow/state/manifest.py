@@ -4,15 +4,17 @@
     runs/00003-9f…c2.arrow          one sorted run of shard 3 (run.py)
 
 A version is the list of its runs, for each shard from the oldest to the newest; what a newer run says about a key
-hides what older ones say. Runs never change, and versions share them: a manifest is all that a commit writes beside
-the runs of what changed. The checksum covers the state in its canonical form (sorted names, no spaces).
+hides what older ones of its slot say. A slot is a range of time: what windows keep is put into slots, so that all of a
+range is dropped by no longer naming its runs. State that has no time is in one slot, EVERYTHING. Runs never change,
+and versions share them: a manifest is all that a commit writes beside the runs of what changed. The checksum covers the
+state in its canonical form (sorted names, no spaces).
 """
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from crc32c import crc32c
@@ -29,12 +31,27 @@ HASH = "_hash"
 DELETED = "_deleted"
 
 
+class Slot(NamedTuple):
+    """Times from `begin` up to, but without, `end`. Slots of a shard do not overlap."""
+
+    begin: int
+    end: int
+
+
+EVERYTHING = Slot(0, 0)
+
+
 @dataclass(frozen=True)
 class StateSchema:
-    """Columns of an operator's state: those of the key, and the values kept for it."""
+    """Columns of an operator's state: those of the key, and the values kept for it.
+
+    `order` are columns of the key that are int64 and never null, by which rows of the same hash are sorted: then the
+    hash is that of the other columns alone, and all rows that share those lie side by side.
+    """
 
     key: pa.Schema
     values: pa.Schema
+    order: tuple[str, ...] = ()
 
     @property
     def rows(self) -> pa.Schema:
@@ -43,17 +60,19 @@ class StateSchema:
         fields = [pa.field(field.name, field.type) for field in named]
         return pa.schema([pa.field(HASH, pa.int64()), *fields, pa.field(DELETED, pa.bool_())])
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, Any]:
         parts = {"key": self.key, "values": self.values}
-        return {name: base64.b64encode(part.serialize().to_pybytes()).decode() for name, part in parts.items()}
+        texts = {name: base64.b64encode(part.serialize().to_pybytes()).decode() for name, part in parts.items()}
+        return {**texts, "order": list(self.order)} if self.order else texts
 
     @classmethod
-    def from_json(cls, content: Mapping[str, str]) -> "StateSchema":
-        read = {name: pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) for name, text in content.items()}
-        return cls(read["key"], read["values"])
+    def from_json(cls, content: Mapping[str, Any]) -> "StateSchema":
+        key, values = (pa.ipc.read_schema(pa.py_buffer(base64.b64decode(content[name]))) for name in ("key", "values"))
+        return cls(key, values, tuple(content.get("order", ())))
 
     def same_as(self, other: "StateSchema") -> bool:
-        return bool(self.rows.equals(other.rows)) and self.key.names == other.key.names
+        names = self.key.names == other.key.names and self.order == other.order
+        return bool(self.rows.equals(other.rows)) and names
 
 
 @dataclass(frozen=True)
@@ -62,6 +81,7 @@ class RunInfo:
 
     `replaces` are the runs it was merged from, beside new rows; `reaches_oldest` says that there was none older, and
     deleted keys were left out. `keys_change` is how many keys more there are, and `base` the version it builds on.
+    `keys`, of runs in a slot of time, is how many of the slot's keys are there because of this run.
     """
 
     shard: int
@@ -75,6 +95,8 @@ class RunInfo:
     base: str = ""
     reaches_oldest: bool = False
     replaces: tuple[str, ...] = ()
+    slot: Slot = EVERYTHING
+    keys: int = 0
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -85,7 +107,8 @@ class RunInfo:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "RunInfo":
-        return cls(**{**content, "replaces": tuple(content.get("replaces", ()))})
+        slot = Slot(*content.get("slot", EVERYTHING))
+        return cls(**{**content, "replaces": tuple(content.get("replaces", ())), "slot": slot})
 
     def settled(self) -> "RunInfo":
         """As a manifest keeps it: where it came from no longer matters."""
@@ -96,6 +119,9 @@ class RunInfo:
 class Shard:
     keys: int = 0
     runs: tuple[RunInfo, ...] = ()
+
+    def of_slot(self, slot: Slot) -> tuple[RunInfo, ...]:
+        return tuple(run for run in self.runs if run.slot == slot)
 
 
 @dataclass(frozen=True)
@@ -148,7 +174,13 @@ class Manifest:
 
 def _of_run(run: RunInfo) -> dict[str, Any]:
     kept = ("shard", "name", "rows", "bytes", "checksum", "first_hash", "last_hash")
-    return {name: getattr(run, name) for name in kept}
+    timed = {} if run.slot == EVERYTHING else {"slot": list(run.slot), "keys": run.keys}
+    return {**{name: getattr(run, name) for name in kept}, **timed}
+
+
+def slots_of(runs: Iterable[RunInfo]) -> list[Slot]:
+    """In the order of time."""
+    return sorted({run.slot for run in runs})
 
 
 def _canonical(state: object) -> bytes:

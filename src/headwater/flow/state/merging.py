@@ -11,7 +11,7 @@ a committed version, carried out beside the batches, and adopted by a later comm
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from headwater.flow.state.manifest import Manifest, RunInfo
+from headwater.flow.state.manifest import Manifest, RunInfo, Slot, slots_of
 
 FANOUT = 4
 TASK_BYTES_MAX = 16 * 1024**2
@@ -22,11 +22,15 @@ SMALL_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class MergePlan:
-    """Runs of one shard that lie side by side, from the oldest to the newest."""
+    """Runs of one shard and slot that lie side by side, from the oldest to the newest."""
 
     shard: int
     runs: tuple[RunInfo, ...]
     reaches_oldest: bool
+
+    @property
+    def slot(self) -> Slot:
+        return self.runs[0].slot
 
 
 def absorbed(sizes: Sequence[int], incoming: int, *, limit: int = TASK_BYTES_MAX) -> int:
@@ -92,8 +96,13 @@ def plan_merge(manifest: Manifest, *, busy: Collection[str] = ()) -> list[MergeP
     """Merges worth doing outside the batches, the one with the most runs first; none touches a busy run."""
     plans = []
     for number, shard in enumerate(manifest.shards):
-        span = span_to_merge([weight(run.bytes) for run in shard.runs])
-        runs = shard.runs[slice(*span)] if span else ()
-        if span and not any(run.name in busy for run in runs):
-            plans.append(MergePlan(number, runs, span[0] == 0))
+        for slot in slots_of(shard.runs):
+            plan = _plan_of(number, shard.of_slot(slot))
+            if plan is not None and not any(run.name in busy for run in plan.runs):
+                plans.append(plan)
     return sorted(plans, key=lambda plan: -len(plan.runs))
+
+
+def _plan_of(shard: int, runs: tuple[RunInfo, ...]) -> MergePlan | None:
+    span = span_to_merge([weight(run.bytes) for run in runs])
+    return MergePlan(shard, runs[slice(*span)], span[0] == 0) if span else None

@@ -21,7 +21,7 @@ from headwater.errors import StateDamaged
 from headwater.flow.state.equality import Integers
 from headwater.flow.state.files import StateFiles, StateWriter
 from headwater.flow.state.manifest import HASH, RunInfo
-from headwater.flow.state.searching import first_at_or_above
+from headwater.flow.state.searching import expanded, first_at_or_above, first_in_time, matching
 from headwater.log.storage import Buffer
 
 BATCH_ROWS_MAX = 1 << 20
@@ -38,6 +38,21 @@ class Hits(NamedTuple):
     rows: Integers
 
 
+class Within(NamedTuple):
+    """Rows of a batch, and for each the place of its hash among those asked for."""
+
+    batch: pa.RecordBatch
+    among: Integers
+    rows: Integers
+
+
+class Times(NamedTuple):
+    """The column by which rows of the same hash are sorted, and its wanted values."""
+
+    column: str
+    wanted: Integers
+
+
 class Run:
     def __init__(self, info: RunInfo, buffer: pa.Buffer, schema: pa.Schema) -> None:
         self.info = info
@@ -51,16 +66,36 @@ class Run:
         self._firsts = np.array([hashes[0] for hashes in self.hashes], np.int64)
         self._lasts = np.array([hashes[-1] for hashes in self.hashes], np.int64)
 
-    def find(self, wanted: Integers) -> Iterator[Hits]:
-        """The first row of each hash that is here; `wanted` is ascending."""
+    def find(self, wanted: Integers, times: Times | None = None) -> Iterator[Hits]:
+        """The first row of each hash that is here, or of each hash and time; `wanted` is ascending."""
         begins = np.searchsorted(wanted, self._firsts, side="left")
         ends = np.searchsorted(wanted, self._lasts, side="right")
         for number in np.flatnonzero(begins < ends):
             begin, end, hashes = begins[number], ends[number], self.hashes[number]
             rows = first_at_or_above(hashes, wanted[begin:end])
-            hit = np.flatnonzero(hashes[rows] == wanted[begin:end])
+            if times is None:
+                hit = np.flatnonzero(hashes[rows] == wanted[begin:end])
+            else:
+                held = self.batches[number].column(times.column).to_numpy()
+                rows = first_in_time(hashes, held, rows, wanted[begin:end], times.wanted[begin:end])
+                hit = np.flatnonzero(matching(hashes, held, rows, wanted[begin:end], times.wanted[begin:end]))
             if len(hit):
                 yield Hits(self.batches[number], hashes, begin + hit, rows[hit])
+
+    def within(self, wanted: Integers, low: Integers, high: Integers, column: str) -> Iterator[Within]:
+        """All rows of each hash whose time lies in [low, high); `wanted` is ascending."""
+        begins = np.searchsorted(wanted, self._firsts, side="left")
+        ends = np.searchsorted(wanted, self._lasts, side="right")
+        for number in np.flatnonzero(begins < ends):
+            part, hashes = slice(begins[number], ends[number]), self.hashes[number]
+            held = self.batches[number].column(column).to_numpy()
+            rows = first_at_or_above(hashes, wanted[part])
+            first = first_in_time(hashes, held, rows, wanted[part], low[part])
+            behind = first_in_time(hashes, held, rows, wanted[part], high[part])
+            lengths = np.maximum(behind - first, 0)
+            if lengths.any():
+                among = np.repeat(np.arange(begins[number], ends[number]), lengths)
+                yield Within(self.batches[number], among, expanded(first, lengths))
 
     def place(self, hash_: int) -> int:
         """The row of the first hash that is not below this one, counted over all batches."""

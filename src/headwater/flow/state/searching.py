@@ -8,7 +8,7 @@ values are, no search takes more than about twice the steps of a binary one.
 import numpy as np
 from numba import njit
 
-from headwater.flow.state.equality import Integers
+from headwater.flow.state.equality import Integers, Mask
 
 FIRST_STEP = 16
 
@@ -59,8 +59,63 @@ def _bracket(hashes: Integers, target: int, low: int) -> tuple[int, int]:
     return max(begin, low), end
 
 
+@njit(cache=True, nogil=True)
+def first_in_time(
+    hashes: Integers, times: Integers, places: Integers, wanted: Integers, wanted_times: Integers
+) -> Integers:
+    """From the first place of each wanted hash on, the first whose time is not below the wanted one.
+
+    >>> held, times = np.array([10, 20, 20, 20, 30]), np.array([1, 1, 3, 5, 1])
+    >>> first_in_time(held, times, np.array([1, 1, 1]), np.array([20, 20, 20]), np.array([0, 4, 9])).tolist()
+    [1, 3, 4]
+    """
+    count = np.uintp(len(hashes))
+    found = np.empty(len(places), np.int64)
+    for number in range(len(places)):
+        begin, target, time = np.uintp(places[number]), wanted[number], wanted_times[number]
+        if begin < count and hashes[begin] == target and times[begin] < time:
+            step, end = np.uintp(1), begin + np.uintp(1)
+            while end < count and hashes[end] == target and times[end] < time:
+                begin, end, step = end, end + step, step + step
+            end = min(end, count)
+            while end - begin > np.uintp(1):
+                middle = (begin + end) // np.uintp(2)
+                if hashes[middle] == target and times[middle] < time:
+                    begin = middle
+                else:
+                    end = middle
+            begin = end
+        found[number] = begin
+    return found
+
+
+@njit(cache=True, nogil=True)
+def matching(hashes: Integers, times: Integers, places: Integers, wanted: Integers, wanted_times: Integers) -> Mask:
+    """Whether both hash and time at a place are the wanted ones; a place may lie behind the end."""
+    found = np.zeros(len(places), np.bool_)
+    count = np.uintp(len(hashes))
+    for number in range(len(places)):
+        place = np.uintp(places[number])
+        if place < count:
+            found[number] = hashes[place] == wanted[number] and times[place] == wanted_times[number]
+    return found
+
+
+def expanded(first: Integers, lengths: Integers) -> Integers:
+    """All places of some ranges.
+
+    >>> expanded(np.array([3, 10]), np.array([2, 3])).tolist()
+    [3, 4, 10, 11, 12]
+    """
+    starts = np.cumsum(lengths) - lengths
+    return np.repeat(first - starts, lengths) + np.arange(lengths.sum())
+
+
 def warm_up() -> None:
     """Have the code compiled, or loaded, before the first look-up needs it: workers forked afterwards have it too."""
     mapped = np.zeros(1, np.int64)
     mapped.flags.writeable = False  # as runs are; for numba that is a type of its own
     first_at_or_above(mapped, np.zeros(1, np.int64))
+    none = np.zeros(1, np.int64)
+    first_in_time(mapped, mapped, none, none, none)
+    matching(mapped, mapped, none, none, none)

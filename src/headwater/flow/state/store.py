@@ -17,11 +17,13 @@ from headwater.flow.state.combining import combined
 from headwater.flow.state.files import StateFiles, StoredFile
 from headwater.flow.state.manifest import (
     EMPTY,
+    EVERYTHING,
     RUNS,
     VERSIONS,
     Manifest,
     RunInfo,
     Shard,
+    Slot,
     StateSchema,
     path_of_version,
     version_of_name,
@@ -77,9 +79,9 @@ class StateStore:
         names, limit = tuple(sorted(reserved)), self._task_bytes_max
         return StateHandle(self.files.url, base_version, manifest.token, manifest.schema, runs, names, limit)
 
-    def shard(self, handle: StateHandle, shard: int) -> ShardState:
+    def shard(self, handle: StateHandle, shard: int, slot: Slot = EVERYTHING) -> ShardState:
         """A shard in this process, sharing what the store has opened."""
-        return ShardState(handle, shard, self.opened)
+        return ShardState(handle, shard, self.opened, slot=slot)
 
     def _check_fits(self, manifest: Manifest) -> None:
         if manifest.fingerprint != self.fingerprint:
@@ -99,23 +101,26 @@ class StateStore:
         self,
         version: int,
         base_version: int,
-        added: Mapping[int, RunInfo | None],
+        added: Iterable[RunInfo],
         *,
         merged: Iterable[RunInfo] = (),
+        drop_below: int | None = None,
     ) -> Manifest:
         """Make the runs that tasks wrote from a base the next version, durably, in place of any of that number.
 
-        `merged` are runs from `merge`: each is adopted if what it replaces is still there, else left to be cleaned.
-        Versions above this one stem from a past that no longer holds, and go.
+        With `drop_below`, slots that end there or before are no longer part of it. `merged` are runs from `merge`: each
+        is adopted if what it replaces is still there, else left to be cleaned. Versions above this one stem from a past
+        that no longer holds, and go.
         """
         base = self.manifest(base_version)
         shards = list(base.shards)
-        for shard, run in added.items():
-            if run is not None:
-                shards[shard] = with_written(shards[shard], run, base)
+        for run in added:
+            shards[run.shard] = with_written(shards[run.shard], run, base)
         for run in merged:
             if run.shard < len(shards):  # there may be fewer by now
                 shards[run.shard] = with_merged(shards[run.shard], run)
+        if drop_below is not None:
+            shards = [without_slots(shard, drop_below) for shard in shards]
         manifest = replace(base, version=version, base=base_version, shards=tuple(shards))
         self.publish(manifest)
         return manifest
@@ -132,11 +137,12 @@ class StateStore:
         name = name or run_name(plan.shard)
         rows = self.schema.rows
         runs = [self.opened.run(info, rows) for info in reversed(plan.runs)]
-        batches = combined(runs, self.schema.key.names, drop_deleted=plan.reaches_oldest)
+        batches = combined(runs, self.schema, drop_deleted=plan.reaches_oldest)
         info = write_run(self.files, plan.shard, name, rows, batches)
         info = info or RunInfo(plan.shard, "", 0, 0, 0, 0, 0)
         replaces = tuple(run.name for run in plan.runs)
-        return replace(info, reaches_oldest=plan.reaches_oldest, replaces=replaces)
+        keys = sum(run.keys for run in plan.runs)
+        return replace(info, reaches_oldest=plan.reaches_oldest, replaces=replaces, slot=plan.slot, keys=keys)
 
     def clean(self, keep_versions: int, *, spare: Collection[str] = ()) -> list[str]:
         """Delete all but the newest versions, then runs that none of those left names; answers what went.
@@ -218,8 +224,9 @@ def read_manifest(files: StateFiles, version: int) -> Manifest:
 
 def with_written(shard: Shard, run: RunInfo, base: Manifest) -> Shard:
     """A shard after a task's run; FlowError if the task did not work on the base that is to be committed."""
-    kept = shard.runs[: len(shard.runs) - len(run.replaces)]
-    replaced = tuple(old.name for old in shard.runs[len(kept) :])
+    mine = shard.of_slot(run.slot)
+    replaced = tuple(old.name for old in mine[len(mine) - len(run.replaces) :])
+    kept = tuple(old for old in shard.runs if old.name not in run.replaces)
     if run.base != base.token or replaced != run.replaces:
         raise FlowError(
             f"run {run.name} was written from version {run.base}, and version {base.token} is to be continued",
@@ -230,10 +237,24 @@ def with_written(shard: Shard, run: RunInfo, base: Manifest) -> Shard:
 
 def with_merged(shard: Shard, run: RunInfo) -> Shard:
     """A shard in which a merged run stands for those it was made from, if they are all still there side by side."""
-    names = [old.name for old in shard.runs]
+    names = [old.name for old in shard.of_slot(run.slot)]
     first = names.index(run.replaces[0]) if run.replaces and run.replaces[0] in names else -1
     end = first + len(run.replaces)
     # Deleted keys were left out of a run that reaches the oldest: below an older one they would come back.
     if first < 0 or tuple(names[first:end]) != run.replaces or (run.reaches_oldest and first > 0):
         return shard
-    return replace(shard, runs=(*shard.runs[:first], *((run.settled(),) if run.rows else ()), *shard.runs[end:]))
+    # Between runs of other slots it may lie anywhere; among those of its own it lies where the first of its parts was.
+    place = next(place for place, old in enumerate(shard.runs) if old.name == run.replaces[0])
+    before, behind = ([old for old in part if old.name not in run.replaces] for part in cut(shard.runs, place))
+    return replace(shard, runs=(*before, *((run.settled(),) if run.rows else ()), *behind))
+
+
+def cut(runs: tuple[RunInfo, ...], place: int) -> tuple[tuple[RunInfo, ...], tuple[RunInfo, ...]]:
+    return runs[:place], runs[place:]
+
+
+def without_slots(shard: Shard, below: int) -> Shard:
+    """A shard whose slots that end at a time or before it are gone."""
+    gone = [run for run in shard.runs if run.slot != EVERYTHING and run.slot.end <= below]
+    kept = tuple(run for run in shard.runs if run not in gone)
+    return Shard(shard.keys - sum(run.keys for run in gone), kept) if gone else shard
