@@ -19,7 +19,7 @@ def cells(texts: list[str]) -> Cells:
 
 @given(st.lists(moments))
 def test_a_timestamp_is_the_moment_that_was_written(written: list[datetime]) -> None:
-    values, states = timestamps(cells([moment.isoformat() for moment in written]), zoned=True, unit=None)
+    values, states = timestamps(cells([moment.isoformat() for moment in written]), zoned=True)
     assert states.tolist() == [VALID] * len(written)
     assert values.tolist() == [(moment - EPOCH) // timedelta(microseconds=1) for moment in written]
 
@@ -39,9 +39,9 @@ def test_a_date_is_the_day_that_was_written(written: list[date]) -> None:
      "2024-01-01T10:00+10:0", "2024-00-01", "2024-01-00", "2024-04-31", "-024-01-01", "2024-01-01T-1:00"],
 )  # fmt: skip
 def test_half_a_time_is_none(text: str) -> None:
-    assert timestamps(cells([text]), zoned=True, unit=None)[1].tolist() == [WRONG]
+    assert timestamps(cells([text]), zoned=True)[1].tolist() == [WRONG]
 
 
 def test_a_local_time_has_no_zone() -> None:
-    states = timestamps(cells(["2024-01-01T10:00", "2024-01-01T10:00Z"]), zoned=False, unit=None)[1]
+    states = timestamps(cells(["2024-01-01T10:00", "2024-01-01T10:00Z"]), zoned=False)[1]
     assert states.tolist() == [VALID, WRONG]

@@ -7,6 +7,9 @@ in Confluent's framing:
     1  uint32  id of the schema, big-endian
     5  ...     the record
 
+With `registry` these schemas are asked for by their ids, once each (flow/registry). `reader` is then the id of the
+schema by which all values are read, whatever schema wrote them: Avro's resolution fills in defaults and widens numbers.
+
 Fields are taken by name; what the writer's schema has and ours has not is skipped.
 """
 
@@ -25,7 +28,7 @@ from headwater.flow.formats.decoding import NULL_VALUE, Decoded, Decoder, shorte
 from headwater.flow.formats.python_rows import Row, decoded_rows
 from headwater.flow.formats.schema import Schema, nearest
 
-OPTIONS = ("avro_schema", "schema_ids")
+OPTIONS = ("avro_schema", "schema_ids", "registry", "reader")
 FRAME = struct.Struct(">BI")
 
 # What fastavro lets through when the bytes are not what the schema says.
@@ -34,8 +37,13 @@ HOSTILE += (StopIteration, struct.error, MemoryError, RecursionError, AssertionE
 
 
 def decoder(schema: Schema, options: Mapping[str, str]) -> Decoder:
+    if "registry" in options:
+        from headwater.flow.registry.avro_reading import registered_decoder
+
+        return registered_decoder(schema, options["registry"], options.get("reader"))
     if len(options) != 1:
-        raise InvalidFormat("format avro needs one of the options avro_schema and schema_ids", "Give the one or other.")
+        way_out = "Or say registry, where they are kept."
+        raise InvalidFormat("format avro needs one of the options avro_schema and schema_ids", way_out)
     name, text = next(iter(options.items()))
     try:
         given = json.loads(text)
@@ -62,20 +70,20 @@ def _parsed(schema: Schema, given: Any) -> Any:
     for name in schema.names:
         if name not in names:
             raise InvalidFormat(f'the Avro schema has no field "{name}"', nearest(name, names))
-    _refuse_endless(parsed)
+    refuse_endless(parsed)
     return parsed
 
 
-def _refuse_endless(given: Any) -> None:
+def refuse_endless(given: Any) -> None:
     """An array of nothing: eight bytes could claim a billion elements, and reading them would never end."""
     if isinstance(given, list):
         for each in given:
-            _refuse_endless(each)
+            refuse_endless(each)
     elif isinstance(given, dict):
         if given.get("type") == "array" and _weightless(given.get("items")):
             raise InvalidFormat("the Avro schema has an array whose elements take no bytes")
         for key in ("type", "items", "values", "fields"):
-            _refuse_endless(given.get(key))
+            refuse_endless(given.get(key))
 
 
 def _weightless(given: Any) -> bool:
@@ -107,12 +115,17 @@ class AvroDecoder:
             writer, start = self._by_id.get(number), FRAME.size
             if writer is None:
                 return f"schema id {number} is not among those given: {', '.join(map(str, sorted(self._by_id)))}"
-        stream = BytesIO(value)
-        stream.seek(start)
-        try:
-            row = schemaless_reader(stream, writer, None)
-        except HOSTILE as error:
-            return f"not Avro of the given schema: {shortened(str(error) or 'the bytes end too early')}"
-        if stream.tell() != len(value):
-            return f"not Avro of the given schema: {len(value) - stream.tell()} bytes are left over"
-        return row if isinstance(row, dict) else "not Avro of the given schema: it is not a record"
+        return read_record(value, start, writer, None)
+
+
+def read_record(value: bytes, start: int, writer: Any, reader: Any) -> Row:
+    """The record in a value from a place on. With a reader's schema, as that one says."""
+    stream = BytesIO(value)
+    stream.seek(start)
+    try:
+        row = schemaless_reader(stream, writer, reader)
+    except HOSTILE as error:
+        return f"not Avro of the given schema: {shortened(str(error) or 'the bytes end too early')}"
+    if stream.tell() != len(value):
+        return f"not Avro of the given schema: {len(value) - stream.tell()} bytes are left over"
+    return row if isinstance(row, dict) else "not Avro of the given schema: it is not a record"

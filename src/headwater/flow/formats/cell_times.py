@@ -2,11 +2,19 @@
 
     2026-11-15   2026-11-15T10:40   2026-11-15T10:40:31.123456789Z   2026-11-15 10:40:31+01:00
 
-Years 0001 to 9999, each part with all its digits; any digits of a second, of which six are kept. Without a zone
-a timestamp is UTC, and a timestamp_ntz must not have one. Numbers are timestamps only if the reader says in which unit.
+Years 0001 to 9999, each part with all its digits; any digits of a second, of which six are kept. Without an offset
+a timestamp is UTC, or local time of the zone that the reader names; a timestamp_ntz must not have one. Numbers are
+timestamps only if the reader says in which unit.
+
+Where clocks are put back, a local time comes twice: it is taken for the first. Where they are put forward, one is left
+out: it is taken for as long after the change as it claims to be, so that 02:30 is 03:30. Spark does the same.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.flow.formats.cell_numbers import Int64Array, decimal_words, limit_of
 from headwater.flow.formats.cells import (
@@ -35,12 +43,42 @@ MONTH_DAYS = frozen(np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 _LIMIT = limit_of(DIGITS_OF_TIMESTAMP)
 
 
-def timestamps(cells: Cells, *, zoned: bool, unit: str | None) -> tuple[Int64Array, ByteArray]:
+class TimeReading(NamedTuple):
+    """What is not said in a timestamp itself."""
+
+    unit: str | None = None
+    """Of numbers; None: a number is no timestamp."""
+    zone: str | None = None
+    """Of texts without an offset; None: UTC."""
+
+
+AS_WRITTEN = TimeReading()
+
+
+def timestamps(cells: Cells, *, zoned: bool, times: TimeReading = AS_WRITTEN) -> tuple[Int64Array, ByteArray]:
     """Microseconds since 1970, and states."""
     values, states = np.empty(len(cells.kinds), dtype=np.int64), np.empty(len(cells.kinds), dtype=np.uint8)
-    digits = NO_UNIT if unit is None else DIGITS_OF_UNIT[unit]
+    digits = NO_UNIT if times.unit is None else DIGITS_OF_UNIT[times.unit]
     _timestamps(*cells, zoned, digits, _LIMIT, values, states)
+    if zoned and times.zone is not None:
+        local = np.zeros(len(values), dtype=np.bool_)
+        _without_offset(*cells, states, local)
+        values[local] = moments_of(values[local], times.zone)
+        states[local & ((values < FIRST_MICROS) | (values > LAST_MICROS))] = WRONG
     return values, states
+
+
+def moments_of(local_us: Int64Array, zone: str) -> Int64Array:
+    """When it is what time in a zone; pa.ArrowInvalid if there is no such zone.
+
+    >>> moments_of(np.array([3_600_000_000]), "Europe/Paris").tolist()
+    [0]
+    """
+    local = pa.array(local_us, pa.timestamp("us"))
+    # Of a time that is left out the moment before the change is given, and with it what was ahead of UTC then.
+    near = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
+    ahead = pc.local_timestamp(near).cast(pa.int64()).to_numpy() - near.cast(pa.int64()).to_numpy()
+    return np.asarray(local_us - ahead, dtype=np.int64)
 
 
 def dates(cells: Cells) -> tuple[Int32Array, ByteArray]:
@@ -168,6 +206,19 @@ def _timestamps(body, starts, ends, kinds, zoned, digits, limit, values, states)
         if fine and FIRST_MICROS <= micros <= LAST_MICROS:
             values[row] = micros
             states[row] = VALID
+
+
+@compiled
+def _without_offset(body, starts, ends, kinds, states, local):  # type: ignore[no-untyped-def]
+    text = address_of(body)
+    for row in range(len(starts)):
+        if kinds[row] != TEXT or states[row] != VALID:
+            continue
+        local[row] = byte_at(text, np.int64(ends[row]) - 1) | 32 != 122
+        for place in range(starts[row] + 10, ends[row]):
+            byte = byte_at(text, np.int64(place))
+            if byte == 43 or byte == 45:
+                local[row] = False
 
 
 @compiled

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headwater.flow.formats.cell_binaries import binaries
 from headwater.flow.formats.cell_numbers import decimals, doubles, floats, integers
-from headwater.flow.formats.cell_times import dates, timestamps
+from headwater.flow.formats.cell_times import AS_WRITTEN, TimeReading, dates, timestamps
 from headwater.flow.formats.cells import (
     ABSENT,
     ARRAY,
@@ -56,7 +56,7 @@ class Column:
     buffers: list[pa.Buffer]
     parts: list[Part] = field(default_factory=list)
     required: bool = False
-    unit: str | None = None
+    times: TimeReading = AS_WRITTEN
 
     def array(self, kept: BoolArray | None = None) -> pa.Array:
         """As Arrow, null where a value is absent, wrong or not kept."""
@@ -78,19 +78,19 @@ def _bitmap(valid: BoolArray) -> pa.Buffer | None:
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-def convert(cells: Cells, kind: pa.DataType, *, unit: str | None = None, required: bool = False) -> Column:
-    """The column of a type; `unit` is that of numbers which are timestamps. Required: no cell may be absent."""
+def convert(cells: Cells, kind: pa.DataType, *, times: TimeReading = AS_WRITTEN, required: bool = False) -> Column:
+    """The column of a type; `times` says what numbers and local times mean. Required: no cell may be absent."""
     if not pa.types.is_string(kind) and (cells.kinds == ESCAPED).any():
         cells = without_escapes(cells)
     if pa.types.is_struct(kind):
-        column = _structs(cells, kind, unit)
+        column = _structs(cells, kind, times)
     elif pa.types.is_list(kind):
-        column = _lists(cells, kind, unit)
+        column = _lists(cells, kind, times)
     elif pa.types.is_map(kind):
-        column = _maps(cells, kind, unit)
+        column = _maps(cells, kind, times)
     else:
-        column = _flat(cells, kind, unit)
-    column.required, column.unit = required, unit
+        column = _flat(cells, kind, times)
+    column.required, column.times = required, times
     return column
 
 
@@ -100,7 +100,7 @@ def refuse_absent(column: Column, present: BoolArray) -> None:
         column.states[(column.states == ABSENT) & present] = WRONG
 
 
-def _flat(cells: Cells, kind: pa.DataType, unit: str | None) -> Column:
+def _flat(cells: Cells, kind: pa.DataType, times: TimeReading) -> Column:
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         texts = texts_of(cells) if pa.types.is_string(kind) else binaries(cells)
         return Column(kind, cells, texts.states, texts.buffers())
@@ -114,7 +114,7 @@ def _flat(cells: Cells, kind: pa.DataType, unit: str | None) -> Column:
     elif pa.types.is_decimal(kind):
         values, states = decimals(cells, kind.precision, kind.scale)
     elif pa.types.is_timestamp(kind):
-        values, states = timestamps(cells, zoned=kind.tz is not None, unit=unit)
+        values, states = timestamps(cells, zoned=kind.tz is not None, times=times)
     elif pa.types.is_date(kind):
         values, states = dates(cells)
     elif pa.types.is_float32(kind):
@@ -135,33 +135,33 @@ def name_table(names: tuple[str, ...]) -> NameTable:
     return NameTable.of(list(names))
 
 
-def _structs(cells: Cells, kind: pa.DataType, unit: str | None) -> Column:
+def _structs(cells: Cells, kind: pa.DataType, times: TimeReading) -> Column:
     states = _states_of(cells, OBJECT)
     present = states == VALID
     inner = scan_objects(cells, name_table(tuple(field.name for field in kind.fields))).columns
     parts = []
     for cells_of_field, described in zip(inner, kind.fields, strict=True):
-        column = convert(cells_of_field, described.type, unit=unit, required=not described.nullable)
+        column = convert(cells_of_field, described.type, times=times, required=not described.nullable)
         refuse_absent(column, present)
         states[column.states == WRONG] = WRONG
         parts.append(Part(f".{described.name}", column))
     return Column(kind, cells, states, [], parts)
 
 
-def _lists(cells: Cells, kind: pa.DataType, unit: str | None) -> Column:
+def _lists(cells: Cells, kind: pa.DataType, times: TimeReading) -> Column:
     states = _states_of(cells, ARRAY)
     elements = scan_elements(cells, ARRAY)
-    column = convert(elements.values, kind.value_type, unit=unit)
+    column = convert(elements.values, kind.value_type, times=times)
     states[_rows_with(elements.offsets, column.states == WRONG)] = WRONG
     return Column(kind, cells, states, [pa.py_buffer(elements.offsets)], [Part("", column, elements.offsets)])
 
 
-def _maps(cells: Cells, kind: pa.DataType, unit: str | None) -> Column:
+def _maps(cells: Cells, kind: pa.DataType, times: TimeReading) -> Column:
     states = _states_of(cells, OBJECT)
     elements = _last_of_each_key(scan_elements(cells, OBJECT))
     parts = [
         Part("", convert(elements.keys, kind.key_type), elements.offsets),
-        Part("", convert(elements.values, kind.item_type, unit=unit), elements.offsets),
+        Part("", convert(elements.values, kind.item_type, times=times), elements.offsets),
     ]
     for part in parts:
         states[_rows_with(elements.offsets, part.column.states == WRONG)] = WRONG

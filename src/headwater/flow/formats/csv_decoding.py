@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headwater.errors import InvalidFormat, InvalidSchema
 from headwater.flow.formats.assembling import assemble
+from headwater.flow.formats.cell_times import TimeReading
 from headwater.flow.formats.cells import (
     FALSE,
     INTEGER,
@@ -27,10 +28,11 @@ from headwater.flow.formats.columns import convert
 from headwater.flow.formats.compiling import compiled, inner
 from headwater.flow.formats.decoding import NULL_VALUE, Decoded, Decoder, shortened
 from headwater.flow.formats.schema import Schema, type_name
+from headwater.flow.formats.time_options import time_reading
 from headwater.flow.formats.utf8 import after_letter
 from headwater.flow.formats.words import address_of, byte_at, put_byte, put_int32
 
-OPTIONS = ("delimiter", "quote")
+OPTIONS = ("delimiter", "quote", "timezone")
 GOOD, OPEN_QUOTE, BEHIND_QUOTE, NOT_UTF8 = 0, -1, -2, -3
 SENTENCES = {
     OPEN_QUOTE: "not CSV: a quote is opened and never closed",
@@ -52,12 +54,12 @@ def decoder(schema: Schema, options: Mapping[str, str]) -> Decoder:
                 f'column "{field.name}" is {type_name(field.type)}, which a field of CSV cannot hold',
                 "Read it as a string and take it apart in the flow, or use json.",
             )
-    return CsvDecoder(schema, ord(delimiter), ord(quote))
+    return CsvDecoder(schema, ord(delimiter), ord(quote), time_reading("csv", options))
 
 
 class CsvDecoder:
-    def __init__(self, schema: Schema, delimiter: int, quote: int) -> None:
-        self._schema = schema
+    def __init__(self, schema: Schema, delimiter: int, quote: int, times: TimeReading) -> None:
+        self._schema, self._times = schema, times
         self._delimiter = delimiter
         self._quote = quote
 
@@ -71,7 +73,7 @@ class CsvDecoder:
         _scan(*rows, self._delimiter, self._quote, body, starts, ends, kinds, found)
         columns = [
             convert(_typed(cells_of(body, starts[at], ends[at], kinds[at]), field.type), field.type,
-                    required=not field.nullable)
+                    times=self._times, required=not field.nullable)
             for at, field in enumerate(self._schema.fields)
         ]  # fmt: skip
         return assemble(self._schema, columns, found == wanted, lambda row: _why(rows, int(found[row]), row, wanted))

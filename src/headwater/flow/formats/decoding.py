@@ -47,7 +47,8 @@ def decoder_for(format: str, schema: Schema, options: Mapping[str, str] | None =
     if format not in MODULES:
         raise InvalidFormat(f'there is no format "{format}"', nearest(format, MODULES))
     module = _module(format)
-    chosen = dict(options or {})
+    # Spark does not keep the case of option names, and people write timeZone as in its own.
+    chosen = {name.lower(): value for name, value in (options or {}).items()}
     for name in chosen:
         if name not in module.OPTIONS:
             way_out = nearest(name, module.OPTIONS) if module.OPTIONS else "It has no options."

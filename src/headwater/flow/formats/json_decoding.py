@@ -10,25 +10,28 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.errors import InvalidFormat, InvalidSchema
+from headwater.errors import InvalidSchema
 from headwater.flow.formats.assembling import assemble
-from headwater.flow.formats.cell_times import DIGITS_OF_UNIT
+from headwater.flow.formats.cell_times import AS_WRITTEN, TimeReading
 from headwater.flow.formats.cells import MISSING, OBJECT, Cells, cells_of_values
 from headwater.flow.formats.columns import convert, name_table
 from headwater.flow.formats.decoding import NULL_VALUE, Decoded, Decoder, shortened
 from headwater.flow.formats.json_scan import NOT_OBJECT, SENTENCES, UNFINISHED, problem_of, scan_objects
-from headwater.flow.formats.schema import Schema, nearest, type_name
+from headwater.flow.formats.schema import Schema, type_name
+from headwater.flow.formats.time_options import time_reading
 
-OPTIONS = ("timestamp",)
+OPTIONS = ("timestamp", "timezone", "registry")
 
 
 def decoder(schema: Schema, options: Mapping[str, str]) -> Decoder:
-    unit = options.get("timestamp")
-    if unit is not None and unit not in DIGITS_OF_UNIT:
-        raise InvalidFormat(f'option timestamp of format json cannot be "{unit}"', nearest(unit, DIGITS_OF_UNIT))
+    times = time_reading("json", options)
     for field in schema.fields:
         _check_keys(field.name, field.type)
-    return JsonDecoder(schema, unit)
+    if "registry" in options:
+        from headwater.flow.registry.json_reading import RegisteredJson
+
+        return RegisteredJson(JsonDecoder(schema, times), options["registry"])
+    return JsonDecoder(schema, times)
 
 
 def _check_keys(name: str, kind: pa.DataType) -> None:
@@ -41,9 +44,9 @@ def _check_keys(name: str, kind: pa.DataType) -> None:
 
 
 class JsonDecoder:
-    def __init__(self, schema: Schema, unit: str | None = None) -> None:
+    def __init__(self, schema: Schema, times: TimeReading = AS_WRITTEN) -> None:
         self._schema = schema
-        self._unit = unit
+        self._times = times
         self._table = name_table(schema.names)
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
@@ -51,7 +54,7 @@ class JsonDecoder:
         scanned = scan_objects(rows, self._table)
         present = (rows.kinds != MISSING) & (scanned.failures == 0)
         columns = [
-            convert(cells, field.type, unit=self._unit, required=not field.nullable)
+            convert(cells, field.type, times=self._times, required=not field.nullable)
             for cells, field in zip(scanned.columns, self._schema.fields, strict=True)
         ]
         return assemble(self._schema, columns, present, lambda row: _why_not_json(rows, scanned.failures, row))

@@ -1,8 +1,9 @@
 """Protobuf, one message in each value, by a description given as data: no generated code. Row by row.
 
 `descriptor` is a FileDescriptorSet in base64 (protoc --include_imports --descriptor_set_out=FILE), `message` the full
-name of the message. Columns are fields by name. A field without presence has its default where it was not sent, one
-with presence (optional, a message) is null. Enumerations are names in a string column and numbers in an integer one.
+name of the message; with `registry` the description is asked for (flow/registry). Columns are fields by name. A field
+without presence has its default where it was not sent, one with presence (optional, a message) is null. Enumerations
+are names in a string column and numbers in an integer one.
 """
 
 import base64
@@ -21,7 +22,7 @@ from headwater.flow.formats.decoding import NULL_VALUE, Decoded, Decoder, shorte
 from headwater.flow.formats.python_rows import Row, decoded_rows
 from headwater.flow.formats.schema import Schema, nearest, type_name
 
-OPTIONS = ("descriptor", "message")
+OPTIONS = ("descriptor", "message", "registry", "reader")
 Reader = Callable[[Any], Any]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,10 +40,18 @@ FLOATS = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
 
 
 def decoder(schema: Schema, options: Mapping[str, str]) -> Decoder:
-    for name in OPTIONS:
+    if "registry" in options:
+        from headwater.flow.registry.protobuf_reading import registered_decoder
+
+        return registered_decoder(schema, options)
+    for name in ("descriptor", "message"):
         if name not in options:
             raise InvalidFormat(f"format protobuf needs the option {name}", "It needs descriptor and message.")
-    described = _message(options["descriptor"], options["message"])
+    return message_decoder(schema, options["descriptor"], options["message"])
+
+
+def message_decoder(schema: Schema, descriptor: str, message: str) -> "ProtobufDecoder":
+    described = _message(descriptor, message)
     readers = {field.name: _reader_of(described, field.name, field.type) for field in schema.fields}
     return ProtobufDecoder(schema, message_factory.GetMessageClass(described), readers)
 
@@ -146,9 +155,9 @@ class ProtobufDecoder:
         self._readers = readers
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
-        return decoded_rows(self._schema, [self._row(value) for value in values.to_pylist()])
+        return decoded_rows(self._schema, [self.row(value) for value in values.to_pylist()])
 
-    def _row(self, value: bytes | None) -> Row:
+    def row(self, value: bytes | None) -> Row:
         if value is None:
             return NULL_VALUE
         try:

@@ -38,14 +38,31 @@ def _complaint(column: Column, row: int) -> str:
     if cell == ESCAPED:
         return f"{text} holds half a surrogate pair, which is no text"
     if pa.types.is_timestamp(kind) and cell in (INTEGER, NUMBER):
-        if column.unit:
-            return f"{text} {column.unit} are no time between the years 1 and 9999"
-        return f"{text} is a number: set the option timestamp to seconds, millis or micros if it counts those"
+        likely = _likely_unit(text)
+        if column.times.unit:
+            hint = f": it looks like {likely}" if likely else ""
+            return f"{text} {column.times.unit} are no time between the years 1 and 9999{hint}"
+        hint = f"; it looks like {likely}" if likely else ""
+        return f"{text} is a number: set the option timestamp to seconds, millis or micros if it counts those{hint}"
     if (pa.types.is_integer(kind) and cell == INTEGER) or (pa.types.is_decimal(kind) and cell in (INTEGER, NUMBER)):
         return f"{text} does not fit {_with_article(name)}"
     if pa.types.is_binary(kind) and cell == TEXT:
         return f"{text} is not base64"
     return f"{text} is not {_with_article(name)}"
+
+
+def _likely_unit(text: str) -> str | None:
+    """That in which a number is a time of this century.
+
+    >>> _likely_unit("1795000000000000000"), _likely_unit("1795000000"), _likely_unit("12")
+    ('nanoseconds', 'seconds', None)
+    """
+    units = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return next((name for name, second in units.items() if 946_684_800 <= number / second < 4_102_444_800), None)
 
 
 def _with_article(name: str) -> str:
