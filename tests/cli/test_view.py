@@ -1,12 +1,15 @@
 """headwater view: what people see of views, without Spark."""
 
 import json
+from argparse import Namespace
 from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import headwater as hw
+from headwater.cli import flows
 from headwater.cli.main import main
 from headwater.views.mark import Mark
 from headwater.views.store import open_store
@@ -92,3 +95,49 @@ def test_get_can_wait_for_a_record_that_is_in(data: Path, capsys: pytest.Capture
         capsys, "view", "get", "revenue", "EUR", "--at-least", "orders/0@11", "--data", str(data), "--json"
     )
     assert (code, len(json.loads(out))) == (0, 1)
+
+
+def remember(data: Path, *stores: str) -> None:
+    """As `headwater run` does it, for an app that keeps a view in each of the stores."""
+    app = hw.App("elsewhere")
+    for number, store in enumerate(stores):
+        app.view(key="id", store=store, name=f"view{number}")(lambda: app.stream("t", "id long").latest("id"))
+    flows.remember(Namespace(data=data, file=Path("elsewhere.py")), app)
+
+
+def keep(store: str, view: str) -> None:
+    kept = open_store(store, "elsewhere")
+    kept.prepare(view, pa.schema([("id", pa.int64())]), ["id"])
+    kept.write(view, Mark("elsewhere/t/1", 0, {"t": {0: 1}}), pa.table({"_op": ["c"], "id": [7]}))
+    kept.close()
+
+
+def test_views_in_a_database_are_found_without_being_told_where(
+    data: Path, postgres_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(postgres_url, "view0")
+    remember(data, postgres_url)
+    code, out, err = answer(capsys, "view", "list", "--data", str(data), "--json")
+    assert (code, err) == (0, "")
+    assert [(row["view"], row["rows"]) for row in json.loads(out)] == [("shop.revenue", 2), ("elsewhere.view0", 1)]
+    assert answer(capsys, "view", "get", "view0", "7", "--data", str(data), "--json")[1] == '[{"id": 7}]\n'
+
+
+def test_a_password_is_never_written_down(data: Path, tmp_path: Path) -> None:
+    remember(data, "postgresql://ada:hidden1@127.0.0.1:1/shop?password=hidden2&connect_timeout=1")
+    texts = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
+    assert not any(b"hidden" in text for text in texts)
+    assert any(b"postgresql://ada@127.0.0.1:1/shop?connect_timeout=1" in text for text in texts)
+
+
+def test_a_database_that_does_not_answer_is_told_and_the_other_views_are_shown(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remember(data, "postgresql://ada:hidden@127.0.0.1:1/shop?connect_timeout=1")
+    code, out, err = answer(capsys, "view", "list", "--data", str(data))
+    assert code == 1
+    assert "shop.revenue" in out
+    assert "views of elsewhere: PostgreSQL 127.0.0.1/shop" in err
+    assert "PGPASSWORD" in err
+    assert "hidden" not in out + err
+    assert answer(capsys, "view", "get", "revenue", "EUR", "--data", str(data), "--json")[0] == 0

@@ -1,16 +1,13 @@
 """A power cut on a real file system: what the disk image holds at that moment is all there is afterwards.
 
 The node's data lie in an ext4 image. The cut is a copy of the image, taken while the node is stopped in the middle of
-its work: what was not synced is still in the page cache and so not in the copy. A killed process would not show that.
+its work.
 """
 
 import os
 import random
 import shutil
 import signal
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from headwater.log import Log
 from tests.clients.brokers.headwater_node import start_headwater
+from tests.crash.disk_image import made_image, mounted
 
 CUTS = int(os.environ.get("HEADWATER_POWER_CUTS", "3"))
 IMAGE_BYTES = 48 * 1024**2
@@ -25,34 +23,9 @@ BURST = 40
 UNDER_WAY_MAX = 2000
 
 
-def run(*command: str | Path) -> None:
-    subprocess.run([str(word) for word in command], check=True, capture_output=True)
-
-
-@contextmanager
-def mounted(image: Path, place: Path) -> Iterator[Path]:
-    place.mkdir(exist_ok=True)
-    run("mount", "-o", "loop", image, place)
-    try:
-        yield place
-    finally:
-        run("umount", place)
-
-
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
-        pytest.skip("a power cut needs root and mkfs.ext4, to mount a disk image")
-    path = tmp_path / "disk.img"
-    with path.open("wb") as file:
-        file.truncate(IMAGE_BYTES)
-    run("mkfs.ext4", "-q", path)
-    try:
-        with mounted(path, tmp_path / "probe"):
-            pass
-    except subprocess.CalledProcessError:
-        pytest.skip("this machine does not let us mount a disk image")
-    return path
+    return made_image(tmp_path / "disk.img", size=IMAGE_BYTES)
 
 
 @pytest.mark.parametrize("seed", range(CUTS))

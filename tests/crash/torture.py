@@ -1,11 +1,13 @@
 """Break it in every way we know, and count what is lost. Any anomaly is exit code 1.
 
-python -m tests.crash.torture [--seed S] [--crash-points N] [--failures N] [--rounds N] [--job-rounds N] [--json]
+python -m tests.crash.torture [--seed S] [--crash-points N] [--failures N] [--rounds N] [--job-rounds N]
+                              [--large-rows N] [--large-rows-with-broken N] [--json]
 
 crash points   a simulated disk, cut off at every call (explorer.py)
 failures       a simulated disk whose N-th call fails (failures.py)
 rounds         a real node under load, killed with SIGKILL (killing.py)
 job rounds     a job on Spark, its driver, worker, JVM or node killed at chosen moments (flow/killing.py)
+large rows     nothing is broken but batches come twice, or one row in a thousand (tests/flow/large)
 """
 
 import argparse
@@ -49,9 +51,14 @@ class Report:
     job_rounds: int = 0
     job_kills: dict[str, int] = field(default_factory=dict)
     """By point."""
-    job_kills_missed: int = 0
-    """Points that the job had no reason to pass."""
+    job_kills_missed: dict[str, int] = field(default_factory=dict)
+    """Times that a point was to kill and the job did not come to it, by point."""
+    job_points_never_struck: list[str] = field(default_factory=list)
     job_rows: int = 0
+    large_rows: int = 0
+    large_rows_with_broken: int = 0
+    large_reasons: dict[str, int] = field(default_factory=dict)
+    """Why rows were set aside."""
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     anomalies: list[str] = field(default_factory=list)
@@ -75,6 +82,8 @@ def main(arguments: list[str] | None = None) -> int:
             kill(report, wanted.rounds, begin("kill -9 rounds", wanted.rounds))
         if wanted.job_rounds:
             kill_jobs(report, wanted.job_rounds, begin("kill -9 rounds of jobs", wanted.job_rounds))
+        if wanted.large_rows or wanted.large_rows_with_broken:
+            run_large(report, wanted.large_rows, wanted.large_rows_with_broken, begin)
     report.seconds = round(time.monotonic() - began, 1)
     show(report, as_json=wanted.json)
     return 1 if report.anomalies else 0
@@ -87,6 +96,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--failures", type=int, default=2_000, help="of single calls to the disk (default: 2000)")
     parser.add_argument("--rounds", type=int, default=200, help="of kill -9 on a real node (default: 200)")
     parser.add_argument("--job-rounds", type=int, default=60, help="of kill -9 on a job (default: 60)")
+    parser.add_argument("--large-rows", type=int, default=5_000_000, help="in batches cut at random (default: 5000000)")
+    parser.add_argument(
+        "--large-rows-with-broken", type=int, default=1_000_000, help="one in a thousand is broken (default: 1000000)"
+    )
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
     return parser.parse_args(arguments)
 
@@ -145,21 +158,38 @@ def kill(report: Report, rounds: int, advance: Advance) -> None:
 
 
 def kill_jobs(report: Report, rounds: int, advance: Advance) -> None:
-    from tests.crash.flow.killing import Killing as JobKilling  # with Spark, which the others do without
-    from tests.crash.flow.killing import random_rounds
+    from tests.crash.flow.dealing import dealt  # with Spark, which the others do without
+    from tests.crash.flow.killing import Killing as JobKilling
+    from tests.crash.flow.moments import POINTS
     from tests.servers.postgres import running_postgres
 
     folder = Path(tempfile.mkdtemp(prefix="headwater-torture-jobs-"))
-    chosen = list(islice(random_rounds(Random(report.seed)), rounds))
     with running_postgres() as store:
-        outcome = JobKilling(folder, report.seed, store).run(chosen, progress=lambda outcome: advance(1))
+        killing = JobKilling(folder, report.seed, store)
+        chosen = islice(dealt(Random(report.seed), killing.outcome.kills), rounds)
+        outcome = killing.run(chosen, progress=lambda outcome: advance(1))
     report.job_rounds, report.job_rows = outcome.rounds, outcome.rows
-    report.job_kills, report.job_kills_missed = dict(sorted(outcome.kills.items())), outcome.missed
+    report.job_kills, report.job_kills_missed = dict(sorted(outcome.kills.items())), dict(outcome.missed)
+    report.job_points_never_struck = outcome.never_struck
     report.anomalies += outcome.anomalies
+    if rounds >= len(POINTS):
+        # Each had its turn, and a second one if it was missed: what is left is not tested at all.
+        report.anomalies += [f"no job could be killed at: {name}" for name in outcome.never_struck]
     if outcome.anomalies:
         report.notes.append(f"data, log and driver's log of the killed job are kept in {folder}")
     else:
         shutil.rmtree(folder)
+
+
+def run_large(report: Report, rows: int, rows_with_broken: int, begin: Callable[[str, int], Advance]) -> None:
+    from tests.flow.large import running  # with Spark too
+
+    large = running.Report(report.seed)
+    running.run(large, rows, rows_with_broken, begin)
+    report.large_rows, report.large_rows_with_broken = large.rows, large.rows_with_broken
+    report.large_reasons = large.reasons
+    report.notes += large.notes
+    report.anomalies += large.anomalies
 
 
 def hush() -> None:
@@ -177,10 +207,16 @@ def show(report: Report, *, as_json: bool) -> None:
         f"seed {report.seed}: {report.crash_points:,} crash points, {report.failures:,} failed calls, "
         f"{report.rounds} kill -9 rounds ({report.kills_at_calls} at chosen calls, {report.kills_while_starting} while "
         f"starting) with {report.records_acknowledged:,} records acknowledged, {report.job_rounds} kill -9 rounds of a "
-        f"job ({report.job_kills_missed} not struck) with {report.job_rows:,} rows, in {report.seconds:.0f} s"
+        f"job ({sum(report.job_kills_missed.values())} not struck) with {report.job_rows:,} rows, "
+        f"{report.large_rows:,} rows in batches cut at random, {report.large_rows_with_broken:,} rows of which "
+        f"{sum(report.large_reasons.values()):,} were set aside, in {report.seconds:.0f} s"
     )
     for point, times in report.job_kills.items():
         print(f"  killed {times} times: {point}")
+    for point in report.job_points_never_struck:
+        print(f"  never killed: {point}")
+    for reason, times in sorted(report.large_reasons.items()):
+        print(f"  set aside {times:,} times: {reason}")
     for anomaly in report.anomalies[:SHOWN_MAX]:
         print(f"  {anomaly}")
     print(f"{len(report.anomalies)} anomalies")

@@ -39,7 +39,8 @@ def applies(requirement: str) -> bool:
     """Whether a requirement's conditions hold on Linux with Python 3.11 or newer; those for older ones do not."""
     _, _, condition = requirement.partition(";")
     return not re.search(
-        r"python(_full)?_version\s*<=?\s*['\"]?\(?['\"]?3\.(\d|10|11)\b|win32|[Ww]indows|PyPy", condition
+        r"python(_full)?_version\s*<=?\s*['\"]?\(?['\"]?3\.(\d|10|11)\b|win32|== 'emscripten'|[Ww]indows|PyPy",
+        condition,
     )
 
 

@@ -58,6 +58,11 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-snapshot", action="store_true", help="only what changes from now on, without the rows there are"
     )
+    parser.add_argument(
+        "--transactions",
+        action="store_true",
+        help="tell of the begin and end of every transaction in the topic NAME.transaction",
+    )
     parser.add_argument("--heartbeat", metavar="TIME", type=checked(duration_seconds), default=10.0,
                         help="how often to write a mark into the database's log (default: 10s)")  # fmt: skip
     parser.add_argument(
@@ -75,6 +80,7 @@ def run_add(arguments: argparse.Namespace) -> int:
         topic=arguments.topic,
         partitions=arguments.partitions,
         snapshot=not arguments.no_snapshot,
+        transactions=arguments.transactions,
         heartbeat_seconds=arguments.heartbeat,
         retained_bytes_max=size_bytes(arguments.max_retained) if arguments.max_retained else None,
         at_limit=arguments.at_limit,

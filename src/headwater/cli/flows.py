@@ -3,16 +3,19 @@
 import argparse
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.cli.arguments import add_connection, checked, setting
+from headwater.cli.connection import reach
 from headwater.cli.failure import Failure
+from headwater.views.store import POSTGRES_SCHEMES, public_url
 
 if TYPE_CHECKING:
     from headwater.flow.declare.app import App
-    from headwater.flow.session import SparkSession
+    from headwater.flow.session import SparkSession, Starting
 
 FLOWS = "flows"
 APP_FILE = "app.json"
@@ -42,35 +45,68 @@ def load(arguments: argparse.Namespace) -> "App":
     return load_app(arguments.file, arguments.app)
 
 
-def remember(arguments: argparse.Namespace, app: str) -> None:
-    """So that commands which are only given the name of a view find the code it is made by."""
-    folder = arguments.data / FLOWS / app
+@dataclass(frozen=True)
+class KnownApp:
+    """An app that has run on a data directory."""
+
+    file: Path
+    stores: tuple[str, ...]
+    """Where it keeps views, if not beside the log; passwords are not among what is remembered."""
+
+
+@contextmanager
+def registry_for(arguments: argparse.Namespace, app: "App") -> Iterator[None]:
+    """Schemas that the app takes from registries; if that of the node is among them, it answers within the block."""
+    from headwater.flow.declare.registered import asks_the_node, settle
+
+    with reach(arguments, http=True) if asks_the_node(app) else nullcontext():
+        settle(app, arguments.data)
+        yield
+
+
+def remember(arguments: argparse.Namespace, app: "App") -> None:
+    """So that commands which are only given the name of a view find the code it is made by, and its place."""
+    from headwater.flow.declare.app import VIEW
+
+    folder = arguments.data / FLOWS / app.name
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / APP_FILE).write_text(json.dumps({"file": str(arguments.file.absolute())}))
-
-
-def remembered(data: Path) -> dict[str, Path]:
-    """The apps that have run on a data directory, and the files that declare them."""
-    return {
-        place.parent.name: Path(json.loads(place.read_text())["file"])
-        for place in sorted((data / FLOWS).glob(f"*/{APP_FILE}"))
+    stores = {one.store for one in app.outputs.values() if one.kind == VIEW and one.store}
+    said = {
+        "file": str(arguments.file.absolute()),
+        "stores": sorted(public_url(one) if one.startswith(POSTGRES_SCHEMES) else one for one in stores),
     }
+    (folder / APP_FILE).write_text(json.dumps(said))
+
+
+def remembered(data: Path) -> dict[str, KnownApp]:
+    found = {}
+    for place in sorted((data / FLOWS).glob(f"*/{APP_FILE}")):
+        said = json.loads(place.read_text())
+        found[place.parent.name] = KnownApp(Path(said["file"]), tuple(said.get("stores", ())))
+    return found
+
+
+@contextmanager
+def beginning_spark(arguments: argparse.Namespace, name: str) -> "Iterator[Starting]":
+    """Spark on its way up; all of it ends with the block. What it has to say goes to a file in the data directory."""
+    # Loaded only where it is needed: it takes a while that no other command should wait for.
+    from headwater.flow.session import SPARK_ERRORS, begin_session
+
+    folder = arguments.data.absolute() / FLOWS
+    starting = begin_session(name, folder, master=arguments.master, settings=dict(arguments.conf))
+    try:
+        yield starting
+    except SPARK_ERRORS as error:
+        from headwater.flow.job.explaining import explain
+
+        # Its text has to be asked for while the JVM is there.
+        raise Failure(f"Spark failed: {explain(error)}") from error
+    finally:
+        starting.end()
 
 
 @contextmanager
 def spark(arguments: argparse.Namespace, name: str) -> "Iterator[SparkSession]":
-    """A session that ends with the block. What Spark has to say goes to a file in the data directory."""
-    # Loaded only where it is needed: it takes a second that no other command should wait for.
-    from headwater.flow.job.explaining import explain
-    from headwater.flow.session import SPARK_ERRORS, start_session, stop_session
-
-    session = start_session(
-        name, arguments.data.absolute() / FLOWS, master=arguments.master, settings=dict(arguments.conf)
-    )
-    try:
-        yield session
-    except SPARK_ERRORS as error:
-        # Its text has to be asked for while the JVM is there.
-        raise Failure(f"Spark failed: {explain(error)}") from error
-    finally:
-        stop_session(session)
+    """A session that ends with the block."""
+    with beginning_spark(arguments, name) as starting:
+        yield starting.finish()

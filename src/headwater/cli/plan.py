@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headwater.cli.arguments import add_json
 from headwater.cli.failure import Failure
-from headwater.cli.flows import add_app, add_spark, load, spark
+from headwater.cli.flows import add_app, add_spark, load, registry_for, spark
 from headwater.cli.output import note, say, write_json
 from headwater.errors import InvalidDeclaration
 
@@ -36,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     app = load(arguments)
     arguments.data = arguments.data.absolute()
-    described = outline_of(app, arguments)
+    with registry_for(arguments, app):
+        described = outline_of(app, arguments)
     if arguments.json:
         write_json(described.to_json())
         return 0

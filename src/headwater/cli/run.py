@@ -13,8 +13,9 @@ from rich.table import Table
 
 from headwater.cli.arguments import add_json, checked, duration_seconds, positive
 from headwater.cli.connection import reach
-from headwater.cli.flows import FLOWS, add_app, add_spark, load, remember, spark
+from headwater.cli.flows import FLOWS, add_app, add_spark, beginning_spark, load, remember
 from headwater.cli.output import Cell, console, note, plain_table, say, write_json, write_table
+from headwater.cli.stopping import Stopping, listening
 from headwater.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -43,28 +44,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from headwater.flow.declare.registered import asks_the_node, settle
+
     app = load(arguments)
     arguments.data = arguments.data.absolute()
     refuse_if_running(arguments.data / FLOWS / app.name)
     board = Board(as_json=arguments.json)
-    with ExitStack() as stack:
-        address = stack.enter_context(reach(arguments, create=True))
-        session = stack.enter_context(spark(arguments, app.name))
+    with listening() as stopping, ExitStack() as stack:
+        starting = stack.enter_context(beginning_spark(arguments, app.name))
+        address = stack.enter_context(reach(arguments, create=True, http=asks_the_node(app)))
+        settle(app, arguments.data)
+        # Loaded while the JVM is on its way.
         from headwater.flow.job.running import RunningApp, RunSettings
 
+        session = starting.finish()
+        stopping.listen()
         settings = RunSettings(arguments.data, address, once=arguments.once, direct=arguments.kafka is None)
         if arguments.rows_per_batch:
             settings = RunSettings(
                 arguments.data, address, arguments.once, arguments.rows_per_batch, direct=settings.direct
             )
-        running = RunningApp(app, session, settings, watch=board.tell, tell=note, rebuild=frozenset(arguments.rebuild))
+
+        def tell(sentence: str) -> None:
+            note(sentence)
+            stopping.check()
+
+        stopping.check()
+        running = RunningApp(app, session, settings, watch=board.tell, tell=tell, rebuild=frozenset(arguments.rebuild))
         stack.callback(running.stop)
         running.start()
-        remember(arguments, app.name)
+        remember(arguments, app)
         stack.enter_context(board.shown())
-        ended = _wait(running, arguments.seconds)
+        ended = _wait(running, arguments.seconds, stopping)
     board.finish(caught_up=arguments.once and ended)
-    return 0
+    return 128 + stopping.asked_by if stopping.asked_by else 0
 
 
 def refuse_if_running(folder: Path) -> None:
@@ -77,15 +90,15 @@ def refuse_if_running(folder: Path) -> None:
         job.unlock()
 
 
-def _wait(running: "object", seconds: float | None) -> bool:
-    """Until all jobs have ended (True) or the time is up; in short steps, so that Ctrl-C is heard."""
+def _wait(running: "object", seconds: float | None, stopping: Stopping) -> bool:
+    """Until all jobs have ended (True), the time is up or somebody asks; in short steps, so that Ctrl-C is heard."""
     from headwater.flow.job.running import RunningApp
 
     assert isinstance(running, RunningApp)
     clock = SystemClock()
     end_ms = None if seconds is None else clock.elapsed_ms() + round(1000 * seconds)
     while not running.wait(REFRESH_SECONDS):
-        if end_ms is not None and clock.elapsed_ms() >= end_ms:
+        if stopping.asked_by or (end_ms is not None and clock.elapsed_ms() >= end_ms):
             return False
     return True
 

@@ -29,11 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 1 if a view is not what the log says."""
     arguments.data = arguments.data.absolute()
+    from headwater.flow.declare.registered import asks_the_node
+
     names = find_app(arguments)
     app = load(arguments)
     results = []
     with ExitStack() as stack:
-        address = stack.enter_context(reach(arguments))
+        address = stack.enter_context(reach(arguments, http=asks_the_node(app)))
         session = stack.enter_context(spark(arguments, app.name))
         from headwater.flow.job.proving import prove
 
@@ -58,7 +60,7 @@ def find_app(arguments: argparse.Namespace) -> list[str]:
         arguments.app = arguments.app or next(iter(known))
         if arguments.app not in known:
             raise Failure(f"no app {arguments.app} has run on {arguments.data}. There are: {', '.join(known)}")
-        arguments.file = known[arguments.app]
+        arguments.file = known[arguments.app].file
     return [name.rpartition(".")[2] for name in arguments.view]
 
 

@@ -2,6 +2,8 @@
 
 import argparse
 import json
+from contextlib import closing
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -9,8 +11,9 @@ from pathlib import Path
 from headwater.cli.arguments import add_action, add_actions, add_data, add_json, checked, duration_seconds, positive
 from headwater.cli.failure import Failure
 from headwater.cli.flows import remembered
-from headwater.cli.output import Cell, say, write_json, write_table
-from headwater.views.store import open_store
+from headwater.cli.output import Cell, note, say, write_json, write_table
+from headwater.errors import StoreUnavailable
+from headwater.views.store import ViewStore, open_store
 from headwater.views.view import View
 
 VIEWS = "views"
@@ -47,41 +50,86 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_json(child)
 
 
-def apps_in(data: Path) -> list[str]:
-    """Apps that keep views here, and those that have run here and may keep them elsewhere."""
-    return sorted({file.stem for file in (data / VIEWS).glob("*.sqlite")} | remembered(data).keys())
+@dataclass(frozen=True)
+class Kept:
+    """Where an app may keep views."""
+
+    app: str
+    where: str | Path
+
+    def open(self) -> ViewStore:
+        return open_store(self.where, self.app, read_only=True)
+
+
+def places_of_views(arguments: argparse.Namespace) -> list[Kept]:
+    """The data directory, and what apps that have run on it say; or only the store that was asked for."""
+    known = remembered(arguments.data)
+    here = {file.stem for file in (arguments.data / VIEWS).glob("*.sqlite")}
+    if arguments.store:
+        return [Kept(app, arguments.store) for app in sorted(here | known.keys())]
+    own = [Kept(app, arguments.data) for app in sorted(here)]
+    return own + [Kept(app, store) for app, one in known.items() for store in one.stores]
+
+
+def names_in(kept: Kept, store: ViewStore) -> list[str]:
+    """Failure, with what may help, if a store that an app has named does not answer."""
+    try:
+        return store.views()
+    except StoreUnavailable as error:
+        raise Failure(
+            f"views of {kept.app}: {error.args[0]}. Passwords are not kept: say them in PGPASSWORD or ~/.pgpass, or "
+            "the whole URL with --store"
+        ) from error
 
 
 def run_list(arguments: argparse.Namespace) -> int:
+    """Exit code 1 if one of the stores does not answer; the views of the others are shown all the same."""
     rows: list[list[Cell]] = []
-    for app in apps_in(arguments.data):
-        store = open_store(arguments.store or arguments.data, app, read_only=True)
-        for name in store.views():
-            with View(store, name) as view:
-                position = view.position()
-                rows.append([f"{app}.{name}", view.count(), ", ".join(view.key), json.dumps(position)])
+    failures = []
+    for kept in places_of_views(arguments):
+        with closing(kept.open()) as store:
+            try:
+                rows += [_line(kept, store, name) for name in names_in(kept, store)]
+            except Failure as failure:
+                failures.append(failure)
     if arguments.json:
         names = ("view", "rows", "key", "position")
         write_json([dict(zip(names, row, strict=True)) for row in rows])
     elif rows:
         write_table(["view", "rows", "key", "position"], rows)
-    else:
+    elif not failures:
         say(f'there are no views in {arguments.data} yet; "headwater run APP.py" makes those an app declares')
-    return 0
+    for one in failures:
+        note(f"headwater: {one}.")
+    return 1 if failures else 0
+
+
+def _line(kept: Kept, store: ViewStore, name: str) -> list[Cell]:
+    view = View(store, name)
+    return [f"{kept.app}.{name}", view.count(), ", ".join(view.key), json.dumps(view.position())]
 
 
 def opened(arguments: argparse.Namespace) -> View:
     app, dot, name = arguments.view.rpartition(".")
-    candidates = [app] if dot else apps_in(arguments.data)
+    candidates = [kept for kept in places_of_views(arguments) if not dot or kept.app == app]
+    if not candidates and dot:
+        candidates = [Kept(app, arguments.store or arguments.data)]
     if not candidates:
         raise Failure(f"there are no views in {arguments.data}. Say where the data is with --data DIR")
-    found = []
-    for candidate in candidates:
-        store = open_store(arguments.store or arguments.data, candidate, read_only=True)
-        if name in store.views():
-            found.append((candidate, store))
+    found, failures = [], []
+    for kept in candidates:
+        store = kept.open()
+        try:
+            there = name in names_in(kept, store)
+        except Failure as failure:
+            there = False
+            failures.append(failure)
+        if there:
+            found.append((kept.app, store))
         else:
             store.close()
+    if not found and failures:
+        raise failures[0]
     if len(found) != 1:
         known = ", ".join(f"{one}.{name}" for one, _ in found)
         raise Failure(

@@ -18,8 +18,8 @@ from headwater.log.topic_settings import TopicSettings
 NAME_LENGTH_MAX = 249
 DIRECTORY = "topics"
 KINDS = ("json", "gone")
-INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics the log keeps for itself. Other names may begin with two underscores too."""
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "_schemas"})
+"""Topics a node keeps for itself. Other names may begin with underscores too."""
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit, urlunsplit
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ from headwater.views.shape import Shape
 
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 SQLITE_SCHEME = "sqlite:///"
+SECRETS = ("password=", "sslpassword=")
 
 Row = dict[str, object]
 
@@ -94,6 +96,18 @@ def open_store(where: str | Path, app: str, *, read_only: bool = False, clock: C
 
     file = Path(text.removeprefix(SQLITE_SCHEME)) if text.startswith(SQLITE_SCHEME) else sqlite_file(where, app)
     return SqliteStore(file, read_only=read_only, clock=clock)
+
+
+def public_url(url: str) -> str:
+    """The same store for anybody who has the password; without it, which is never written down.
+
+    >>> public_url("postgresql://ada:secret@db.example:5433/shop?password=secret&sslmode=require")
+    'postgresql://ada@db.example:5433/shop?sslmode=require'
+    """
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    query = [one for one in parts.query.split("&") if one and not one.lower().startswith(SECRETS)]
+    return urlunsplit(parts._replace(netloc=user.partition(":")[0] + at + host, query="&".join(query)))
 
 
 def _postgres_store(url: str, schema: str, *, read_only: bool, clock: Clock) -> ViewStore:

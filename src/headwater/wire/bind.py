@@ -14,9 +14,13 @@ async def check_bind(host: str, *, insecure: bool) -> None:
     loop = asyncio.get_running_loop()
     # An empty host means every address of the machine.
     found = await loop.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    for *_, address in found:
-        if not is_loopback(str(address[0])):
-            raise UnsafeBind(host or "every address")
+    refuse_public(host, [str(address[0]) for *_, address in found])
+
+
+def refuse_public(host: str, addresses: list[str]) -> None:
+    """UnsafeBind if one of the addresses of a host is not a loopback address."""
+    if not all(map(is_loopback, addresses)):
+        raise UnsafeBind(host or "every address")
 
 
 def is_loopback(address: str) -> bool:

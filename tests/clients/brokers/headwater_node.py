@@ -22,6 +22,8 @@ def start_headwater(folder: Path, options: Sequence[str] = ()) -> BrokerProcess:
         str(data),
         "--kafka",
         "127.0.0.1:0",
+        "--http",
+        "off",
         *options,
     ]
     process = launch(command, log_path)

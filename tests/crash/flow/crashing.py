@@ -16,6 +16,7 @@ from headwater.flow.job.stepping import Stepper
 from headwater.node import Node
 from headwater.record import Record
 from tests.crash.flow import shop
+from tests.crash.flow.feeding import Fed, Feed
 from tests.crash.flow.judge import Place, judge
 from tests.crash.flow.moments import Moment, arm
 
@@ -36,7 +37,7 @@ class Life:
 
     session: SparkSession
     node: Node
-    feed: shop.Feed = field(default_factory=lambda: shop.Feed(Random(1)))
+    feed: Feed = field(default_factory=lambda: Feed(Random(1), customers=False))
     batch: int = 0
     _read: Counter[int] = field(default_factory=Counter)
 
@@ -49,10 +50,10 @@ class Life:
         data = Path(self.node.data)
         return Place(data, self.node.kafka_address, f"sqlite:///{data / 'other.sqlite'}")
 
-    def write(self) -> list[shop.Fed]:
+    def write(self) -> list[Fed]:
         fresh = self.feed.more(ROWS)
         for one in fresh:
-            self.node.log.append(shop.ORDERS, Record(one.value), partition=one.partition)
+            self.node.log.append(shop.ORDERS, Record(one.value, timestamp_ms=one.time_ms), partition=one.partition)
         return fresh
 
     def step(self, *, crash_at: Moment | None = None, nth: int = 1) -> None:
@@ -74,7 +75,7 @@ class Life:
 
     def _process(self, start: Offsets, end: Offsets) -> None:
         settings = RunSettings(self.place.data, self.place.address)
-        running = RunningApp(shop.declare(self.place.store), self.session, settings)
+        running = RunningApp(shop.declare(self.place.store, self.place.files, customers=False), self.session, settings)
         (job,) = plan(running.app, explain)
         try:
             folder, processor = running.prepare(job, resolve(self.session, job))

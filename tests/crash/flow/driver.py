@@ -1,8 +1,9 @@
 """The driver that is killed: runs the app once, as `headwater run --once`, up to its bad moments.
 
-python -m tests.crash.flow.driver DATA ADDRESS STORE [--least N] [--rebuild] [--point NAME@NTH]... [--node PROCESS]
+python -m tests.crash.flow.driver DATA ADDRESS STORE
 
-Prints a line when Spark is up and one when all is done. Exit code 3: stopped with a sentence, which is the last line.
+Prints a line when Spark is up; then it waits for one with its orders; and it prints one when all is done. So the next
+driver can be on its way up while this one works. Exit code 3: stopped with a sentence, which is the last line.
 """
 
 import argparse
@@ -10,7 +11,9 @@ import functools
 import json
 import os
 import sys
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -21,12 +24,13 @@ from headwater.flow.job.proving import prove
 from headwater.flow.job.running import RunningApp, RunSettings
 from headwater.flow.session import start_session, stop_session
 from headwater.flow.state.store import StateStore
-from tests.crash.flow import shop
-from tests.crash.flow.deadly_task import DeadlyTask
-from tests.crash.flow.moments import DRIVER, JVM, MERGE, NODE, POINTS, PROCESS, WORKER, Flag, Moment, arm, kill
+from headwater.log.storage import local
+from tests.crash.flow import deadly_workers, shop
+from tests.crash.flow.judge import Place
+from tests.crash.flow.moments import DRIVER, IN_WORKERS, JVM, NODE, POINTS, PROCESS, WORKER, Blackboard, Moment, arm
 
 SENTENCE = 3
-ROWS_PER_BATCH, ROWS_PER_BATCH_OF_MANY = 60, 400
+ROWS_PER_BATCH, ROWS_PER_BATCH_OF_MANY = 50, 1000
 """Some batches in every round; not too many where all rows there ever were are read again."""
 # It lives for a few seconds: what makes Spark faster later only makes it slower here.
 SHORT_LIVED = {
@@ -36,74 +40,110 @@ SHORT_LIVED = {
 }
 
 
+@dataclass
+class Orders:
+    """What a driver is to do."""
+
+    least: int
+    node: int
+    """The node's process."""
+    rebuild: bool = False
+    prove: bool = False
+    forgetful: bool = False
+    """Syncs nothing, to see that this is found."""
+    points: list[tuple[str, int]] = field(default_factory=list)
+    """Points, and how many times their moments come before they kill."""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
 def main() -> int:
-    wanted = parse()
-    folder = wanted.data.parent / "spark"
+    place = parse()
+    folder = place.data.parent / "spark"
+    os.environ[deadly_workers.BOARD] = str(board_of(place.data).folder)
     # What a killed JVM does not remove goes with everything else.
-    settings = {**SHORT_LIVED, "spark.local.dir": str(folder / "local")}
+    settings = {
+        **SHORT_LIVED,
+        "spark.local.dir": str(folder / "local"),
+        "spark.python.daemon.module": deadly_workers.__name__,
+    }
     session = start_session("crash tests", folder, master="local[2,4]", settings=settings)
     say(jvm=jvm_of())
-    # No task merges runs on the way, so that there is always something to merge beside the batches.
-    vars(operating)["StateStore"] = functools.partial(StateStore, task_bytes_max=1)
-    try:
-        for one in wanted.point:
-            name, nth = one.rsplit("@", 1)
-            prepare(name, int(nth), wanted)
-        batches = run(session, wanted)
-        proved = {view: proof(session, wanted, view) for view in shop.VIEWS} if wanted.prove else {}
-        say(batches=batches, different=proved)
-    except HeadwaterError as error:
-        say(sentence=str(error))
-        return SENTENCE
-    stop_session(session)
-    return 0
+    line = sys.stdin.readline()
+    code = obey(session, place, Orders(**json.loads(line))) if line else 0
+    if code == 0:
+        stop_session(session)
+    return code
 
 
-def parse() -> argparse.Namespace:
+def parse() -> Place:
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
     parser.add_argument("address")
     parser.add_argument("store")
-    parser.add_argument("--least", type=int, default=shop.LEAST[0])
-    parser.add_argument("--rebuild", action="store_true")
-    parser.add_argument("--point", action="append", default=[])
-    parser.add_argument("--node", type=int, default=0)
-    parser.add_argument("--prove", action="store_true")
-    return parser.parse_args()
+    given = parser.parse_args()
+    return Place(given.data, given.address, given.store)
+
+
+def board_of(data: Path) -> Blackboard:
+    return Blackboard(data.parent / "board")
 
 
 def say(**what: object) -> None:
     print(json.dumps(what), flush=True)
 
 
-def prepare(name: str, nth: int, wanted: argparse.Namespace) -> None:
-    point = POINTS[name]
-    victim = {DRIVER: os.getpid(), NODE: wanted.node, JVM: jvm_of(), WORKER: None}[point.victim]
-    if point.moment.place == MERGE:
-        flag = Flag(wanted.data.parent / f"kill-{point.victim}")
-        arm(Moment(PROCESS), nth, flag.raise_)
-        vars(operating)["MergeTask"] = lambda operator, handle: DeadlyTask(operator, handle, flag, victim)
-    elif victim is not None:
-        arm(point.moment, nth, lambda: kill(victim))
-
-
 def jvm_of() -> int:
     context = SparkContext._active_spark_context
     assert context is not None
-    assert context._gateway is not None
-    process: int = context._gateway.proc.pid
-    return process
+    assert context._jvm is not None
+    return int(context._jvm.java.lang.ProcessHandle.current().pid())
 
 
-def run(session: SparkSession, wanted: argparse.Namespace) -> int:
+def obey(session: SparkSession, place: Place, orders: Orders) -> int:
+    # No task merges runs on the way, so that there is always something to merge beside the batches.
+    vars(operating)["StateStore"] = functools.partial(StateStore, task_bytes_max=1)
+    if orders.forgetful:
+        vars(local)["os"] = Forgetful()
+    try:
+        for name, nth in orders.points:
+            prepare(name, nth, orders, board_of(place.data))
+        batches = run(session, place, orders)
+        proved = {view: proof(session, place, orders, view) for view in shop.VIEWS} if orders.prove else {}
+        say(batches=batches, different=proved)
+    except HeadwaterError as error:
+        say(sentence=str(error))
+        return SENTENCE
+    return 0
+
+
+class Forgetful:
+    """The operating system, which says that everything is on the disk."""
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda descriptor: None) if name in ("fsync", "fdatasync") else getattr(os, name)
+
+
+def prepare(name: str, nth: int, orders: Orders, board: Blackboard) -> None:
+    point = POINTS[name]
+    victim = {DRIVER: os.getpid(), NODE: orders.node, JVM: jvm_of(), WORKER: 0}[point.victim]
+    in_workers = {moment: flag for flag, moment in IN_WORKERS.items()}
+    if point.moment in in_workers:
+        arm(Moment(PROCESS), nth, lambda: board.raise_flag(in_workers[point.moment], name, victim))
+    else:
+        arm(point.moment, nth, lambda: board.strike(name, victim))
+
+
+def run(session: SparkSession, place: Place, orders: Orders) -> int:
     batches: list[int] = []
-    rows = ROWS_PER_BATCH_OF_MANY if wanted.rebuild or wanted.prove else ROWS_PER_BATCH
+    rows = ROWS_PER_BATCH_OF_MANY if orders.rebuild or orders.prove else ROWS_PER_BATCH
     running = RunningApp(
-        shop.declare(wanted.store, least=wanted.least),
+        shop.declare(place.store, place.files, least=orders.least),
         session,
-        RunSettings(wanted.data, wanted.address, once=True, rows_per_batch=rows),
+        RunSettings(place.data, place.address, once=True, rows_per_batch=rows),
         watch=lambda job, progress: batches.append(progress.record.batch),
-        rebuild=frozenset({"revenue"} if wanted.rebuild else ()),
+        rebuild=frozenset({"revenue"} if orders.rebuild else ()),
     )
     try:
         running.start()
@@ -113,9 +153,9 @@ def run(session: SparkSession, wanted: argparse.Namespace) -> int:
     return len(batches)
 
 
-def proof(session: SparkSession, wanted: argparse.Namespace, view: str) -> int:
-    app = shop.declare(wanted.store, least=wanted.least)
-    return prove(app, view, session, wanted.data, wanted.address, direct=True).different
+def proof(session: SparkSession, place: Place, orders: Orders, view: str) -> int:
+    app = shop.declare(place.store, place.files, least=orders.least)
+    return prove(app, view, session, place.data, place.address, direct=True).different
 
 
 if __name__ == "__main__":

@@ -7,13 +7,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow.parquet as pq
+
 from headwater.flow.job.accounts import Account
 from headwater.flow.kafka.client import Client
 from headwater.flow.source.records import decode_batches
 from headwater.record import TopicPartition
 from headwater.views.view import View
-from tests.crash.flow import shop
-from tests.crash.flow.shop import Fed
+from tests.crash.flow import model, shop
+from tests.crash.flow.feeding import Fed
 
 FETCH_BYTES = 64 * 1024**2
 
@@ -25,51 +27,96 @@ class Place(NamedTuple):
     address: str
     store: str
 
+    @property
+    def files(self) -> Path:
+        return self.data.parent / "files"
+
+
+class Kept(NamedTuple):
+    """A record of a topic, as what its JSON says."""
+
+    key: Any
+    value: Any
+
 
 def judge(place: Place, fed: Sequence[Fed], *, least: int) -> list[str]:
+    """Of customers only if there are any."""
+    customers = [one for one in fed if one.topic == shop.CUSTOMERS]
     with Client(place.address) as client:
-        return [
-            *views(place, fed, least),
-            *changelog(values(client, shop.TOTALS), fed),
-            *stream(values(client, shop.BIG), fed),
-            *accounts(values(client, shop.ACCOUNTS), fed),
-            *poisoned(values(client, shop.POISONED), fed),
+        accounts = values(client, shop.ACCOUNTS)
+        found = [
+            *views(place, fed, least, customers=bool(customers)),
+            *totals(values(client, shop.TOTALS), fed),
+            *_once(shop.BIG, Counter(row["id"] for row in values(client, shop.BIG)), Counter(model.big_of(fed))),
+            *_once(shop.FILES, Counter(ids_in_files(place.files)), Counter(model.big_of(fed))),
+            *let_through_once(client, accounts, fed),
+            *balanced(accounts, fed, shop.ORDERS, shop.OUTPUTS_OF_ORDERS),
+            *poisoned(client, fed, shop.ORDERS),
         ]
+        if customers:
+            found += customer_log(records(client, shop.CUSTOMER_LOG), fed)
+            found += balanced(accounts, fed, shop.CUSTOMERS, shop.OUTPUTS_OF_CUSTOMERS)
+            found += poisoned(client, fed, shop.CUSTOMERS)
+        return found
+
+
+# -- what is there -----------------------------------------------------------------------------------------------------
 
 
 def values(client: Client, topic: str) -> list[Any]:
-    """What is in a topic, as what its JSON says."""
+    return [record.value for record in records(client, topic)]
+
+
+def records(client: Client, topic: str) -> list[Kept]:
     found = []
     for partition in range(client.partitions([topic])[topic]):
-        found += [json.loads(text, parse_float=Decimal) for text in _texts(client, TopicPartition(topic, partition))]
+        found += list(_records(client, TopicPartition(topic, partition)))
     return found
 
 
-def _texts(client: Client, place: TopicPartition) -> Iterator[bytes]:
+def _records(client: Client, place: TopicPartition) -> Iterator[Kept]:
     offset = 0
     while True:
         fetched = client.fetch(place, offset, bytes_max=FETCH_BYTES)
         if offset >= fetched.high_watermark:
             return
-        records = decode_batches(fetched.records, offset, fetched.high_watermark, headers=False)
-        yield from records.values.to_pylist()
-        offset = int(records.offsets[-1]) + 1
+        found = decode_batches(fetched.records, offset, fetched.high_watermark, headers=False)
+        for key, value in zip(found.keys.to_pylist(), found.values.to_pylist(), strict=True):
+            yield Kept(_said(key), _said(value))
+        offset = int(found.offsets[-1]) + 1
 
 
-def views(place: Place, fed: Sequence[Fed], least: int) -> Iterator[str]:
-    wanted = {"revenue": shop.revenue_of(fed, least), "last_order": shop.last_orders_of(fed)}
-    for name, store in (("revenue", place.data), ("last_order", place.store)):
+def _said(text: bytes | None) -> Any:
+    return None if text is None else json.loads(text, parse_float=Decimal)
+
+
+def ids_in_files(folder: Path) -> list[str]:
+    return [id for file in folder.glob("*.parquet") for id in pq.read_table(file)["id"].to_pylist()]
+
+
+# -- what is wrong with it ---------------------------------------------------------------------------------------------
+
+
+def views(place: Place, fed: Sequence[Fed], least: int, *, customers: bool) -> Iterator[str]:
+    wanted: dict[str, tuple[str | Path, list[Any]]] = {
+        "revenue": (place.data, model.revenue_of(fed, least)),
+        "last_order": (place.store, model.last_orders_of(fed)),
+        "cheap": (place.store, model.cheap_of(fed)),
+        **({"customer": (place.data, model.customers_of(fed))} if customers else {}),
+    }
+    for name, (store, expected) in wanted.items():
         with View.open(store, shop.APP, name) as view:
             rows = view.rows(order=list(view.key))
             position = view.position()
-        if rows != wanted[name]:
-            yield f"view {name} holds {rows} and should hold {wanted[name]}"
-        ends = {number: sum(one.partition == number for one in fed) for number in range(shop.PARTITIONS)}
-        if position != {shop.ORDERS: ends}:
-            yield f"view {name} says it is at {position}, and the topic ends at {ends}"
+        if rows != expected:
+            yield f"view {name} holds {rows} and should hold {expected}"
+        topic = shop.CUSTOMERS if name == "customer" else shop.ORDERS
+        ends = Counter(one.partition for one in fed if one.topic == topic)
+        if position != {topic: dict(ends)}:
+            yield f"view {name} says it is at {position}, and the topic ends at {dict(ends)}"
 
 
-def changelog(changes: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
+def totals(changes: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
     """Every change follows the one before it; the last of each key is the table."""
     table: dict[int, Any] = {}
     for change in changes:
@@ -78,34 +125,72 @@ def changelog(changes: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
             yield f"{shop.TOTALS}: user {user} had {table.get(user)}, and a change says {change['before']}"
         table[user] = change["after"]
     held = {user: (row["orders"], Decimal(row["spent"])) for user, row in table.items()}
-    if held != shop.totals_of(fed):
-        yield f"{shop.TOTALS} adds up to {held} and should to {shop.totals_of(fed)}"
+    if held != model.totals_of(fed):
+        yield f"{shop.TOTALS} adds up to {held} and should to {model.totals_of(fed)}"
 
 
-def stream(rows: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
-    yield from _once(shop.BIG, Counter(row["id"] for row in rows), Counter(shop.big_of(fed)))
+def customer_log(changes: list[Kept], fed: Sequence[Fed]) -> Iterator[str]:
+    """The same, where keys are also deleted, and each deletion is followed by a tombstone."""
+    table: dict[int, Any] = {}
+    deleted: Any = None
+    for key, change in changes:
+        if (change is None) != (deleted is not None) or (deleted is not None and key != deleted):
+            yield f"{shop.CUSTOMER_LOG}: {key} says {change} where {deleted} was deleted before"
+        deleted = None
+        if change is None:
+            continue
+        user = (change["after"] or change["before"])["user_id"]
+        if change["before"] != table.pop(user, None):
+            yield f"{shop.CUSTOMER_LOG}: a change of {user} says it was {change['before']}"
+        if change["after"] is None:
+            deleted = key
+        else:
+            table[user] = change["after"]
+    held, wanted = [row for _, row in sorted(table.items())], model.customers_of(fed)
+    if held != wanted or deleted is not None:
+        yield f"{shop.CUSTOMER_LOG} adds up to {held} and should to {wanted}"
 
 
-def accounts(rows: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
+def let_through_once(client: Client, accounts: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
+    own = sorted((row for row in accounts if row["output"] == shop.ONCE), key=lambda row: int(row["batch"]))
+    ends = [{int(number): offset for number, offset in row["end"][shop.ORDERS].items()} for row in own]
+    wanted = model.once_of(fed, ends)
+    passed = Counter(row["id"] for row in values(client, shop.ONCE))
+    yield from _once(shop.ONCE, passed, Counter(wanted.passed))
+    told = values(client, shop.LATE)
+    yield from _once(shop.LATE, Counter((row["partition"], row["offset"]) for row in told), Counter(wanted.late))
+    yield from (f"{shop.LATE} does not say why: {row}" for row in told if "behind" not in row["reason"])
+    late, repeated = sum(row["late"] for row in own), sum(row["duplicates"] for row in own)
+    most = len(model.good(fed)) - len(wanted.passed) - len(wanted.late)
+    if (late, repeated) != (len(wanted.late), most):
+        yield f"{shop.ONCE} accounts for {late} late and {repeated} repeated rows, not {len(wanted.late)} and {most}"
+
+
+def balanced(accounts: list[Any], fed: Sequence[Fed], job: str, outputs: Sequence[str]) -> Iterator[str]:
+    rows = [row for row in accounts if row["output"] in outputs]
     said = Counter((row["output"], row["batch"]) for row in rows)
     yield from (f"{count} accounts of {which}" for which, count in said.items() if count > 1)
-    broken = len(fed) - len(shop.good(fed))
-    for output in shop.OUTPUTS:
-        own = [_account(row) for row in rows if row["output"] == output]
-        yield from (f"{shop.ACCOUNTS}: {output} is not balanced: {one}" for one in own if not one.balanced)
-        total = sum(own, Account())
-        if (total.rows_in, total.poisoned) != (len(fed), broken):
-            yield f"{shop.ACCOUNTS}: {output} accounts for {total}; {len(fed)} rows were fed, {broken} of them broken"
+    own = [one for one in fed if one.topic == job]
+    wanted = len(own), sum(one.broken for one in own)
+    for output in outputs:
+        batches = [_account(row) for row in rows if row["output"] == output]
+        yield from (f"{shop.ACCOUNTS}: {output} is not balanced: {one}" for one in batches if not one.balanced)
+        total = sum(batches, Account())
+        if (total.rows_in, total.poisoned) != wanted:
+            yield f"{shop.ACCOUNTS}: {output} accounts for {total}; {wanted[0]} were fed, {wanted[1]} of them broken"
 
 
 def _account(row: dict[str, Any]) -> Account:
     return Account.from_json({name: row[name] for name in Account().to_json()})
 
 
-def poisoned(rows: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
+def poisoned(client: Client, fed: Sequence[Fed], job: str) -> Iterator[str]:
+    topic = shop.poisoned_of(job)
+    rows = values(client, topic)
     found = Counter((row["partition"], row["offset"]) for row in rows)
-    wanted = Counter((one.partition, one.offset) for one in fed if one.order is None)
-    yield from _once(shop.POISONED, found, wanted)
+    wanted = Counter((one.partition, one.offset) for one in fed if one.topic == job and one.broken)
+    yield from _once(topic, found, wanted)
+    yield from (f"{topic} does not say why: {row}" for row in rows if not row["reason"])
 
 
 def _once(what: str, found: Counter[Any], wanted: Counter[Any]) -> Iterator[str]:

@@ -7,12 +7,13 @@ and is killed too. At the end a driver may do its work in peace; then the judge 
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -22,9 +23,11 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.crash.flow import shop
-from tests.crash.flow.driver import SENTENCE
+from tests.crash.flow.dealing import Round
+from tests.crash.flow.driver import SENTENCE, Orders, board_of
+from tests.crash.flow.feeding import Fed, Feed
 from tests.crash.flow.judge import Place, judge
-from tests.crash.flow.moments import DRIVER, JVM, NODE, POINTS, REBUILD, WORKER, kill
+from tests.crash.flow.moments import DRIVER, JVM, NODE, POINTS, REBUILD, WORKER
 from tests.crash.killing import Process, free_port
 
 ROOT = Path(__file__).parents[3]
@@ -38,29 +41,19 @@ KILLED = -9
 ENDS = {DRIVER: {KILLED}, WORKER: {0}, JVM: {SENTENCE}, NODE: {0, SENTENCE}}
 
 
-@dataclass(frozen=True)
-class Strike:
-    """A point, and how many times its moment comes before it kills."""
-
-    name: str
-    nth: int = 1
-
-    def __str__(self) -> str:
-        return f"{self.name}@{self.nth}"
-
-
-Round = Sequence[Strike]
-
-
 @dataclass
 class Outcome:
     rounds: int = 0
     kills: Counter[str] = field(default_factory=Counter)
     """By point."""
-    missed: int = 0
-    """Strikes whose moment did not come."""
+    missed: Counter[str] = field(default_factory=Counter)
+    """Strikes whose moment did not come, by point."""
     rows: int = 0
     anomalies: list[str] = field(default_factory=list)
+
+    @property
+    def never_struck(self) -> list[str]:
+        return [name for name in POINTS if name not in self.kills]
 
 
 @dataclass(frozen=True)
@@ -69,69 +62,59 @@ class Ended:
 
     code: int
     said: dict[str, Any]
-    node_died: bool
-
-
-def random_rounds(random: Random) -> Iterator[Round]:
-    """Every point once, in any order, then all again in another."""
-    while True:
-        names = list(POINTS)
-        random.shuffle(names)
-        for name in names:
-            yield [Strike(name, random.randint(1, POINTS[name].most))]
+    struck: list[str]
 
 
 class Killing:
-    def __init__(self, folder: Path, seed: int, store: str) -> None:
-        self._folder, self._random = folder, Random(seed)
-        self._feed = shop.Feed(Random(seed))
+    """With `ahead`, the next driver is on its way up while one works; `forgetful` ones sync nothing."""
+
+    def __init__(self, folder: Path, seed: int, store: str, *, ahead: bool = True, forgetful: bool = False) -> None:
+        self._folder, self._ahead, self._forgetful = folder, ahead, forgetful
+        self._feed = Feed(Random(seed))
         self._port = free_port()
         self._place = Place(folder / "data", f"127.0.0.1:{self._port}", store)
+        self._board = board_of(self._place.data)
+        self._board.folder.mkdir(parents=True)
         self._node = self._started_node()
         self._variant, self._rebuilding = 0, False
+        self._drivers: list[subprocess.Popen[bytes]] = []
         self._jvms: list[int] = []
         self.outcome = Outcome()
 
-    def run(self, rounds: Sequence[Round], *, progress: Callable[[Outcome], None] = lambda outcome: None) -> Outcome:
+    def run(self, rounds: Iterable[Round], *, progress: Callable[[Outcome], None] = lambda outcome: None) -> Outcome:
         try:
-            self._create_topics()
+            self.begin()
             for strikes in rounds:
-                self._round(strikes)
+                self.round(strikes)
                 progress(self.outcome)
-            self._finish()
+            self.finish()
         finally:
-            self._node.kill()
-            self._node.close()
-            self._bury()
+            self.end()
         return self.outcome
 
     # -- a round -------------------------------------------------------------------------------------------------------
 
-    def _round(self, strikes: Round) -> None:
+    def round(self, strikes: Round) -> None:
         self._write(self._feed.more(ROWS_PER_ROUND))
         self.outcome.rounds += 1
         if any(POINTS[strike.name].named == REBUILD for strike in strikes) and not self._rebuilding:
             self._rebuilding = True
             self._variant += 1
-        ended = self._drive(["--node", str(self._node_process), *_options(strikes)])
+        ended = self._drive([(strike.name, strike.nth) for strike in strikes])
         self._note(strikes, ended)
         if ended.code == 0:
             self._rebuilding = False
 
     def _note(self, strikes: Round, ended: Ended) -> None:
-        victims = {POINTS[strike.name].victim for strike in strikes}
-        struck = ended.code != 0 or ended.node_died or WORKER in victims
-        if struck:
-            self.outcome.kills.update(strike.name for strike in strikes)
-        else:
-            self.outcome.missed += 1
-        allowed = {0}.union(*(ENDS[victim] for victim in victims))
+        self.outcome.kills.update(ended.struck)
+        self.outcome.missed.update(strike.name for strike in strikes if strike.name not in ended.struck)
+        allowed = set().union(*(ENDS[POINTS[name].victim] for name in ended.struck)) if ended.struck else {0}
         if ended.code not in allowed:
             which = f"round {self.outcome.rounds} ({', '.join(map(str, strikes))})"
             self.outcome.anomalies.append(f"{which}: the driver ended with {ended.code}: {ended.said}; see driver.log")
 
-    def _finish(self) -> None:
-        ended = self._drive(["--prove"])
+    def finish(self) -> None:
+        ended = self._drive([], prove=True)
         if ended.code != 0:
             self.outcome.anomalies.append(f"the last run, in peace, ended with {ended.code}: {ended.said}")
             return
@@ -145,44 +128,64 @@ class Killing:
     def _least(self) -> int:
         return shop.LEAST[self._variant % len(shop.LEAST)]
 
+    def lose_power(self, cut: Callable[[], None]) -> None:
+        """Nothing works any more, the disk is as it was in that moment, and the node starts again."""
+        self._node.kill()
+        cut()
+        self._node.close()
+        self._node = self._started_node()
+
     # -- processes -----------------------------------------------------------------------------------------------------
 
-    def _drive(self, options: list[str]) -> Ended:
-        """Run the driver to its end, and the node again if it dies meanwhile."""
+    def _drive(self, points: list[tuple[str, int]], *, prove: bool = False) -> Ended:
+        """Run a driver to its end, and the node again if it dies meanwhile."""
+        driver = self._drivers.pop() if self._drivers else self._started_driver()
+        before = len(self._board.struck())
+        self._log(f"round {self.outcome.rounds}: {points}")
+        self._tell(driver, Orders(self._least, self._node_process, self._rebuilding, prove, self._forgetful, points))
+        if self._ahead and not prove:
+            # Spark takes long to start: the next driver can do that now.
+            self._drivers.append(self._started_driver())
+        timer = threading.Timer(DRIVER_TIMEOUT_S, self._give_up, [driver])
+        timer.start()
+        self._watch(driver)
+        timer.cancel()
+        return Ended(driver.returncode, self._said(driver), self._board.struck()[before:])
+
+    def _started_driver(self) -> "subprocess.Popen[bytes]":
         place = self._place
-        rebuild = ["--rebuild"] if self._rebuilding else []
-        command = [sys.executable, "-m", "tests.crash.flow.driver", str(place.data), place.address, place.store,
-                   "--least", str(self._least), *rebuild, *options]  # fmt: skip
+        command = [sys.executable, "-m", "tests.crash.flow.driver", str(place.data), place.address, place.store]
         with (self._folder / "driver.log").open("ab") as log:
-            log.write(f"\n--- round {self.outcome.rounds}: {' '.join(options)}\n".encode())
-            log.flush()
-            driver = subprocess.Popen(
-                command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT)}
-            )
-            timer = threading.Timer(DRIVER_TIMEOUT_S, self._give_up, [driver])
-            timer.start()
-            node_died = self._watch(driver)
-            timer.cancel()
-        said = self._said(driver)
-        return Ended(driver.returncode, said, node_died)
+            return subprocess.Popen(
+                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+            )  # fmt: skip
+
+    def _tell(self, driver: "subprocess.Popen[bytes]", orders: Orders) -> None:
+        assert driver.stdin is not None
+        driver.stdin.write(orders.to_json().encode() + b"\n")
+        driver.stdin.flush()
+
+    def _log(self, what: str) -> None:
+        with (self._folder / "driver.log").open("a") as log:
+            log.write(f"\n--- {what}\n")
 
     def _give_up(self, driver: "subprocess.Popen[bytes]") -> None:
         self.outcome.anomalies.append(f"round {self.outcome.rounds}: the driver hangs; see driver.log")
         driver.kill()
 
-    def _watch(self, driver: "subprocess.Popen[bytes]") -> bool:
-        died = False
+    def _watch(self, driver: "subprocess.Popen[bytes]") -> None:
         while driver.poll() is None:
             if not self._node.alive(for_seconds=0.1):
                 self._node.close()
                 self._node = self._started_node()
-                died = True
-        return died
 
     def _said(self, driver: "subprocess.Popen[bytes]") -> dict[str, Any]:
         assert driver.stdout is not None
         lines = [json.loads(line) for line in driver.stdout.read().splitlines() if line.startswith(b"{")]
         driver.stdout.close()
+        if driver.stdin is not None:
+            driver.stdin.close()
         self._jvms += [line["jvm"] for line in lines if "jvm" in line]
         return dict(lines[-1]) if lines else {}
 
@@ -195,6 +198,13 @@ class Killing:
     def _node_process(self) -> int:
         return self._node._process.pid
 
+    def end(self) -> None:
+        for driver in self._drivers:
+            driver.communicate(timeout=DRIVER_TIMEOUT_S)  # nothing more to do for it
+        self._node.kill()
+        self._node.close()
+        self._bury()
+
     def _bury(self) -> None:
         """Spark's JVM ends by itself when its driver is gone; one that does not would fill the machine."""
         deadline = time.monotonic() + JVM_TIMEOUT_S
@@ -203,7 +213,7 @@ class Killing:
                 time.sleep(0.2)
             if self._lives(jvm):
                 self.outcome.anomalies.append(f"the JVM {jvm} has outlived its driver")
-                kill(jvm)
+                os.kill(jvm, signal.SIGKILL)
 
     def _lives(self, jvm: int) -> bool:
         """By its command, because its number may be another's by now."""
@@ -214,14 +224,15 @@ class Killing:
 
     # -- the log -------------------------------------------------------------------------------------------------------
 
-    def _create_topics(self) -> None:
+    def begin(self) -> None:
         """The changelog is not compacted here: the judge wants to see every change."""
         admin = AdminClient({"bootstrap.servers": self._place.address})
-        wanted = [NewTopic(shop.ORDERS, shop.PARTITIONS, 1), NewTopic(shop.TOTALS, 1, 1)]
+        wanted = [NewTopic(shop.ORDERS, shop.PARTITIONS, 1), NewTopic(shop.CUSTOMERS, 1, 1)]
+        wanted += [NewTopic(shop.TOTALS, 1, 1), NewTopic(shop.CUSTOMER_LOG, 1, 1)]
         for created in admin.create_topics(wanted).values():
             created.result(10)
 
-    def _write(self, rows: list[shop.Fed]) -> None:
+    def _write(self, rows: list[Fed]) -> None:
         failures: list[str] = []
 
         def check(error: KafkaError | None, message: Message) -> None:
@@ -230,11 +241,9 @@ class Killing:
 
         producer = Producer({"bootstrap.servers": self._place.address, "enable.idempotence": True})
         for row in rows:
-            producer.produce(shop.ORDERS, row.value, partition=row.partition, on_delivery=check)
+            producer.produce(
+                row.topic, row.value, row.key, partition=row.partition, timestamp=row.time_ms, on_delivery=check
+            )
         left = producer.flush(30)
         assert not failures, failures
         assert not left, f"{left} rows could not be fed"
-
-
-def _options(strikes: Round) -> list[str]:
-    return [part for strike in strikes for part in ("--point", str(strike))]

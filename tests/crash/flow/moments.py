@@ -20,8 +20,19 @@ class Moment(NamedTuple):
     first: str | None = None
 
 
-MERGE = "headwater.flow.job.operating:MergeTask"
-"""The only moment that lies in a worker: a task has written its state and has not told."""
+READ = "headwater.flow.source.data_source:_TaskReader._read_range"
+STAGE = "headwater.flow.source.data_source:write_stage"
+MERGE = "headwater.flow.job.merging:MergeTask.__call__"
+DEDUPE = "headwater.flow.job.deduping:DedupeTask.__call__"
+
+IN_WORKERS = {
+    "reading": Moment(READ),
+    "about to stage": Moment(STAGE),
+    "staged": Moment(STAGE, after=True),
+    "merging": Moment(MERGE),
+    "deduping": Moment(DEDUPE),
+}
+"""Moments of tasks (deadly_workers.py): rows are read or merged and not handed over; counts are to be left behind."""
 
 PROCESS = "headwater.flow.job.processing:Processor.process"
 FINISH = "headwater.flow.job.folder:JobFolder.finish"
@@ -31,6 +42,7 @@ SETTLE = "headwater.flow.job.deploying:Deployment.settle"
 TOPIC_WRITE, TOPIC_SEND = "headwater.flow.sinks.topic:TopicSink.write", "headwater.flow.sinks.topic:TopicSink._send"
 VIEW_WRITE = "headwater.flow.sinks.view:ViewSink.write"
 SQLITE, POSTGRES = "headwater.views.sqlite:SqliteStore._run", "headwater.views.postgres:PostgresStore._run"
+PARQUET = "headwater.flow.sinks.parquet:ParquetSink.write"
 SWAP = "headwater.views.tables:SqlStore.swap"
 
 AFTER_THE_OFFSET_LOG = "after the offset log"
@@ -53,10 +65,19 @@ class Point(NamedTuple):
 POINTS = {
     "offsets planned": Point(AFTER_THE_OFFSET_LOG, Moment(PROCESS)),
     "offsets planned, jvm": Point(AFTER_THE_OFFSET_LOG, Moment(PROCESS), JVM),
-    "merging, worker": Point(MID_TASK, Moment(MERGE), WORKER),
-    "merging, driver": Point(MID_TASK, Moment(MERGE), DRIVER),
-    "merging, jvm": Point(MID_TASK, Moment(MERGE), JVM),
-    "merging, node": Point(MID_TASK, Moment(MERGE), NODE),
+    "reading, worker": Point(MID_TASK, IN_WORKERS["reading"], WORKER),
+    "reading, driver": Point(MID_TASK, IN_WORKERS["reading"]),
+    "reading, jvm": Point(MID_TASK, IN_WORKERS["reading"], JVM),
+    "reading, node": Point(MID_TASK, IN_WORKERS["reading"], NODE),
+    "about to stage, worker": Point(MID_TASK, IN_WORKERS["about to stage"], WORKER),
+    "staged, worker": Point(MID_TASK, IN_WORKERS["staged"], WORKER),
+    "staged, driver": Point(MID_TASK, IN_WORKERS["staged"]),
+    "merging, worker": Point(MID_TASK, IN_WORKERS["merging"], WORKER),
+    "merging, driver": Point(MID_TASK, IN_WORKERS["merging"]),
+    "merging, jvm": Point(MID_TASK, IN_WORKERS["merging"], JVM),
+    "merging, node": Point(MID_TASK, IN_WORKERS["merging"], NODE),
+    "deduping, worker": Point(MID_TASK, IN_WORKERS["deduping"], WORKER),
+    "deduping, driver": Point(MID_TASK, IN_WORKERS["deduping"]),
     "view written": Point(BEFORE_THE_COMMIT_LOG, Moment(VIEW_WRITE, after=True), most=4),
     "topic written": Point(BEFORE_THE_COMMIT_LOG, Moment(TOPIC_WRITE, after=True), most=8),
     "topic sent": Point(BEFORE_THE_COMMIT_LOG, Moment(TOPIC_SEND, after=True), most=6),
@@ -65,6 +86,8 @@ POINTS = {
     "sqlite committed": Point(BEFORE_THE_COMMIT_LOG, Moment(SQLITE, after=True, first="COMMIT"), most=4),
     "postgres about to commit": Point(BEFORE_THE_COMMIT_LOG, Moment(POSTGRES, first="COMMIT"), most=4),
     "postgres committed": Point(BEFORE_THE_COMMIT_LOG, Moment(POSTGRES, after=True, first="COMMIT"), most=4),
+    "file about to be put": Point(BEFORE_THE_COMMIT_LOG, Moment(PARQUET), most=2),
+    "file put": Point(BEFORE_THE_COMMIT_LOG, Moment(PARQUET, after=True), most=2),
     "all sinks written": Point(BEFORE_THE_COMMIT_LOG, Moment(FINISH)),
     "all sinks written, jvm": Point(BEFORE_THE_COMMIT_LOG, Moment(FINISH), JVM),
     "batch noted": Point(BEFORE_THE_COMMIT_LOG, Moment(FINISH, after=True)),
@@ -80,10 +103,10 @@ POINTS = {
     "about to settle": Point(RESTART, Moment(SETTLE), most=1),
     "settled": Point(RESTART, Moment(SETTLE, after=True), most=1),
     "settled, node": Point(RESTART, Moment(SETTLE, after=True), NODE, most=1),
-    "first batch, driver": Point(RESTART, Moment(MERGE), DRIVER, most=1),
-    "first batch, jvm": Point(RESTART, Moment(MERGE), JVM, most=1),
+    "first batch, driver": Point(RESTART, IN_WORKERS["merging"], most=1),
+    "first batch, jvm": Point(RESTART, IN_WORKERS["merging"], JVM, most=1),
     "about to query": Point(RESTART, Moment("headwater.flow.job.running:RunningApp._query"), most=1),
-    "rebuild begun": Point(REBUILD, Moment(PROCESS, after=True), most=4),
+    "rebuild begun": Point(REBUILD, Moment(PROCESS, after=True)),
     "rebuild noted": Point(REBUILD, Moment("headwater.flow.job.rebuilding:carry_out"), most=1),
     "state renumbered": Point(REBUILD, Moment("headwater.flow.job.rebuilding:_renumber", after=True), most=1),
     "old state removed": Point(REBUILD, Moment("headwater.flow.job.rebuilding:shutil.rmtree", after=True), most=1),
@@ -122,21 +145,35 @@ def arm(moment: Moment, nth: int, strike: Callable[[], None]) -> Callable[[], No
 
 
 @dataclass(frozen=True)
-class Flag:
-    """Whoever takes it down strikes; nobody else does."""
+class Blackboard:
+    """What processes that are to die, and those that kill them, leave for others; in a folder."""
 
-    file: Path
+    folder: Path
 
-    def raise_(self) -> None:
-        self.file.touch()
+    def raise_flag(self, moment: str, point: str, victim: int) -> None:
+        """Whichever worker first comes to the moment shall kill; victim 0: itself."""
+        fresh = self.folder / f"{moment}.new"
+        fresh.write_text(f"{victim} {point}")
+        fresh.replace(self.folder / moment)
 
-    def taken(self) -> bool:
+    def take_flag(self, moment: str) -> tuple[int, str] | None:
+        """Only one gets it."""
+        taken = self.folder / f"{moment}.{os.getpid()}"
         try:
-            self.file.unlink()
+            (self.folder / moment).rename(taken)
         except FileNotFoundError:
-            return False
-        return True
+            return None
+        victim, point = taken.read_text().split(" ", 1)
+        return int(victim), point
 
+    def strike(self, point: str, victim: int) -> None:
+        with (self.folder / "struck").open("a") as file:
+            file.write(f"{point}\n")
+        os.kill(victim, signal.SIGKILL)
 
-def kill(process: int) -> None:
-    os.kill(process, signal.SIGKILL)
+    def struck(self) -> list[str]:
+        """The points that have killed."""
+        try:
+            return (self.folder / "struck").read_text().splitlines()
+        except FileNotFoundError:
+            return []

@@ -29,7 +29,9 @@ def life(spark: SparkSession, tmp_path: Path) -> Iterator[Life]:
 
 
 def run(life: Life, least: int, *, rebuild: bool = False) -> None:
-    tester = AppTester(shop.declare(life.place.store, least=least), life.node, life.session)
+    tester = AppTester(
+        shop.declare(life.place.store, life.place.files, least=least, customers=False), life.node, life.session
+    )
     tester.run(rebuild=["revenue"] if rebuild else [])
 
 

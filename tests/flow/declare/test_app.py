@@ -104,6 +104,13 @@ def test_a_name_that_is_declared_twice_is_refused_with_both_places() -> None:
         app.table("orders", ORDERS, key="id")
 
 
+def test_the_same_declaration_again_is_the_same_stream() -> None:
+    app = hw.App("shop")
+    assert app.stream("orders", ORDERS).node is app.stream("orders", ORDERS).node
+    with pytest.raises(InvalidDeclaration, match="Give one another name"):
+        app.stream("orders", "id string")
+
+
 def test_a_topic_may_be_declared_again_under_another_name() -> None:
     app = hw.App("shop")
     app.stream("orders", ORDERS)

@@ -121,15 +121,13 @@ def test_two_operators_of_one_name_are_refused_with_both_places() -> None:
         plan(app)
 
 
-def test_two_readers_of_one_topic_in_one_job_are_refused_with_both_places() -> None:
+def test_a_topic_that_is_read_in_two_ways_is_one_topic_of_the_job() -> None:
     app, orders = shop()
     again = app.stream("orders", SCHEMA, name="again")
     app.topic("all")(lambda: orders.union(again))
-    with pytest.raises(
-        InvalidDeclaration,
-        match=rf"topic orders is read by again \({HERE}\) and by orders \({HERE}\), which share a job",
-    ):
-        plan(app)
+    (job,) = plan(app)
+    assert (job.name, job.topics) == ("orders", ["orders"])
+    assert [source.name for source in job.sources] == ["again", "orders"]
 
 
 def test_outputs_that_read_the_same_topics_share_a_job() -> None:

@@ -84,11 +84,11 @@ def test_outputs_say_where_they_go_and_what_is_promised(output: str, where: str,
 
 
 def test_what_spark_and_the_checkpoint_know_is_told_with_the_output() -> None:
-    told = whole_outline({"tag_counts": Told(("tag",), "tag string, count bigint", "changed", "its key was ['url']")})
+    told = whole_outline({"tag_counts": Told(("tag",), "tag string, count bigint", "rebuild", "its key was ['url']")})
     outputs = {one.name: one for job in told.jobs for one in job.outputs}
     changed = outputs["tag_counts"]
     assert (changed.columns, changed.verdict, changed.why) == (
-        "tag string, count bigint", "changed", "its key was ['url']",
+        "tag string, count bigint", "rebuild", "its key was ['url']",
     )  # fmt: skip
     assert outputs["tags"].columns == outputs["tags"].verdict == ""
 

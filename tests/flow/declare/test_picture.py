@@ -32,6 +32,7 @@ consumer group web.clicks+searches
   keeps state
       by_url.1  dedupe by session
       seen      aggregate by url
+  rows that are too late go to topic web.clicks-searches.late
   poisoned rows go to topic web.clicks-searches.poisoned, accounts to topic web.accounts"""
     )
 
@@ -44,8 +45,8 @@ def test_the_text_gives_every_declaration_its_place() -> None:
 
 
 def test_the_text_says_what_a_run_would_do_with_what_is_there() -> None:
-    said = as_text(whole_outline({"tag_counts": Told((), "tag string", "changed", "its key was ['url']")}))
-    assert re.search(r"writes view tag_counts  \(plans\.py:\d+\): changed\n      its key was \['url'\]\n", said)
+    said = as_text(whole_outline({"tag_counts": Told((), "tag string", "rebuild", "its key was ['url']")}))
+    assert re.search(r"writes view tag_counts  \(plans\.py:\d+\): rebuild\n      its key was \['url'\]\n", said)
     assert "      columns tag string\n" in said
 
 

@@ -51,7 +51,8 @@ def _job_lines(job: JobOutline) -> list[str]:
         width = max(len(name) for name, _, _ in kept)
         lines += ["  keeps state"]
         lines += [f"      {name:<{width}}  {does} by {', '.join(key)}" for name, does, key in kept]
-    return [*lines, f"  poisoned rows go to topic {job.poisoned}, accounts to topic {job.accounts}"]
+    late = [f"  rows that are too late go to topic {job.late}"] if job.late else []
+    return [*lines, *late, f"  poisoned rows go to topic {job.poisoned}, accounts to topic {job.accounts}"]
 
 
 def _kept(one: SourceOutline | StepOutline) -> tuple[str, tuple[str, ...]]:

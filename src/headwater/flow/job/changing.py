@@ -1,23 +1,26 @@
-"""Has the code of an output changed since its checkpoint was made?
+"""Has the code of an output changed since its checkpoint was made, and what is to be done about it?
 
-What an output is made from is written down in words: every step with the user's expressions, every operator with its
-key. Names, comments and line numbers do not count, nor do columns of a source that the output does not use.
+keep      it means the same
+migrate   it means something else, and all that is there can become what it says now, without the log
+rebuild   only the log knows what it should hold
+new       there was no such output
+removed   there is no such output any more
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
-from headwater.flow.declare.graph import Job, Planned
-from headwater.flow.declare.nodes import Apply, Node, SourceStream, SourceTable
-from headwater.flow.formats.schema import to_ddl
+from headwater.flow.declare.graph import VIEW
+from headwater.flow.job.carrying import Carry, carried, lacking, only_adds
+from headwater.flow.job.describing import Described, Words
 from headwater.flow.job.folder import JobFolder
-from headwater.flow.job.resolving import Resolved
 
 FILE = "plan.json"
-KEEP, NEW, CHANGED, REMOVED = "keep", "new", "changed", "removed"
+KEEP, MIGRATE, REBUILD, NEW, REMOVED = "keep", "migrate", "rebuild", "new", "removed"
+REWRITTEN = ("Aggregate", "Latest", "SourceTable")
+"""Operators whose state alone says what their table holds."""
 
 
 @dataclass(frozen=True)
@@ -27,73 +30,92 @@ class Verdict:
     output: str
     what: str
     why: str = ""
+    carries: tuple[Carry, ...] = ()
+    """Where its operators get their state."""
+    rewrite: bool = False
+    """Its view is written anew from the state."""
+
+    def __str__(self) -> str:
+        return f"{self.output}: {self.what}{f': {self.why}' if self.why else ''}"
 
 
-def describe(node: Node) -> dict[str, Any]:
-    """A node in words that are the same for the same meaning."""
-    said: dict[str, Any] = {"step": type(node).__name__}
-    if isinstance(node, SourceStream):
-        return said | {"topic": node.topic, "format": node.format, "time": node.time, "options": dict(node.options)}
-    if isinstance(node, SourceTable):
-        return said | {"topic": node.topic, "format": node.format, "key": list(node.key), "options": dict(node.options)}
-    if isinstance(node, Apply):
-        code = getattr(node.function, "__code__", None)
-        body = code.co_code.hex() + repr(code.co_consts) if code is not None else repr(node.function)
-        said["function"] = hashlib.sha256(body.encode()).hexdigest()[:16]
-    for field in fields(node):
-        value = getattr(node, field.name)
-        if field.name in ("place", "name", "function", "input", "parts", "tables"):
-            continue
-        said[field.name] = _words(value)
-    return said | {"inputs": [describe(one) for one in node.inputs]}
-
-
-def _words(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _words(one) for name, one in value.items()}
-    if isinstance(value, tuple | list):
-        return [_words(one) for one in value]
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
-
-
-def descriptions(job: Job, resolved: Mapping[str, Resolved]) -> dict[str, Any]:
-    return {one.name: _description(one, resolved[one.name]) for one in job.outputs}
-
-
-def _description(planned: Planned, resolved: Resolved) -> dict[str, Any]:
-    return {
-        "kind": planned.output.kind,
-        "key": list(resolved.key),
-        "columns": to_ddl(resolved.schema),
-        "made_from": describe(planned.node),
-    }
-
-
-def compare(folder: JobFolder, now: Mapping[str, Any]) -> list[Verdict]:
+def compare(folder: JobFolder, now: Described) -> list[Verdict]:
     """What changed since the job last ran; nothing, if it never did."""
     kept = folder.read(FILE)
     if kept is None:
-        return [Verdict(name, KEEP) for name in now]
-    before: Mapping[str, Any] = kept["outputs"]
-    verdicts = [_verdict(name, before.get(name), said) for name, said in now.items()]
-    return verdicts + [Verdict(name, REMOVED) for name in before if name not in now]
+        return [Verdict(name, KEEP) for name in now.outputs]
+    before = Described(kept["outputs"], kept["operators"])
+    verdicts = [_verdict(name, before, now) for name in now.outputs]
+    gone = [name for name in before.outputs if name not in now.outputs]
+    return verdicts + [Verdict(name, REMOVED, "no longer declared; what it holds stays as it is") for name in gone]
 
 
-def _verdict(name: str, before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Verdict:
-    if before is None:
-        return Verdict(name, NEW)
-    if json.dumps(before, sort_keys=True) == json.dumps(now, sort_keys=True):
-        return Verdict(name, KEEP)
+def _verdict(name: str, before: Described, now: Described) -> Verdict:
+    old, said = before.outputs.get(name), now.outputs[name]
+    carries = _carries(now.uses[name], before, now)
+    if old is None:
+        return _new(name, said, carries)
+    if json.dumps(old, sort_keys=True) == json.dumps(said, sort_keys=True):
+        if carries is None:
+            return Verdict(name, REBUILD, "the state it is made from was that of an output which has changed")
+        moved = tuple(one for one in carries if one.needed)
+        why = f"its state goes on under the name {moved[0].operator}, it was {moved[0].source}" if moved else ""
+        return Verdict(name, MIGRATE, why, moved) if moved else Verdict(name, KEEP)
+    if said["keyed"] and _can_be_rewritten(said, carries) and old["kind"] == said["kind"]:
+        assert carries is not None
+        return Verdict(name, MIGRATE, _migration(old, said, carries), carries, rewrite=True)
+    if not said["keyed"] and not old["keyed"] and old["operators"] == said["operators"]:
+        added = only_adds(old, said)
+        if added:
+            has = "is" if len(added) == 1 else "are"
+            why = f"{', '.join(added)} {has} in rows from now on; those written before do not have it"
+            return Verdict(name, MIGRATE, why)
+    return Verdict(name, REBUILD, _difference(old, said))
+
+
+def _carries(operators: tuple[str, ...], before: Described, now: Described) -> tuple[Carry, ...] | None:
+    """For each operator of an output where its state comes from; None if one has to be built."""
+    found = [carried(now.operators, before.operators, name) for name in operators]
+    return None if None in found else tuple(one for one in found if one is not None)
+
+
+def _new(name: str, said: Words, carries: tuple[Carry, ...] | None) -> Verdict:
+    if not said["operators"]:
+        return Verdict(name, NEW, "it begins where the job stands")
+    if _can_be_rewritten(said, carries):
+        assert carries is not None
+        return Verdict(name, NEW, f"it is made from the state of {carries[-1].source}", carries, rewrite=True)
+    return Verdict(name, NEW, "it is built from the log")
+
+
+def _can_be_rewritten(said: Words, carries: tuple[Carry, ...] | None) -> bool:
+    """Only views: what was written to a topic or a file cannot be taken back."""
+    return bool(carries) and said["kind"] == VIEW and said["operators"][-1]["made_from"]["step"] in REWRITTEN
+
+
+def _migration(old: Words, said: Words, carries: tuple[Carry, ...]) -> str:
+    renamed = [f"{new} was {before}" for one in carries for new, before in one.renamed.items()]
+    return f"written anew from its state: {', '.join(renamed) or _difference(old, said)}"
+
+
+def _difference(before: Words, now: Words) -> str:
+    if short := lacking(now["operators"], before["operators"]):
+        return short
     if before["columns"] != now["columns"]:
-        return Verdict(name, CHANGED, f"its columns were ({before['columns']}) and are ({now['columns']})")
+        return f"its columns were ({before['columns']}) and are ({now['columns']})"
     if before["key"] != now["key"]:
-        return Verdict(name, CHANGED, f"its key was {before['key']} and is {now['key']}")
-    return Verdict(name, CHANGED, _first_difference(before["made_from"], now["made_from"]))
+        return f"its key was {before['key']} and is {now['key']}"
+    for what in ("made_from", "reads"):
+        if before[what] != now[what]:
+            return _first_difference(before[what], now[what], "what it reads")
+    return "what it keeps is no longer the same"
 
 
 def _first_difference(before: Any, now: Any, what: str = "it") -> str:
     """The first place where two descriptions part."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
+        if before.get("step") != now.get("step"):
+            return f"{_step(now)} stands where {_step(before)} was"
         step = f"{now.get('step', what)}".lower()
         for name in sorted({*before, *now}):
             if before.get(name) != now.get(name):
@@ -105,11 +127,17 @@ def _first_difference(before: Any, now: Any, what: str = "it") -> str:
     return f"{what} was {json.dumps(before)} and is {json.dumps(now)}"
 
 
-def save(folder: JobFolder, now: Mapping[str, Any]) -> None:
-    folder.write(FILE, {"outputs": dict(now)})
+def _step(said: Words) -> str:
+    """A step for a sentence."""
+    words = next((said[name] for name in ("condition", "columns", "text", "key", "topic") if name in said), "")
+    return f"{said['step'].lower()} {json.dumps(words)}"
 
 
-def save_one(folder: JobFolder, name: str, said: Mapping[str, Any]) -> None:
-    """Of one output that is now what is said, whatever the others are."""
-    kept = folder.read(FILE) or {"outputs": {}}
-    save(folder, {**kept["outputs"], name: said})
+def save(folder: JobFolder, now: Described) -> None:
+    folder.write(FILE, {"outputs": now.outputs, "operators": now.operators})
+
+
+def save_one(folder: JobFolder, name: str, said: Words, operators: Mapping[str, Words]) -> None:
+    """Of one output, and operators, that are now what is said, whatever the others are."""
+    kept = folder.read(FILE) or {"outputs": {}, "operators": {}}
+    save(folder, Described({**kept["outputs"], name: said}, {**kept["operators"], **operators}))

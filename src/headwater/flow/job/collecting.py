@@ -10,11 +10,10 @@ from pyspark.sql import DataFrame
 
 from headwater.flow.declare.graph import TOPIC, Job, Planned
 from headwater.flow.declare.nodes import STATEFUL, Dedupe, Node, Source, walk
-from headwater.flow.job.deduping import LATE
 from headwater.flow.job.encoding import TIME, change_records, row_records
 from headwater.flow.job.evaluating import Evaluation
 from headwater.flow.job.merging import COMMIT, Told
-from headwater.flow.job.roots import roots_of
+from headwater.flow.job.roots import readers_of
 from headwater.flow.job.stateless import hidden
 from headwater.flow.operators.changes import BEFORE
 
@@ -48,8 +47,8 @@ def used_twice(job: Job) -> tuple[frozenset[Node], bool]:
     ends = Tally(planned.node for planned in job.outputs)
     operators = [node for node in nodes if isinstance(node, STATEFUL)]
     kept = frozenset(node for node in operators if uses[node] or ends[node] != 1 or isinstance(node, Dedupe))
-    roots = {root.node: root for planned in job.outputs for root in roots_of(planned) if root.stateful}
-    plain = [root for planned in job.outputs for root in roots_of(planned) if not root.stateful]
+    roots = {root.node: root for planned in job.outputs for root in readers_of(planned) if root.stateful}
+    plain = [root for planned in job.outputs for root in readers_of(planned) if not root.stateful]
     reads: Tally[Source] = Tally(source for root in (*roots.values(), *plain) for source in root.paths())
     return kept, sum(reads.values()) > 1
 
@@ -83,16 +82,6 @@ def reports(evaluation: Evaluation) -> Iterable[Told]:
     for node, frame in evaluation.made.items():
         if node in evaluation.keep:
             yield from split(frame.where(f"{COMMIT} is not null").select(COMMIT).toArrow())[1]
-
-
-def late_rows(evaluation: Evaluation) -> pa.Table:
-    """Rows that came too late for an operator that remembers for a limited time: where they lie, and what they were."""
-    found = [
-        frame.where(f"{LATE} is not null").select("_at.*", LATE).toArrow()
-        for node, frame in evaluation.made.items()
-        if isinstance(node, Dedupe)
-    ]
-    return pa.concat_tables(found)
 
 
 def split(table: pa.Table) -> tuple[pa.Table, list[Told]]:

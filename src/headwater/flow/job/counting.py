@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as f
 
-FILTERED, EXPANDED, DUPLICATES, BEFORE, AFTER = "filtered", "expanded", "duplicates", "before", "after"
+FILTERED, EXPANDED, DUPLICATES, LATE = "filtered", "expanded", "duplicates", "late"
+BEFORE, AFTER = "before", "after"
 
 
 @dataclass
@@ -23,7 +24,7 @@ class Counter:
         return frame.observe(observation, *sums)
 
     def totals(self) -> Mapping[str, int]:
-        found: dict[str, int] = {FILTERED: 0, EXPANDED: 0, DUPLICATES: 0, BEFORE: 0, AFTER: 0}
+        found: dict[str, int] = dict.fromkeys((FILTERED, EXPANDED, DUPLICATES, LATE, BEFORE, AFTER), 0)
         for observation in self.observations:
             for name, count in observation.get.items():
                 found[name] += int(count)

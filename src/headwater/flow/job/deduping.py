@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.flow.job.merging import COMMIT, Told, by_shard
+from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
 from headwater.flow.operators.dedupe import dedupe_step, state_of
 from headwater.flow.state.manifest import StateSchema
-from headwater.flow.state.shard import ShardState
+from headwater.flow.state.shard import ShardState, StateHandle
 
 LATE = "_late"
 """In a row that is late: the row as JSON. In others null."""
@@ -44,8 +44,9 @@ class DedupeTask:
     expired_us: int | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for shard, state, rows in by_shard(batches, self.handle):
-            yield self._shard(state, shard, rows)
+        handle = StateHandle.from_json(self.handle)
+        for shard, rows in by_shard(batches, handle.shards):
+            yield self._shard(ShardState(handle, shard), shard, rows)
 
     def _shard(self, state: ShardState, shard: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         late = np.asarray(pc.is_valid(rows.column(LATE)))
@@ -55,19 +56,8 @@ class DedupeTask:
         times_us = at.field("time").cast(pa.int64()).to_numpy()
         expired = self.expired_us if (self.batch + shard) % EXPIRE_EVERY == 0 else None
         passed = dedupe_step(state, timely, times_us, position, self.operator.within_us, expired_us=expired)
-        kept = int(passed.rows.sum())
-        told = Told(
-            self.operator.name, shard, kept, passed.run, duplicates=len(passed.rows) - kept, late=int(late.sum())
-        )
-        return self._output([timely.filter(pa.array(passed.rows)), rows.filter(pa.array(late))], told)
-
-    def _output(self, parts: list[pa.RecordBatch], told: Told) -> pa.RecordBatch:
+        kept, runs = int(passed.rows.sum()), (passed.run,) if passed.run else ()
+        told = Told(self.operator.name, shard, kept, runs, duplicates=len(passed.rows) - kept, late=int(late.sum()))
+        parts = [timely.filter(pa.array(passed.rows)), rows.filter(pa.array(late))]
         names = [*self.operator.rows.names, LATE]
-        rows = pa.concat_batches([part.select(names) for part in parts])
-        schema = self.operator.output
-        columns = [
-            pa.concat_arrays([column.cast(schema.field(name).type), pa.nulls(1, schema.field(name).type)])
-            for name, column in zip(names, rows.columns, strict=True)
-        ]
-        commit = pa.concat_arrays([pa.nulls(rows.num_rows, pa.string()), pa.array([told.to_json()])])
-        return pa.RecordBatch.from_arrays([*columns, commit], schema=schema)
+        return with_report(pa.concat_batches([part.select(names) for part in parts]), told, self.operator.output)

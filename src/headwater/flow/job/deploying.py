@@ -1,18 +1,20 @@
-"""What a job finds when it starts: outputs to keep, to build, or to refuse because their code has changed."""
+"""What a job finds when it starts: outputs to keep, to migrate, to build, or to refuse."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from headwater.clock import Clock
 from headwater.errors import JobRefused
-from headwater.flow.declare.graph import VIEW, Job, Planned
-from headwater.flow.declare.nodes import STATEFUL, walk
-from headwater.flow.job.changing import CHANGED, NEW, REMOVED, Verdict, compare, descriptions, save
+from headwater.flow.declare.graph import TOPIC, VIEW, Job, Planned
+from headwater.flow.job.changing import KEEP, MIGRATE, NEW, REBUILD, Verdict, compare, save
+from headwater.flow.job.describing import Described, descriptions
 from headwater.flow.job.folder import BatchRecord, JobFolder
 from headwater.flow.job.identity import Identity
+from headwater.flow.job.migrating import Migration
 from headwater.flow.job.rebuilding import Rebuild, carry_out, forget, unfinished
 from headwater.flow.job.resolving import Resolved
 from headwater.flow.kafka.client import EARLIEST, Client
@@ -52,26 +54,52 @@ class Deployment:
                         self.folder, one, self.identity, store, last))  # fmt: skip
                 else:
                     forget(self.folder, name)  # should it ever be declared again, it is new
-            self._bring_up(compare(self.folder, now), planned, rebuild, last)
+            verdicts = [_asked(one, rebuild) for one in compare(self.folder, now)]
+            self._tell(verdicts)
+            self._refuse_unasked(verdicts, planned, rebuild)
+            for one in verdicts:
+                self._bring_up(one, now, planned, last)
         save(self.folder, now)
 
-    def _bring_up(
-        self, verdicts: list[Verdict], planned: Mapping[str, Planned], rebuild: frozenset[str], last: BatchRecord
-    ) -> None:
-        refused = [one for one in verdicts if one.what == CHANGED and one.output not in rebuild]
+    def _tell(self, verdicts: list[Verdict]) -> None:
+        """One line for each output, if there is anything to say."""
+        if any(one.what != KEEP for one in verdicts):
+            for one in verdicts:
+                self.tell(str(one))
+
+    def _refuse_unasked(self, verdicts: list[Verdict], planned: Mapping[str, Planned], rebuild: frozenset[str]) -> None:
+        refused = [one for one in verdicts if one.what == REBUILD and one.output not in rebuild]
         if refused:
             first = refused[0]
             raise JobRefused(
                 f"{planned[first.output].output} has changed since its checkpoint was made: {first.why}",
                 f"Build it anew from the log with --rebuild {first.output}, or give it another name.",
             )
-        for one in verdicts:
-            if one.what == REMOVED:
-                self.tell(f"{one.output}: no longer declared; what it holds stays as it is")
-            elif one.what in (NEW, CHANGED) or one.output in rebuild:
-                self.tell(f"{one.output}: {'new, ' if one.what == NEW else ''}being built from the log")
-                self._check_log_is_whole(one, last)
-                self._rebuild(planned[one.output], last)
+
+    def _bring_up(self, verdict: Verdict, now: Described, planned: Mapping[str, Planned], last: BatchRecord) -> None:
+        if verdict.what == MIGRATE or verdict.rewrite:
+            self._migrate(verdict, planned[verdict.output], now, last)
+        elif verdict.what in (NEW, REBUILD) and now.uses[verdict.output]:
+            self._check_log_is_whole(verdict, last)
+            self._with_store(planned[verdict.output], lambda one, store: self._rebuild(one, store, now, last))
+
+    def _migrate(self, verdict: Verdict, planned: Planned, now: Described, last: BatchRecord) -> None:
+        if not verdict.carries:
+            self._refuse_half_written(planned, last)
+            return
+        self._with_store(planned, lambda one, store: Migration(
+            self.session, one, self.resolved[one.name], verdict, self.job.operators, now.outputs[one.name],
+            _own(now, one.name), self.identity, self.folder, store, self.rows_per_batch, self.tell,
+        ).run(last))  # fmt: skip
+
+    def _refuse_half_written(self, planned: Planned, last: BatchRecord) -> None:
+        """A topic may hold a part of the batch that was under way, and the log knows the rest only as it was begun."""
+        begun = last.batch + 1
+        if planned.output.kind == TOPIC and self.folder.planned_or_none(begun) is not None:
+            raise JobRefused(
+                f"batch {begun} of {planned.output} was begun by the code before this change and is not finished",
+                f"Run that code once more with --once, or say --rebuild {planned.name} to go on with this one.",
+            )
 
     def _check_log_is_whole(self, verdict: Verdict, last: BatchRecord) -> None:
         """What retention has removed cannot be built again: an old view that knows it is not given up for one that
@@ -90,16 +118,11 @@ class Deployment:
             "Give it another name to build one from what is left, beside the old one.",
         )
 
-    def _rebuild(self, planned: Planned, last: BatchRecord) -> None:
-        stateful = any(isinstance(node, STATEFUL) for node in walk(planned.node))
-        if stateful:
-            self._with_store(planned, lambda one, store: self._rebuild_with(one, store, last))
-
-    def _rebuild_with(self, planned: Planned, store: ViewStore | None, last: BatchRecord) -> None:
-        description = descriptions(self.job, self.resolved)[planned.name]
+    def _rebuild(self, planned: Planned, store: ViewStore | None, now: Described, last: BatchRecord) -> None:
         Rebuild(
-            self.session, self.app, self.job, planned, self.resolved[planned.name], description, self.identity,
-            self.folder, store, self.client, self.where, self.clock, self.rows_per_batch, self.tell,
+            self.session, self.app, self.job, planned, self.resolved[planned.name], now.outputs[planned.name],
+            _own(now, planned.name), self.identity, self.folder, store, self.client, self.where, self.clock,
+            self.rows_per_batch, self.tell,
         ).run(last)  # fmt: skip
 
     def _begin_anew(self, planned: Planned) -> None:
@@ -116,6 +139,18 @@ class Deployment:
             work(planned, store)
         finally:
             store.close()
+
+
+def _asked(verdict: Verdict, rebuild: frozenset[str]) -> Verdict:
+    """What the user asked for goes before what would do."""
+    if verdict.output not in rebuild or verdict.what in (REBUILD, NEW):
+        return verdict
+    return Verdict(verdict.output, REBUILD, "as asked")
+
+
+def _own(now: Described, output: str) -> dict[str, Any]:
+    """The descriptions of the operators that an output uses."""
+    return {name: now.operators[name] for name in now.uses[output]}
 
 
 def refuse_strangers(folder: JobFolder, identity: Identity, sinks: Mapping[str, Sink]) -> None:

@@ -8,8 +8,10 @@ from pyspark.sql import SparkSession
 from headwater.flow.declare.app import App
 from headwater.flow.declare.graph import Job, plan
 from headwater.flow.declare.outline import Outline, Told, outline
+from headwater.flow.declare.registered import settle
 from headwater.flow.formats.schema import to_ddl
-from headwater.flow.job.changing import compare, descriptions
+from headwater.flow.job.changing import compare
+from headwater.flow.job.describing import descriptions
 from headwater.flow.job.explaining import explain
 from headwater.flow.job.inventory import checkpoint_of
 from headwater.flow.job.resolving import resolve
@@ -17,6 +19,7 @@ from headwater.flow.job.resolving import resolve
 
 def preview(session: SparkSession, app: App, data: Path) -> Outline:
     """InvalidDeclaration where Spark does not accept what the app declares."""
+    settle(app, data)
     jobs = plan(app, explain)
     told: dict[str, Told] = {}
     for job in jobs:

@@ -19,7 +19,7 @@ from headwater.clock import Clock
 from headwater.flow.declare.graph import VIEW, Job, Planned
 from headwater.flow.declare.nodes import walk
 from headwater.flow.job.changing import save_one
-from headwater.flow.job.folder import BatchRecord, JobFolder, Offsets
+from headwater.flow.job.folder import BatchRecord, JobFolder, Offsets, places
 from headwater.flow.job.identity import Identity
 from headwater.flow.job.operating import Operators
 from headwater.flow.job.processing import Outputs, Processor
@@ -30,6 +30,7 @@ from headwater.flow.sinks.discard import DiscardSink
 from headwater.flow.sinks.sink import Mark, Sink
 from headwater.flow.sinks.view import ViewSink
 from headwater.flow.source.planning import plan
+from headwater.flow.source.ticks import Tick
 from headwater.flow.state.files import DiskFiles
 from headwater.flow.state.manifest import path_of_version
 from headwater.flow.state.store import read_manifest, versions_of
@@ -50,7 +51,9 @@ class Rebuild:
     planned: Planned
     resolved: Resolved
     description: Mapping[str, Any]
-    """What it is made from, in words (changing.py)."""
+    """What it is made from, in words (describing.py)."""
+    operators: Mapping[str, Any]
+    """And its operators."""
     identity: Identity
     folder: JobFolder
     store: ViewStore | None
@@ -66,11 +69,11 @@ class Rebuild:
 
     def run(self, until: BatchRecord) -> None:
         """Build, then take the old one's place. After a crash it goes on where it was."""
-        shadow = self._begun()
+        shadow = begun(self.folder, self._name, self.store, self.description)
         own = self._own_job()
         operators = Operators(shadow.state, own.operators, shards=self.identity.shards)
         try:
-            self._replay(shadow, self._processor(shadow, operators), until)
+            self._replay(shadow, self._processor(shadow, operators, until), until)
         finally:
             operators.close()
         carry_out(self.folder, self.planned, self.identity, self.store, until)
@@ -80,35 +83,23 @@ class Rebuild:
         last = shadow.last_finished()
         batch = last.batch + 1 if last else 0
         start = last.end if last else self._beginning(until.end)
-        while start != until.end:
-            end = shadow.planned_or_none(batch) or self._next(start, until.end)
-            stepper.step(batch, start, end, time_ms=self.clock.now_ms())
+        # With all rows read there may be a batch more, without any: in time it comes to where the job stands.
+        while start != until.end or (last and last.watermark_us != until.watermark_us):
+            end, tick = self._next(shadow, batch, start, until.end)
+            stepper.step(batch, start, end, time_ms=self.clock.now_ms(), tick=tick)
             self.tell(f"{self._name}: {_rows(end):,} of {_rows(until.end):,} records replayed")
+            last = shadow.finished(batch)
             start, batch = end, batch + 1
-        note = {"batch": until.batch, "version": batch - 1, "made_from": self.description}
-        self.folder.write(f"{FOLDER}/{self._name}.json", note)
-
-    def _begun(self) -> JobFolder:
-        """The folder to build in. What an earlier attempt left is used only if it was made by the same code.
-
-        The store's table goes first: a crash leaves the folder, which says that the table must go.
-        """
-        shadow = JobFolder(self.folder.path / FOLDER / self._name)
-        kept = shadow.read(MADE_FROM)
-        if kept != self.description:
-            if self.store is not None:
-                self.store.drop_shadow(self._name)
-            if kept is not None:
-                shutil.rmtree(shadow.path)
-            shadow = JobFolder(shadow.path)
-            shadow.write(MADE_FROM, self.description)
-        return shadow
+        note_caught_up(
+            self.folder, self._name, batch=until.batch, version=batch - 1, made_from=self.description,
+            operators=self.operators,
+        )  # fmt: skip
 
     def _own_job(self) -> Job:
         own = {node: name for node, name in self.job.operators.items() if node in walk(self.planned.node)}
         return replace(self.job, outputs=(self.planned,), operators=own)
 
-    def _processor(self, shadow: JobFolder, operators: Operators) -> Processor:
+    def _processor(self, shadow: JobFolder, operators: Operators, until: BatchRecord) -> Processor:
         job_id = f"{self.identity.job_id}/rebuild"
         sink: Sink = DiscardSink(self._name)
         if self.store is not None:
@@ -118,29 +109,58 @@ class Rebuild:
         outputs = Outputs({self._name: sink}, DiscardSink("poisoned"), DiscardSink("late"), DiscardSink("accounts"))
         return Processor(
             self.app, own, job_id, shadow, operators, outputs, {self._name: self.resolved}, self.client,
-            shards=self.identity.shards, clock=self.clock,
+            shards=self.identity.shards, clock=self.clock, until=until,
         )  # fmt: skip
 
     def _beginning(self, end: Offsets) -> Offsets:
-        found = self.client.offsets(dict.fromkeys(_places(end), EARLIEST))
+        found = self.client.offsets(dict.fromkeys(places(end), EARLIEST))
         start: Offsets = {}
         for place, first in found.items():
             start.setdefault(place.topic, {})[place.partition] = min(first, end[place.topic][place.partition])
         return start
 
-    def _next(self, start: Offsets, end: Offsets) -> Offsets:
-        """As far as one batch goes, all partitions advancing together in time."""
-        ends = _places(end)
+    def _next(self, shadow: JobFolder, batch: int, start: Offsets, end: Offsets) -> tuple[Offsets, Tick]:
+        """As far as one batch goes, all partitions advancing together in time; or as it was planned before a crash."""
+        planned = shadow.planned_or_none(batch)
+        if planned is not None:
+            return planned, shadow.planned_tick(batch)
+        ends = places(end)
 
         def offsets_at(time_ms: int) -> dict[TopicPartition, int]:
             found = self.client.offsets(dict.fromkeys(ends, time_ms))
             return {place: ends[place] if offset < 0 else min(offset, ends[place]) for place, offset in found.items()}
 
-        made = plan(_places(start), ends, self.rows_per_batch, offsets_at)
+        made = plan(places(start), ends, self.rows_per_batch, offsets_at)
         following: Offsets = {}
         for place, offset in made.ends.items():
             following.setdefault(place.topic, {})[place.partition] = offset
-        return following
+        return following, Tick(held=made.held)
+
+
+def begun(folder: JobFolder, name: str, store: ViewStore | None, made_from: Mapping[str, Any]) -> JobFolder:
+    """The folder to build an output in. What an earlier attempt left is used only if it was made in the same way.
+
+    The store's table goes first: a crash leaves the folder, which says that the table must go.
+    """
+    shadow = JobFolder(folder.path / FOLDER / name)
+    kept = shadow.read(MADE_FROM)
+    if kept != made_from:
+        if store is not None:
+            store.drop_shadow(name)
+        if kept is not None:
+            shutil.rmtree(shadow.path)
+        shadow = JobFolder(shadow.path)
+        shadow.write(MADE_FROM, made_from)
+    return shadow
+
+
+def note_caught_up(
+    folder: JobFolder, name: str, *, batch: int, version: int, made_from: Mapping[str, Any],
+    operators: Mapping[str, Any], view: bool = True,
+) -> None:  # fmt: skip
+    """From here on the change is only carried out. `view`: a table of the store is to be put in place too."""
+    note = {"batch": batch, "version": version, "made_from": made_from, "operators": operators, "view": view}
+    folder.write(f"{FOLDER}/{name}.json", note)
 
 
 def carry_out(
@@ -159,10 +179,10 @@ def carry_out(
     # Before the view: after a power cut the old state under the new view would count on from the wrong place.
     if folder.state.exists():
         folder.sync("state")
-    if store is not None and planned.output.kind == VIEW:
+    if store is not None and planned.output.kind == VIEW and note["view"]:
         store.swap(planned.name, Mark(identity.job_id, note["batch"], until.end))
     # From here on older code is changed code, although it was the one that ran last.
-    save_one(folder, planned.name, note["made_from"])
+    save_one(folder, planned.name, note["made_from"], note["operators"])
     forget(folder, planned.name)
 
 
@@ -184,10 +204,6 @@ def _renumber(built: Path, version: int, batch: int) -> None:
 def unfinished(folder: JobFolder) -> list[str]:
     """Outputs that had been built anew when a crash came before they were in their place."""
     return sorted(file.stem for file in (folder.path / FOLDER).glob("*.json"))
-
-
-def _places(position: Offsets) -> dict[TopicPartition, int]:
-    return {TopicPartition(topic, number): at for topic, parts in position.items() for number, at in parts.items()}
 
 
 def _rows(position: Offsets) -> int:

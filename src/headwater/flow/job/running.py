@@ -1,6 +1,7 @@
 """An app's jobs as running queries."""
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from headwater.errors import FlowError, HeadwaterError, InvalidDeclaration, JvmE
 from headwater.flow.declare.app import App
 from headwater.flow.declare.graph import Job, plan
 from headwater.flow.declare.naming import accounts_topic, group_of, late_topic, poisoned_topic
+from headwater.flow.declare.registered import settle
+from headwater.flow.job.admitting import Admitting
+from headwater.flow.job.comparing import CompareOperator
 from headwater.flow.job.deploying import Deployment, refuse_strangers
 from headwater.flow.job.explaining import explain
 from headwater.flow.job.folder import JobFolder
@@ -27,6 +31,9 @@ from headwater.flow.job.processing import Outputs, Processor, Progress
 from headwater.flow.job.resharding import finish_resharding
 from headwater.flow.job.resolving import Resolved, resolve
 from headwater.flow.job.sources import load, source_options
+from headwater.flow.job.spark_checkpoint import mend
+from headwater.flow.job.taking_back import TakenBack, Taking
+from headwater.flow.job.windowing import WindowOperator
 from headwater.flow.kafka.client import Client
 
 ROWS_PER_BATCH = 1_000_000
@@ -81,12 +88,16 @@ class RunningApp:
     queries: dict[str, StreamingQuery] = field(default_factory=dict)
     failures: dict[str, HeadwaterError] = field(default_factory=dict)
     _ending: ExitStack = field(default_factory=ExitStack)
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _under_way: dict[str, threading.Lock] = field(default_factory=dict)
+    """Held by each job while it works on a batch."""
 
     def start(self) -> None:
         """Check the whole app, then start a query for each job."""
         if unknown := sorted(self.rebuild - self.app.outputs.keys()):
             known = ", ".join(self.app.outputs)
             raise InvalidDeclaration(f"app {self.app.name} has no output {unknown[0]} to rebuild", f"It has: {known}.")
+        settle(self.app, self.settings.data)
         jobs = plan(self.app, explain)
         with speaking_to_spark():
             resolved = [resolve(self.session, job) for job in jobs]
@@ -94,6 +105,18 @@ class RunningApp:
             for job, columns in zip(jobs, resolved, strict=True):
                 folder, processor = self.prepare(job, columns)
                 self.queries[job.name] = self._query(job, folder, self._guarded(job.name, processor.process))
+
+    def take_back_late(self, only: str = "") -> dict[str, TakenBack]:
+        """Correct windows by the rows that came too late for them, for every job or one; answers by name of the job."""
+        settle(self.app, self.settings.data)
+        jobs = [job for job in plan(self.app, explain) if only in ("", job.name)]
+        taken = {}
+        with speaking_to_spark():
+            for job in jobs:
+                folder, processor = self.prepare(job, resolve(self.session, job))
+                taking = Taking(self.session, job, folder, processor, self.clock)
+                taken[job.name] = taking.run()
+        return taken
 
     def _make_topics(self, jobs: list[Job]) -> None:
         """An app may be started before the first producer is."""
@@ -112,6 +135,8 @@ class RunningApp:
         client = Client(settings.address)
         self._ending.callback(client.close)
         identity = identify(folder, app=app, job=job.name, cluster=client.cluster_id(), shards=self._shards())
+        mend(folder)
+        mend(folder)  # only now: a folder without an identity has no checkpoint
         deployment = Deployment(
             self.session, app, job, resolved, identity, folder, client, settings.where(), self.clock,
             settings.rows_per_batch, settings.data, self.tell,
@@ -121,10 +146,15 @@ class RunningApp:
         refuse_strangers(folder, identity, outputs.sinks)
         operators = Operators(folder.state, job.operators, shards=identity.shards)
         self._ending.callback(operators.close)
+        windows = {
+            node: one for output in resolved.values() for node, one in output.operators.items()
+            if isinstance(one, WindowOperator | CompareOperator)
+        }  # fmt: skip
+        admitting = Admitting(self.session, app, job, folder, windows, settings.where(), client)
         processor = Processor(
             app, job, identity.job_id, folder, operators, outputs,
             resolved, client, shards=identity.shards, clock=self.clock, group=group_of(app, job.name),
-            watch=lambda progress: self.watch(job.name, progress),
+            admitting=admitting, watch=lambda progress: self.watch(job.name, progress),
         )  # fmt: skip
         return folder, processor
 
@@ -140,9 +170,15 @@ class RunningApp:
     def _guarded(self, name: str, process: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
         """Spark makes a text of what is raised in a batch; what we raise ourselves is kept as it is."""
 
+        batch_under_way = self._under_way.setdefault(name, threading.Lock())
+
         def guarded(frame: Any, batch: int) -> None:
             try:
-                process(frame, batch)
+                with batch_under_way:
+                    if self._stopping.is_set():
+                        # To return would be to say that the batch is done.
+                        raise FlowError(f"job {name} is being stopped before batch {batch}")
+                    process(frame, batch)
             except HeadwaterError as error:
                 self.failures[name] = error
                 raise
@@ -179,6 +215,10 @@ class RunningApp:
 
     def stop(self) -> None:
         """Let the batches under way end, and give everything back."""
+        self._stopping.set()
+        for batch in self._under_way.values():
+            with batch:  # Spark would tear it in two; whole, it need not be run again
+                continue
         try:
             with speaking_to_spark():
                 for query in self.queries.values():

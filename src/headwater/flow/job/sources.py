@@ -4,6 +4,7 @@ One source in Spark's sense reads all topics of a job, so that every batch advan
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from headwater.flow.declare.nodes import Source, SourceStream, SourceTable
 from headwater.flow.formats.schema import Field, Schema
 from headwater.flow.job.stateless import quoted
 from headwater.flow.source.options import parse_options
+from headwater.flow.source.staging import staged_name
 
 POSITION = ("_partition", "_offset", "_timestamp")
 OF_TABLES = ("_key", "_tombstone")
@@ -36,7 +38,18 @@ def _only(source: Source) -> dict[str, str]:
     options = {f"format.{name}": value for name, value in said["options"].items()}
     plain = {name: said[name] for name in ("topic", "format", "schema", "tombstones")}
     time = {"time": said["time"]} if said["time"] else {}
-    return {**plain, **time, **options, "columns": ",".join(said["columns"])}
+    clock = {"clock": json.dumps(said["clock"])} if said["clock"] else {}
+    return {**plain, **time, **clock, **options, "columns": ",".join(said["columns"])}
+
+
+def staged_names(job: Job) -> dict[Source, str]:
+    """Under which name the counts of each source lie in the stage (source/staging.py)."""
+    before: Counter[str] = Counter()
+    names = {}
+    for source in job.sources:
+        names[source] = staged_name(source.topic, before[source.topic])
+        before[source.topic] += 1
+    return names
 
 
 def source_frame(job: Job) -> Schema:
@@ -51,10 +64,11 @@ def _stream(source: Source, name: str) -> dict[str, Any]:
         "topic": source.topic,
         "format": source.format,
         "schema": source.schema.ddl,
-        "options": dict(source.options),
+        "options": dict(source.format_options),
         "columns": [*POSITION, *(OF_TABLES if keyed else ())],
-        "time": source.time if isinstance(source, SourceStream) else None,
+        "time": (source.time or "_timestamp") if isinstance(source, SourceStream) else None,
         "tombstones": "keep" if keyed else "poison",
+        "clock": source.clock.to_json() if isinstance(source, SourceStream) else None,
     }
 
 

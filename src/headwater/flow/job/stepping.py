@@ -14,6 +14,7 @@ from headwater.flow.job.folder import JobFolder, Offsets
 from headwater.flow.job.processing import Processor
 from headwater.flow.job.sources import load, source_options
 from headwater.flow.source.staging import write_plan
+from headwater.flow.source.ticks import NO_TICK, Tick
 
 
 class Stepper:
@@ -25,9 +26,9 @@ class Stepper:
         self._session, self._job, self._folder, self._processor = session, job, folder, processor
         self._where = {name: value for name, value in where.items() if name in ("address", "data")}
 
-    def step(self, batch: int, start: Offsets, end: Offsets, *, time_ms: int) -> None:
+    def step(self, batch: int, start: Offsets, end: Offsets, *, time_ms: int, tick: Tick = NO_TICK) -> None:
         """Process what lies between; the same batch may be stepped again."""
-        self._folder.plan(batch, end, time_ms=time_ms)
+        self._folder.plan(batch, end, time_ms=time_ms, tick=tick)
         self._folder.stage.mkdir(parents=True, exist_ok=True)
         write_plan(self._folder.stage, _texts(start), _texts(end))
         options = {

@@ -13,6 +13,7 @@ from headwater.flow.declare.app import App
 from headwater.flow.job.accounts import Account
 from headwater.flow.job.proving import prove
 from headwater.flow.job.running import ROWS_PER_BATCH, RunningApp, RunSettings
+from headwater.flow.job.taking_back import TakenBack
 from headwater.flow.job.verifying import Verified
 from headwater.log.log import Log
 from headwater.record import Position, Record
@@ -76,6 +77,16 @@ class AppTester:
         finally:
             running.stop()
         return accounts
+
+    def take_back_late(self) -> dict[str, TakenBack]:
+        """Correct windows by the rows that came too late for them, as `headwater late replay`."""
+        running = RunningApp(
+            self.app, self.session, RunSettings(self.node.data, self.node.kafka_address), clock=self.clock
+        )
+        try:
+            return running.take_back_late()
+        finally:
+            running.stop()
 
     def view(self, name: str) -> View:
         return View.open(self.app.store or self.node.data, self.app.name, name)

@@ -1,0 +1,66 @@
+"""What a job has decided by time up to a batch, read from what it left behind: for whoever proves its windows."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from headwater.errors import FlowError
+from headwater.flow.declare.graph import Job, Planned
+from headwater.flow.declare.naming import late_topic
+from headwater.flow.declare.nodes import Node, Windowed, walk
+from headwater.flow.job.folder import JobFolder
+from headwater.flow.job.lateness import times_of
+from headwater.flow.job.sources import load
+from headwater.flow.job.window_query import Past
+from headwater.flow.kafka.client import Client
+
+LATE_ROWS = "operator string, batch long, stream string, partition int, offset long, time timestamp, admitted boolean"
+POSITION = ("operator", "source", "partition", "offset")
+
+
+def past_of(
+    session: SparkSession, app: str, job: Job, planned: Planned, folder: JobFolder, batch: int,
+    where: Mapping[str, str], client: Client,
+) -> Past:  # fmt: skip
+    """Of an output that holds a batch."""
+    windows = [node for node in walk(planned.node) if isinstance(node, Windowed)]
+    if not windows:
+        return Past()
+    late = late_rows(session, app, job, batch, where, client)
+    chosen: dict[Node, DataFrame] = {}
+    if late is not None:
+        distinct = late.select(*POSITION).distinct()
+        chosen = {node: distinct.where(f.col("operator") == job.operators[node]) for node in windows}
+    return Past(watermark_of(job, folder, batch), chosen)
+
+
+def watermark_of(job: Job, folder: JobFolder, batch: int) -> int | None:
+    """That of a batch; it was known before it began, and so also of one that is not finished."""
+    record = folder.finished(batch)
+    if record is not None:
+        return record.watermark_us
+    before, end = folder.finished(batch - 1), folder.planned_or_none(batch)
+    if end is None or (before is None and batch > 0):
+        raise FlowError(
+            f"how far time had come in batch {batch} of job {job.name} is no longer known",
+            "Let the job run on.",
+        )
+    start = before.end if before else {}
+    return times_of(job.sources, before, start, end, folder.planned_tick(batch)).watermark_us
+
+
+def late_rows(
+    session: SparkSession, app: str, job: Job, batch: int, where: Mapping[str, str], client: Client
+) -> DataFrame | None:
+    """Those that had come too late up to a batch, and had not been taken back: operator, source, partition, offset,
+    time. A row that was made into several is there as often."""
+    topic = late_topic(app, job.name)
+    if topic not in client.topics():
+        return None
+    reach = {name: value for name, value in where.items() if name in ("address", "data")}
+    rows = load(session.read, {**reach, "topic": topic, "format": "json", "schema": LATE_ROWS})
+    source = f.coalesce(*(f.when(f.col("stream") == one.name, number) for number, one in enumerate(job.sources)))
+    known = rows.where(f.col("batch") <= batch).withColumn("source", source)
+    admitted = known.where("admitted").select(*POSITION).distinct()
+    return known.where("admitted is null").join(admitted, list(POSITION), "anti").select(*POSITION, "time")

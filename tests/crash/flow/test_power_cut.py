@@ -1,0 +1,75 @@
+"""A power cut while a job works: what the disk holds at that moment is all there is afterwards.
+
+Everything lies in one ext4 image but the views of one database: that is another machine, and knows all it was told.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.disk_image import let_go, made_image, mount
+from tests.crash.flow.dealing import Round, Strike
+from tests.crash.flow.killing import Killing
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+IMAGE_BYTES = 192 * 1024**2
+CUTS: tuple[Round, ...] = (
+    [Strike("batch noted", 2)],
+    [Strike("topic written", 2)],
+    [Strike("state published", 2)],
+    [Strike("rebuild noted")],
+    [Strike("view swapped")],
+    [Strike("batch processed")],
+)
+
+
+class Disk:
+    """An image at a place; a power cut puts a copy of what was really in it there."""
+
+    def __init__(self, image: Path, place: Path) -> None:
+        self._image, self.place = image, place
+        mount(image, place)
+
+    def cut(self) -> None:
+        after = self._image.with_name(f"after-{self._image.name}")
+        shutil.copyfile(self._image, after)
+        let_go(self.place)
+        self._image = after
+        mount(after, self.place)
+
+    def close(self) -> None:
+        let_go(self.place)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    disk = Disk(made_image(tmp_path / "disk.img", size=IMAGE_BYTES), tmp_path / "disk")
+    yield disk
+    disk.close()
+
+
+def lives_through(killing: Killing, disk: Disk, cuts: tuple[Round, ...]) -> list[str]:
+    try:
+        killing.begin()
+        for strikes in cuts:
+            killing.round(strikes)
+            killing.lose_power(disk.cut)
+        killing.finish()
+    finally:
+        killing.end()
+    return killing.outcome.anomalies
+
+
+def test_a_job_whose_power_is_cut_again_and_again_writes_each_row_once(disk: Disk, tmp_path: Path) -> None:
+    killing = Killing(disk.place / "run", 1, f"sqlite:///{tmp_path / 'other.sqlite'}", ahead=False)
+    assert lives_through(killing, disk, CUTS) == []
+    assert sorted(killing.outcome.kills) == sorted(strikes[0].name for strikes in CUTS)
+
+
+def test_a_job_that_does_not_sync_what_it_notes_is_found_out(disk: Disk, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'other.sqlite'}"
+    killing = Killing(disk.place / "run", 1, store, ahead=False, forgetful=True)
+    assert lives_through(killing, disk, CUTS[:1]) != []
