@@ -13,3 +13,7 @@ TRANSFORM = "Spark, transformWithState in Python"
 POSTGRES = "headwater, PostgreSQL"
 SQLITE = "headwater, SQLite"
 JDBC = "JDBC foreachBatch, PostgreSQL"
+
+FLINK = "Flink SQL"
+PATHWAY = "Pathway"
+BYTEWAX = "Bytewax, a twentieth of the events"

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-SECTIONS = ("source", "keyed", "state", "sink", "flow-latency")
+SECTIONS = ("source", "keyed", "state", "sink", "flow-latency", "windows")
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class FlowPlan:
     latency_seconds: int = 20
     latency_warm_up_seconds: int = 8
     starts: int = 3
+    window_events: int = 2_000_000
+    window_rows_per_batch: int = 1_000_000
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -65,4 +67,6 @@ QUICK = FlowPlan(
     latency_seconds=4,
     latency_warm_up_seconds=3,
     starts=1,
+    window_events=100_000,
+    window_rows_per_batch=50_000,
 )

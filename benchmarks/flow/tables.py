@@ -30,11 +30,19 @@ LATENCY_NOTE = (
     "From the call of the producer, acks=all through the port, to the first look at the view that includes the event; "
     "somebody looks every 5 ms. The goal is p50 below 1,000 ms and p99 below 2,000 ms."
 )
+WINDOWS_NOTE = (
+    "Events a second of count and max by key, in windows of ten seconds (session: a gap of ten seconds; sliding: the "
+    "ten seconds before each event), each result given once, when its time has passed, and written nowhere. Each "
+    "contender is a process that works twice: cold is from its start to the last result, warm the second time in "
+    "it, start of the job included. headwater and Spark read a topic with the headwater source, the others the same "
+    "events from a file. MiB are all its processes together, at most. Goals, warm: 3 × Flink, 2 × the better Spark."
+)
 START_NOTE = "From the start of the process `headwater run` to its first finished batch. The goal is below 15 s."
 
 
 def flow_tables(results: Results) -> list[Table]:
     tables = [source(results), keyed(results), state(results), sink(results), latency(results), starts(results)]
+    tables.append(windows(results))
     return [table for table in tables if table.rows]
 
 
@@ -110,3 +118,17 @@ def starts(results: Results) -> Table:
         for who in results.contenders(case)
     ]
     return Table("Start of a flow", START_NOTE, ["start of", "seconds"], rows)
+
+
+def windows(results: Results) -> Table:
+    rows = []
+    for case in results.cases("windows"):
+        for who in results.contenders(case):
+            ratios = [
+                times(results.ratio(case, HEADWATER, who, run) if who != HEADWATER else None)
+                for run in ("cold", "warm")
+            ]
+            own = [middle(results, case, who, metric) for metric in ("cold", "warm", "memory")]
+            rows.append([*case.words, who, *own, *ratios])
+    columns = ["windows", "keys", "who", "cold events/s", "warm events/s", "MiB", "headwater, cold", "headwater, warm"]
+    return Table("Windows", WINDOWS_NOTE, columns, rows)
