@@ -9,7 +9,7 @@ from headwater.serve.access import Access, host_name
 LOOPBACK = Access("127.0.0.1", ["Registry.example"])
 
 KNOWN = ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]:8080", "registry.example:8080"]
-UNKNOWN = ["", "evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.7:80"]
+UNKNOWN = ["", "evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example", "203.0.113.7:80"]
 
 
 @pytest.mark.parametrize("host", KNOWN)
@@ -24,7 +24,7 @@ def test_a_name_that_somebody_moved_to_this_address_may_not(host: str | None) ->
 
 def test_on_a_public_port_any_address_may_stand_in_host_but_not_any_name() -> None:
     public = Access("0.0.0.0", public=True)
-    assert public.refusal("10.0.0.7:8080", None) == ""
+    assert public.refusal("203.0.113.7:8080", None) == ""
     assert public.refusal("[2001:db8::1]", None) == ""
     assert public.refusal("evil.example", None) != ""
 
