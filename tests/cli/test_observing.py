@@ -8,7 +8,8 @@ from headwater import Node, Record
 from headwater.cli.observing import Observer
 from headwater.clock import ManualClock
 from headwater.flow.job.accounts import Account
-from headwater.flow.job.folder import JobFolder
+from headwater.flow.job.folder import BatchRecord, JobFolder
+from headwater.flow.job.watermarks import Clocks
 from headwater.flow.kafka.client import Client
 from headwater.record import TopicPartition
 from tests.cli.conftest import Terminal
@@ -93,6 +94,16 @@ def test_the_lag_of_a_job_counts_partitions_it_has_not_seen_yet(
         ends = client.offsets({TopicPartition("orders", number): -1 for number in range(2)})
     first, second = ends.values()
     assert observer.look().jobs[0].lag == max(0, first - 20) + second
+
+
+def test_how_far_a_job_is_in_time_and_whom_it_does_not_wait_for_is_seen(observer: Observer, terminal: Terminal) -> None:
+    job = kept_job(terminal.data)
+    clocks = Clocks({"orders": {0: 90_000_000, 1: 30_000_000}}, {"orders": {0: 90_000, 1: 30_000}})
+    idle = frozenset({TopicPartition("orders", 1)})
+    last = BatchRecord(1, {}, {"orders": {0: 20}}, {"counts": Account()}, clocks, 60_000_000, idle)
+    JobFolder(job.path).finish(last)
+    (seen,) = observer.look().jobs
+    assert (seen.watermark_us, seen.behind_us, seen.idle) == (60_000_000, 30_000_000, ("orders/1",))
 
 
 def test_a_job_whose_folder_is_locked_runs(observer: Observer, terminal: Terminal) -> None:

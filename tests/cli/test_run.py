@@ -1,9 +1,19 @@
 """headwater run: what is said before Spark is started."""
 
+import io
+import json
 from pathlib import Path
 
-from headwater.flow.job.folder import JobFolder
+import pytest
+from rich.console import Console
+
+from headwater.cli.run import Board
+from headwater.flow.job.accounts import Account
+from headwater.flow.job.folder import BatchRecord, JobFolder
 from headwater.flow.job.identity import identify
+from headwater.flow.job.processing import Progress
+from headwater.flow.job.watermarks import Clocks
+from headwater.record import TopicPartition
 from tests.cli.conftest import Terminal
 
 APP = """\
@@ -52,3 +62,21 @@ def test_a_view_that_no_app_has_made_cannot_be_verified(terminal: Terminal) -> N
     ran = terminal.type("verify", "latest")
     assert ran.code == 1
     assert 'Run one with "headwater run APP.py"' in ran.errors
+
+
+def test_the_line_of_a_job_tells_how_far_it_is_in_time_and_whom_it_does_not_wait_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clocks = Clocks({"orders": {0: 90_000_000}})
+    idle = frozenset({TopicPartition("orders", 1)})
+    record = BatchRecord(7, {}, {}, {"counts": Account(rows_in=5, late=2)}, clocks, 25_000_000, idle)
+    board = Board(as_json=True)
+    board.tell("orders", Progress(record, 0.5, 1_000_000))
+    said = json.loads(capsys.readouterr().out)
+    assert (said["watermark"], said["newest"]) == ("1970-01-01T00:00:25Z", "1970-01-01T00:01:30Z")
+    assert said["idle"] == ["orders/1"]
+    console = Console(file=io.StringIO(), width=200)
+    console.print(board._table())
+    assert isinstance(console.file, io.StringIO)
+    line = console.file.getvalue().splitlines()[1].split()
+    assert line == ["orders", "7", "5", "10", "1.0", "MB", "1970-01-01", "00:00:25", "1m", "5s", "1", "2", "0"]

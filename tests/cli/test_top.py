@@ -5,7 +5,8 @@ from rich.console import Console
 
 from headwater import Node, Record
 from headwater.cli.observing import Frame, GroupFigures, JobFigures, OutputFigures, TopicFigures
-from headwater.cli.top import ago, screen, size
+from headwater.cli.output import ago
+from headwater.cli.top import screen, size
 from headwater.flow.job.accounts import Account
 from tests.cli.conftest import Terminal
 
@@ -23,6 +24,7 @@ FRAME = Frame(
         JobFigures(
             "shop.orders", True, 12_345, 250_000.4, 1_500_000_000, 1_234_567, 75_000,
             (OutputFigures("revenue_by_currency", BUSY, LAST), OutputFigures("big-orders", BUSY, LAST)),
+            1_699_999_200_000_000, 600_000_000, ("orders/3", "orders/7"),
         ),
         JobFigures("shop.clicks+searches", False, None, None, 0, None, None, ()),
     ),
@@ -43,7 +45,11 @@ def test_a_busy_node_fits_into_a_hundred_columns() -> None:
         ["shop.orders", "running", "12,345", "250,000", "1,234,567", "1m", "15s", "ago", "1.5", "GB"],
         ["shop.clicks+searches", "stopped", "-", "-", "-", "-", "0", "B"],
     ]
-    assert lines[7] == [
+    assert lines[6:8] == [
+        ["job", "watermark", "behind", "idle"],
+        ["shop.orders", "2023-11-14", "22:00:00", "10m", "0s", "orders/3,", "orders/7"],
+    ]
+    assert lines[10] == [
         "shop.revenue_by_currency", "123,456,789", "120,000,000", "3,400,000", "1,234", "55,555", "1,000,000",
         "980,000",
     ]  # fmt: skip

@@ -14,6 +14,7 @@ from headwater.flow.job.accounts import Account
 from headwater.flow.job.folder import LOCK
 from headwater.flow.job.inventory import KeptJob, jobs_in
 from headwater.flow.job.ledger import Entry, Ledger
+from headwater.flow.job.time_told import behind_us, times_told
 from headwater.flow.kafka.client import EARLIEST, LATEST, Client
 from headwater.log.topic import INTERNAL
 from headwater.record import TopicPartition
@@ -59,6 +60,12 @@ class JobFigures:
     since_ms: int | None
     """How long ago the last batch ended."""
     outputs: tuple[OutputFigures, ...]
+    watermark_us: int | None = None
+    """Nothing before it is waited for."""
+    behind_us: int | None = None
+    """How far that is behind the newest time."""
+    idle: tuple[str, ...] = ()
+    """Partitions that are not waited for."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,9 @@ class Observer:
             _lag(last.record.end, ends) if last else None,
             max(0, self._clock.now_ms() - last.finished_ms) if last else None,
             outputs,
+            last.record.watermark_us if last else None,
+            behind_us(last.record) if last else None,
+            tuple(times_told(last.record)["idle"]) if last else (),
         )
 
     def _entries(self, job: KeptJob) -> dict[str, Entry]:

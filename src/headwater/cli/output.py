@@ -55,6 +55,21 @@ def shown(cell: Cell) -> str:
     return f"{cell:,}" if isinstance(cell, int) else cell
 
 
+def ago(ms: int) -> str:
+    """
+    >>> ago(900), ago(75_000), ago(7_200_000), ago(200_000_000)
+    ('0s', '1m 15s', '2h 0m', '2d 7h')
+    """
+    seconds = ms // 1000
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m {seconds % 60}s"
+    if seconds < 86400:
+        return f"{seconds // 3600}h {seconds % 3600 // 60}m"
+    return f"{seconds // 86400}d {seconds % 86400 // 3600}h"
+
+
 def write_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     console(sys.stdout).print(plain_table(columns, rows))
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from headwater.cli.arguments import add_json, checked, duration_seconds, positive
 from headwater.cli.connection import reach
 from headwater.cli.flows import FLOWS, add_app, add_spark, beginning_spark, load, remember
-from headwater.cli.output import Cell, console, note, plain_table, say, write_json, write_table
+from headwater.cli.output import Cell, ago, console, note, plain_table, say, write_json, write_table
 from headwater.cli.stopping import Stopping, listening
 from headwater.clock import SystemClock
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headwater.flow.job.processing import Progress
 
 REFRESH_SECONDS = 0.5
-COLUMNS = ["job", "batch", "rows in", "rows/s", "state", "late", "poisoned"]
+COLUMNS = ["job", "batch", "rows in", "rows/s", "state", "watermark", "behind", "idle", "late", "poisoned"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -153,6 +153,9 @@ class Board:
 
 
 def _line(job: str, progress: "Progress", totals: "Mapping[str, Account]") -> list[Cell]:
+    from headwater.flow.job.time_told import behind_us, plain
+
+    reached_us, behind = progress.record.watermark_us, behind_us(progress.record)
     now = max((account.rows_in for account in progress.record.accounts.values()), default=0)
     sums = list(totals.values())
     rate = round(now / progress.seconds) if progress.seconds else 0
@@ -162,12 +165,17 @@ def _line(job: str, progress: "Progress", totals: "Mapping[str, Account]") -> li
         max((account.rows_in for account in sums), default=0),
         rate,
         f"{progress.state_bytes / 1e6:,.1f} MB",
+        None if reached_us is None else plain(reached_us),
+        None if behind is None else ago(behind // 1000),
+        len(progress.record.idle),
         max((account.late for account in sums), default=0),
         max((account.poisoned for account in sums), default=0),
     ]
 
 
 def _as_json(job: str, progress: "Progress") -> dict[str, object]:
+    from headwater.flow.job.time_told import times_told
+
     record = progress.record
     return {
         "job": job,
@@ -175,5 +183,6 @@ def _as_json(job: str, progress: "Progress") -> dict[str, object]:
         "seconds": progress.seconds,
         "end": record.end,
         "state_bytes": progress.state_bytes,
+        **times_told(record),
         "accounts": {name: account.to_json() for name, account in record.accounts.items()},
     }

@@ -13,8 +13,9 @@ from rich.text import Text
 from headwater.cli.arguments import add_connection, add_json, checked, duration_seconds
 from headwater.cli.connection import reach
 from headwater.cli.observing import Frame, JobFigures, Observer, OutputFigures
-from headwater.cli.output import Cell, console, plain_table, write_json
+from headwater.cli.output import Cell, ago, console, plain_table, write_json
 from headwater.clock import SystemClock
+from headwater.flow.job.time_told import plain
 
 PAUSE_SECONDS = 1.0
 
@@ -65,6 +66,7 @@ def screen(frame: Frame) -> Stack:
     outputs = [(job, output) for job in frame.jobs for output in job.outputs]
     tables: list[tuple[list[str], list[list[Cell]]]] = [
         (["job", "status", "batch", "rows/s", "lag", "last batch", "state"], [job_row(job) for job in frame.jobs]),
+        (["job", "watermark", "behind", "idle"], [time_row(job) for job in frame.jobs if job.watermark_us is not None]),
         (
             ["output", "rows in", "out", "filtered", "late", "poisoned", "last in", "last out"],
             [output_row(job, output) for job, output in outputs],
@@ -101,6 +103,17 @@ def job_row(job: JobFigures) -> list[Cell]:
     ]
 
 
+def time_row(job: JobFigures) -> list[Cell]:
+    """Up to when nothing more is waited for, how far that is behind the newest, and what is not waited for."""
+    reached, behind = job.watermark_us, job.behind_us
+    return [
+        job.name,
+        None if reached is None else plain(reached),
+        None if behind is None else ago(behind // 1000),
+        ", ".join(job.idle) or None,
+    ]
+
+
 def output_row(job: JobFigures, output: OutputFigures) -> list[Cell]:
     total, last = output.total, output.last
     name = f"{job.name.partition('.')[0]}.{output.name}"
@@ -123,18 +136,3 @@ def size(count: int | None) -> str | None:
     while number >= 999.95 and len(units) > 1:
         number, units = number / 1000, units[1:]
     return f"{number:,.1f} {units[0]}"
-
-
-def ago(ms: int) -> str:
-    """
-    >>> ago(900), ago(75_000), ago(7_200_000), ago(200_000_000)
-    ('0s', '1m 15s', '2h 0m', '2d 7h')
-    """
-    seconds = ms // 1000
-    if seconds < 60:
-        return f"{seconds}s"
-    if seconds < 3600:
-        return f"{seconds // 60}m {seconds % 60}s"
-    if seconds < 86400:
-        return f"{seconds // 3600}h {seconds % 3600 // 60}m"
-    return f"{seconds // 86400}d {seconds % 86400 // 3600}h"

@@ -61,6 +61,9 @@ def test_final_tells_a_window_once_when_nothing_can_come_for_it_any_more(tester:
     account = plant.account("totals")
     assert account.balanced
     assert (account.rows_in, account.rows_out, account.late) == (7, 6, 1)
+    last = plant.values("plant.accounts")[-1]
+    assert (last["watermark"], last["newest"]) == ("2026-03-01T12:02:10Z", "2026-03-01T12:02:20Z")
+    assert last["idle"] == []
     assert plant.prove("totals").different == 0
 
 

@@ -2,7 +2,7 @@
 
 <data>/flows/<app>/<job>/
 ├── identity.json        whose checkpoint this is: app, job, log, a number of its own, and where it lies
-├── plan.json            what each output was made from, to notice a change of code
+├── plan.json            what outputs and operators were made from, to notice a change of code
 ├── batches/12.json      what batch 12 read, did and counted; written when all its outputs hold it
 ├── spark/               Spark's own checkpoint: which offsets belong to which batch
 ├── stage/               rows that did not decode, and counts, of batches that are not finished
@@ -19,7 +19,10 @@ from typing import Any
 
 from headwater.errors import JobRefused
 from headwater.flow.job.accounts import Account
+from headwater.flow.job.watermarks import Clocks
+from headwater.flow.source.ticks import NO_TICK, TICK, WISH_FILE, Tick, Wish, tick_of, with_tick
 from headwater.log.storage import LocalStorage, read_whole, replace_durably
+from headwater.record import TopicPartition
 
 Offsets = dict[str, dict[int, int]]
 """Topic → partition → next offset."""
@@ -36,8 +39,17 @@ class BatchRecord:
     start: Offsets
     end: Offsets
     accounts: Mapping[str, Account]
-    times: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    """Source → partition → largest event time so far, in microseconds."""
+    clocks: Clocks = field(default_factory=Clocks)
+    """How far the sources have come in time, this batch included."""
+    watermark_us: int | None = None
+    """That the batch was run with: known before it, and nothing before it was waited for."""
+    idle: frozenset[TopicPartition] = frozenset()
+    """Partitions it did not wait for."""
+
+    @property
+    def newest_us(self) -> int | None:
+        """The newest event time of all sources."""
+        return max((one for parts in self.clocks.newest_us.values() for one in parts.values()), default=None)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -45,18 +57,36 @@ class BatchRecord:
             "start": self.start,
             "end": self.end,
             "accounts": {name: account.to_json() for name, account in self.accounts.items()},
-            "times": self.times,
+            "clocks": self.clocks.to_json(),
+            "watermark_us": self.watermark_us,
+            "idle": sorted(self.idle),
         }
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> "BatchRecord":
         accounts = {name: Account.from_json(account) for name, account in row["accounts"].items()}
-        return cls(row["batch"], offsets(row["start"]), offsets(row["end"]), accounts, offsets(row["times"]))
+        # A record of a release before clocks has `times`, the newest of each partition.
+        clocks = Clocks.from_json(row["clocks"]) if "clocks" in row else Clocks(offsets(row["times"]))
+        idle = frozenset(TopicPartition(*one) for one in row.get("idle", ()))
+        start, end = offsets(row["start"]), offsets(row["end"])
+        return cls(row["batch"], start, end, accounts, clocks, row.get("watermark_us"), idle)
 
 
-def offsets(row: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """JSON has no numbers as names."""
-    return {topic: {int(number): offset for number, offset in parts.items()} for topic, parts in row.items()}
+def offsets(row: Mapping[str, Mapping[str, Any]]) -> Offsets:
+    """JSON has no numbers as names; and what else an offset says is no topic."""
+    return {
+        topic: {int(number): offset for number, offset in parts.items()}
+        for topic, parts in row.items()
+        if topic != TICK
+    }
+
+
+def places(position: Mapping[str, Mapping[int, int]]) -> dict[TopicPartition, int]:
+    """
+    >>> places({"orders": {0: 12}})
+    {TopicPartition(topic='orders', partition=0): 12}
+    """
+    return {TopicPartition(topic, number): at for topic, parts in position.items() for number, at in parts.items()}
 
 
 class JobFolder:
@@ -123,6 +153,10 @@ class JobFolder:
         self._storage.delete(name)
         self._storage.sync_directory("")
 
+    def wish(self, wish: Wish) -> None:
+        """Ask the source for batches that it would not make by itself."""
+        self.write(f"stage/{WISH_FILE}", wish.to_json())
+
     # -- batches -------------------------------------------------------------------------------------------------------
 
     def finished(self, batch: int) -> BatchRecord | None:
@@ -139,10 +173,17 @@ class JobFolder:
 
     def planned(self, batch: int) -> Offsets:
         """Where a batch ends, as Spark wrote down before it began. Nothing for the batch before the first."""
-        if batch < 0:
-            return {}
+        return {} if batch < 0 else offsets(self._offset(batch))
+
+    def planned_tick(self, batch: int) -> Tick:
+        """What was decided about a batch when it was planned, beside where it ends."""
+        return tick_of(self._offset(batch))
+
+    def _offset(self, batch: int) -> dict[str, Any]:
         lines = (self.spark / "offsets" / str(batch)).read_text().splitlines()
-        return offsets(json.loads(lines[2]))
+        found = json.loads(lines[2])
+        assert isinstance(found, dict)
+        return found
 
     def planned_or_none(self, batch: int) -> Offsets | None:
         try:
@@ -150,9 +191,9 @@ class JobFolder:
         except FileNotFoundError:
             return None
 
-    def plan(self, batch: int, end: Offsets, *, time_ms: int) -> None:
+    def plan(self, batch: int, end: Offsets, *, time_ms: int, tick: Tick = NO_TICK) -> None:
         """Write down where a batch ends, in the form in which Spark does; durably, whole or not at all."""
-        text = "\n".join(["v1", json.dumps({"batchTimestampMs": time_ms}), json.dumps(end)])
+        text = "\n".join(["v1", json.dumps({"batchTimestampMs": time_ms}), json.dumps(with_tick(end, tick))])
         (self.spark / "offsets").mkdir(parents=True, exist_ok=True)
         replace_durably(self._storage, f"spark/offsets/{batch}", text.encode())
 

@@ -15,7 +15,8 @@ from headwater.flow.job.lateness import Times
 from headwater.flow.job.merging import Told
 from headwater.flow.job.operating import Operators
 from headwater.flow.job.reporting import NO_RECORDS, records
-from headwater.flow.job.window_rows import EPOCH, LATE_END, LATE_START, moment
+from headwater.flow.job.time_told import EPOCH, iso
+from headwater.flow.job.window_rows import LATE_END, LATE_START
 
 
 def late_records(evaluation: Evaluation, operators: Operators, told: list[Told], batch: int) -> pa.Table:
@@ -77,11 +78,3 @@ def _reason(node: Windowed, reached_us: int, end_us: int | None, time_us: int) -
 def _microseconds(row: dict[str, Any]) -> int:
     time: datetime = row["time"]
     return (time - EPOCH) // timedelta(microseconds=1)
-
-
-def iso(us: int) -> str:
-    """
-    >>> iso(1_500_000)
-    '1970-01-01T00:00:01.500000Z'
-    """
-    return moment(us).isoformat().replace("+00:00", "Z")

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.flow.job.folder import BatchRecord
+from headwater.flow.job.time_told import times_told
 from headwater.flow.source.staging import Staged
 
 
@@ -40,10 +41,10 @@ def _shown(name: str, content: bytes | None) -> dict[str, str | None]:
 
 def account_records(job: str, record: BatchRecord, time_ms: int) -> pa.Table:
     """One record for each output of the batch."""
-    keys, values = [], []
+    keys, values, times = [], [], times_told(record)
     for name, account in record.accounts.items():
         keys.append(json.dumps({"job": job, "output": name}).encode())
-        said = {"job": job, "output": name, "batch": record.batch, "end": record.end, **account.to_json()}
+        said = {"job": job, "output": name, "batch": record.batch, "end": record.end, **account.to_json(), **times}
         values.append(json.dumps(said).encode())
     return records(keys, values, [time_ms] * len(keys))
 

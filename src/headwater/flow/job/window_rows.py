@@ -11,19 +11,19 @@ begin with `_w_`, as no column of a user's does.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
+from headwater.flow.job.time_told import EPOCH
 from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling, Window
 
 AT = "_at"
 OWN = "_w_"
 TIME = f"{OWN}time"
 LATE_START, LATE_END = "_late_start", "_late_end"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 DAYS = {"day": 1, "week": 7}
 
@@ -38,14 +38,19 @@ def time_us() -> Column:
     return f.unix_micros(f.col(AT)["time"])
 
 
+def pane_of(window: Hopping) -> Column:
+    """Where the pane of a row begins."""
+    return _floor(time_us(), window.pane_us, window.offset_us)
+
+
 def groups_of(window: Window) -> Mapping[str, Column]:
     """What, beside the user's key, the rows of a batch are grouped by before they are merged."""
     position = f.col(AT)
     match window:
         case Tumbling() | Calendar():
             return {f"{OWN}window_start": earliest(window).start}
-        case Hopping(offset_us=offset_us):
-            return {f"{OWN}pane_start": _floor(time_us(), window.pane_us, offset_us)}
+        case Hopping():
+            return {f"{OWN}pane_start": pane_of(window)}
         case Session(gap_us):
             # Rows of one bucket are less than a gap apart, and so always of one session.
             return {f"{OWN}bucket": _floor(time_us(), gap_us, 0)}
