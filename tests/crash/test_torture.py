@@ -7,7 +7,7 @@ from tests.crash import torture
 
 @pytest.fixture
 def nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    for part in ("explore", "fail", "kill", "kill_jobs"):
+    for part in ("explore", "fail", "kill", "kill_jobs", "kill_captures"):
         monkeypatch.setattr(torture, part, lambda report, wanted, advance: advance(wanted))
     monkeypatch.setattr(torture, "run_large", lambda report, rows, rows_with_broken, begin: begin("rows", rows)(rows))
 
@@ -15,6 +15,7 @@ def nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_promised_for_a_release_is_what_it_does_unasked() -> None:
     wanted = torture.parse([])
     assert (wanted.crash_points, wanted.rounds, wanted.job_rounds) == (20_000, 200, 60)
+    assert wanted.capture_rounds == 100
     assert (wanted.large_rows, wanted.large_rows_with_broken) == (5_000_000, 1_000_000)
 
 
@@ -40,6 +41,7 @@ def test_the_report_can_be_had_as_json(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_few_calls_that_fail(capsys: pytest.CaptureFixture[str]) -> None:
-    nothing_else = ["--crash-points=0", "--rounds=0", "--job-rounds=0", "--large-rows=0", "--large-rows-with-broken=0"]
+    others = ("crash-points", "rounds", "job-rounds", "capture-rounds", "large-rows", "large-rows-with-broken")
+    nothing_else = [f"--{other}=0" for other in others]
     assert torture.main(["--failures", "3", *nothing_else, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["failures"] == 3

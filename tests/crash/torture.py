@@ -1,12 +1,13 @@
 """Break it in every way we know, and count what is lost. Any anomaly is exit code 1.
 
 python -m tests.crash.torture [--seed S] [--crash-points N] [--failures N] [--rounds N] [--job-rounds N]
-                              [--large-rows N] [--large-rows-with-broken N] [--json]
+                              [--capture-rounds N] [--large-rows N] [--large-rows-with-broken N] [--json]
 
 crash points   a simulated disk, cut off at every call (explorer.py)
 failures       a simulated disk whose N-th call fails (failures.py)
 rounds         a real node under load, killed with SIGKILL (killing.py)
 job rounds     a job on Spark, its driver, worker, JVM or node killed at chosen moments (flow/killing.py)
+capture rounds a capture, its node or its database killed under writers (capture/killing.py)
 large rows     nothing is broken but batches come twice, or one row in a thousand (tests/flow/large)
 """
 
@@ -55,6 +56,11 @@ class Report:
     """Times that a point was to kill and the job did not come to it, by point."""
     job_points_never_struck: list[str] = field(default_factory=list)
     job_rows: int = 0
+    capture_rounds: int = 0
+    capture_kills: dict[str, int] = field(default_factory=dict)
+    """By victim and point."""
+    capture_kills_missed: int = 0
+    captured_changes: int = 0
     large_rows: int = 0
     large_rows_with_broken: int = 0
     large_reasons: dict[str, int] = field(default_factory=dict)
@@ -82,6 +88,8 @@ def main(arguments: list[str] | None = None) -> int:
             kill(report, wanted.rounds, begin("kill -9 rounds", wanted.rounds))
         if wanted.job_rounds:
             kill_jobs(report, wanted.job_rounds, begin("kill -9 rounds of jobs", wanted.job_rounds))
+        if wanted.capture_rounds:
+            kill_captures(report, wanted.capture_rounds, begin("kill -9 rounds of captures", wanted.capture_rounds))
         if wanted.large_rows or wanted.large_rows_with_broken:
             run_large(report, wanted.large_rows, wanted.large_rows_with_broken, begin)
     report.seconds = round(time.monotonic() - began, 1)
@@ -96,6 +104,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--failures", type=int, default=2_000, help="of single calls to the disk (default: 2000)")
     parser.add_argument("--rounds", type=int, default=200, help="of kill -9 on a real node (default: 200)")
     parser.add_argument("--job-rounds", type=int, default=60, help="of kill -9 on a job (default: 60)")
+    parser.add_argument("--capture-rounds", type=int, default=100, help="of kill -9 on a capture (default: 100)")
     parser.add_argument("--large-rows", type=int, default=5_000_000, help="in batches cut at random (default: 5000000)")
     parser.add_argument(
         "--large-rows-with-broken", type=int, default=1_000_000, help="one in a thousand is broken (default: 1000000)"
@@ -181,6 +190,22 @@ def kill_jobs(report: Report, rounds: int, advance: Advance) -> None:
         shutil.rmtree(folder)
 
 
+def kill_captures(report: Report, rounds: int, advance: Advance) -> None:
+    from tests.crash.capture.killing import Killing as CaptureKilling
+    from tests.crash.capture.killing import rounds as dealt
+
+    folder = Path(tempfile.mkdtemp(prefix="headwater-torture-captures-"))
+    chosen = islice(dealt(report.seed), rounds)
+    outcome = CaptureKilling(folder, report.seed).run(chosen, progress=lambda outcome: advance(1))
+    report.capture_rounds, report.captured_changes = outcome.rounds, outcome.changes
+    report.capture_kills, report.capture_kills_missed = dict(sorted(outcome.kills.items())), outcome.missed
+    report.anomalies += outcome.anomalies
+    if outcome.anomalies:
+        report.notes.append(f"data and log of the killed captures are kept in {folder}")
+    else:
+        shutil.rmtree(folder)
+
+
 def run_large(report: Report, rows: int, rows_with_broken: int, begin: Callable[[str, int], Advance]) -> None:
     from tests.flow.large import running  # with Spark too
 
@@ -208,11 +233,15 @@ def show(report: Report, *, as_json: bool) -> None:
         f"{report.rounds} kill -9 rounds ({report.kills_at_calls} at chosen calls, {report.kills_while_starting} while "
         f"starting) with {report.records_acknowledged:,} records acknowledged, {report.job_rounds} kill -9 rounds of a "
         f"job ({sum(report.job_kills_missed.values())} not struck) with {report.job_rows:,} rows, "
+        f"{report.capture_rounds} kill -9 rounds of captures ({report.capture_kills_missed} not struck) with "
+        f"{report.captured_changes:,} changes, "
         f"{report.large_rows:,} rows in batches cut at random, {report.large_rows_with_broken:,} rows of which "
         f"{sum(report.large_reasons.values()):,} were set aside, in {report.seconds:.0f} s"
     )
     for point, times in report.job_kills.items():
         print(f"  killed {times} times: {point}")
+    for point, times in report.capture_kills.items():
+        print(f"  captures killed {times} times: {point}")
     for point in report.job_points_never_struck:
         print(f"  never killed: {point}")
     for reason, times in sorted(report.large_reasons.items()):

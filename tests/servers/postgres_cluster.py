@@ -66,6 +66,8 @@ class Cluster:
         self._user = _user()
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"postgresql://postgres@/postgres?host={folder}"
+        if "port" in settings:
+            self.url += f"&port={settings['port']}"
         folder.chmod(0o755)
         if self._user:
             shutil.chown(folder, self._user)

@@ -14,6 +14,7 @@ from headwater.errors import UndecodableChange
 Row = list[bytes | None]
 
 CREATE, UPDATE, DELETE, READ, TRUNCATE = "c", "u", "d", "r", "t"
+BEGIN, END = "BEGIN", "END"
 RECORDS_PER_CHANGE = 4
 """A change makes at most so many records: delete and tombstone of an old key, then the row under its new one."""
 
@@ -52,6 +53,17 @@ class SourcePosition(NamedTuple):
 NOWHERE = SourcePosition(-1, -1, -1)
 
 
+class Place(NamedTuple):
+    """Which event of its transaction a change is: of all, and of those of its table; both count from 1."""
+
+    transaction: str
+    total: int
+    of_table: int
+
+    def next(self) -> "Place":
+        return Place(self.transaction, self.total + 1, self.of_table + 1)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CapturedTable:
     """A table as it was when its changes were written: another version of it is another object."""
@@ -74,13 +86,13 @@ class CapturedTable:
 
 @dataclass(slots=True, eq=False)
 class Change:
-    """One row created, updated, deleted or read; or a whole table truncated."""
+    """One row created, updated, deleted or read; or a whole table truncated; or a transaction's begin or end."""
 
     table: CapturedTable
     operation: str
     position: SourcePosition
     source: bytes
-    """The block `source` of the envelope, as JSON."""
+    """The block `source` of the envelope, as JSON; of a begin or end, all there is to say."""
 
     before: Row | None = None
     after: Row | None = None
@@ -98,3 +110,6 @@ class Change:
 
     superseded: bool = False
     """Of a row read by a snapshot: a later change of it is in the topic already."""
+
+    place: Place | None = None
+    """In its transaction, where that is asked for."""

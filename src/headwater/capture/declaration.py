@@ -17,6 +17,7 @@ class CaptureDeclaration:
     tables: tuple[str, ...]
     partitions: int = 1
     snapshot: bool = True
+    transactions: bool = False
     max_retained: str = ""
     at_limit: str = "drop-slot"
 
@@ -28,6 +29,7 @@ class CaptureDeclaration:
             topic=name,
             partitions=self.partitions,
             snapshot=self.snapshot,
+            transactions=self.transactions,
             retained_bytes_max=size_bytes(self.max_retained) if self.max_retained else None,
             at_limit=self.at_limit,
         )
@@ -39,6 +41,7 @@ def postgres(
     table: str,
     partitions: int = 1,
     snapshot: bool = True,
+    transactions: bool = False,
     max_retained: str = "",
     at_limit: str = "drop-slot",
 ) -> CaptureDeclaration:
@@ -50,7 +53,7 @@ def postgres(
     >>> postgres("postgresql://db/shop", table="public.users").definition("users").topic
     'users'
     """
-    declared = CaptureDeclaration(url, (table,), partitions, snapshot, max_retained, at_limit)
+    declared = CaptureDeclaration(url, (table,), partitions, snapshot, transactions, max_retained, at_limit)
     declared.definition("checked")
     return declared
 

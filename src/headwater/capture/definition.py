@@ -37,6 +37,9 @@ class Definition:
 
     partitions: int = 1
     snapshot: bool = True
+    transactions: bool = False
+    """Tell of transactions' begins and ends in the topic {capture}.transaction."""
+
     heartbeat_seconds: float = 10.0
     retained_bytes_max: int | None = None
     at_limit: str = "drop-slot"

@@ -1,7 +1,7 @@
 """A change as records: the envelope that consumers of Debezium know. Pure.
 
     key    {"id":7}
-    value  {"before":…,"after":…,"source":{…},"transaction":null,"op":"u","ts_ms":…,"ts_us":…,"ts_ns":…}
+    value  {"before":…,"after":…,"source":{…},"transaction":…,"op":"u","ts_ms":…,"ts_us":…,"ts_ns":…}
 
 A delete is followed by a tombstone (the same key, no value), so that compaction forgets the row. A change of the key
 itself is a delete of the old key, its tombstone, and a create under the new one, linked by headers as Debezium's are.
@@ -11,7 +11,19 @@ what a restarted capture must not write again.
 
 from json import dumps
 
-from headwater.capture.change import CREATE, DELETE, READ, TRUNCATE, CapturedTable, Change, Row, SourcePosition
+from headwater.capture.change import (
+    BEGIN,
+    CREATE,
+    DELETE,
+    END,
+    READ,
+    TRUNCATE,
+    CapturedTable,
+    Change,
+    Place,
+    Row,
+    SourcePosition,
+)
 from headwater.record import Header, Record
 
 POSITION_HEADER = "position"
@@ -21,7 +33,7 @@ UNAVAILABLE = b'"__debezium_unavailable_value"'
 """What stands for a value that neither the database nor the topic could tell."""
 
 NULL = b"null"
-VALUE = b'{"before":%b,"after":%b,"source":%b,"transaction":null,"op":"%b","ts_ms":%d,"ts_us":%d000,"ts_ns":%d000000}'
+VALUE = b'{"before":%b,"after":%b,"source":%b,"transaction":%b,"op":"%b","ts_ms":%d,"ts_us":%d000,"ts_ns":%d000000}'
 OLD, TOMBSTONE, NEW = 0, 1, 2  # places of the records of one change
 
 
@@ -40,6 +52,9 @@ class Envelopes:
             before = self._row(change.table, change.before, told_only=True)
             return self.deletion(change, self.key(change.table, change.before), before, now_ms=now_ms)
         assert change.after is not None
+        if change.operation in (BEGIN, END):
+            key = self.key(change.table, change.after)
+            return [(OLD, Record(change.source, key, self._headers(change, OLD), change.time_ms))]
         key, after = self.key(change.table, change.after), self._row(change.table, change.after, told_only=False)
         if change.before is None:
             return [(OLD, self._record(change, change.operation, key, None, after, OLD, now_ms))]
@@ -77,10 +92,12 @@ class Envelopes:
         now_ms: int,
         more: tuple[Header, ...] = (),
     ) -> Record:
+        where = change.place and change.place.next() if place == NEW else change.place
         value = VALUE % (
             before or NULL,
             after or NULL,
             change.source,
+            NULL if where is None else _place(where),
             operation.encode(),
             now_ms,
             now_ms,
@@ -110,3 +127,10 @@ class Envelopes:
             names = [dumps(column, ensure_ascii=False).encode() + b":" for column in table.columns]
             self._names[table] = names
         return names
+
+
+def _place(place: Place) -> bytes:
+    return dumps(
+        {"id": place.transaction, "total_order": place.total, "data_collection_order": place.of_table},
+        separators=(",", ":"),
+    ).encode()

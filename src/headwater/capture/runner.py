@@ -27,6 +27,7 @@ VALUES_INTERVAL_MS = 5_000
 VALUES_PENDING_MAX = 10_000
 ROW_BYTES_MAX = 128 * 1024**2
 KEYED = {"cleanup.policy": "compact", "max.message.bytes": str(ROW_BYTES_MAX)}
+TOLD = {"cleanup.policy": "delete"}
 UNKEYED = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str(ROW_BYTES_MAX)}
 
 DELETED, TAIL_BYTES = b'"op":"d"', 120  # it stands behind all that a user's row can say
@@ -129,9 +130,10 @@ class Runner:
         self.counts.last_commit_ms = change.time_ms
 
     def _land(self, table: CapturedTable) -> Landing:
-        configs = KEYED if table.key else UNKEYED
+        kept = bool(table.schema and table.key)
+        configs = KEYED if kept else UNKEYED if table.schema else TOLD
         partitions = self._appender.ensure_topic(
-            table.topic, partitions=self._partitions if table.key else 1, configs=configs
+            table.topic, partitions=self._partitions if kept else 1, configs=configs
         )
         landing = self._landings[table.topic] = Landing(self._appender, table.topic, partitions)
         for partition in range(partitions):

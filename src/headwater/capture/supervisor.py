@@ -49,6 +49,7 @@ def source_of(definition: Definition, clock: Clock) -> ChangeSource:
         topic=definition.topic_template,
         name=object_name(definition.name, definition.token),
         snapshot=definition.snapshot,
+        transactions=f"{definition.name}.transaction" if definition.transactions else "",
         heartbeat=timedelta(seconds=definition.heartbeat_seconds),
         retained_bytes_max=definition.retained_bytes_max,
         at_limit=AtLimit(definition.at_limit),
@@ -217,8 +218,10 @@ class Worker:
             runner.open()
             _logger.info("capture %s has begun", self.definition.name)
             while not self._stopping.is_set():
-                self._take_requests(source)
+                taken = self._take_requests(source)
                 runner.step(POLL_SECONDS)
+                for path in taken:
+                    path.unlink()
                 self._pause_seconds = PAUSE_MIN_SECONDS
                 self._tell(runner, source.status())
         except BaseException:
@@ -226,14 +229,16 @@ class Worker:
             raise
         runner.close()
 
-    def _take_requests(self, source: ChangeSource) -> None:
-        for path in self._definitions.requests(self.definition.name):
+    def _take_requests(self, source: ChangeSource) -> list[Path]:
+        """Do as asked; the requests may go once that is written down."""
+        taken = self._definitions.requests(self.definition.name)
+        for path in taken:
             what = json.loads(path.read_text(encoding="utf-8"))
             try:
                 source.copy_again(what.get("tables", []), where=what.get("where", ""))
             except CaptureError as error:
                 _logger.warning("capture %s: %s", self.definition.name, error)
-            path.unlink()
+        return taken
 
     # -- how it is -------------------------------------------------------------------------------------------------
 

@@ -30,7 +30,8 @@ from tests.crash.capture.node_process import CAPTURE, DATABASE, NOBODY, NODE
 from tests.crash.capture.writers import SCHEMA, Writer
 from tests.servers.postgres_cluster import Cluster, running_cluster
 
-POINTS = ("before append", "after append", "after sync", "after notes", "before confirm", "after confirm")
+NOTED = "after notes"
+POINTS = ("before append", "after append", "after sync", NOTED, "before confirm", "after confirm")
 RANDOM = "random time"
 PATIENCE_SECONDS = 120
 STRIKE_SECONDS = 10
@@ -63,7 +64,7 @@ def rounds(seed: int) -> Iterator[Round]:
         dealt = [Round(victim, point) for victim in (NODE, DATABASE, CAPTURE) for point in (*POINTS, RANDOM)]
         dice.shuffle(dealt)
         for one in dealt:
-            yield Round(one.victim, one.point, dice.choice((1, 1, 2, 3, 8)))
+            yield Round(one.victim, one.point, 1 if one.point == NOTED else dice.choice((1, 1, 2, 3, 8)))
 
 
 class Process:
@@ -127,6 +128,10 @@ class Killing:
 
     def _round(self, cluster: Cluster, one: Round) -> None:
         self.outcome.rounds += 1
+        if one.point == NOTED:
+            # It notes how far a copy is, and there may be none left to make.
+            capture = self._dice.choice(list(CAPTURES))
+            Definitions(self._data).request(capture, {"tables": [], "where": ""})
         process = Process(self._folder, self._data, one, cluster.process_id)
         if not process.line():
             self.outcome.anomalies.append(f"round {self.outcome.rounds}: the node does not start; see node.log")

@@ -11,13 +11,16 @@ from json import dumps
 from typing import NamedTuple
 
 from headwater.capture.change import (
+    BEGIN,
     CREATE,
     DELETE,
+    END,
     RECORDS_PER_CHANGE,
     TRUNCATE,
     UPDATE,
     CapturedTable,
     Change,
+    Place,
     Row,
     SourcePosition,
 )
@@ -97,11 +100,50 @@ class SourceBlock:
         return dumps(block, ensure_ascii=False, separators=(",", ":")).encode()[:-1] + b","
 
 
+class Accounts:
+    """What a transaction is made of, told in a topic of its own, so that a consumer can apply it as one."""
+
+    def __init__(self, topic: str) -> None:
+        self.table = CapturedTable("", "transaction", topic, ("id",), (0,))
+        self._id, self._total = "", 0
+        self._tables: dict[str, int] = {}
+
+    def begin(self, transaction: Transaction) -> None:
+        self._id, self._total, self._tables = f"{transaction.id}:{transaction.commit}", 0, {}
+
+    @property
+    def empty(self) -> bool:
+        return self._total == 0
+
+    def place(self, table: CapturedTable, *, events: int) -> Place:
+        before = self._tables.get(table.full_name, 0)
+        found = Place(self._id, self._total + 1, before + 1)
+        self._total += events
+        self._tables[table.full_name] = before + events
+        return found
+
+    def boundary(self, status: str, commit: int, time_ms: int) -> Change:
+        counts = [{"data_collection": table, "event_count": count} for table, count in self._tables.items()]
+        said = {
+            "status": status,
+            "id": self._id,
+            "event_count": self._total if status == END else None,
+            "data_collections": counts if status == END else None,
+            "ts_ms": time_ms,
+        }
+        value = dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+        position = SourcePosition(commit, int(status == END), 0)
+        return Change(self.table, status, position, value, None, [dumps(self._id).encode()], time_ms)
+
+
 class Assembler:
     """Takes messages one by one; `changes` fills, and whoever takes them from it empties it."""
 
-    def __init__(self, planner: Planner, source: SourceBlock, *, generation: int = 0) -> None:
+    def __init__(
+        self, planner: Planner, source: SourceBlock, *, generation: int = 0, accounts: Accounts | None = None
+    ) -> None:
         self._planner, self._source, self._base = planner, source, generation_base(generation)
+        self._accounts = accounts
         self._plans: dict[int, Plan | None] = {}
         self._transaction: Transaction | None = None
         self._time_ms = 0
@@ -204,10 +246,14 @@ class Assembler:
         self._transaction = transaction
         self._time_ms = transaction.time_us // 1000
         self._address = -1
+        if self._accounts is not None:
+            self._accounts.begin(transaction)
 
     def _end(self, end: int) -> None:
         if self._transaction is not None:
             self.committed.append(self._transaction.id)
+            if self._accounts is not None and not self._accounts.empty:
+                self._tell(END, self._transaction.commit)
         self._transaction = None
         self.end = end
 
@@ -227,7 +273,21 @@ class Assembler:
             self._address, self._number = address, 0
         position = SourcePosition(self._base + transaction.commit, address, self._number)
         source = self._source.of(plan.table, transaction, address)
-        self.changes.append(Change(plan.table, operation, position, source, before, after, self._time_ms))
+        place = None if self._accounts is None else self._place(plan, transaction, before, after)
+        self.changes.append(Change(plan.table, operation, position, source, before, after, self._time_ms, place=place))
+
+    def _place(self, plan: Plan, transaction: Transaction, before: Row | None, after: Row | None) -> Place | None:
+        if self._accounts is None:
+            return None
+        if self._accounts.empty:
+            self._tell(BEGIN, transaction.commit)
+        # A row that has come from one key to another is the end of the one and the beginning of the other.
+        moved = before is not None and after is not None and any(before[one] != after[one] for one in plan.table.key)
+        return self._accounts.place(plan.table, events=1 + moved)
+
+    def _tell(self, status: str, commit: int) -> None:
+        if self._accounts is not None:
+            self.changes.append(self._accounts.boundary(status, self._base + commit, self._time_ms))
 
     def _add_key_text(self, plan: Plan, cells: Cells) -> None:
         """Where a large value is left out, and the topic should not have it either, its row can be asked for."""

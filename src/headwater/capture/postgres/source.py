@@ -24,7 +24,7 @@ from headwater.capture.change import (
     SourcePosition,
 )
 from headwater.capture.notes import Note
-from headwater.capture.postgres.assembling import Assembler, SourceBlock, Transaction, generation_base
+from headwater.capture.postgres.assembling import Accounts, Assembler, SourceBlock, Transaction, generation_base
 from headwater.capture.postgres.catalog import Catalog
 from headwater.capture.postgres.database import Database
 from headwater.capture.postgres.pgoutput import Begin, Decoder, LogicalMessage
@@ -72,6 +72,9 @@ class PostgresSettings:
     """Of the slot and the publication."""
 
     snapshot: bool = True
+    transactions: str = ""
+    """A topic that tells of the begin and end of every transaction; "" for none."""
+
     heartbeat: timedelta = timedelta(seconds=10)
     retained_bytes_max: int | None = None
     at_limit: AtLimit = AtLimit.DROP_SLOT
@@ -117,7 +120,8 @@ class PostgresSource:
             notes = self._renew(notes)
         else:
             self._find_slot(notes)
-        self._assembler = Assembler(self._catalog.plan, self._source, generation=self._generation)
+        accounts = Accounts(self.settings.transactions) if self.settings.transactions else None
+        self._assembler = Assembler(self._catalog.plan, self._source, generation=self._generation, accounts=accounts)
         self._load_snapshots(notes)
         self._copy_unheard()
         self._confirmed = int(str(notes.get("confirmed", {}).get("address", 0)))
