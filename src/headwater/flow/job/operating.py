@@ -1,7 +1,7 @@
 """Operators that keep state, in one batch: Spark reduces it to a row per key, tasks merge that with their shards."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -10,7 +10,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.errors import FlowError, InvalidDeclaration
-from headwater.flow.declare.nodes import Aggregate, Compared, Dedupe, Latest, Node, SourceTable, TableJoin, Windowed
+from headwater.flow.declare.nodes import (
+    STREAM_JOINS,
+    Aggregate,
+    AsOfJoin,
+    Compared,
+    Dedupe,
+    IntervalJoin,
+    Join,
+    Latest,
+    LatestJoin,
+    Node,
+    SourceTable,
+    TableJoin,
+    Windowed,
+)
 from headwater.flow.job.aggregates import read_aggregates
 from headwater.flow.job.arrow_types import arrow_schema, arrow_type, spark_schema
 from headwater.flow.job.comparing import CompareOperator, CompareTask, reduced_to_windows
@@ -18,13 +32,15 @@ from headwater.flow.job.counting import Counter
 from headwater.flow.job.deduping import LATE, DedupeTask, Deduplicator
 from headwater.flow.job.evaluating import paired
 from headwater.flow.job.hashing import shard_hash
+from headwater.flow.job.join_results import results_of
 from headwater.flow.job.joining import TableJoinOperator, TableJoinTask
 from headwater.flow.job.lateness import Times
 from headwater.flow.job.merging import ROWS, MergeTask, Operator, Told, store_name
-from headwater.flow.job.reducing_joins import joined_tables
+from headwater.flow.job.reducing_joins import Prepared, joined_as_of, joined_latest, joined_streams, joined_tables
 from headwater.flow.job.reducing_windows import late_frame, reduced_windows
 from headwater.flow.job.sources import AT, DELETED
 from headwater.flow.job.stateless import quoted, visible
+from headwater.flow.job.stream_joining import StreamJoinOperator, StreamJoinTask
 from headwater.flow.job.windowing import WindowOperator, WindowTask
 from headwater.flow.operators import latest
 from headwater.flow.operators.aggregates import partials
@@ -36,7 +52,8 @@ ORDER = {"_at_time": "time", "_at_source": "source", "_at_partition": "partition
 VERSIONS_KEPT = 10
 
 KeyedOperator = Operator | Deduplicator | WindowOperator | CompareOperator
-AnyOperator = KeyedOperator | TableJoinOperator
+JoinOperator = TableJoinOperator | StreamJoinOperator
+AnyOperator = KeyedOperator | JoinOperator
 
 
 class Operators:
@@ -54,6 +71,7 @@ class Operators:
         """Of operators of windows: the rows that came too late, should there be any."""
         self.windows: dict[str, WindowOperator] = {}
         self.compared: dict[str, CompareOperator] = {}
+        self.joins: dict[str, StreamJoinOperator] = {}
 
     @classmethod
     def describing(cls, names: Mapping[Node, str]) -> "Operators":
@@ -62,15 +80,15 @@ class Operators:
 
     def know(self, operators: Iterable[AnyOperator]) -> None:
         """What time alone may have left to do is asked for also before the first batch."""
-        self.windows |= {one.name: one for one in operators if isinstance(one, WindowOperator)}
+        known = list(operators)
+        self.windows |= {one.name: one for one in known if isinstance(one, WindowOperator)}
+        self.joins |= {one.name: one for one in known if isinstance(one, StreamJoinOperator)}
 
     def operate(self, node: Node, frame: DataFrame, counter: Counter, *others: DataFrame) -> DataFrame:
         """The changes that a batch makes to what an operator keeps."""
         operator, reduced = self.reduced(node, frame, counter, *others)
-        if isinstance(operator, TableJoinOperator):
-            handles = {part: self._begun(store_name(operator.name, part)) for part in self.stores(operator)}
-            told = reduced.mapInArrow(TableJoinTask(operator, handles), spark_schema(operator.told))
-            return paired(told, operator.key)
+        if isinstance(operator, TableJoinOperator | StreamJoinOperator):
+            return self._joined(node, operator, reduced)
         self.store(operator)
         handle = self._begun(operator.name)
         if isinstance(operator, WindowOperator):
@@ -90,6 +108,26 @@ class Operators:
         sharded = hashed.repartition(self._shards, *(f.col(quoted(name)) for name in node.key))
         return sharded.mapInArrow(task, spark_schema(operator.output))
 
+    def absorb(self, node: Windowed, frame: DataFrame) -> DataFrame:
+        """Rows that came too late, put into what windows keep; what is told of them says nothing, but for reports."""
+        name, always = self.names[node], (None, None)
+        operator, reduced = reduced_windows(node, frame, name, always, shards=self._shards, counter=Counter())
+        self.store(operator)
+        self.windows[name] = operator.at(self.times.before_us, self.times.watermark_us)
+        # They are counted as taken back, and not as read.
+        uncounted = reduced.withColumn(ROWS, f.lit(0).cast("long"))
+        return uncounted.mapInArrow(WindowTask(operator, self._begun(name)), spark_schema(operator.output))
+
+    def _joined(self, node: Node, operator: JoinOperator, rows: DataFrame) -> DataFrame:
+        handles = {part: self._begun(store_name(operator.name, part)) for part in self.stores(operator)}
+        if isinstance(operator, TableJoinOperator):
+            told = rows.mapInArrow(TableJoinTask(operator, handles), spark_schema(operator.told))
+            return paired(told, operator.key)
+        assert isinstance(node, Join)
+        self.joins[operator.name] = operator
+        told = rows.mapInArrow(StreamJoinTask(operator, handles), spark_schema(operator.told))
+        return results_of(told, operator, node, self.times.sources)
+
     def _begun(self, store: str) -> str:
         """What tasks need to work on a store."""
         reserved = self._mergers[store].reserved()
@@ -101,6 +139,10 @@ class Operators:
         """What an operator does, and the frame that its tasks are given: where possible, one row for each key."""
         if isinstance(node, TableJoin):
             return joined_tables(node, frame, others[0], self.names[node], shards=self._shards)
+        if isinstance(node, STREAM_JOINS):
+            prepared = self._prepared(node, frame, others[0], counter)
+            self.late[node] = prepared.late
+            return prepared.operator, prepared.rows
         if isinstance(node, Compared):
             reached_us = self.times.watermark_us
             return reduced_to_windows(node, frame, self.names[node], reached_us, shards=self._shards)
@@ -113,6 +155,16 @@ class Operators:
             return self._with_late(node, frame)
         assert isinstance(node, Latest | SourceTable)
         return self._reduced_to_newest(node, frame)
+
+    def _prepared(
+        self, node: IntervalJoin | LatestJoin | AsOfJoin, left: DataFrame, right: DataFrame, counter: Counter
+    ) -> Prepared:
+        name, reached = self.names[node], (self.times.before_us, self.times.watermark_us)
+        if isinstance(node, LatestJoin):
+            return joined_latest(node, left, right, name, reached, shards=self._shards)
+        if isinstance(node, IntervalJoin):
+            return joined_streams(node, left, right, name, reached, shards=self._shards, counter=counter)
+        return joined_as_of(node, left, right, name, reached, shards=self._shards, counter=counter)
 
     def _with_late(self, node: Dedupe, frame: DataFrame) -> tuple[Deduplicator, DataFrame]:
         if AT not in frame.columns:
@@ -151,7 +203,7 @@ class Operators:
     def store(self, operator: KeyedOperator) -> StateStore:
         return self._opened(operator.name, operator.state, fingerprint(operator))
 
-    def stores(self, operator: TableJoinOperator) -> dict[str, StateStore]:
+    def stores(self, operator: JoinOperator) -> dict[str, StateStore]:
         """One for each part of what it keeps."""
         parts = operator.parts.items()
         return {part: self._opened(store_name(operator.name, part), kept, operator.fingerprint) for part, kept in parts}
@@ -183,17 +235,32 @@ class Operators:
             drop_below = window.work.drop_below(window.clock) if window is not None else None
             if name in self.compared:
                 drop_below = self.compared[name].drop_below
+            for join in (join for join in self.joins.values() if name.startswith(f"{join.name}.")):
+                drop_below = self._below(join, name, runs[name].keys())
             merger = self._mergers[name]
             added = chain.from_iterable(runs[name].values())
             manifest = store.commit(version, self.base, added, merged=merger.finished(), drop_below=drop_below)
             merger.offer(manifest)
 
+    def _below(self, join: StreamJoinOperator, store: str, told: Collection[int]) -> int | None:
+        """Up to when a part of what a join keeps is not needed any more."""
+        if told:
+            join.check_visited(told, self._shards)
+        below = {store_name(join.name, part): until for part, until in join.work.drop_below(join.clock).items()}
+        return below.get(store)
+
     def pending(self, version: int, before_us: int | None, watermark_us: int | None) -> bool:
         """Would a batch without rows behind a version change or tell anything, as time goes on from one watermark to
         another?"""
-        return any(
+        windows = any(
             operator.at(before_us, watermark_us).pending(self.store(operator).begin(version))
             for operator in self.windows.values()
+        )
+        return windows or any(
+            join.at(before_us, watermark_us).pending(
+                {part: store.begin(version) for part, store in self.stores(join).items()}
+            )
+            for join in self.joins.values()
         )
 
     def clean(self) -> None:

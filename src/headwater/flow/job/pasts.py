@@ -8,14 +8,17 @@ from pyspark.sql import functions as f
 from headwater.errors import FlowError
 from headwater.flow.declare.graph import Job, Planned
 from headwater.flow.declare.naming import late_topic
-from headwater.flow.declare.nodes import Node, Windowed, walk
+from headwater.flow.declare.nodes import AsOfJoin, IntervalJoin, Node, Windowed, walk
 from headwater.flow.job.folder import JobFolder
 from headwater.flow.job.lateness import times_of
 from headwater.flow.job.sources import load
 from headwater.flow.job.window_query import Past
 from headwater.flow.kafka.client import Client
 
-LATE_ROWS = "operator string, batch long, stream string, partition int, offset long, time timestamp, admitted boolean"
+LATE_ROWS = (
+    "operator string, batch long, stream string, partition int, offset long, time timestamp, admitted boolean, "
+    "watermark timestamp"
+)
 POSITION = ("operator", "source", "partition", "offset")
 
 
@@ -24,13 +27,13 @@ def past_of(
     where: Mapping[str, str], client: Client,
 ) -> Past:  # fmt: skip
     """Of an output that holds a batch."""
-    windows = [node for node in walk(planned.node) if isinstance(node, Windowed)]
+    windows = [node for node in walk(planned.node) if isinstance(node, Windowed | IntervalJoin | AsOfJoin)]
     if not windows:
         return Past()
     late = late_rows(session, app, job, batch, where, client)
     chosen: dict[Node, DataFrame] = {}
     if late is not None:
-        distinct = late.select(*POSITION).distinct()
+        distinct = late.select(*POSITION, "watermark").distinct()
         chosen = {node: distinct.where(f.col("operator") == job.operators[node]) for node in windows}
     return Past(watermark_of(job, folder, batch), chosen)
 
@@ -63,4 +66,4 @@ def late_rows(
     source = f.coalesce(*(f.when(f.col("stream") == one.name, number) for number, one in enumerate(job.sources)))
     known = rows.where(f.col("batch") <= batch).withColumn("source", source)
     admitted = known.where("admitted").select(*POSITION).distinct()
-    return known.where("admitted is null").join(admitted, list(POSITION), "anti").select(*POSITION, "time")
+    return known.where("admitted is null").join(admitted, list(POSITION), "anti").select(*POSITION, "time", "watermark")

@@ -1,29 +1,30 @@
 """Prove a view: recompute it in batch, from the log, at the view's own position, and compare."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import DataType, DoubleType, FloatType
+from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
 
 from headwater.errors import FlowError
 from headwater.flow.declare.graph import Job, Planned
 from headwater.flow.declare.nodes import Source
+from headwater.flow.declare.windows import END, START
 from headwater.flow.job.arrow_types import arrow_schema
 from headwater.flow.job.batch_query import batch_rows, input_rows
+from headwater.flow.job.judges import BOUNDS, RULE, RULES, bounds_among, near
 from headwater.flow.job.sources import AT, frames_of, load, source_options
 from headwater.flow.job.stateless import quoted, visible
+from headwater.flow.job.window_query import Past
 from headwater.flow.kafka.client import EARLIEST, Client
 from headwater.record import TopicPartition
 from headwater.views.query import Query
 from headwater.views.store import ViewStore
 
-RELATIVE_ERROR = 1e-9
-"""Sums of floating-point numbers depend on the order of additions."""
 SHOWN_MAX = 10
 OFFSETS_MAX = 5
 
@@ -49,20 +50,29 @@ class Verified:
 
 
 def verify(
-    session: SparkSession, job: Job, planned: Planned, store: ViewStore, where: Mapping[str, str], client: Client
+    session: SparkSession,
+    job: Job,
+    planned: Planned,
+    store: ViewStore,
+    where: Mapping[str, str],
+    client: Client,
+    past: Callable[[int], Past] = lambda batch: Past(),
 ) -> Verified:
-    """Compare a view with the log; the view may go on being written meanwhile."""
+    """Compare a view with the log; the view may go on being written meanwhile. `past` says what a batch of its job has
+    decided by time."""
     with store.snapshot(planned.name) as snapshot:
-        position, shape = snapshot.mark.position, snapshot.shape
+        position, shape, batch = snapshot.mark.position, snapshot.shape, snapshot.mark.batch
         stored = snapshot.select(Query())
     _refuse_if_gone(client, planned, position)
-    frames = _frames(session, job, where, position)
-    expected = batch_rows(planned.node, frames)
+    frames = frames_at(session, job, where, position)
+    expected = batch_rows(planned.node, frames, past(batch))
     names = visible(expected)
-    expected = expected.select(*map(quoted, names))
-    schema = arrow_schema(expected.schema)
+    bounds = [name for name in bounds_among(expected.schema) if name in expected.columns]
+    expected = expected.select(*map(quoted, (*names, *bounds)))
+    told = StructType([expected.schema[name] for name in names])
+    schema = arrow_schema(told)
     rows = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in stored], schema=schema)
-    actual = session.createDataFrame(rows, expected.schema)
+    actual = session.createDataFrame(rows, told)
     compared = _compared(expected, actual, tuple(shape.key)).persist()
     try:
         different = compared.count()
@@ -85,9 +95,10 @@ def _refuse_if_gone(client: Client, planned: Planned, position: Mapping[str, Map
             )
 
 
-def _frames(
+def frames_at(
     session: SparkSession, job: Job, where: Mapping[str, str], position: Mapping[str, Mapping[int, int]]
-) -> Any:
+) -> dict[Source, DataFrame]:
+    """All rows of a job's sources up to a position."""
     ending = {topic: {str(number): offset for number, offset in parts.items()} for topic, parts in position.items()}
     reach = {name: value for name, value in where.items() if name in ("address", "data")}
     options = {**source_options(job, reach), "endingOffsets": json.dumps(ending), "poisoned": "drop"}
@@ -106,22 +117,30 @@ def _compared(expected: DataFrame, actual: DataFrame, key: tuple[str, ...]) -> D
     joined = one.join(other, on, "full_outer").select("log", "view")
     same = f.lit(True)
     for field in expected.schema:
-        same = same & _same(f.col("log")[field.name], f.col("view")[field.name], field.dataType)
+        if field.name in actual.columns:
+            same = same & _same(f.col("log"), f.col("view"), field)
     present = f.col("log").isNotNull() & f.col("view").isNotNull()
     return joined.where(~(present & same))
 
 
-def _same(one: Column, other: Column, kind: DataType) -> Column:
-    if not isinstance(kind, DoubleType | FloatType):
-        return one.eqNullSafe(other)
-    near = f.abs(one - other) <= RELATIVE_ERROR * f.greatest(f.abs(one), f.abs(other))
-    return one.eqNullSafe(other) | f.coalesce(near, f.lit(False))
+def _same(log: Column, view: Column, field: StructField) -> Column:
+    one, other = log[field.name], view[field.name]
+    if RULE in field.metadata:
+        return RULES[field.metadata[RULE]](one, other, log[field.metadata[BOUNDS]])
+    if isinstance(field.dataType, DoubleType | FloatType):
+        return near(one, other, f.lit(0.0))
+    return one.eqNullSafe(other)
 
 
 def _difference(row: dict[str, Any], planned: Planned, frames: Mapping[Source, DataFrame]) -> Difference:
+    row = {side: _visible(values) for side, values in row.items()}
     there = row["log"] or row["view"]
     key = {name: there[name] for name in planned.output.key}
     return Difference(key, row["view"], row["log"], _offsets(key, planned, frames))
+
+
+def _visible(values: dict[str, Any] | None) -> dict[str, Any] | None:
+    return values and {name: value for name, value in values.items() if not name.startswith("_")}
 
 
 def _offsets(key: Mapping[str, Any], planned: Planned, frames: Mapping[Source, DataFrame]) -> list[str]:
@@ -131,6 +150,9 @@ def _offsets(key: Mapping[str, Any], planned: Planned, frames: Mapping[Source, D
     topics = [source.topic for source in frames]
     touching = rows
     for name, value in key.items():
-        touching = touching.where(f.col(quoted(name)).eqNullSafe(f.lit(value)))
+        if name in rows.columns:
+            touching = touching.where(f.col(quoted(name)).eqNullSafe(f.lit(value)))
+    if START in key and END in key:
+        touching = touching.where(f.col(AT)["time"].between(key[START], key[END]))
     newest = touching.select(f"{AT}.*").orderBy(f.desc("time"), f.desc("offset")).limit(OFFSETS_MAX).collect()
     return [f"{topics[place.source]}/{place.partition}@{place.offset}" for place in newest]

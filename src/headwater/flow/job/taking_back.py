@@ -1,0 +1,94 @@
+"""Take back what came too late for a job that stands still: plan the batch that does it, and run it.
+
+    spark/offsets/13    where batch 12 ended, and `admits`: from here on the batch is one that takes back
+    spark/commits/13    written when it is finished
+
+A crash before the first leaves nothing; behind it, the next attempt, or the next run of the job, runs the batch to its
+end.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from headwater.clock import Clock
+from headwater.errors import JobRefused
+from headwater.flow.declare.graph import Job
+from headwater.flow.declare.nodes import Node
+from headwater.flow.job.admitting import Admitting, why_not
+from headwater.flow.job.folder import BatchRecord, JobFolder
+from headwater.flow.job.processing import Processor
+from headwater.flow.job.sources import load, source_options
+from headwater.flow.job.spark_checkpoint import note_committed
+from headwater.flow.source.staging import write_plan
+
+
+@dataclass(frozen=True)
+class TakenBack:
+    """By the names of operators: how many rows, and how many stay late and why."""
+
+    rows: dict[str, int]
+    left: dict[str, tuple[int, str]]
+    batch: int | None = None
+
+
+@dataclass(frozen=True)
+class Taking:
+    session: SparkSession
+    job: Job
+    folder: JobFolder
+    processor: Processor
+    clock: Clock
+
+    def run(self) -> TakenBack:
+        """Idempotent: what is taken back is late no more."""
+        last = self.folder.last_finished()
+        if last is None:
+            return TakenBack({}, {})
+        batch, planned = last.batch + 1, self.folder.planned_or_none(last.batch + 1)
+        if planned is not None and not self.folder.planned_tick(batch).admits:
+            raise JobRefused(
+                f"batch {batch} of job {self.job.name} was begun and is not finished",
+                "Run the app once with --once, then take the late rows back.",
+            )
+        found = self._admitting.outstanding(last.batch)
+        rows = {node: count for node, count in found.items() if why_not(node) is None}
+        left = {self._name(node): (count, why) for node, count in found.items() if (why := why_not(node))}
+        if not rows and planned is None:
+            return TakenBack({}, left)
+        if planned is None:
+            self._plan(last, batch)
+        self._step(last, batch)
+        note_committed(self.folder, batch)
+        return TakenBack({self._name(node): count for node, count in rows.items()}, left, batch)
+
+    @property
+    def _admitting(self) -> Admitting:
+        found = self.processor.admitting
+        assert found is not None
+        return found
+
+    def _name(self, node: Node) -> str:
+        return self.job.operators[node]
+
+    def _plan(self, last: BatchRecord, batch: int) -> None:
+        tick = replace(self.folder.planned_tick(last.batch), admits=True)
+        self.folder.plan(batch, last.end, time_ms=self.clock.now_ms(), tick=tick)
+        note_committed(self.folder, last.batch)
+
+    def _step(self, last: BatchRecord, batch: int) -> None:
+        """Between two positions that are the same."""
+        at = {topic: {str(number): offset for number, offset in parts.items()} for topic, parts in last.end.items()}
+        self.folder.stage.mkdir(parents=True, exist_ok=True)
+        write_plan(self.folder.stage, at, at)
+        reach = {name: value for name, value in self._admitting.where.items() if name in ("address", "data")}
+        options: dict[str, Any] = {
+            **source_options(self.job, reach),
+            "startingOffsets": json.dumps(at),
+            "endingOffsets": json.dumps(at),
+            "poisoned": "stage",
+            "stage": str(self.folder.stage),
+        }
+        self.processor.process(load(self.session.read, options), batch)
