@@ -86,10 +86,11 @@ class Side:
     def values(self) -> list[Any] | None:
         """The only documents there may be, if they are listed."""
         words = self.words
-        if "const" in words:
-            return [words["const"]]
         found: list[Any] | None = words.get("enum")
-        return found
+        if "const" not in words:
+            return found
+        only = words["const"]
+        return [only] if found is None or _value(only) in map(_value, found) else []
 
     def part(self, node: Node) -> "Side":
         return Side(self.document, node)
