@@ -40,6 +40,7 @@ VERBS = (
     Verb("plan", "show what an app reads, does, keeps and writes", "headwater.cli.plan"),
     Verb("view", "list, get and watch views", "headwater.cli.view"),
     Verb("verify", "recompute views from the log and compare", "headwater.cli.verify"),
+    Verb("late", "show rows that came too late, and take them back", "headwater.cli.late"),
     Verb("top", "topics, groups and flows, live", "headwater.cli.top"),
     Verb("state", "show, check and reshard what flows keep", "headwater.cli.state"),
     Verb("log", "check the files of a data directory", "headwater.cli.log"),

@@ -1,19 +1,14 @@
 """The accounts of an app added up: read from their topic once, then on from where reading ended."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.errors import OffsetOutOfRange, UnknownTopic
 from headwater.flow.declare.naming import accounts_topic
 from headwater.flow.job.accounts import Account
-from headwater.flow.kafka.client import EARLIEST, LATEST, Client
-from headwater.flow.source.batches import find_batches
-from headwater.flow.source.records import decode_batches
-from headwater.record import TopicPartition
-
-FETCH_BYTES = 1024**2
+from headwater.flow.job.topic_values import TopicValues
+from headwater.flow.kafka.client import Client
 
 
 @dataclass(frozen=True)
@@ -28,8 +23,7 @@ class Entry:
 
 class Ledger:
     def __init__(self, app: str) -> None:
-        self._topic = accounts_topic(app)
-        self._next: dict[TopicPartition, int] = {}
+        self._values = TopicValues(accounts_topic(app))
         self.entries: dict[tuple[str, str], Entry] = {}
         """By job and output."""
 
@@ -42,31 +36,5 @@ class Ledger:
         self.entries[place] = Entry(row["batch"], total, account)
 
     def read_on(self, client: Client) -> None:
-        try:
-            parts = client.partitions([self._topic])[self._topic]
-        except UnknownTopic:
-            return
-        places = [TopicPartition(self._topic, number) for number in range(parts)]
-        ends = client.offsets(dict.fromkeys(places, LATEST))
-        for place in places:
-            for value in self._values(client, place, ends[place]):
-                self.take(json.loads(value))
-
-    def _values(self, client: Client, place: TopicPartition, end: int) -> Iterator[bytes]:
-        at = self._next.get(place)
-        if at is None:
-            at = client.offsets({place: EARLIEST})[place]
-        while at < end:
-            try:
-                fetched = client.fetch(place, at, bytes_max=FETCH_BYTES)
-            except OffsetOutOfRange as gone:
-                # Retention was quicker, or the topic is another one now: on from what there is.
-                at, end = gone.first, gone.end
-                continue
-            table = find_batches(fetched.records)
-            if not len(table.rows):
-                break
-            records = decode_batches(fetched.records[: table.length], at, end, headers=False)
-            yield from (value for value in records.values.to_pylist() if value is not None)
-            at = table.next_offset
-        self._next[place] = at
+        for value in self._values.read_on(client):
+            self.take(json.loads(value))

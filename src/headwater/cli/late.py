@@ -1,0 +1,146 @@
+"""headwater late: show the rows that came too late for their windows, and take them back."""
+
+import argparse
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.cli.arguments import add_action, add_actions, add_connection, add_json, checked, positive
+from headwater.cli.connection import reach
+from headwater.cli.failure import Failure
+from headwater.cli.flows import FLOWS, add_spark, load, remembered, spark
+from headwater.cli.output import Cell, counted, note, say, write_json, write_table
+from headwater.cli.run import refuse_if_running
+
+if TYPE_CHECKING:
+    from headwater.flow.job.inventory import KeptJob
+    from headwater.flow.job.late_told import LateRow
+    from headwater.flow.job.taking_back import TakenBack
+
+ROWS_SHOWN = 20
+COLUMNS = ["operator", "record", "time", "watermark", "window", "status"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = add_actions(parser)
+    showing = add_action(actions, "show", "rows that came too late, and why", run_show)
+    replaying = add_action(actions, "replay", "correct the windows of a stopped app by their late rows", run_replay)
+    showing.add_argument("name", metavar="APP[.JOB]", nargs="?", default="", help="which (default: all)")
+    showing.add_argument(
+        "--limit", metavar="N", type=checked(positive), default=ROWS_SHOWN,
+        help=f"show the newest so many (default: {ROWS_SHOWN}; --json: all)",
+    )  # fmt: skip
+    add_connection(showing)
+    replaying.add_argument("name", metavar="APP[.JOB]", nargs="?", default="", help="which, if there are several")
+    replaying.add_argument("--file", metavar="APP.py", type=Path, help="the app's file, if it is not where it last ran")
+    add_spark(replaying)
+    for child in (showing, replaying):
+        add_json(child)
+
+
+# -- show --------------------------------------------------------------------------------------------------------------
+
+
+def run_show(arguments: argparse.Namespace) -> int:
+    from headwater.flow.job.late_told import late_rows_told
+    from headwater.flow.kafka.client import Client
+
+    jobs = jobs_of(arguments)
+    with reach(arguments) as address, Client(address) as client:
+        rows = [row for job in jobs for row in late_rows_told(client, job.app, job.name)]
+    if arguments.json:
+        write_json([row.to_json() for row in rows])
+    elif rows:
+        show(rows, arguments.limit)
+    else:
+        say("no row has come too late")
+    return 0
+
+
+def jobs_of(arguments: argparse.Namespace) -> "list[KeptJob]":
+    from headwater.flow.job.inventory import chosen
+
+    if not arguments.data.is_dir():
+        raise Failure(f"there is no data directory {arguments.data}. Say where the data is with --data DIR")
+    return chosen(arguments.data, arguments.name)[0]
+
+
+def show(rows: "list[LateRow]", limit: int) -> None:
+    write_table(COLUMNS, [cells(row) for row in rows[-limit:]])
+    left = Counter((f"{row.app}.{row.job}", row.operator) for row in rows if row.admitted is None)
+    back = sum(row.admitted is not None for row in rows)
+    for (job, operator), count in left.items():
+        reason = next(row.reason for row in reversed(rows) if row.operator == operator and row.admitted is None)
+        say(f"{counted(count, 'row')} late for {operator} of {job}; the newest: {reason}")
+    if back:
+        say(f"{counted(back, 'row')} taken back")
+
+
+def cells(row: "LateRow") -> list[Cell]:
+    window = f"{row.window['start']} to {row.window['end']}" if row.window else "-"
+    status = "late" if row.admitted is None else f"taken back in batch {row.admitted}"
+    place = f"{row.topic}/{row.partition}@{row.offset}"
+    return [f"{row.app}.{row.job}.{row.operator}", place, row.time, row.watermark, window, status]
+
+
+# -- replay ------------------------------------------------------------------------------------------------------------
+
+
+def run_replay(arguments: argparse.Namespace) -> int:
+    arguments.data = arguments.data.absolute()
+    only = find_app(arguments)
+    app = load(arguments)
+    refuse_if_running(arguments.data / FLOWS / app.name)
+    with ExitStack() as stack:
+        from headwater.flow.declare.registered import asks_the_node
+
+        address = stack.enter_context(reach(arguments, http=asks_the_node(app)))
+        session = stack.enter_context(spark(arguments, app.name))
+        from headwater.flow.job.running import RunningApp, RunSettings
+
+        settings = RunSettings(arguments.data, address, direct=arguments.kafka is None)
+        running = RunningApp(app, session, settings, tell=note)
+        stack.callback(running.stop)
+        taken = running.take_back_late(only)
+    tell(app.name, taken, as_json=arguments.json)
+    return 0
+
+
+def find_app(arguments: argparse.Namespace) -> str:
+    """Set the name of the app and its file; answers the job, if one is named."""
+    known = remembered(arguments.data)
+    name: str = arguments.name
+    app = next((one for one in known if name == one or name.startswith(f"{one}.")), "")
+    if arguments.file is None and not app:
+        if not known:
+            raise Failure(f'no app has run on {arguments.data} yet. Run one with "headwater run APP.py"')
+        if name or len(known) > 1:
+            what = f"no app {name} has run here" if name else "several apps have run here"
+            raise Failure(f"{what}. There are: {', '.join(known)}")
+        app = next(iter(known))
+    arguments.app = app or name.partition(".")[0]
+    arguments.file = arguments.file or known[app].file
+    return name.removeprefix(arguments.app).removeprefix(".")
+
+
+def tell(app: str, taken: "dict[str, TakenBack]", *, as_json: bool) -> None:
+    if as_json:
+        write_json(
+            {
+                job: {
+                    "batch": one.batch,
+                    "taken_back": one.rows,
+                    "left": {name: {"rows": count, "why": why} for name, (count, why) in one.left.items()},
+                }
+                for job, one in taken.items()
+            }
+        )
+        return
+    for job, one in taken.items():
+        for operator, count in one.rows.items():
+            say(f"{app}.{job}: {counted(count, 'row')} taken back into {operator}, in batch {one.batch}")
+        for operator, (count, why) in one.left.items():
+            say(f"{app}.{job}: {counted(count, 'row')} still late for {operator}: {why}")
+        if not one.rows and not one.left:
+            say(f"{app}.{job}: no row is late")

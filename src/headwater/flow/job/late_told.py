@@ -1,0 +1,60 @@
+"""What the late topic of a job says: which rows came too late, why, and which of them were taken back since."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from headwater.flow.declare.naming import late_topic
+from headwater.flow.job.topic_values import TopicValues
+from headwater.flow.kafka.client import Client
+
+
+@dataclass(frozen=True)
+class LateRow:
+    """One row that was too late for one operator."""
+
+    app: str
+    job: str
+    operator: str
+    topic: str
+    partition: int
+    offset: int
+    batch: int
+    time: str
+    watermark: str
+    window: dict[str, str] | None
+    """None where it depends on other rows."""
+    reason: str
+    row: Any
+    """The event, as the operator was given it."""
+    admitted: int | None = None
+    """The batch that took it back."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def late_rows_told(client: Client, app: str, job: str) -> list[LateRow]:
+    """In the order in which they came."""
+    return read_late(app, job, map(json.loads, TopicValues(late_topic(app, job)).read_on(client)))
+
+
+def read_late(app: str, job: str, told: Iterable[dict[str, Any]]) -> list[LateRow]:
+    late, admitted = [], {}
+    for one in told:
+        if one.get("admitted"):
+            admitted[_place(one)] = one["batch"]
+        else:
+            late.append(one)
+    return [
+        LateRow(
+            app, job, one["operator"], one["topic"], one["partition"], one["offset"], one["batch"], one["time"],
+            one["watermark"], one["window"], one["reason"], one["row"], admitted.get(_place(one)),
+        )
+        for one in late
+    ]  # fmt: skip
+
+
+def _place(said: dict[str, Any]) -> tuple[str, str, int, int]:
+    return said["operator"], said["stream"], said["partition"], said["offset"]
