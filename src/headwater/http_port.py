@@ -14,6 +14,7 @@ from headwater.log.log import Log
 from headwater.registry.journal import TopicJournal
 from headwater.registry.registry import Registry
 from headwater.registry.rest import Rest
+from headwater.serve.bodies import Bodies
 from headwater.serve.http import build_app, server_of
 from headwater.serve.services import routes_of, routes_of_posts
 from headwater.settings import HttpSettings
@@ -33,9 +34,10 @@ class HttpPort:
     ) -> None:
         self._settings, self._ended = settings, ended
         self.registry = Registry(TopicJournal(log))
+        bodies = Bodies(settings)
         routes = [
-            *routes_of(Rest(self.registry), settings, content_type=REGISTRY_CONTENT),
-            *routes_of_posts(Receiver(log, data), settings),
+            *routes_of(Rest(self.registry), bodies, content_type=REGISTRY_CONTENT),
+            *routes_of_posts(Receiver(log, data), bodies),
         ]
         self._server = server_of(build_app(routes, settings), settings)
         self._thread: threading.Thread | None = None

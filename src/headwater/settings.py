@@ -133,8 +133,11 @@ class HttpSettings:
     request_bytes_max: int = 4 * 1024**2
     """A longer request is refused."""
 
+    requests_bytes_max: int = 64 * 1024**2
+    """What all requests that are being answered may hold together; one more is answered with 429."""
+
     request_timeout: timedelta = timedelta(seconds=30)
-    """How long the body of a request may take to arrive."""
+    """How long the head and the body of a request may take to arrive."""
 
     connections_max: int = 512
     """Requests beyond so many connections are answered with 503."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from starlette.types import ASGIApp, Message
@@ -22,9 +22,15 @@ class Answered(NamedTuple):
 
 
 async def ask(
-    app: ASGIApp, method: str, target: str, *, chunks: Iterable[bytes] = (b"",), headers: Headers = (HOST,)
+    app: ASGIApp,
+    method: str,
+    target: str,
+    *,
+    chunks: Iterable[bytes] = (b"",),
+    slowly: AsyncIterator[bytes] | None = None,
+    headers: Headers = (HOST,),
 ) -> Answered:
-    """The answer to a request whose body arrives in these pieces, and after them the end."""
+    """The answer to a request whose body arrives in these pieces (or in those that take their time), and then ends."""
     path, _, query = target.partition("?")
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
@@ -35,6 +41,10 @@ async def ask(
     sent: list[Message] = []
 
     async def receive() -> Message:
+        if slowly is not None:
+            async for piece in slowly:
+                return {"type": "http.request", "body": piece, "more_body": True}
+            return {"type": "http.request", "body": b"", "more_body": False}
         for piece in pieces:
             return {"type": "http.request", "body": piece, "more_body": True}
         return {"type": "http.request", "body": b"", "more_body": False}

@@ -9,7 +9,14 @@ from headwater.serve.access import Access, host_name
 LOOPBACK = Access("127.0.0.1", ["Registry.example"])
 
 KNOWN = ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]:8080", "registry.example:8080"]
-UNKNOWN = ["", "evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example", "203.0.113.7:80"]
+UNKNOWN = [
+    "",
+    "evil.example",
+    "evil.example:8080",
+    "127.0.0.1.evil.example",
+    "localhost.evil.example",
+    "203.0.113.7:80",
+]
 
 
 @pytest.mark.parametrize("host", KNOWN)

@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -13,13 +13,14 @@ import pytest
 from starlette.types import ASGIApp
 
 from headwater.node import Node
+from headwater.serve.bodies import Bodies
 from headwater.serve.http import build_app
 from headwater.serve.services import routes_of
 from headwater.settings import HttpSettings, NodeSettings
 from headwater.testing import running_node
-from tests.serve.asgi import HOST, asked
+from tests.serve.asgi import HOST, ask, asked
 
-SETTINGS = HttpSettings(request_bytes_max=100, request_timeout=timedelta(seconds=0.2))
+SETTINGS = HttpSettings(request_bytes_max=100, requests_bytes_max=150, request_timeout=timedelta(seconds=0.2))
 
 
 class Echo:
@@ -41,8 +42,13 @@ def echo() -> Echo:
 
 
 @pytest.fixture
-def app(echo: Echo) -> ASGIApp:
-    return build_app(routes_of(echo, SETTINGS, content_type="application/json"), SETTINGS)
+def bodies() -> Bodies:
+    return Bodies(SETTINGS)
+
+
+@pytest.fixture
+def app(echo: Echo, bodies: Bodies) -> ASGIApp:
+    return build_app(routes_of(echo, bodies, content_type="application/json"), SETTINGS)
 
 
 def test_a_service_is_given_the_parts_of_the_path_decoded_one_by_one(app: ASGIApp) -> None:
@@ -93,6 +99,27 @@ def test_a_body_that_does_not_end_is_refused_once_it_is_too_long(app: ASGIApp, e
     assert asked(app, "POST", "/echo", chunks=pieces()).status == 413
     assert len(taken) == 3
     assert asked(app, "POST", "/echo", chunks=[b"x" * 100]).status == 200
+
+
+def test_what_all_requests_hold_together_has_a_limit(app: ASGIApp, bodies: Bodies, echo: Echo) -> None:
+    async def run() -> tuple[int, dict[str, str], int]:
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slowly() -> AsyncIterator[bytes]:
+            yield b"x" * 90
+            begun.set()
+            await go_on.wait()
+
+        first = asyncio.create_task(ask(app, "POST", "/echo", slowly=slowly()))
+        await begun.wait()
+        refused = await ask(app, "POST", "/echo", chunks=[b"x" * 90])
+        go_on.set()
+        return refused.status, refused.headers, (await first).status
+
+    status, headers, first = asyncio.run(run())
+    assert (status, headers["retry-after"], headers["connection"], first) == (429, "1", "close", 200)
+    assert (bodies.held_bytes, echo.calls) == (0, 1)
+    assert asked(app, "POST", "/echo", chunks=[b"x" * 90]).status == 200
 
 
 def test_a_body_that_does_not_come_is_not_waited_for_without_end(app: ASGIApp, echo: Echo) -> None:

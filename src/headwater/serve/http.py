@@ -29,7 +29,7 @@ class Guard:
         why = ""
         if scope["type"] in ("http", "websocket"):
             why = self._access.refusal(_only(scope, b"host"), _only(scope, b"origin"))
-        await (failed(403, why, close=True) if why else self._app)(scope, receive, send)
+        await (failed(403, why, {"connection": "close"}) if why else self._app)(scope, receive, send)
 
 
 def _only(scope: Scope, name: bytes) -> str | None:

@@ -4,21 +4,19 @@ A part that wants to be reached over HTTP gives an object with `answer` (a resou
 `receive` (a place that takes what is posted); it needs to know nothing of HTTP itself.
 """
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import unquote
 
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headwater.settings import HttpSettings
+from headwater.serve.bodies import Bodies, Unread
 
 METHODS = ["GET", "POST", "PUT", "DELETE"]
-DIGITS_MAX = 18
 
 
 class JsonService(Protocol):
@@ -45,23 +43,23 @@ class PostService(Protocol):
     ) -> tuple[int, Any, Mapping[str, str]]: ...  # a status, what becomes JSON, and headers of the answer
 
 
-def routes_of(service: JsonService, settings: HttpSettings, *, content_type: str) -> list[Route]:
+def routes_of(service: JsonService, bodies: Bodies, *, content_type: str) -> list[Route]:
     def answer(request: Request, body: bytes) -> Response:
         status, said = service.answer(request.method, path_of(request), dict(request.query_params), body)
         plain = isinstance(said, str) and type(said) is not str
         content = said if plain else json.dumps(said, ensure_ascii=False)
         return Response(content, status, media_type=content_type)
 
-    return _routes(service.roots, METHODS, _with_body(answer, settings))
+    return _routes(service.roots, METHODS, _with_body(answer, bodies))
 
 
-def routes_of_posts(service: PostService, settings: HttpSettings) -> list[Route]:
+def routes_of_posts(service: PostService, bodies: Bodies) -> list[Route]:
     def receive(request: Request, body: bytes) -> Response:
         said = service.receive(path_of(request), dict(request.query_params), headers_of(request), body)
         status, content, headers = said
         return Response(json.dumps(content), status, headers=headers, media_type="application/json")
 
-    return _routes(service.roots, ["POST"], _with_body(receive, settings))
+    return _routes(service.roots, ["POST"], _with_body(receive, bodies))
 
 
 def _routes(roots: Sequence[str], methods: list[str], endpoint: Any) -> list[Route]:
@@ -69,20 +67,15 @@ def _routes(roots: Sequence[str], methods: list[str], endpoint: Any) -> list[Rou
     return [Route(path, endpoint, methods=methods) for path in paths]
 
 
-def _with_body(answer: Callable[[Request, bytes], Response], settings: HttpSettings) -> Any:
+def _with_body(answer: Callable[[Request, bytes], Response], bodies: Bodies) -> Any:
     """An endpoint that waits for the body here, and for the answer on a thread."""
 
     async def endpoint(request: Request) -> Response:
         try:
-            async with asyncio.timeout(settings.request_timeout.total_seconds()):
-                body = await body_of(request, settings.request_bytes_max)
-        except TimeoutError:
-            return failed(408, "the request took too long to arrive", close=True)
-        except ClientDisconnect:
-            return failed(400, "the request ended before it was complete", close=True)
-        if body is None:
-            return failed(413, f"the request is larger than {settings.request_bytes_max} bytes", close=True)
-        return await run_in_threadpool(answer, request, body)
+            async with bodies.held(request) as body:
+                return await run_in_threadpool(answer, request, body)
+        except Unread as refusal:
+            return failed(refusal.status, str(refusal), refusal.headers)
 
     return endpoint
 
@@ -101,21 +94,6 @@ def path_of(request: Request) -> list[str]:
     return [unquote(part.decode("latin-1")) for part in raw.strip(b"/").split(b"/")]
 
 
-async def body_of(request: Request, bytes_max: int) -> bytes | None:
-    """The body; None if it is too long, which is found before more than that is held."""
-    said = request.headers.get("content-length", "0")
-    if not said.isdecimal() or len(said) > DIGITS_MAX or int(said) > bytes_max:
-        return None
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > bytes_max:
-            return None
-    return bytes(body)
-
-
-def failed(status: int, message: str, *, close: bool = False) -> Response:
-    """`close`: what is left of the request is not waited for."""
+def failed(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     body = json.dumps({"error_code": status, "message": message})
-    headers = {"connection": "close"} if close else None
     return Response(body, status, headers=headers, media_type="application/json")

@@ -19,6 +19,7 @@ from headwater.capture.http.signatures import SCHEMES
 from headwater.clock import ManualClock
 from headwater.log.log import Log
 from headwater.log.storage import MemoryStorage
+from headwater.serve.bodies import Bodies
 from headwater.serve.http import build_app
 from headwater.serve.services import routes_of_posts
 from headwater.settings import HttpSettings
@@ -94,7 +95,8 @@ def test_any_request_has_an_answer_that_is_meant_and_is_stored_as_it_says(tmp_pa
     log.create_topic("small", configs={"retention.bytes": "3000", "headwater.full.policy": "block"})
     for scheme in SCHEMES:
         Hooks(tmp_path).put(Hook(name=scheme, topic="orders", scheme=scheme, secrets=(SECRET,)))
-    app = build_app(routes_of_posts(Receiver(log, tmp_path), SETTINGS), SETTINGS)
+    bodies = Bodies(SETTINGS)
+    app = build_app(routes_of_posts(Receiver(log, tmp_path), bodies), SETTINGS)
     seen: Counter[int] = Counter()
     stored = 0
 
@@ -125,3 +127,4 @@ def test_any_request_has_an_answer_that_is_meant_and_is_stored_as_it_says(tmp_pa
     assert {200, 400, 401, 404, 405, 413, 415, 422, 429} <= set(seen), seen
     held = sum(1 for number in range(3) for _ in log.read("orders", number)) + sum(1 for _ in log.read("small"))
     assert held == stored
+    assert bodies.held_bytes == 0
