@@ -1,26 +1,34 @@
 """An app: everything one user file declares."""
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeVar
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.capturing import CaptureDeclaration
+from headwater.flow.declare.clocks import Clock, check_column, check_time, clock_of
 from headwater.flow.declare.duration import duration_us
-from headwater.flow.declare.nodes import Source, SourceStream, SourceTable, Sql
+from headwater.flow.declare.grouping import groups, parse_grouping
+from headwater.flow.declare.nodes import Aggregate, Source, SourceStream, SourceTable, Sql
 from headwater.flow.declare.place import Place, calling_place
+from headwater.flow.declare.registered import Registered
 from headwater.flow.declare.sinks import SinkDeclaration
 from headwater.flow.declare.stream import Stream, Table
+from headwater.flow.declare.windows import Emission, emission_of
 from headwater.flow.formats.decoding import MODULES
 from headwater.flow.formats.schema import Schema, nearest, parse_ddl
+from headwater.flow.registry.describing import KINDS as REGISTERED_FORMATS
+from headwater.flow.source.clock_rules import DeviceTime
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 VIEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}")
-TIMES = ("timestamp[us, tz=UTC]",)
+
+RAW_SCHEMA = "value binary"
 
 Body = Callable[[], Stream | Table]
 AnyBody = TypeVar("AnyBody", bound=Body)
+AnySource = TypeVar("AnySource", SourceStream, SourceTable)
 
 VIEW, TOPIC, SINK = "view", "topic", "sink"
 
@@ -38,6 +46,8 @@ class Output:
     sink: SinkDeclaration | None = None
     partitions: int = 1
     doc: str = ""
+    emission: Emission | None = None
+    """For a result of windows that says nothing itself."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} ({self.place})"
@@ -62,55 +72,116 @@ class App:
         self.place = calling_place()
         self.sources: dict[str, Source] = {}
         self.outputs: dict[str, Output] = {}
+        self.captures: dict[str, CaptureDeclaration] = {}
+        """By topic: what is captured for it."""
 
     # -- inputs --------------------------------------------------------------------------------------------------------
 
     def stream(
         self,
         topic: str,
-        schema: str = "value binary",
+        schema: str = "",
         *,
-        time: str | None = None,
+        time: str | DeviceTime | None = None,
         lateness: str = "0s",
         format: str = "",
         name: str = "",
         options: Mapping[str, str] | None = None,
+        producer: str | None = None,
+        idle: str | None = "30 seconds",
+        ahead: str | None = "1 day",
+        behind: str | None = None,
+        registry: str | None = None,
     ) -> Stream:
-        """Facts from a topic. `schema` is Spark DDL; `time` names the column with the event time."""
-        parsed = self._schema(schema, topic)
-        self._check_time(parsed, time, topic)
-        chosen = format or ("raw" if schema == "value binary" else "json")
+        """Facts from a topic. `schema` is Spark DDL; without it, a stream of format avro, json or protobuf has the
+        columns of the schema that is registered for the topic, at the URL `registry` or with the node; a stream
+        without either is raw. `time` names the column with the event time, or is
+        device_time(...); without it a row happened at the timestamp of its record.
+
+        Every partition is waited for, and in it every producer if a column `producer` names them, unless nothing has
+        come from there for `idle`. Rows that claim to have happened more than `ahead` after the timestamp of their
+        record, or more than `behind` before it, are poisoned. None: without a limit.
+        """
+        if format == "debezium":
+            raise InvalidDeclaration(
+                f"{topic} ({calling_place()}) is in Debezium's envelope, which tells of the rows of a table",
+                f'Declare it with app.table("{topic}", ..., key=..., format="debezium").',
+            )
+        chosen = format or ("raw" if schema in ("", RAW_SCHEMA) and registry is None else "json")
+
+        def clock_with(known: Schema | None) -> Clock:
+            return clock_of(topic, known, time, producer=producer, ahead=ahead, behind=behind)
+
+        contents = self._contents(topic, schema, chosen, registry, lambda known: clock_with(known).schema)
+        clock = clock_with(contents if isinstance(contents, Schema) else None)
         name = name or topic
         node = SourceStream(
-            calling_place(), name, topic, parsed, chosen, time, duration_us(lateness), dict(options or {})
-        )
-        self._add_source(node)
-        return Stream(node)
+            calling_place(), name, topic, clock.schema if isinstance(contents, Schema) else contents, chosen,
+            clock.time, duration_us(lateness), dict(options or {}),
+            None if idle is None else duration_us(idle), clock.rules,
+        )  # fmt: skip
+        return Stream(self._known(node))
 
     def table(
         self,
         topic: str,
-        schema: str,
+        schema: str = "",
         *,
         key: str | tuple[str, ...] | list[str],
         versions: str = "0s",
-        format: str = "json",
+        valid_from: str | None = None,
+        valid_to: str | None = None,
+        format: str = "",
         name: str = "",
         options: Mapping[str, str] | None = None,
+        registry: str | None = None,
+        capture: CaptureDeclaration | None = None,
     ) -> Table:
-        """The latest row per key of a changelog topic; a record without a value deletes its key."""
-        parsed, names = self._schema(schema, topic), _tuple(key)
-        for column in names:
-            self._check_column(parsed, column, f"the key of table {topic}")
+        """The latest row per key of a changelog topic; a record without a value deletes its key. Without a schema, the
+        one that is registered for the topic. With `capture`, such as hw.capture.postgres(...), the topic has the rows
+        of a table in a database, and follows its changes.
+
+        For joins as of a time its `versions` are kept for so long. Each holds from the timestamp of its record on, or
+        from what column `valid_from` says, until the next one, or until what `valid_to` says.
+        """
+        names = _tuple(key)
+        format = format or ("json" if capture is None else "debezium")
+
+        def with_key(known: Schema) -> Schema:
+            for column in names:
+                check_column(known, column, f"the key of table {topic}")
+            for moment in (valid_from, valid_to):
+                check_time(topic, known, moment)
+            return known
+
+        contents = self._contents(topic, schema, format, registry, with_key)
+        if isinstance(contents, Schema):
+            with_key(contents)
         name = name or topic
         node = SourceTable(
-            calling_place(), name, topic, parsed, format, names, duration_us(versions), dict(options or {})
+            calling_place(),
+            name,
+            topic,
+            contents,
+            format,
+            names,
+            duration_us(versions),
+            dict(options or {}),
+            valid_from,
+            valid_to,
         )
-        self._add_source(node)
-        return Table(node)
+        if capture is not None and self.captures.setdefault(topic, capture) != capture:
+            raise InvalidDeclaration(
+                f"topic {topic} is captured from two places, the second at {calling_place()}",
+                "A captured topic has one writer: give one of them another topic.",
+            )
+        return Table(self._known(node))
 
-    def sql(self, text: str) -> Stream:
-        """SQL over this app's streams by their names: `app.sql("select id, amount from orders where amount > 100")`."""
+    def sql(self, text: str) -> Stream | Table:
+        """SQL over this app's streams by their names: `app.sql("select id, amount from orders where amount > 100")`.
+
+        With GROUP BY it is a table, the same as by(...).agg(...) makes.
+        """
         named = {name: node for name, node in self.sources.items() if re.search(rf"\b{re.escape(name)}\b", text)}
         if not named:
             known = ", ".join(sorted(self.sources)) or "none yet"
@@ -120,15 +191,25 @@ class App:
                 f"the SQL at {calling_place()} reads {tables[0]}, which is a table",
                 f"SQL looks at rows of streams: use select, where and with_columns on {tables[0]} itself.",
             )
-        return Stream(Sql(calling_place(), text, named))
+        if not groups(text):
+            return Stream(Sql(calling_place(), text, named))
+        parts = parse_grouping(text, calling_place())
+        rows = Sql(calling_place(), parts.rows, named)
+        return Table(Aggregate(calling_place(), rows, parts.key, parts.aggregates, ""))
 
     # -- outputs -------------------------------------------------------------------------------------------------------
 
     def view(
-        self, *, key: str | tuple[str, ...] | list[str], store: str = "", name: str = ""
+        self,
+        *,
+        key: str | tuple[str, ...] | list[str],
+        store: str = "",
+        name: str = "",
+        emit: str | None = None,
+        corrections: str | None = None,
     ) -> Callable[[AnyBody], AnyBody]:
-        """A table that people and programs can query, kept up to date."""
-        place = calling_place()
+        """A table that people and programs can query, kept up to date. Of windows: `emit` as in `agg`."""
+        place, emission = calling_place(), _emission(emit, corrections)
 
         def declare(body: AnyBody) -> AnyBody:
             view = name or body.__name__
@@ -137,17 +218,32 @@ class App:
                     f"{view!r} ({place}) cannot name a view", "Use up to 60 letters, digits and underscores."
                 )
             self._add_output(
-                Output(VIEW, view, _tuple(key), body, place, store=store or self.store, doc=_first_line(body))
+                Output(
+                    VIEW,
+                    view,
+                    _tuple(key),
+                    body,
+                    place,
+                    store=store or self.store,
+                    doc=_first_line(body),
+                    emission=emission,
+                )
             )
             return body
 
         return declare
 
     def topic(
-        self, topic: str, *, key: str | tuple[str, ...] | list[str] = (), partitions: int = 1
+        self,
+        topic: str,
+        *,
+        key: str | tuple[str, ...] | list[str] = (),
+        partitions: int = 1,
+        emit: str | None = None,
+        corrections: str | None = None,
     ) -> Callable[[AnyBody], AnyBody]:
         """An output topic: rows of a stream as JSON, or the changes of a table in Debezium's envelope."""
-        place = calling_place()
+        place, emission = calling_place(), _emission(emit, corrections)
 
         _check_name("a topic", topic)
         if partitions < 1:
@@ -155,7 +251,16 @@ class App:
 
         def declare(body: AnyBody) -> AnyBody:
             self._add_output(
-                Output(TOPIC, topic, _tuple(key), body, place, partitions=partitions, doc=_first_line(body))
+                Output(
+                    TOPIC,
+                    topic,
+                    _tuple(key),
+                    body,
+                    place,
+                    partitions=partitions,
+                    doc=_first_line(body),
+                    emission=emission,
+                )
             )
             return body
 
@@ -177,6 +282,14 @@ class App:
         return declare
 
     # -- checks --------------------------------------------------------------------------------------------------------
+
+    def _known(self, node: AnySource) -> AnySource:
+        """The node, or the one that was declared before in the same words."""
+        other = self.sources.get(node.name)
+        if other is not None and type(other) is type(node) and _words(other) == _words(node):
+            return other
+        self._add_source(node)
+        return node
 
     def _add_source(self, node: Source) -> None:
         _check_name("a topic", node.topic)
@@ -201,27 +314,30 @@ class App:
             )
         self.outputs[output.name] = output
 
+    def _contents(
+        self, topic: str, schema: str, format: str, registry: str | None, finish: Callable[[Schema], Schema]
+    ) -> Schema | Registered:
+        """The columns, if they are said here; or where they are to be asked for."""
+        asked = registry is not None or (not schema and format in REGISTERED_FORMATS)
+        if not asked:
+            return self._schema(schema or RAW_SCHEMA, topic)
+        if format not in REGISTERED_FORMATS:
+            raise InvalidDeclaration(
+                f"{topic} ({calling_place()}) is of format {format}, for which a registry has no schemas",
+                f"Formats with registered schemas are {', '.join(REGISTERED_FORMATS)}.",
+            )
+        if registry and not registry.startswith(("http://", "https://")):
+            raise InvalidDeclaration(
+                f"the registry of {topic} ({calling_place()}) is {registry!r}, which is no URL",
+                "It begins with http:// or https://; leave it out for the registry of the node.",
+            )
+        return Registered(registry or "", self._schema(schema, topic) if schema else None, finish)
+
     def _schema(self, text: str, topic: str) -> Schema:
         try:
             return parse_ddl(text)
         except InvalidDeclaration as error:
             raise InvalidDeclaration(f"the schema of {topic} ({calling_place()}): {error}") from None
-
-    def _check_time(self, schema: Schema, time: str | None, topic: str) -> None:
-        if time is None:
-            return
-        self._check_column(schema, time, f"the time of stream {topic}")
-        if str(schema.field(time).type) not in TIMES:
-            raise InvalidDeclaration(
-                f"the time of stream {topic} ({calling_place()}) is column {time}, which is no timestamp",
-                f"Declare it as `{time} timestamp`.",
-            )
-
-    def _check_column(self, schema: Schema, column: str, what: str) -> None:
-        if column not in schema.names:
-            near = difflib.get_close_matches(column, schema.names, 1)
-            hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(schema.names)}."
-            raise InvalidDeclaration(f"{what} ({calling_place()}) is {column}, which is not in its schema", hint)
 
 
 def _check_name(what: str, name: str) -> None:
@@ -233,6 +349,10 @@ def _check_name(what: str, name: str) -> None:
         )
 
 
+def _words(node: Source) -> dict[str, object]:
+    return {one.name: getattr(node, one.name) for one in fields(node) if one.name != "place"}
+
+
 def _same_name(one: Output, other: Output) -> bool:
     """Databases that hold views do not tell capital letters from small ones."""
     views = one.kind == other.kind == VIEW
@@ -241,6 +361,10 @@ def _same_name(one: Output, other: Output) -> bool:
 
 def _tuple(key: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
     return (key,) if isinstance(key, str) else tuple(key)
+
+
+def _emission(emit: str | None, corrections: str | None) -> Emission | None:
+    return emission_of(emit, corrections) if emit or corrections else None
 
 
 def _first_line(body: Body) -> str:

@@ -70,6 +70,8 @@ class SourceTable(Node):
     key: tuple[str, ...]
     versions_us: int
     options: Mapping[str, str] = field(default_factory=dict)
+    valid_from: str | None = None
+    valid_to: str | None = None
 
     @property
     def schema(self) -> Schema:
@@ -84,7 +86,20 @@ class SourceTable(Node):
         return True
 
 
+@dataclass(frozen=True, eq=False)
+class SourceVersions(SourceStream):
+    """All versions of a table's rows, each from its time on; the records of its topic as facts."""
+
+    key: tuple[str, ...] = ()
+    versions_us: int = 0
+    valid_from: str | None = None
+    """The column that says since when a version holds; None: since the timestamp of its record."""
+    valid_to: str | None = None
+
+
 Source = SourceStream | SourceTable
+CHANGELOGS = (SourceTable, SourceVersions)
+"""Sources whose records without a value say that a key is gone."""
 
 
 def lane_of(source: "Source") -> str:
@@ -193,6 +208,8 @@ class Windowed(OneInput):
     aggregates: tuple[Expression, ...]
     emission: Emission
     name: str
+    processing: bool = False
+    """By when rows are processed, and not by when they happened."""
 
     def __post_init__(self) -> None:
         refuse_unfit(self.window, self.emission, self.place)
@@ -300,10 +317,60 @@ class TableJoin(Join):
         return True
 
 
+@dataclass(frozen=True, eq=False)
+class IntervalJoin(Join):
+    """Of two streams: an event at t meets those of the right from t + low to t + high."""
+
+    low_us: int
+    high_us: int
+    horizon_us: int
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (LEFT_NAME, RIGHT_NAME)
+
+    @property
+    def keyed(self) -> bool:
+        """What can be taken back is told as a table."""
+        return self.horizon_us > 0
+
+
+@dataclass(frozen=True, eq=False)
+class LatestJoin(Join):
+    """Of a stream and a table as it is when events come."""
+
+    wait_us: int
+
+
+@dataclass(frozen=True, eq=False)
+class AsOfJoin(Join):
+    """Of a stream and the versions of a table, each event with the one that held at its time."""
+
+    horizon_us: int
+
+    @property
+    def versions(self) -> SourceVersions:
+        return next(node for node in walk(self.right) if isinstance(node, SourceVersions))
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (LEFT_NAME,)
+
+    @property
+    def keyed(self) -> bool:
+        return self.horizon_us > 0
+
+
+LEFT_NAME, RIGHT_NAME = "left_row", "right_row"
+"""Columns that name the records which a result was made from, as topic/partition@offset."""
+
+STREAM_JOINS = (IntervalJoin, LatestJoin, AsOfJoin)
+
+
 STATEFUL = (Aggregate, Windowed, Compared, Latest, Dedupe, SourceTable, Join)
 
 
-TIMED = (Windowed, Dedupe)
+TIMED = (Windowed, Dedupe, *STREAM_JOINS)
 """Operators for which a row may come too late."""
 
 

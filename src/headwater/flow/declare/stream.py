@@ -6,6 +6,7 @@ from typing import Any
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.comparisons import fitted
 from headwater.flow.declare.duration import duration_us
+from headwater.flow.declare.joins import IGNORE, Words, join_of, refuse_behind_joins
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
 from headwater.flow.declare.nodes import (
     Aggregate,
@@ -18,7 +19,6 @@ from headwater.flow.declare.nodes import (
     Latest,
     Node,
     Select,
-    TableJoin,
     Union,
     Where,
     Windowed,
@@ -27,9 +27,9 @@ from headwater.flow.declare.nodes import (
     windowed_of,
 )
 from headwater.flow.declare.place import calling_place
-from headwater.flow.declare.windows import END, START, emission_of
+from headwater.flow.declare.windows import END, EVENT, PROCESSING, START, TIMES, emission_of
+from headwater.flow.formats.schema import nearest
 from headwater.flow.operators.comparisons.kinds import Comparison
-from headwater.flow.operators.joins.pairing import HOWS
 from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window
 
 On = str | list[str] | tuple[str, ...] | Match
@@ -91,14 +91,18 @@ class Stream(Flowing):
 
     def dedupe(self, *key: str, within: str, name: str = "") -> "Stream":
         """The first row with each key; what repeats it within the time is counted as a duplicate."""
+        refuse_behind_joins(self.node, "dedupe")
         return Stream(Dedupe(calling_place(), self.node, _names(key, "dedupe"), duration_us(within), name))
 
     def by(self, *key: str) -> "Grouped":
         """Group by columns, to aggregate: `orders.by("currency").agg(f.sum("amount").alias("revenue"))`."""
         return Grouped(self.node, _names(key, "by"))
 
-    def window(self, window: Window) -> "WindowedStream":
-        """Cut time into windows: `clicks.window(hw.tumbling("5 minutes")).by("url").agg("count(*) as clicks")`."""
+    def window(self, window: Window, *, time: str = EVENT) -> "WindowedStream":
+        """Cut time into windows: `clicks.window(hw.tumbling("5 minutes")).by("url").agg("count(*) as clicks")`.
+
+        `time` is "event", when things happened; or "processing", when this job came to read of them.
+        """
         given: object = window
         if not isinstance(given, Window):
             raise InvalidDeclaration(
@@ -109,7 +113,49 @@ class Stream(Flowing):
                 f"window() at {calling_place()} is behind changes() at {timeless[0].place}, which have no event time",
                 "Window the stream that the table is made from.",
             )
-        return WindowedStream(self.node, window)
+        refuse_behind_joins(self.node, "window")
+        if time not in TIMES:
+            raise InvalidDeclaration(f"window() at {calling_place()} has time={time!r}", nearest(time, TIMES))
+        if time == PROCESSING and not isinstance(window, Tumbling | Hopping | Calendar):
+            raise InvalidDeclaration(
+                f"window() at {calling_place()} is to be of processing time, and depends on the rows that are in it",
+                "Use tumbling, hopping or calendar windows, or event time.",
+            )
+        return WindowedStream(self.node, window, processing=time == PROCESSING)
+
+    def join(
+        self,
+        other: "Stream | Table",
+        *,
+        on: On,
+        how: str = "inner",
+        prefix: str = "",
+        within: str | None = None,
+        between: tuple[str, str] | None = None,
+        as_of: str | None = None,
+        wait: str | None = None,
+        on_change: str = IGNORE,
+        key: str | list[str] | tuple[str, ...] = (),
+        corrections: str | None = None,
+        name: str = "",
+    ) -> "Stream | Table":
+        """Rows of both that have the same values in some columns: `on="user_id"`, a list of such names, or
+        `orders.user_id == users.id`, with more comparisons behind `&`.
+
+        With a stream: rows of it `within` a time behind, or `between` two times. With a table: its row as it is when
+        the event comes, `wait` if it may come later; or that which held at the event's time, `as_of` that column.
+        `on_change="update"` follows the table, and `corrections` what comes for the past: then it is a table.
+        """
+        given: object = other
+        if not isinstance(given, Flowing):
+            raise InvalidDeclaration(
+                f"join() at {calling_place()} is given a {type(given).__name__}", "It joins streams and tables."
+            )
+        own = (key,) if isinstance(key, str) else tuple(key)
+        matching = matching_of(on, self, other)
+        words = Words(matching, how, prefix, name, within, between, as_of, wait, on_change, own, corrections)
+        node = join_of(self.node, other.node, words)
+        return Table(node) if node.keyed else Stream(node)
 
     def latest(self, *key: str, name: str = "") -> "Table":
         """The newest row for each key."""
@@ -132,12 +178,12 @@ class Grouped:
 class WindowedStream:
     """A stream cut into windows. Aggregate it as it is, or for each key of `by`."""
 
-    def __init__(self, node: Node, window: Window, by: tuple[str, ...] = ()) -> None:
-        self._node, self._window, self._by = node, window, by
+    def __init__(self, node: Node, window: Window, by: tuple[str, ...] = (), *, processing: bool = False) -> None:
+        self._node, self._window, self._by, self._processing = node, window, by, processing
 
     def by(self, *key: str) -> "WindowedStream":
         """For each of these columns' values apart."""
-        return WindowedStream(self._node, self._window, _names(key, "by"))
+        return WindowedStream(self._node, self._window, _names(key, "by"), processing=self._processing)
 
     def agg(
         self,
@@ -155,7 +201,9 @@ class WindowedStream:
         """
         emission = emission_of(emit, corrections, early)
         chosen = _some(aggregates, "agg")
-        node = Windowed(calling_place(), self._node, self._window, self._by, chosen, emission, name)
+        node = Windowed(
+            calling_place(), self._node, self._window, self._by, chosen, emission, name, self._processing
+        )  # fmt: skip
         if taken := [column for column in self._by if column in {*node.reserved, START, END}]:
             raise InvalidDeclaration(
                 f"by() at {node.place} names column {taken[0]}, which windows have themselves",
@@ -211,18 +259,11 @@ class Table(Flowing):
                 f"join() at {calling_place()} is given a {type(given).__name__}",
                 "A table is joined with a table; a stream is joined with either: stream.join(...).",
             )
-        matching = matching_of(on, self, other)
-        return Table(TableJoin(calling_place(), self.node, other.node, *matching, _how(how), prefix, name))
+        return Table(join_of(self.node, other.node, Words(matching_of(on, self, other), how, prefix, name)))
 
     def changes(self) -> Stream:
         """Every change as a fact: columns `op` (c, u, d), `before`, `after`, and the key."""
         return Stream(Changes(calling_place(), self.node))
-
-
-def _how(how: str) -> str:
-    if how not in HOWS:
-        raise InvalidDeclaration(f"join() at {calling_place()} cannot be {how!r}", f"It may be {', '.join(HOWS)}.")
-    return how
 
 
 def _names(key: tuple[str, ...], method: str) -> tuple[str, ...]:

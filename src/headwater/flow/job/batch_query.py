@@ -11,10 +11,13 @@ from pyspark.sql import functions as f
 from headwater.errors import FlowError
 from headwater.flow.declare.nodes import (
     Aggregate,
+    AsOfJoin,
     Changes,
     Compared,
     Dedupe,
+    IntervalJoin,
     Latest,
+    LatestJoin,
     Node,
     Source,
     SourceStream,
@@ -25,8 +28,9 @@ from headwater.flow.declare.nodes import (
 from headwater.flow.job.aggregates import read_aggregates
 from headwater.flow.job.compare_query import compared_rows
 from headwater.flow.job.counting import Counter
+from headwater.flow.job.join_query import event_rows
 from headwater.flow.job.join_rows import batch_join
-from headwater.flow.job.results import result_of
+from headwater.flow.job.results import judged
 from headwater.flow.job.sources import AT, DELETED
 from headwater.flow.job.stateless import apply_step, quoted, visible
 from headwater.flow.job.window_query import Past, window_rows
@@ -46,9 +50,12 @@ def batch_rows(node: Node, frames: Mapping[Source, DataFrame], past: Past | None
         return window_rows(node, batch_rows(node.input, frames, past), past or Past())
     if isinstance(node, Compared):
         return compared_rows(node, batch_rows(node.input, frames, past))
+    if isinstance(node, IntervalJoin | AsOfJoin):
+        left, right = (batch_rows(one, frames, past) for one in node.inputs)
+        return event_rows(node, left, right, past or Past(), list(frames))
     if isinstance(node, TableJoin):
         return batch_join(node, *(batch_rows(one, frames, past) for one in node.inputs))
-    if isinstance(node, Changes | Dedupe):
+    if isinstance(node, Changes | Dedupe | LatestJoin):
         raise FlowError(
             f"{type(node).__name__.lower()} at {node.place} depends on when rows came, which no batch query can know",
             "Verify the table it is made from.",
@@ -80,5 +87,5 @@ def _newest(frame: DataFrame, key: tuple[str, ...]) -> DataFrame:
 
 def _aggregated(node: Aggregate, frame: DataFrame) -> DataFrame:
     read = read_aggregates(node, frame)
-    columns = [result_of(spec).alias(spec.name) for spec in read.specs]
+    columns = [column for spec in read.specs for column in judged(spec)]
     return read.inputs.groupBy(*map(quoted, node.key)).agg(*columns)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from headwater.flow.declare.graph import TOPIC, Job, Planned
-from headwater.flow.declare.nodes import STATEFUL, Dedupe, Node, Source, walk
+from headwater.flow.declare.nodes import STATEFUL, Node, Source, walk
 from headwater.flow.job.encoding import TIME, change_records, row_records
 from headwater.flow.job.evaluating import Evaluation
 from headwater.flow.job.merging import COMMIT, Told
@@ -46,7 +46,7 @@ def used_twice(job: Job) -> tuple[frozenset[Node], bool]:
         uses.update(node.inputs)
     ends = Tally(planned.node for planned in job.outputs)
     operators = [node for node in nodes if isinstance(node, STATEFUL)]
-    kept = frozenset(node for node in operators if uses[node] or ends[node] != 1 or isinstance(node, Dedupe))
+    kept = frozenset(node for node in operators if uses[node] or ends[node] != 1 or not node.keyed)
     roots = {root.node: root for planned in job.outputs for root in readers_of(planned) if root.stateful}
     plain = [root for planned in job.outputs for root in readers_of(planned) if not root.stateful]
     reads: Tally[Source] = Tally(source for root in (*roots.values(), *plain) for source in root.paths())

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from headwater.flow.declare.aggregates import OwnAggregate
 from headwater.flow.declare.graph import Job, Planned
 from headwater.flow.declare.nodes import (
     STATEFUL,
@@ -19,6 +20,7 @@ from headwater.flow.declare.nodes import (
     Node,
     SourceStream,
     SourceTable,
+    SourceVersions,
     sources_of,
     walk,
 )
@@ -27,6 +29,7 @@ from headwater.flow.job.joining import TableJoinOperator
 from headwater.flow.job.merging import Operator
 from headwater.flow.job.operating import AnyOperator
 from headwater.flow.job.resolving import Resolved
+from headwater.flow.job.stream_joining import StreamJoinOperator
 from headwater.flow.operators.aggregates import partials
 from headwater.flow.operators.latest import Latest
 
@@ -75,6 +78,8 @@ def describe(node: Node) -> dict[str, Any]:
     """A node in words that are the same for the same meaning."""
     said: dict[str, Any] = {"step": type(node).__name__}
     if isinstance(node, SourceStream):
+        if isinstance(node, SourceVersions):
+            said |= {"key": list(node.key), "versions": node.versions_us, "holds": [node.valid_from, node.valid_to]}
         said |= {"estimated": asdict(node.clock.device)} if node.clock.device else {}
         return said | {"topic": node.topic, "format": node.format, "time": node.time, "options": dict(node.options)}
     if isinstance(node, SourceTable):
@@ -106,7 +111,7 @@ def _operator(node: Node, resolved: Resolved) -> dict[str, Any]:
 
 
 def _keeps(operator: AnyOperator) -> dict[str, str]:
-    if isinstance(operator, TableJoinOperator):
+    if isinstance(operator, TableJoinOperator | StreamJoinOperator):
         columns = [(f"{part}.{column.name}", column) for part, kept in operator.parts.items() for column in kept.rows]
         return {name: str(column.type) for name, column in columns}
     return {column.name: str(column.type) for column in operator.state.rows}
@@ -141,6 +146,8 @@ def _computes(expression: Expression) -> str:
     """Text and PySpark's columns are told apart: printed, a column does not say what is a name and what a text."""
     if isinstance(expression, str):
         return without_alias(expression)
+    if isinstance(expression, OwnAggregate):
+        return f"own {expression.meaning}"
     printed = str(expression).removeprefix("Column<'").removesuffix("'>")
     return f"column {without_alias(printed)}"
 
@@ -161,4 +168,6 @@ def _words(value: Any) -> Any:
         return {name: _words(one) for name, one in value.items()}
     if isinstance(value, tuple | list):
         return [_words(one) for one in value]
+    if isinstance(value, OwnAggregate):
+        return f"{value.meaning} as {value.name}"
     return value if isinstance(value, str | int | float | bool | None) else str(value)

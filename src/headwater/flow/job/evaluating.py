@@ -30,6 +30,7 @@ from headwater.flow.job.joining import SIDE
 from headwater.flow.job.merging import COMMIT
 from headwater.flow.job.stateless import apply_step, quoted, visible
 from headwater.flow.operators.changes import BEFORE, OPERATION
+from headwater.flow.operators.joins.events import MISSING
 
 Operate = Callable[..., DataFrame]
 """What an operator makes of its input, or of several: changes. Called with the node, the first input, a counter, and
@@ -58,6 +59,8 @@ class Evaluation:
             return self.frames[node]
         if isinstance(node, Changes):
             return as_facts(self.changes(node.input), key_of(node.input))
+        if isinstance(node, Join):
+            return self.changes(node).where(f.col(COMMIT).isNull() & ~f.col(MISSING)).drop(COMMIT, MISSING)
         if isinstance(node, Dedupe):
             return self.changes(node).where(f.col(COMMIT).isNull() & f.col(LATE).isNull()).drop(COMMIT, LATE)
         return apply_step(node, [self.rows(one, root) for one in node.inputs], self.counter(root))

@@ -87,7 +87,7 @@ def _nothing(frame: DataFrame) -> Column:
 def sharded(left: DataFrame, right: DataFrame, keys: int, shards: int) -> DataFrame:
     """Both, each shard in the partition of its number."""
     names = [*(f"_k{place}" for place in range(keys)), SPREAD]
-    both = left.unionByName(right).repartition(shards, *(f.col(name) for name in names))
+    both = left.unionByName(right, allowMissingColumns=True).repartition(shards, *(f.col(name) for name in names))
     return both.withColumn(HASH, shard_hash(names))
 
 
@@ -103,7 +103,9 @@ def batch_join(node: Join, left: DataFrame, right: DataFrame) -> DataFrame:
     return named_pairs(node, ours.join(theirs, on, node.how), visible(left), visible(right))
 
 
-def named_pairs(node: Join, joined: DataFrame, left: Sequence[str], right: Sequence[str]) -> DataFrame:
+def named_pairs(
+    node: Join, joined: DataFrame, left: Sequence[str], right: Sequence[str], beside: Sequence[Column] = ()
+) -> DataFrame:
     """Columns of a result, from those of both sides with `_l_` and `_r_` before their names."""
     partners = dict(node.on)
     columns = [
@@ -112,4 +114,4 @@ def named_pairs(node: Join, joined: DataFrame, left: Sequence[str], right: Seque
         for name in left
     ]  # fmt: skip
     others = [name for name in right if name not in partners.values()]
-    return joined.select(*columns, *(f.col(quoted(f"_r_{name}")).alias(node.named(name)) for name in others))
+    return joined.select(*columns, *(f.col(quoted(f"_r_{name}")).alias(node.named(name)) for name in others), *beside)

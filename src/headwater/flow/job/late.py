@@ -8,29 +8,46 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headwater.flow.declare.nodes import Dedupe, Node, Windowed
+from headwater.flow.declare.nodes import (
+    AsOfJoin,
+    Dedupe,
+    IntervalJoin,
+    Join,
+    LatestJoin,
+    Node,
+    Source,
+    SourceVersions,
+    Windowed,
+)
 from headwater.flow.job.deduping import LATE
 from headwater.flow.job.evaluating import Evaluation
 from headwater.flow.job.lateness import Times
 from headwater.flow.job.merging import Told
 from headwater.flow.job.operating import Operators
 from headwater.flow.job.reporting import NO_RECORDS, records
+from headwater.flow.job.stateless import quoted, visible
 from headwater.flow.job.time_told import EPOCH, iso
 from headwater.flow.job.window_rows import LATE_END, LATE_START
+from headwater.flow.operators.joins.events import MISSING
 
 
 def late_records(evaluation: Evaluation, operators: Operators, told: list[Told], batch: int) -> pa.Table:
     """Of all operators of a batch. Rows are read a second time, for those alone that had any."""
     tables, had = [], {one.operator for one in told if one.late}
     for node, name in operators.names.items():
-        frame = _late_frame(node, evaluation, operators) if isinstance(node, Windowed) or name in had else None
+        by_time = isinstance(node, Windowed | IntervalJoin | LatestJoin | AsOfJoin)
+        frame = _late_frame(node, evaluation, operators) if by_time or name in had else None
         if frame is not None:
             tables.append(_described(frame.toArrow(), node, name, operators.times, batch))
+        if any(one.missing for one in told if one.operator == name):
+            tables.append(
+                _described(_missing(evaluation, node).toArrow(), node, name, operators.times, batch, alone=True)
+            )
     return pa.concat_tables(tables) if tables else NO_RECORDS
 
 
 def _late_frame(node: Node, evaluation: Evaluation, operators: Operators) -> DataFrame | None:
-    if isinstance(node, Windowed):
+    if isinstance(node, Windowed | IntervalJoin | LatestJoin | AsOfJoin):
         return operators.late[node] if evaluation.counter(node).totals()["late"] else None
     if isinstance(node, Dedupe):
         nothing = f.lit(None).cast("long")
@@ -39,11 +56,19 @@ def _late_frame(node: Node, evaluation: Evaluation, operators: Operators) -> Dat
     return None
 
 
-def _described(rows: pa.Table, node: Node, operator: str, times: Times, batch: int) -> pa.Table:
+def _missing(evaluation: Evaluation, node: Node) -> DataFrame:
+    """Rows that had to have a partner in a join, and have none."""
+    rows = evaluation.made[node].where(f.col(MISSING))
+    row = f.to_json(f.struct(*(f.col(quoted(name)) for name in visible(rows))), {"ignoreNullFields": "false"})
+    nothing = f.lit(None).cast("long")
+    return rows.select("_at.*", row.alias(LATE), nothing.alias(LATE_START), nothing.alias(LATE_END))
+
+
+def _described(rows: pa.Table, node: Node, operator: str, times: Times, batch: int, *, alone: bool = False) -> pa.Table:
     values, stamps = [], []
     for row in rows.to_pylist():
         said = {
-            **_why(row, node, times), "operator": operator,
+            **(_why_alone(row, node, times) if alone else _why(row, node, times)), "operator": operator,
             "stream": times.sources[row["source"]].name,
             "topic": times.sources[row["source"]].topic, "partition": row["partition"], "offset": row["offset"],
             "batch": batch, "row": json.loads(row[LATE]),
@@ -62,9 +87,35 @@ def _why(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
             "reason": _reason(node, reached_us, row[LATE_END], time_us),
             "time": iso(time_us), "watermark": iso(reached_us), "window": span,
         }  # fmt: skip
+    if isinstance(node, Join):
+        reached_us = times.watermark_us or 0
+        return {
+            "reason": _join_reason(node, times.sources[row["source"]], reached_us, time_us),
+            "time": iso(time_us), "watermark": iso(reached_us), "window": None,
+        }  # fmt: skip
     passed_us = times.passed_us(row["source"], row["partition"])
     reason = times.reason(row["source"], row["partition"], time_us)
     return {"reason": reason, "time": iso(time_us), "watermark": iso(passed_us), "window": None}
+
+
+def _why_alone(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
+    assert isinstance(node, Join)
+    found = json.loads(row[LATE])
+    key = ", ".join(f"{name} = {json.dumps(found.get(name), ensure_ascii=False)}" for name, _ in node.on)
+    waited = f" within {node.wait_us / 1e6:,.0f} s" if isinstance(node, LatestJoin) and node.wait_us else ""
+    held = " at its time" if isinstance(node, AsOfJoin) else waited
+    reached_us = times.watermark_us or 0
+    reason = f"the table has no row for {key}{held}"
+    return {"reason": reason, "time": iso(_microseconds(row)), "watermark": iso(reached_us), "window": None}
+
+
+def _join_reason(node: Join, source: Source, reached_us: int, time_us: int) -> str:
+    behind = f"{(reached_us - time_us) / 1e6:,.3f} s behind the watermark"
+    if not isinstance(node, AsOfJoin):
+        return f"its time lies {behind}, and what it could be joined with is no longer kept"
+    if isinstance(source, SourceVersions):
+        return f"it holds from a time {behind}, and changes nothing that was told before {iso(reached_us)}"
+    return f"its time lies {behind}, and versions are kept for {node.versions.versions_us / 1e6:,.0f} s"
 
 
 def _reason(node: Windowed, reached_us: int, end_us: int | None, time_us: int) -> str:

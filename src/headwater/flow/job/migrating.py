@@ -29,6 +29,7 @@ from headwater.flow.job.rebuilding import begun, carry_out, note_caught_up
 from headwater.flow.job.resolving import Resolved
 from headwater.flow.job.state_rows import state_frame
 from headwater.flow.job.stateless import apply_step, quoted, visible
+from headwater.flow.job.stream_joining import StreamJoinOperator
 from headwater.flow.sinks.sink import Mark
 from headwater.flow.state.restating import restate
 from headwater.flow.state.store import StateStore
@@ -78,7 +79,7 @@ class Migration:
     def _store(self, folder: Path, operator: str) -> StateStore:
         node = next(node for node, name in self.names.items() if name == operator)
         kept = self.resolved.operators[node]
-        if isinstance(kept, TableJoinOperator):
+        if isinstance(kept, TableJoinOperator | StreamJoinOperator):
             raise FlowError(f"the state of join {operator} cannot be written anew", "Rebuild the output.")
         folder.mkdir(parents=True, exist_ok=True)
         return StateStore(str(folder), kept.state, shards=self.identity.shards, fingerprint=fingerprint(kept))

@@ -37,10 +37,12 @@ from headwater.flow.job.joining import TableJoinOperator, TableJoinTask
 from headwater.flow.job.lateness import Times
 from headwater.flow.job.merging import ROWS, MergeTask, Operator, Told, store_name
 from headwater.flow.job.reducing_joins import Prepared, joined_as_of, joined_latest, joined_streams, joined_tables
+from headwater.flow.job.processing_time import at_processing_time, next_end_us
 from headwater.flow.job.reducing_windows import late_frame, reduced_windows
 from headwater.flow.job.sources import AT, DELETED
 from headwater.flow.job.stateless import quoted, visible
 from headwater.flow.job.stream_joining import StreamJoinOperator, StreamJoinTask
+from headwater.flow.job.watermarks import FOREVER_US
 from headwater.flow.job.windowing import WindowOperator, WindowTask
 from headwater.flow.operators import latest
 from headwater.flow.operators.aggregates import partials
@@ -144,10 +146,12 @@ class Operators:
             self.late[node] = prepared.late
             return prepared.operator, prepared.rows
         if isinstance(node, Compared):
-            reached_us = self.times.watermark_us
+            _, reached_us = self.times.reached(node.windowed)
             return reduced_to_windows(node, frame, self.names[node], reached_us, shards=self._shards)
         if isinstance(node, Windowed):
-            reached = self.times.before_us, self.times.watermark_us
+            reached = self.times.reached(node)
+            if node.processing and self.times.processed_us is not None:
+                frame = at_processing_time(frame, self.times.processed_us)
             return reduced_windows(node, frame, self.names[node], reached, shards=self._shards, counter=counter)
         if isinstance(node, Aggregate):
             return self._reduced_to_partials(node, frame)
@@ -255,6 +259,7 @@ class Operators:
         windows = any(
             operator.at(before_us, watermark_us).pending(self.store(operator).begin(version))
             for operator in self.windows.values()
+            if not operator.processing
         )
         return windows or any(
             join.at(before_us, watermark_us).pending(
@@ -262,6 +267,16 @@ class Operators:
             )
             for join in self.joins.values()
         )
+
+    def wakes_us(self, version: int, processed_us: int) -> int | None:
+        """When windows by processing time have next something to tell behind a version; None: never."""
+        waiting = [
+            next_end_us(operator.work.window, processed_us)
+            for operator in self.windows.values()
+            if operator.processing
+            and operator.at(processed_us, FOREVER_US).pending(self.store(operator).begin(version))
+        ]
+        return min((one for one in waiting if one is not None), default=None)
 
     def clean(self) -> None:
         for name, store in self._stores.items():

@@ -11,6 +11,7 @@ from headwater.flow.declare.naming import late_topic
 from headwater.flow.declare.nodes import AsOfJoin, IntervalJoin, Node, Windowed, walk
 from headwater.flow.job.folder import JobFolder
 from headwater.flow.job.lateness import times_of
+from headwater.flow.job.processing_time import processed_batches, processed_ranges
 from headwater.flow.job.sources import load
 from headwater.flow.job.window_query import Past
 from headwater.flow.kafka.client import Client
@@ -35,7 +36,13 @@ def past_of(
     if late is not None:
         distinct = late.select(*POSITION, "watermark").distinct()
         chosen = {node: distinct.where(f.col("operator") == job.operators[node]) for node in windows}
-    return Past(watermark_of(job, folder, batch), chosen)
+    if not any(node.processing for node in windows):
+        return Past(watermark_of(job, folder, batch), chosen)
+    batches = [one for one in processed_batches(client, app, job.name) if one.batch <= batch]
+    if not batches or batches[-1].batch < batch:
+        raise FlowError(f"batch {batch} of job {job.name} is not in its accounts yet", "Let the job run on.")
+    ranges = processed_ranges(session, job, batches)
+    return Past(watermark_of(job, folder, batch), chosen, ranges, batches[-1].at_us)
 
 
 def watermark_of(job: Job, folder: JobFolder, batch: int) -> int | None:

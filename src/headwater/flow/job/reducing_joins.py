@@ -1,13 +1,43 @@
 """From the inputs of a join in one batch to what its tasks are given, each shard in the partition of its number."""
 
-from pyspark.sql import DataFrame
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from headwater.flow.declare.nodes import TableJoin, key_of
+from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.nodes import (
+    Apply,
+    AsOfJoin,
+    Explode,
+    IntervalJoin,
+    Join,
+    LatestJoin,
+    Node,
+    SourceVersions,
+    Sql,
+    TableJoin,
+    Union,
+    key_of,
+    walk,
+)
+from headwater.flow.job.counting import Counter
+from headwater.flow.job.deduping import LATE
 from headwater.flow.job.join_rows import no_null, pairing_of, sharded, sided
 from headwater.flow.job.joining import SIDE, TableJoinOperator
-from headwater.flow.job.stateless import quoted
-from headwater.flow.operators.joins import tables
+from headwater.flow.job.sources import AT, DELETED
+from headwater.flow.job.stateless import quoted, visible
+from headwater.flow.job.stream_joining import StreamJoinOperator
+from headwater.flow.job.window_rows import LATE_END, LATE_START, time_us
+from headwater.flow.operators.joins import as_of, events, interval, latest, tables
+from headwater.flow.operators.windows.clock import WindowClock
+
+SLOTS = 16
+"""About so many slots are kept for the time that events are needed."""
+MINUTE_US = 60_000_000
+MULTIPLYING = (Explode, Apply, Sql, Union, Join)
+"""Steps behind which several rows may lie at one place in the log."""
+Reached = tuple[int | None, int | None]
 
 
 def joined_tables(
@@ -23,11 +53,142 @@ def joined_tables(
     if not pairing.keeps_right:
         right = right.where(no_null(right, sides[1].on))
     ours, theirs = (
-        # Halved, so that it lies within the bounds of every search.
-        sided(frame, other, side.on, number, side.key, {
-            tables.ROW: f.shiftright(f.xxhash64(*(f.col(quoted(one)) for one in side.key)), 1),
-            tables.AFTER: f.col(SIDE) == 1,
-        })
+        sided(frame, other, side.on, number, side.key, _of_table(side))
         for number, (frame, other, side) in enumerate(zip((left, right), (right, left), sides, strict=True))
-    )  # fmt: skip
+    )
     return operator, sharded(ours, theirs, len(node.on), shards)
+
+
+class Prepared(NamedTuple):
+    """What a join of events does, the frame its tasks are given, and the rows that came too late for it."""
+
+    operator: StreamJoinOperator
+    rows: DataFrame
+    late: DataFrame
+
+
+def joined_streams(
+    node: IntervalJoin, left: DataFrame, right: DataFrame, name: str, times: Reached, *, shards: int, counter: Counter
+) -> Prepared:
+    """`times` are the watermarks of the batch before and of this one."""
+    pairing = pairing_of(node, *_timed(node, left, right))
+    clock = WindowClock(*times, node.horizon_us)
+    slot_us = max((node.high_us - node.low_us + node.horizon_us) // SLOTS, 1)
+    on = _on(node)
+    sides = events.Events(pairing.left, on[0], slot_us), events.Events(pairing.right, on[1], slot_us)
+    work = interval.IntervalJoin(*sides, pairing, node.low_us, node.high_us)
+    keeps, frames, late = (pairing.keeps_left, pairing.keeps_right), [], []
+    for frame, names, kept in zip((left, right), on, keeps, strict=True):
+        late.append(late_events(frame, clock.watermark_us, clock.horizon_us))
+        timely = _timely(frame, clock.watermark_us, clock.horizon_us, counter)
+        able = no_null(timely, names)
+        frames.append(timely if kept else counter.watch(timely, filtered=~able).where(able))
+    ours, theirs = (
+        sided(frame, other, names, number, [AT], position_of(frame, side))
+        for number, (frame, other, names, side) in enumerate(
+            zip(frames, (right, left), on, (node.left, node.right), strict=True)
+        )
+    )
+    operator = StreamJoinOperator(name, work, clock, node.key if node.keyed else ())
+    return Prepared(operator, sharded(ours, theirs, len(node.on), shards), late[0].unionByName(late[1]))
+
+
+def joined_latest(
+    node: LatestJoin, left: DataFrame, right: DataFrame, name: str, times: Reached, *, shards: int
+) -> Prepared:
+    """`right` is both sides of every change of the table."""
+    pairing, on = pairing_of(node, *_timed(node, left, right)), _on(node)
+    table = tables.Side(pairing.right, key_of(node.right), on[1])
+    work = latest.LatestJoin(
+        events.Events(pairing.left, on[0], max(node.wait_us // SLOTS, 1)), table, pairing, node.wait_us
+    )
+    ours = sided(left, right, on[0], 0, [AT], position_of(left, node.left))
+    theirs = sided(right.where(no_null(right, on[1])), left, on[1], 1, table.key, _of_table(table))
+    operator = StreamJoinOperator(name, work, WindowClock(*times))
+    return Prepared(operator, sharded(ours, theirs, len(node.on), shards), late_events(left, None, 0))
+
+
+def joined_as_of(
+    node: AsOfJoin, left: DataFrame, right: DataFrame, name: str, times: Reached, *, shards: int, counter: Counter
+) -> Prepared:
+    """`right` is a row for each version. One that comes too late is told to be, and yet counts for what follows."""
+    versions, on = node.versions, _on(node)
+    pairing = pairing_of(node, *_timed(node, left, right))
+    clock = WindowClock(*times, node.horizon_us)
+    slot_us = max(max(node.horizon_us, MINUTE_US) // SLOTS, 1)
+    kept_us = max(versions.versions_us, node.horizon_us)
+    work = as_of.AsOfJoin(
+        events.Events(pairing.left, on[0], slot_us),
+        events.Events(as_of.with_extra(pairing.right), on[1]),
+        pairing,
+        kept_us,
+    )
+    right = right.withColumn(AT, f.col(AT).withField("time", since(versions, right)))
+    late = late_events(left, clock.watermark_us, kept_us), late_events(right, clock.watermark_us, clock.horizon_us)
+    if clock.watermark_us is not None:
+        right = counter.watch(right, late=_is_late(clock.watermark_us, clock.horizon_us))
+    timely = _timely(left, clock.watermark_us, kept_us, counter)
+    until = f.unix_micros(f.col(quoted(versions.valid_to))) if versions.valid_to else f.lit(None).cast("long")
+    extra = {"_gone": f.col(DELETED), "_until": until, "_seen": f.lit(None).cast("long")}
+    ours = sided(timely, right, on[0], 0, [AT], position_of(timely, node.left))
+    theirs = sided(right, left, on[1], 1, [AT], {**position_of(right, node.right), **extra})
+    operator = StreamJoinOperator(name, work, clock, node.key if node.keyed else ())
+    return Prepared(operator, sharded(ours, theirs, len(node.on), shards), late[0].unionByName(late[1]))
+
+
+def since(versions: SourceVersions, frame: DataFrame) -> Column:
+    """From when on a version holds."""
+    column, recorded = versions.valid_from, f.col(AT)["time"]
+    if column is None:
+        return recorded
+    for name in (column, versions.valid_to):
+        if name is not None and name not in frame.columns:
+            raise InvalidDeclaration(
+                f"the versions of table {versions.topic} hold by column {name}, which a step before the join drops",
+                "Leave it in, and drop it behind the join.",
+            )
+    return f.coalesce(f.col(quoted(column)), recorded)
+
+
+def late_events(frame: DataFrame, watermark_us: int | None, horizon_us: int) -> DataFrame:
+    """Rows that are too late: where they lie, and what they were."""
+    row = f.to_json(f.struct(*(f.col(quoted(name)) for name in visible(frame))), {"ignoreNullFields": "false"})
+    nothing = f.lit(None).cast("long")
+    late = frame.where(f.lit(False) if watermark_us is None else _is_late(watermark_us, horizon_us))
+    return late.select(f"{AT}.*", row.alias(LATE), nothing.alias(LATE_START), nothing.alias(LATE_END))
+
+
+def _timely(frame: DataFrame, watermark_us: int | None, horizon_us: int, counter: Counter) -> DataFrame:
+    if watermark_us is None:
+        return frame
+    late = _is_late(watermark_us, horizon_us)
+    return counter.watch(frame, late=late).where(~late)
+
+
+def _is_late(watermark_us: int, horizon_us: int) -> Column:
+    return time_us() < f.lit(watermark_us - horizon_us).cast("long")
+
+
+def _timed(node: Join, left: DataFrame, right: DataFrame) -> tuple[DataFrame, DataFrame]:
+    streams = [one for one, side in ((left, node.left), (right, node.right)) if not side.keyed]
+    if any(AT not in frame.columns for frame in streams):
+        raise InvalidDeclaration(f"join at {node.place} comes behind a step that drops when rows happened")
+    return left, right
+
+
+def _on(node: Join) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(one for one, _ in node.on), tuple(other for _, other in node.on)
+
+
+def position_of(frame: DataFrame, node: Node) -> dict[str, Column]:
+    """When and where an event lies, and which row of its record it is where a step may make several."""
+    at, several = f.col(AT), any(isinstance(one, MULTIPLYING) for one in walk(node))
+    content = f.xxhash64(*(f.col(quoted(name)) for name in visible(frame))) if several else f.lit(0).cast("long")
+    places = {f"_{name}": at[name].cast("long") for name in ("source", "partition", "offset")}
+    return {events.TIME: time_us(), **places, events.CONTENT: content}
+
+
+def _of_table(side: tables.Side) -> dict[str, Column]:
+    # Halved, so that it lies within the bounds of every search.
+    own = f.shiftright(f.xxhash64(*(f.col(quoted(one)) for one in side.key)), 1)
+    return {tables.ROW: own, tables.AFTER: f.col(SIDE) == 1}

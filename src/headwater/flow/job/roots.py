@@ -17,6 +17,8 @@ class Root:
 
     node: Node
     stateful: bool
+    starts: tuple[Node, ...]
+    """What of it the rows come through: a join may have a table on its other side."""
 
     def paths(self) -> list[Source]:
         """The source of each path to here; one that is used twice is here twice."""
@@ -29,7 +31,7 @@ class Root:
         return [node for node in self._ways() if isinstance(node, Dedupe)]
 
     def _ways(self) -> list[Node]:
-        return [node for start in (self.node.inputs if self.stateful else (self.node,)) for node in _ways(start)]
+        return [node for start in self.starts for node in _ways(start)]
 
 
 def _ways(node: Node) -> list[Node]:
@@ -37,20 +39,19 @@ def _ways(node: Node) -> list[Node]:
 
 
 def roots_of(planned: Planned) -> list[Root]:
-    found = _lowest(planned, lambda node: isinstance(node, STATEFUL) and not isinstance(node, Dedupe))
-    return [Root(node, stateful=True) for node in found] or [Root(planned.node, stateful=False)]
+    return _lowest(planned, lambda node: isinstance(node, STATEFUL) and not isinstance(node, Dedupe))
 
 
 def readers_of(planned: Planned) -> list[Root]:
     """Who reads the sources: operators that nothing that keeps state comes before, or the output itself."""
-    found = _lowest(planned, lambda node: isinstance(node, STATEFUL))
-    return [Root(node, stateful=True) for node in found] or [Root(planned.node, stateful=False)]
+    return _lowest(planned, lambda node: isinstance(node, STATEFUL))
 
 
-def _lowest(planned: Planned, wanted: Callable[[Node], bool]) -> list[Node]:
-    """The nodes of a kind that are not made from others of it."""
-    return [
-        node
-        for node in walk(planned.node)
-        if wanted(node) and not any(wanted(below) for start in node.inputs for below in walk(start))
-    ]
+def _lowest(planned: Planned, wanted: Callable[[Node], bool]) -> list[Root]:
+    """The nodes of a kind that rows come to before they come to another of it."""
+    found = []
+    for node in filter(wanted, walk(planned.node)):
+        starts = tuple(one for one in node.inputs if not any(map(wanted, walk(one))))
+        if starts or not node.inputs:
+            found.append(Root(node, stateful=True, starts=starts))
+    return found or [Root(planned.node, stateful=False, starts=(planned.node,))]

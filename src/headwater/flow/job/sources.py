@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import Source, SourceStream, SourceTable
+from headwater.flow.declare.nodes import CHANGELOGS, Source, SourceStream, SourceTable, SourceVersions
 from headwater.flow.formats.schema import Field, Schema
 from headwater.flow.job.stateless import quoted
 from headwater.flow.source.options import parse_options
@@ -58,7 +58,7 @@ def source_frame(job: Job) -> Schema:
 
 
 def _stream(source: Source, name: str) -> dict[str, Any]:
-    keyed = isinstance(source, SourceTable)
+    keyed = isinstance(source, CHANGELOGS)
     return {
         "name": name,
         "topic": source.topic,
@@ -96,12 +96,12 @@ def _with_position(source: Source, frame: DataFrame, number: int) -> DataFrame:
         f.col("_offset").alias("offset"),
     )  # fmt: skip
     frame = frame.withColumn(AT, position)
-    if isinstance(source, SourceTable):
+    if isinstance(source, SourceTable | SourceVersions):
         frame = _with_deletions(source, frame)
     return frame.drop(*POSITION, *OF_TABLES)
 
 
-def _with_deletions(source: SourceTable, frame: DataFrame) -> DataFrame:
+def _with_deletions(source: SourceTable | SourceVersions, frame: DataFrame) -> DataFrame:
     """A record without a value deletes its key, which is then read from the key of the record."""
     keys = Schema(tuple(Field(name, source.schema.field(name).type) for name in source.key))
     text = f.col("_key").cast("string")

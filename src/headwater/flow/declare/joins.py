@@ -1,0 +1,196 @@
+"""From what a user says of a join to the kind it is: by its inputs, and by what is said about time."""
+
+from dataclasses import dataclass
+
+from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.duration import duration_us
+from headwater.flow.declare.matching import Matching
+from headwater.flow.declare.nodes import (
+    AsOfJoin,
+    Changes,
+    IntervalJoin,
+    Latest,
+    LatestJoin,
+    Node,
+    Select,
+    SourceStream,
+    SourceTable,
+    SourceVersions,
+    TableJoin,
+    WithColumns,
+    walk,
+)
+from headwater.flow.declare.place import Place, calling_place
+from headwater.flow.operators.joins.pairing import HOWS, INNER, LEFT
+
+IGNORE, UPDATE = "ignore", "update"
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is said of a join beside its inputs."""
+
+    matching: Matching
+    how: str
+    prefix: str
+    name: str
+    within: str | None = None
+    between: tuple[str, str] | None = None
+    as_of: str | None = None
+    wait: str | None = None
+    on_change: str = IGNORE
+    key: tuple[str, ...] = ()
+    corrections: str | None = None
+
+
+def join_of(left: Node, right: Node, words: Words) -> Node:
+    """InvalidDeclaration if inputs and words do not fit."""
+    place = calling_place()
+    if words.how not in HOWS:
+        raise InvalidDeclaration(f"join() at {place} cannot be {words.how!r}", f"It may be {', '.join(HOWS)}.")
+    if left.keyed:
+        return TableJoin(place, left, right, *words.matching, words.how, words.prefix, words.name)
+    _refuse_timeless(left, place)
+    if not right.keyed:
+        for one in (left, right):
+            refuse_behind_joins(one, "join")
+        _refuse_timeless(right, place)
+        return _interval(left, right, words, place)
+    if words.how not in (INNER, LEFT):
+        raise InvalidDeclaration(
+            f"join() at {place} of a stream with a table cannot be {words.how!r}",
+            "inner gives rows that have one in the table, left all of them.",
+        )
+    if words.within or words.between:
+        raise InvalidDeclaration(
+            f"join() at {place} has within= or between=, and its right is a table",
+            "For the row that held at the time of the event say as_of=.",
+        )
+    return _as_of(left, right, words, place) if words.as_of else _latest(left, right, words, place)
+
+
+def _interval(left: Node, right: Node, words: Words, place: Place) -> IntervalJoin:
+    if (words.within is None) == (words.between is None):
+        raise InvalidDeclaration(
+            f"join() at {place} of two streams does not say how near in time rows are",
+            'Say within="1 hour" for rows of the right up to an hour later, or between=("-5 minutes", "1 hour").',
+        )
+    if words.as_of or words.wait or words.on_change != IGNORE or words.key:
+        raise InvalidDeclaration(
+            f"join() at {place} is of two streams, and as_of=, wait=, on_change= and key= are about tables",
+            "Leave them out.",
+        )
+    low, high = ("0s", words.within) if words.between is None else words.between
+    bounds = _signed_us(str(low)), _signed_us(str(high))
+    if bounds[0] > bounds[1]:
+        raise InvalidDeclaration(f"join() at {place} is between {low} and {high}, and the first is later", "Swap them.")
+    horizon_us = duration_us(words.corrections) if words.corrections else 0
+    return IntervalJoin(place, left, right, *words.matching, words.how, words.prefix, words.name, *bounds, horizon_us)
+
+
+def _signed_us(text: str) -> int:
+    """
+    >>> _signed_us("-5 minutes")
+    -300000000
+    """
+    bare = text.strip()
+    return -duration_us(bare[1:]) if bare.startswith("-") else duration_us(bare)
+
+
+def _latest(left: Node, right: Node, words: Words, place: Place) -> Node:
+    if words.corrections:
+        raise InvalidDeclaration(
+            f"join() at {place} has corrections=, and joins with the table as it is",
+            'Say on_change="update" to follow its changes, or as_of= for what held at the time of the event.',
+        )
+    if words.on_change == UPDATE:
+        if not words.key or words.wait:
+            raise InvalidDeclaration(
+                f"join() at {place} follows the table, and does not say which row of the result a change is of",
+                "Say key=, the columns that tell its events apart, and no wait=.",
+            )
+        newest = Latest(place, left, words.key, f"{words.name}.events" if words.name else "")
+        return TableJoin(place, newest, right, *words.matching, words.how, words.prefix, words.name)
+    if words.on_change != IGNORE or words.key:
+        raise InvalidDeclaration(
+            f'join() at {place} has on_change="{words.on_change}" and key={list(words.key)!r}',
+            'on_change is "ignore", or "update" with a key=.',
+        )
+    wait_us = duration_us(words.wait) if words.wait else 0
+    return LatestJoin(place, left, right, *words.matching, words.how, words.prefix, words.name, wait_us)
+
+
+def _as_of(left: Node, right: Node, words: Words, place: Place) -> AsOfJoin:
+    times = [one.time for one in walk(left) if isinstance(one, SourceStream)]
+    if words.as_of not in times:
+        known = ", ".join(sorted({str(time) for time in times if time})) or "none: say time= where it is declared"
+        raise InvalidDeclaration(
+            f"join() at {place} is as of {words.as_of}, which is not the time of the stream", f"That is: {known}."
+        )
+    if words.wait or words.on_change != IGNORE or words.key:
+        raise InvalidDeclaration(
+            f"join() at {place} is as of {words.as_of}, and wait=, on_change= and key= are about the table as it is",
+            'Leave them out; corrections="..." follows changes of the past.',
+        )
+    if words.corrections and words.how != LEFT:
+        raise InvalidDeclaration(
+            f"join() at {place} with corrections= cannot be {words.how!r}: a row may get its partner later",
+            'Say how="left".',
+        )
+    versions = _versions(right, place)
+    joined_on, key = {name for _, name in words.matching.on}, _source(right).key
+    if joined_on != set(key) or words.matching.further:
+        raise InvalidDeclaration(
+            f"join() at {place} is as of a time, on {', '.join(sorted(joined_on))}, and the table's versions are "
+            f"those of {', '.join(key)}",
+            "Join on the key of the table; put other conditions into where(...) behind it.",
+        )
+    horizon_us = duration_us(words.corrections) if words.corrections else 0
+    return AsOfJoin(place, left, versions, *words.matching, words.how, words.prefix, words.name, horizon_us)
+
+
+def _source(right: Node) -> SourceTable:
+    found = right
+    while isinstance(found, Select | WithColumns):
+        found = found.input
+    if not isinstance(found, SourceTable) or not found.versions_us:
+        raise InvalidDeclaration(
+            f"join() at {calling_place()} is as of a time, and its right keeps no versions",
+            'Join with app.table(..., versions="30 days"), with nothing but select and with_columns between.',
+        )
+    return found
+
+
+def _versions(right: Node, place: Place) -> Node:
+    """The same steps over all versions of the table's rows."""
+    if isinstance(right, Select):
+        return Select(right.place, _versions(right.input, place), right.columns)
+    if isinstance(right, WithColumns):
+        return WithColumns(right.place, _versions(right.input, place), right.columns)
+    table = _source(right)
+    return SourceVersions(
+        table.place, f"{table.name}.versions", table.topic, table.contents, table.format, None, 0, table.options,
+        key=table.key, versions_us=table.versions_us, valid_from=table.valid_from, valid_to=table.valid_to,
+    )  # fmt: skip
+
+
+def _refuse_timeless(node: Node, place: Place) -> None:
+    if timeless := [one for one in walk(node) if isinstance(one, Changes)]:
+        raise InvalidDeclaration(
+            f"join() at {place} is behind changes() at {timeless[0].place}, which have no event time",
+            "Join the table itself.",
+        )
+
+
+def refuse_behind_joins(node: Node, what: str) -> None:
+    """Steps that judge rows by time, behind a join that holds them back."""
+    holding = [
+        one for one in walk(node)
+        if isinstance(one, IntervalJoin | AsOfJoin) or (isinstance(one, LatestJoin) and one.wait_us)
+    ]  # fmt: skip
+    if holding:
+        raise InvalidDeclaration(
+            f"{what}() at {calling_place()} is behind join() at {holding[0].place}, which holds rows back: "
+            "they would come too late",
+            "Write the join to a topic, and read that as a stream with enough lateness.",
+        )

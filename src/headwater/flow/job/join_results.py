@@ -1,0 +1,58 @@
+"""What tasks of a join of events tell, as rows of a stream or as changes of a table.
+
+A result lies where its event of the left does, in time and in the log, or else where that of the right does. In a table
+it is named by the records that it was made from.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from headwater.flow.declare.nodes import LEFT_NAME, RIGHT_NAME, Join, Source, walk
+from headwater.flow.job.evaluating import paired
+from headwater.flow.job.joining import SIDE
+from headwater.flow.job.merging import COMMIT
+from headwater.flow.job.reducing_joins import MULTIPLYING
+from headwater.flow.job.sources import AT
+from headwater.flow.job.stateless import quoted
+from headwater.flow.job.stream_joining import StreamJoinOperator
+from headwater.flow.operators.joins.events import LEFT_AT, MISSING, RIGHT_AT
+
+
+def results_of(told: DataFrame, operator: StreamJoinOperator, node: Join, sources: Sequence[Source]) -> DataFrame:
+    columns = [f.col(quoted(name)) for name in operator.work.pairing.columns.names]
+    if not operator.key:
+        return told.where(f.col(COMMIT).isNotNull() | (f.col(SIDE) == 1)).select(
+            *columns, _position().alias(AT), f.coalesce(MISSING, f.lit(False)).alias(MISSING), COMMIT
+        )
+    names = {
+        name: row_name(side, sources, several=any(isinstance(one, MULTIPLYING) for one in walk(start)))
+        for name, side, start in ((LEFT_NAME, LEFT_AT, node.left), (RIGHT_NAME, RIGHT_AT, node.right))
+    }
+    named = [names[name].alias(name) for name in operator.key]
+    return paired(told.select(*named, *columns, SIDE, COMMIT), operator.key)
+
+
+def _position() -> Column:
+    places = {
+        name: f.coalesce(f.col(f"{LEFT_AT}_{name}"), f.col(f"{RIGHT_AT}_{name}"))
+        for name in ("time", "source", "partition", "offset")
+    }
+    return f.struct(
+        f.timestamp_micros(places["time"]).alias("time"),
+        places["source"].cast("int").alias("source"),
+        places["partition"].cast("int").alias("partition"),
+        places["offset"].alias("offset"),
+    )
+
+
+def row_name(side: str, sources: Sequence[Source], *, several: bool) -> Column:
+    """Topic, partition and offset of an event; where its record may have made several, which of them."""
+    topic = f.coalesce(
+        *(f.when(f.col(f"{side}_source") == number, one.topic) for number, one in enumerate(sources)), f.lit("")
+    )
+    own = [topic, f.lit("/"), f.col(f"{side}_partition"), f.lit("@"), f.col(f"{side}_offset")]
+    if several:
+        own += [f.lit("#"), f.hex(f"{side}_content"), f.lit("."), f.col(f"{side}_nth")]
+    return f.when(f.col(f"{side}_offset").isNotNull(), f.concat(*own))

@@ -1,0 +1,139 @@
+"""What a task does with its part of a batch of a join that has events on one side or both.
+
+Every shard is looked at in every batch that the watermark has moved in, also one without rows: that an event has no
+partner is told by time alone.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from headwater.errors import FlowError
+from headwater.flow.job.joining import SIDE, marked, side_rows
+from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
+from headwater.flow.operators.changes import change_schema
+from headwater.flow.operators.joins.as_of import EXTRA, AsOfJoin
+from headwater.flow.operators.joins.events import GIVEN, MISSING, TIME, Shard, result_schema
+from headwater.flow.operators.joins.interval import IntervalJoin
+from headwater.flow.operators.joins.latest import LatestJoin
+from headwater.flow.operators.joins.tables import AFTER, ROW
+from headwater.flow.operators.windows.clock import WindowClock
+from headwater.flow.state.manifest import EVERYTHING, HASH, StateSchema
+from headwater.flow.state.shard import StateHandle
+
+Work = IntervalJoin | LatestJoin | AsOfJoin
+POSITION = pa.struct(
+    [("time", pa.timestamp("us", "UTC")), ("source", pa.int32()), ("partition", pa.int32()), ("offset", pa.int64())]
+)
+
+
+@dataclass(frozen=True)
+class StreamJoinOperator:
+    """`key` names the columns that tell results apart; without any they are rows of a stream."""
+
+    name: str
+    work: Work
+    clock: WindowClock
+    key: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> Mapping[str, StateSchema]:
+        return self.work.parts
+
+    @property
+    def fingerprint(self) -> str:
+        """State that was dropped at another time is not its own."""
+        pairing, work = self.work.pairing, self.work
+        kept = [getattr(work, name, None) for name in ("low_us", "high_us", "wait_us", "kept_us")]
+        said = f"{type(work).__name__} {pairing.on} {pairing.how} {kept} {self.clock.horizon_us}"
+        return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+    @property
+    def told(self) -> pa.Schema:
+        """What tasks tell: results that are no longer and results that are, apart by `_side`."""
+        columns = result_schema(self.work.pairing)
+        return columns.append(pa.field(SIDE, pa.int32())).append(pa.field(COMMIT, pa.string()))
+
+    @property
+    def output(self) -> pa.Schema:
+        columns, commit = self.work.pairing.columns, pa.field(COMMIT, pa.string())
+        if not self.key:
+            return pa.schema([*columns, pa.field("_at", POSITION), pa.field(MISSING, pa.bool_()), commit])
+        return change_schema(pa.schema([pa.field(name, pa.string()) for name in self.key]), columns).append(commit)
+
+    def at(self, before_us: int | None, watermark_us: int | None) -> "StreamJoinOperator":
+        return replace(self, clock=replace(self.clock, before_us=before_us, watermark_us=watermark_us))
+
+    def pending(self, handles: Mapping[str, StateHandle]) -> bool:
+        """Would time alone tell anything?"""
+        return self.clock.moved and any(
+            self.work.waits(part, slot, self.clock)
+            for part, handle in handles.items()
+            for shard in range(handle.shards)
+            for slot in handle.slots(shard)
+            if slot != EVERYTHING
+        )
+
+    def check_visited(self, told: Collection[int], shards: int) -> None:
+        """Events of a shard that no task has looked at would never be told to be alone."""
+        if self.clock.moved and (missing := sorted(set(range(shards)) - set(told))):
+            raise FlowError(
+                f"no task has looked at shard {missing[0]} of {self.name}",
+                "Leave spark.sql.adaptive.enabled off, and spark.sql.shuffle.partitions to headwater.",
+            )
+
+
+@dataclass(frozen=True)
+class StreamJoinTask:
+    operator: StreamJoinOperator
+    handles: Mapping[str, str]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        handles = {part: StateHandle.from_json(text) for part, text in self.handles.items()}
+        shards = next(iter(handles.values())).shards
+        given = dict(by_shard(batches, shards))
+        for shard in sorted({*given, *self._own(shards)}):
+            yield from self._shard(Shard(handles, shard), given.get(shard))
+
+    def _shard(self, shard: Shard, rows: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+        operator, work = self.operator, self.operator.work
+        given = (
+            None if rows is None else side_rows(rows, 0, GIVEN),
+            None if rows is None else side_rows(rows, 1, _beside(work)),
+        )
+        step = work.step(shard, given, operator.clock)
+        first, *others = work.parts
+        told = self._counted(given, step.after)
+        told = replace(told, shard=shard.number, runs=tuple(step.runs.get(first, [])), part=first)
+        yield with_report(marked(step.after, 1), told, operator.told)
+        for part in others:  # of one part alone nothing is ever taken back
+            other = Told(operator.name, shard.number, 0, tuple(step.runs.get(part, [])), part=part)
+            yield with_report(marked(step.before, 0), other, operator.told)
+
+    def _counted(self, given: tuple[pa.RecordBatch | None, pa.RecordBatch | None], after: pa.RecordBatch) -> Told:
+        """Facts that were taken in, and those without a partner that had to have one."""
+        work, rows = self.operator.work, [0 if one is None else one.num_rows for one in given]
+        missing = int(np.count_nonzero(after.column(MISSING)))
+        if isinstance(work, LatestJoin):
+            at_once = 0 if work.wait_us else missing
+            return Told(self.operator.name, 0, rows[0] - at_once, (), late=at_once, missing=missing)
+        if isinstance(work, AsOfJoin) and given[1] is not None:
+            # A version that comes too late counts for what follows, and is told to be late.
+            rows[1] = int(np.count_nonzero(given[1].column(TIME).to_numpy() >= self.operator.clock.forgotten_us))
+        return Told(self.operator.name, 0, sum(rows), (), missing=missing)
+
+    def _own(self, shards: int) -> set[int]:
+        """The shard of a task to which no rows may have come."""
+        context = TaskContext.get()
+        place = context.partitionId() if context and self.operator.clock.moved else shards
+        return {place} if place < shards else set()
+
+
+def _beside(work: Work) -> tuple[str, ...]:
+    if isinstance(work, LatestJoin):
+        return HASH, ROW, AFTER
+    return (*GIVEN, *EXTRA) if isinstance(work, AsOfJoin) else GIVEN
