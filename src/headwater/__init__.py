@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headwater import capture
     from headwater.errors import HeadwaterError
+    from headwater.flow import sketches
     from headwater.flow.declare import sinks
-    from headwater.flow.declare.aggregates import collect
+    from headwater.flow.declare.aggregates import aggregate, bloom, collect, count_min, distinct, percentile, top_k
     from headwater.flow.declare.app import App
     from headwater.flow.declare.clocks import device_time
     from headwater.flow.declare.comparisons import anomaly, change, rate, ratio, rolling
@@ -35,7 +36,6 @@ _HOMES = {
     "App": "headwater.flow.declare.app",
     "View": "headwater.views.view",
     "capture": "headwater.capture",
-    "collect": "headwater.flow.declare.aggregates",
     "device_time": "headwater.flow.declare.clocks",
     "sinks": "headwater.flow.declare.sinks",
     "HeadwaterError": "headwater.errors",
@@ -49,6 +49,11 @@ _HOMES = {
     "TopicPartition": "headwater.record",
     "WireSettings": "headwater.settings",
     **dict.fromkeys(("anomaly", "change", "rate", "ratio", "rolling"), "headwater.flow.declare.comparisons"),
+    "sketches": "headwater.flow.sketches",
+    **dict.fromkeys(
+        ("aggregate", "bloom", "collect", "count_min", "distinct", "percentile", "top_k"),
+        "headwater.flow.declare.aggregates",
+    ),
     **dict.fromkeys(
         ("calendar", "count_window", "hopping", "session", "sliding", "tumbling"), "headwater.flow.declare.windows"
     ),
@@ -68,19 +73,27 @@ __all__ = [
     "View",
     "WireSettings",
     "__version__",
+    "aggregate",
     "anomaly",
+    "bloom",
     "calendar",
     "capture",
     "change",
+    "collect",
+    "count_min",
     "count_window",
     "device_time",
+    "distinct",
     "hopping",
+    "percentile",
     "rate",
     "ratio",
     "rolling",
     "session",
     "sinks",
+    "sketches",
     "sliding",
+    "top_k",
     "tumbling",
 ]
 

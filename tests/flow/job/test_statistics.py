@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.flow.job import verifying
 from headwater.flow.job.testing import AppTester
 from tests.flow.job.windows_app import moment
 
@@ -69,3 +70,101 @@ def test_every_statistic_is_that_of_a_plain_query_for_keys_and_in_windows(tester
     assert math.isclose(kept["ss"], statistics.stdev(mine), rel_tol=1e-12)
     assert kept["words"] == len({row["word"] for row in rows if row["sensor"] == "a" and row["word"]})
     assert kept["first"] == ["w2", "w0"]
+
+
+SKETCHES = (
+    hw.distinct("word").alias("words"), hw.distinct("x", lg_k=6).alias("xs"), hw.distinct("n", sketch=True).alias("ns"),
+    hw.percentile("x", 0.9, k=20).alias("p90"), hw.percentile("n", [0.1, 0.5]).alias("low"),
+    hw.percentile("y", sketch=True).alias("ys"), hw.top_k("word", 2).alias("top"), hw.top_k("x", 2, tracked=8),
+    hw.top_k("n", 3, sketch=True).alias("often"), hw.bloom("word", 10, 0.1).alias("seen"),
+    hw.count_min("n", 0.1, 0.9).alias("times"),
+)  # fmt: skip
+
+
+@pytest.mark.timeout(400)
+def test_sketches_are_what_a_plain_query_accepts_and_spark_reads_them(tester: Tester) -> None:
+    plant = tester(lab(keyed=(None, SKETCHES), trips=(hw.session("8 seconds"), SKETCHES)))
+    rows = [measured("ab"[place % 2], place) for place in range(400)]
+    fed(plant, [rows[:13], rows[13:250], rows[250:]])
+    for name in ("keyed", "trips"):
+        assert plant.prove(name).shown == []
+    kept = next(row for row in plant.rows("keyed") if row["sensor"] == "a")
+    mine = [row for row in rows if row["sensor"] == "a"]
+    words = [row["word"] for row in mine if row["word"]]
+    assert kept["words"] == len(set(words))
+    assert kept["top"][0]["count"] == max(map(words.count, words))
+    assert hw.sketches.bloom_contains(kept["seen"], ["w0", "w1", "w99"]) == [True, True, False]
+    assert hw.sketches.count_min_estimate(kept["times"], [3])[0] >= [row["n"] for row in mine].count(3)
+    stored = plant.session.createDataFrame([(kept["ns"],)], "s binary")
+    assert stored.selectExpr("hll_sketch_estimate(s)").collect()[0][0] == len(
+        {row["n"] for row in mine if row["n"] is not None}
+    )
+
+
+@pytest.mark.timeout(400)
+def test_a_wrong_sketch_is_found_out(tester: Tester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The view is compared as if each column in turn were wrong: not just anything is accepted of it."""
+    plant = tester(lab(keyed=(None, SKETCHES)))
+    fed(plant, [[measured("a", place) for place in range(200)]])
+    (row,) = plant.rows("keyed")
+    wrong: dict[str, Any] = {
+        "words": row["words"] + 1, "xs": row["xs"] + 1, "ns": None, "p90": row["p90"] * 2, "low": [row["low"][1]] * 2,
+        "ys": None, "top": [{**one, "count": one["count"] - 1} for one in row["top"]], "top_k(x, 2, tracked=8)": [{"item": 0.5, "count": 99}],
+        "often": None, "seen": b"", "times": b"",
+    }  # fmt: skip
+    compared = verifying._compared
+
+    def planted(expected: Any, actual: Any, key: tuple[str, ...]) -> Any:
+        (right,) = actual.collect()
+        rows = [{**right.asDict(), name: value, "sensor": name} for name, value in wrong.items()]
+        rows.append({**right.asDict(), "sensor": "right"})
+        keys = plant.session.createDataFrame([(one["sensor"],) for one in rows], "sensor string")
+        given = plant.session.createDataFrame(rows, actual.schema)
+        return compared(expected.drop("sensor").crossJoin(keys), given, key)
+
+    monkeypatch.setattr(verifying, "_compared", planted)
+    assert plant.prove("keyed").different == len(wrong)
+
+
+geometric = hw.aggregate(
+    create=lambda: (0, 0.0),
+    add=lambda kept, x, n: (kept.n + 1, kept.logs + math.log(x)) if x and x > 0 and n else kept,
+    merge=lambda one, other: (one.n + other.n, one.logs + other.logs),
+    finish=lambda kept: math.exp(kept.logs / kept.n) if kept.n else None,
+    state="n bigint, logs double",
+    returns="double",
+)
+forgetful = hw.aggregate(
+    create=lambda: (0,),
+    add=lambda kept, x: (kept.n + 1,),
+    merge=lambda one, other: other,
+    finish=lambda kept: kept.n,
+    state="n bigint",
+    returns="bigint",
+)
+
+
+@pytest.mark.timeout(400)
+def test_an_aggregate_of_the_user_is_proved_and_a_merge_that_forgets_is_found_out(tester: Tester) -> None:
+    right = (geometric("x", "n").alias("typical"), "count(*) as rows")
+    wrong = (forgetful("x").alias("rows"),)
+    plant = tester(lab(keyed=(None, right), hops=(hw.hopping("20 seconds", "5 seconds"), right), bad=(None, wrong)))
+    rows = [measured("ab"[place % 2], place) for place in range(30)]
+    fed(plant, [rows[:11], rows[11:]])
+    assert plant.prove("keyed").shown == []
+    assert plant.prove("hops").shown == []
+    mine = [row["x"] for row in rows if row["sensor"] == "a" and row["n"] and row["x"] and row["x"] > 0]
+    kept = next(row for row in plant.rows("keyed") if row["sensor"] == "a")
+    assert math.isclose(kept["typical"], statistics.geometric_mean(mine), rel_tol=1e-9)
+    assert plant.prove("bad").different == 2
+
+
+def test_what_the_users_code_raises_is_one_sentence_with_its_line(tester: Tester) -> None:
+    inverse = hw.aggregate(
+        create=lambda: (0.0,), add=lambda kept, n: (kept.total + 1 / n,), merge=lambda one, other: one,
+        finish=lambda kept: kept.total, state="total double", returns="double",
+    )  # fmt: skip
+    plant = tester(lab(keyed=(None, (inverse("n").alias("total"),))))
+    plant.feed("readings", [measured("a", 2)])
+    with pytest.raises(Exception, match=r"add of column total, .*test_statistics.py:\d+, failed: ZeroDivisionError"):
+        plant.run()

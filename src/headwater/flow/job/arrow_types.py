@@ -17,3 +17,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 def spark_schema(schema: pa.Schema) -> StructType:
     return from_arrow_schema(schema)
+
+
+def spark_type(kind: pa.DataType) -> DataType:
+    return spark_schema(pa.schema([pa.field("only", kind)]))[0].dataType

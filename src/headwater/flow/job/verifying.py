@@ -16,7 +16,7 @@ from headwater.flow.declare.nodes import Source
 from headwater.flow.declare.windows import END, START
 from headwater.flow.job.arrow_types import arrow_schema
 from headwater.flow.job.batch_query import batch_rows, input_rows
-from headwater.flow.job.judges import BOUNDS, RULE, RULES, bounds_among, near
+from headwater.flow.job.judges import BOUNDS, RULE, bounds_among, near, rule_of
 from headwater.flow.job.sources import AT, frames_of, load, source_options
 from headwater.flow.job.stateless import quoted, visible
 from headwater.flow.job.window_query import Past
@@ -126,7 +126,7 @@ def _compared(expected: DataFrame, actual: DataFrame, key: tuple[str, ...]) -> D
 def _same(log: Column, view: Column, field: StructField) -> Column:
     one, other = log[field.name], view[field.name]
     if RULE in field.metadata:
-        return RULES[field.metadata[RULE]](one, other, log[field.metadata[BOUNDS]])
+        return rule_of(field.metadata[RULE])(one, other, log[field.metadata[BOUNDS]])
     if isinstance(field.dataType, DoubleType | FloatType):
         return near(one, other, f.lit(0.0))
     return one.eqNullSafe(other)

@@ -28,12 +28,11 @@ from headwater.flow.operators.averages import average_sum_type, average_type, su
 from headwater.flow.operators.kinds.families import FAMILIES
 from headwater.flow.operators.kinds.kind import Partial, is_number, quoted
 from headwater.flow.operators.kinds.options import Limit, Options
+from headwater.flow.operators.kinds.placing import ordered_list_sql, ordered_sql, ordered_type
 
 KINDS = ("count", "sum", "avg", "min", "max", "first", "last", "collect", "collect_set")
 """Those that are told here; the others tell of themselves."""
-TIMED = ("first", "last", "collect")
-POSITION = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
-ORDER = ("time", *POSITION)
+TIMED = ("first", "last", "collect", "user")
 
 
 @dataclass(frozen=True)
@@ -92,11 +91,6 @@ def check_type(spec: Aggregate) -> None:
         )
 
 
-def ordered_type(spec: Aggregate) -> pa.DataType:
-    time = pa.timestamp("us", "UTC") if spec.time_type is None else spec.time_type
-    return pa.struct({"time": time, **POSITION, "value": spec.input_type})
-
-
 def partials(spec: Aggregate) -> tuple[Partial, ...]:
     """The columns of an aggregate in a batch and in the state, and how Spark SQL computes them for a group."""
     if spec.kind in FAMILIES:
@@ -117,18 +111,11 @@ def partials(spec: Aggregate) -> tuple[Partial, ...]:
         case "collect_set":
             return (Partial(name, pa.list_(spec.input_type), f"array_sort(collect_set({column}))"),)
         case "collect":
-            given = f"case when {column} is not null then {ordered_sql(spec)} end"
-            sql = f"array_sort(collect_list({given}))"
+            sql = ordered_list_sql(spec)
             if isinstance(spec.options, Limit):
                 sql = f"slice({sql}, 1, {spec.options.limit})"
             return (Partial(name, pa.list_(ordered_type(spec)), sql),)
     return (Partial(name, ordered_type(spec), extreme_sql(spec)),)
-
-
-def ordered_sql(spec: Aggregate) -> str:
-    """A value with its place in time; rows of the same time have the order of the log."""
-    place = f"'time', {quoted(spec.time or '')}, 'topic', `_topic`, 'partition', `_partition`, 'offset', `_offset`"
-    return f"named_struct({place}, 'value', {quoted(spec.column or '')})"
 
 
 def extreme_sql(spec: Aggregate) -> str:

@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 
 from headwater.errors import NumberOverflow
 from headwater.flow.operators.aggregates import (
-    ORDER,
     Aggregate,
     given_schema,
     partials,
@@ -19,6 +18,7 @@ from headwater.flow.operators.aggregates import (
 from headwater.flow.operators.averages import average
 from headwater.flow.operators.kinds.families import FAMILIES
 from headwater.flow.operators.kinds.options import Limit
+from headwater.flow.operators.kinds.placing import ORDER
 from headwater.flow.operators.lists import closed_lists, distinct, shortened, together
 from headwater.flow.operators.ordering import less, rows_less
 from headwater.flow.state.equality import Mask, rows_equal, valid

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from headwater.flow.operators.aggregates import Aggregate
 
 BYTES = pa.binary()
+NO_NULLS = bytes(8)
+"""Spark counts nulls too, in eight bytes behind its sketch of frequent values."""
 HASHES = pa.struct({"first": pa.int64(), "second": pa.int64()})
 
 
@@ -143,7 +145,7 @@ class TopK(Sketched):
         if options.sketch:
             named = {pa.int64(): "bigint", pa.float64(): "double"}.get(kind, "string")
             beside = {"maxItemsTracked": options.tracked, "itemDataTypeDDL": f"item {named} not null"}
-            return each(kept[0], lambda data: {"sketch": data, **beside}, type_)
+            return each(kept[0], lambda data: {"sketch": data + NO_NULLS, **beside}, type_)
 
         def told(data: bytes) -> list[dict[str, Any]]:
             values, counts = frequent.top(frequent.from_bytes(data, kind), options.most)
@@ -164,11 +166,11 @@ class Members(Sketched):
         lists = given[0].cast(pa.list_(HASHES))
         hashes = opened_lists(lists).values
         sides = [hashes.field(name).to_numpy(zero_copy_only=False) for name in ("first", "second")]
-        ends = np.cumsum(np.where(valid(lists), list_lengths(lists), 0))
-        begins = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+        lengths = np.where(valid(lists), list_lengths(lists), 0)
+        ends = np.cumsum(lengths)
         made = [
             bloom.filled(sides[0][begin:end], sides[1][begin:end], shape) if end > begin else None
-            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+            for begin, end in zip((ends - lengths).tolist(), ends.tolist(), strict=True)
         ]
         return [pa.array(made, BYTES)]
 
