@@ -109,7 +109,8 @@ def test_a_wrong_sketch_is_found_out(tester: Tester, monkeypatch: pytest.MonkeyP
     (row,) = plant.rows("keyed")
     wrong: dict[str, Any] = {
         "words": row["words"] + 1, "xs": row["xs"] + 1, "ns": None, "p90": row["p90"] * 2, "low": [row["low"][1]] * 2,
-        "ys": None, "top": [{**one, "count": one["count"] - 1} for one in row["top"]], "top_k(x, 2, tracked=8)": [{"item": 0.5, "count": 99}],
+        "ys": None, "top": [{**one, "count": one["count"] - 1} for one in row["top"]],
+        "top_k(x, 2, tracked=8)": [{"item": 0.5, "count": 99}],
         "often": None, "seen": b"", "times": b"",
     }  # fmt: skip
     compared = verifying._compared
