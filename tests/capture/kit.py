@@ -11,7 +11,7 @@ import psycopg
 
 from headwater.capture.appender import LogAppender
 from headwater.capture.notes import Notes
-from headwater.capture.postgres.source import PostgresSettings, PostgresSource
+from headwater.capture.postgresql.source import PostgresSettings, PostgresSource
 from headwater.capture.runner import Runner
 from headwater.clock import SystemClock
 from headwater.log.log import Log

@@ -77,6 +77,8 @@ class Runner:
 
     def open(self) -> None:
         self._source.open(self._notes.all())
+        for table in self._source.tables():
+            self._land(table)
 
     def step(self, timeout_seconds: float) -> bool:
         """Poll once, write what came; whether anything came."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from headwater.capture.change import Change
+from headwater.capture.change import CapturedTable, Change
 from headwater.capture.notes import Note
 
 
@@ -53,6 +53,9 @@ class ChangeSource(Protocol):
 
     def open(self, notes: Mapping[str, Note]) -> None:
         """Connect and go on. `notes` are all that this source has ever given, as far as they became durable."""
+
+    def tables(self) -> Sequence[CapturedTable]:
+        """The tables that it follows, once it is open: they have topics before anything happens to them."""
 
     def poll(self, timeout_seconds: float) -> Batch:
         """What there is; waits at most so long for the first change."""

@@ -38,9 +38,9 @@ MakeAppender = Callable[[], Appender]
 
 def source_of(definition: Definition, clock: Clock) -> ChangeSource:
     """The source that a definition names. The driver is loaded only where it is needed."""
-    from headwater.capture.postgres.setup import object_name
-    from headwater.capture.postgres.source import PostgresSettings, PostgresSource
-    from headwater.capture.postgres.wal_budget import AtLimit
+    from headwater.capture.postgresql.setup import object_name
+    from headwater.capture.postgresql.source import PostgresSettings, PostgresSource
+    from headwater.capture.postgresql.wal_budget import AtLimit
 
     settings = PostgresSettings(
         capture=definition.name,
@@ -265,8 +265,8 @@ class Worker:
 
 def remove(definition: Definition, definitions: Definitions, appender: Appender) -> None:
     """Take away what was made at the database, then what is remembered. The topics stay."""
-    from headwater.capture.postgres.database import Database
-    from headwater.capture.postgres.setup import drop, object_name
+    from headwater.capture.postgresql.database import Database
+    from headwater.capture.postgresql.setup import drop, object_name
 
     database = Database(definition.url)
     try:

@@ -14,7 +14,7 @@ from headwater.cli.output import Cell, note, say, write_json, write_table
 from headwater.errors import CaptureError
 
 if TYPE_CHECKING:
-    from headwater.capture.postgres.checking import Finding
+    from headwater.capture.postgresql.checking import Finding
 
 PASSWORD_VARIABLE = "PGPASSWORD"
 BAR_COLUMNS = 20
@@ -152,7 +152,7 @@ def _line(name: str, status: dict[str, object]) -> list[Cell]:
         name,
         str(status["state"]),
         str(status.get("position") or "-"),
-        _bytes(status.get("lag_bytes")),
+        _behind(status.get("lag_bytes"), status.get("lag_seconds")),
         _bytes(status.get("retained_bytes")),
         known.get("changes"),
         known.get("records"),
@@ -161,6 +161,14 @@ def _line(name: str, status: dict[str, object]) -> list[Cell]:
 
 def _bytes(count: object) -> str:
     return f"{count:,} bytes" if isinstance(count, int) else "-"
+
+
+def _behind(count: object, seconds: object) -> str:
+    """
+    >>> _behind(1_500, 2.5), _behind(None, None)
+    ('1,500 bytes, 2.5 s', '-')
+    """
+    return f"{_bytes(count)}, {seconds:.1f} s" if isinstance(seconds, int | float) else _bytes(count)
 
 
 def _progress(status: dict[str, object]) -> list[str]:
@@ -196,8 +204,8 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 def _findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]":
     try:
-        from headwater.capture.postgres.checking import check
-        from headwater.capture.postgres.database import Database
+        from headwater.capture.postgresql.checking import check
+        from headwater.capture.postgresql.database import Database
     except ImportError:
         raise Failure('captures of PostgreSQL need its driver: pip install "headwater[postgres]"') from None
     Definition(name="checked", url=url, tables=("checked",))

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from headwater.cli.arguments import add_json, checked, duration_seconds, positive
+from headwater.cli.capturing import define, wait_for
 from headwater.cli.connection import reach
 from headwater.cli.flows import FLOWS, add_app, add_spark, beginning_spark, load, remember
 from headwater.cli.output import Cell, ago, console, note, plain_table, say, write_json, write_table
@@ -52,7 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
     board = Board(as_json=arguments.json)
     with listening() as stopping, ExitStack() as stack:
         starting = stack.enter_context(beginning_spark(arguments, app.name))
-        address = stack.enter_context(reach(arguments, create=True, http=asks_the_node(app)))
+        defined_ms = define(arguments, app.captures)
+        address = stack.enter_context(
+            reach(arguments, create=True, http=asks_the_node(app), captures=bool(app.captures))
+        )
         settle(app, arguments.data)
         # Loaded while the JVM is on its way.
         from headwater.flow.job.running import RunningApp, RunSettings
@@ -70,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             stopping.check()
 
         stopping.check()
+        wait_for(arguments, app.captures, stopping, since_ms=defined_ms, complete=arguments.once)
         running = RunningApp(app, session, settings, watch=board.tell, tell=tell, rebuild=frozenset(arguments.rebuild))
         stack.callback(running.stop)
         running.start()

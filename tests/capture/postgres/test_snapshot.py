@@ -11,9 +11,9 @@ import pytest
 
 from headwater.capture.change import CapturedTable, Change, SourcePosition
 from headwater.capture.landing import header_of
-from headwater.capture.postgres.database import Visible
-from headwater.capture.postgres.snapshot import TableSnapshot, Window
-from headwater.capture.postgres.tables import TableFacts
+from headwater.capture.postgresql.database import Visible
+from headwater.capture.postgresql.snapshot import TableSnapshot, Window
+from headwater.capture.postgresql.tables import TableFacts
 from tests.capture.kit import Captured, run
 
 Connection = psycopg.Connection[Any]
@@ -25,7 +25,7 @@ FACTS = TableFacts(1, "public", "users", "d", ("id",), (), ())
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.capture.postgres.snapshot.CHUNK_ROWS", 10)
+    monkeypatch.setattr("headwater.capture.postgresql.snapshot.CHUNK_ROWS", 10)
 
 
 def window() -> Window:
@@ -178,8 +178,8 @@ def test_a_change_inside_the_window_with_a_value_left_out_is_mended(
 ) -> None:
     run(database, *USERS)
     captured = capture("users")
-    emit = "headwater.capture.postgres.database.Database.emit"
-    from headwater.capture.postgres.database import Database
+    emit = "headwater.capture.postgresql.database.Database.emit"
+    from headwater.capture.postgresql.database import Database
 
     real = Database.emit
 
@@ -226,7 +226,7 @@ def test_a_table_without_a_key_that_was_cut_off_begins_anew(
 ) -> None:
     from tests.capture.kit import bag
 
-    monkeypatch.setattr("headwater.capture.postgres.source.COPY_ROWS", 10)
+    monkeypatch.setattr("headwater.capture.postgresql.source.COPY_ROWS", 10)
     run(database, "CREATE TABLE bag (a int)", "ALTER TABLE bag REPLICA IDENTITY FULL")
     run(database, "INSERT INTO bag SELECT i FROM generate_series(1, 100) i")
     captured = capture("bag").start()

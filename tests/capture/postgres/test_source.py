@@ -217,7 +217,7 @@ def test_columns_that_come_go_and_change_are_followed(database: Connection, capt
 def test_several_tables_share_one_slot_and_new_ones_join_by_their_pattern(
     database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.capture.postgres.source.WATCH_INTERVAL_MS", 0)
+    monkeypatch.setattr("headwater.capture.postgresql.source.WATCH_INTERVAL_MS", 0)
     run(database, "CREATE SCHEMA shop", "CREATE TABLE shop.a (id int PRIMARY KEY)", "INSERT INTO shop.a VALUES (1)")
     captured = capture("shop.*").start().copied()
     run(database, "CREATE TABLE shop.b (id int PRIMARY KEY)", "INSERT INTO shop.b VALUES (1)")
@@ -232,7 +232,7 @@ def test_several_tables_share_one_slot_and_new_ones_join_by_their_pattern(
 def test_a_table_that_joins_waits_for_transactions_that_wrote_before_it_was_published(
     url: str, database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.capture.postgres.source.WATCH_INTERVAL_MS", 0)
+    monkeypatch.setattr("headwater.capture.postgresql.source.WATCH_INTERVAL_MS", 0)
     run(database, "CREATE SCHEMA shop", "CREATE TABLE shop.a (id int PRIMARY KEY)")
     captured = capture("shop.*").start().copied()
     run(database, "CREATE TABLE shop.b (id int PRIMARY KEY)")
@@ -314,7 +314,7 @@ def test_nothing_is_confirmed_before_it_is_durable(database: Connection, capture
 def test_a_quiet_table_does_not_hold_the_wal_of_a_busy_one(
     database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.capture.postgres.source.STATUS_INTERVAL_MS", 0)
+    monkeypatch.setattr("headwater.capture.postgresql.source.STATUS_INTERVAL_MS", 0)
     monkeypatch.setattr("headwater.capture.runner.CONFIRM_INTERVAL_MS", 0)
     run(database, "CREATE TABLE quiet (id int PRIMARY KEY)", "CREATE TABLE busy (id serial, body text)")
     captured = capture("quiet").start().copied()
@@ -382,7 +382,7 @@ def test_a_publication_that_is_gone_is_a_gap(database: Connection, capture: Make
 def test_what_happened_to_a_table_unheard_is_made_good_by_a_copy(
     database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch, unheard: list[str], stopped: bool
 ) -> None:
-    monkeypatch.setattr("headwater.capture.postgres.source.WATCH_INTERVAL_MS", 0)
+    monkeypatch.setattr("headwater.capture.postgresql.source.WATCH_INTERVAL_MS", 0)
     run(database, "CREATE TABLE users (id int PRIMARY KEY)", "INSERT INTO users VALUES (1), (2)")
     captured = capture("users").start().caught_up(database)
     if stopped:
@@ -397,7 +397,7 @@ def test_what_happened_to_a_table_unheard_is_made_good_by_a_copy(
 
 
 def test_lag_is_told_in_bytes_and_seconds(database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.capture.postgres.watching.LOOK_INTERVAL_MS", 0)
+    monkeypatch.setattr("headwater.capture.postgresql.watching.LOOK_INTERVAL_MS", 0)
     monkeypatch.setattr("headwater.capture.runner.CONFIRM_INTERVAL_MS", 0)
     run(database, "CREATE TABLE users (id int PRIMARY KEY)")
     captured = capture("users").start().caught_up(database)
@@ -433,7 +433,7 @@ def test_after_a_gap_a_new_copy_brings_what_was_missed_and_ends_what_was_deleted
 def test_at_its_limit_the_slot_is_dropped_loudly(
     database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.capture.postgres.source.WATCH_INTERVAL_MS", 0)
+    monkeypatch.setattr("headwater.capture.postgresql.source.WATCH_INTERVAL_MS", 0)
     run(database, "CREATE TABLE users (id int PRIMARY KEY)", "CREATE TABLE busy (id serial, body text)")
     captured = capture("users").start().copied()
     captured.stop()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from headwater.capture.postgres.pgoutput import Begin, Commit, Decoder, Delete, Insert, Relation, Truncate, Update
+from headwater.capture.postgresql.pgoutput import Begin, Commit, Decoder, Delete, Insert, Relation, Truncate, Update
 from headwater.record import Record
 
 SLOT = PUBLICATION = "judge"

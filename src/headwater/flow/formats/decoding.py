@@ -26,6 +26,7 @@ MODULES = {
     "arrow": "headwater.flow.formats.arrow_decoding",
     "avro": "headwater.flow.formats.avro_decoding",
     "protobuf": "headwater.flow.formats.protobuf_decoding",
+    "debezium": "headwater.flow.formats.debezium_decoding",
 }
 
 
@@ -36,6 +37,8 @@ class Decoded(NamedTuple):
     """Rows that do not decode, ascending."""
     reasons: list[str]
     """For each of them: the field, what stood there, what was expected."""
+    deleted: npt.NDArray[np.bool_] | None = None
+    """Rows whose value says that their key is gone, where the format can say so; they are not bad."""
 
 
 class Decoder(Protocol):

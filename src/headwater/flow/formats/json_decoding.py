@@ -26,7 +26,7 @@ OPTIONS = ("timestamp", "timezone", "registry")
 def decoder(schema: Schema, options: Mapping[str, str]) -> Decoder:
     times = time_reading("json", options)
     for field in schema.fields:
-        _check_keys(field.name, field.type)
+        check_keys(field.name, field.type)
     if "registry" in options:
         from headwater.flow.registry.json_reading import RegisteredJson
 
@@ -34,13 +34,13 @@ def decoder(schema: Schema, options: Mapping[str, str]) -> Decoder:
     return JsonDecoder(schema, times)
 
 
-def _check_keys(name: str, kind: pa.DataType) -> None:
+def check_keys(name: str, kind: pa.DataType) -> None:
     """Names in a JSON object are texts, so nothing else can be the key of a map."""
     if pa.types.is_map(kind) and not pa.types.is_string(kind.key_type):
         wanted = f"map<string, {type_name(kind.item_type)}>"
         raise InvalidSchema(f'column "{name}" is a {type_name(kind)}, and keys in JSON are texts', f"Make it {wanted}.")
     for place in range(kind.num_fields):
-        _check_keys(name, kind.field(place).type)
+        check_keys(name, kind.field(place).type)
 
 
 class JsonDecoder:
@@ -57,10 +57,10 @@ class JsonDecoder:
             convert(cells, field.type, times=self._times, required=not field.nullable)
             for cells, field in zip(scanned.columns, self._schema.fields, strict=True)
         ]
-        return assemble(self._schema, columns, present, lambda row: _why_not_json(rows, scanned.failures, row))
+        return assemble(self._schema, columns, present, lambda row: why_not_json(rows, scanned.failures, row))
 
 
-def _why_not_json(rows: Cells, failures: npt.NDArray[np.int64], row: int) -> str:
+def why_not_json(rows: Cells, failures: npt.NDArray[np.int64], row: int) -> str:
     if rows.kinds[row] == MISSING:
         return NULL_VALUE
     start, end = int(rows.starts[row]), int(rows.ends[row])

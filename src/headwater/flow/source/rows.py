@@ -2,10 +2,8 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import CorruptBatch, InvalidRecord
-from headwater.flow.formats.decoding import Decoder, decoder_for
+from headwater.flow.formats.decoding import NULL_VALUE, Decoder, decoder_for
 from headwater.flow.formats.schema import parse_ddl
-from headwater.flow.source.columns import HIDDEN, RAW, TIMESTAMP_TYPE, Part, microseconds
+from headwater.flow.source.columns import HIDDEN, RAW, Part, microseconds
+from headwater.flow.source.event_time import as_microseconds, doubtful, estimated
 from headwater.flow.source.files import Chunk, divided
 from headwater.flow.source.planning import Loss
+from headwater.flow.source.poison import NO_POISON, Poison
+from headwater.flow.source.producers import hear, hear_all
+from headwater.flow.source.punctuation import Promise, Punctuation, find_punctuation
 from headwater.flow.source.reach import Reach
 from headwater.flow.source.reading import read_range
 from headwater.flow.source.records import Records, decode_batches
@@ -31,11 +33,6 @@ Indices = npt.NDArray[np.int64]
 
 BATCH_ROWS_MAX = 65_536
 """Larger batches cost Spark memory and gain nothing."""
-
-
-class Poison(NamedTuple):
-    rows: Indices
-    reasons: Sequence[str]
 
 
 class RangeReader:
@@ -68,17 +65,63 @@ class RangeReader:
         """Columns of the rows that decode, and which those are; None if all do."""
         decoded = _decoder(self._stream).decode(part.records.values)
         poison = Poison(decoded.bad, decoded.reasons)
+        promised = self._promised(part, chunk)
+        read = part if decoded.deleted is None else _with_deletions(part, decoded.deleted)
         if self._stream.tombstones == "keep":
-            poison = _without_tombstones(poison, part.records.values)
+            poison = poison.without_tombstones(read.records.values)
+        elif decoded.deleted is not None:
+            gone = np.flatnonzero(decoded.deleted)
+            poison = poison.joined(Poison(gone, [NULL_VALUE] * len(gone)))
+        elif promised is not None:
+            poison = promised.broken.joined(poison.without([one.row for one in promised.promises]))
         columns = dict(zip(decoded.columns.schema.names, decoded.columns.columns, strict=True))
-        columns |= {name: HIDDEN[name].of(part) for name in self._stream.columns}
-        if not len(poison.rows):
+        poison = poison.joined(self._judge_times(columns, part.records.timestamps_ms))
+        columns |= {name: HIDDEN[name].of(read) for name in self._stream.columns}
+        if not len(poison.rows) and promised is None:
             return columns, None
-        self._set_aside(poison, part, chunk)
         kept = np.ones(len(part.records.offsets), dtype=np.bool_)
-        kept[poison.rows] = False
+        if len(poison.rows):
+            self._set_aside(poison, part, chunk)
+            kept[poison.rows] = False
+        if promised is not None:
+            self._note_promises(promised.promises, part.records.timestamps_ms)
+            kept[[one.row for one in promised.promises]] = False
         mask = pa.array(kept)
         return {name: column.filter(mask) for name, column in columns.items()}, kept
+
+    def _promised(self, part: Part, chunk: Chunk) -> Punctuation | None:
+        """Only where null values mean nothing else are they looked at; None if there are none."""
+        records = part.records
+        if self._stream.tombstones == "keep" or not records.values.null_count:
+            return None
+        headers = records.headers if records.headers is not None else self._decode(chunk, headers=True).headers
+        assert headers is not None
+        return find_punctuation(records.values, records.keys, headers, records.timestamps_ms, self._stream.clock)
+
+    def _note_promises(self, promises: Sequence[Promise], timestamps_ms: Indices) -> None:
+        counts = self.counts
+        counts.rows -= len(promises)
+        counts.punctuation += len(promises)
+        for one in promises:
+            if one.producer is None or self._stream.clock.producer is None:
+                counts.no_more_before_us = _most(counts.no_more_before_us, one.no_more_before_us)
+            else:
+                hear(
+                    counts.producers,
+                    one.producer,
+                    arrived_ms=int(timestamps_ms[one.row]),
+                    promised_us=one.no_more_before_us,
+                )
+
+    def _judge_times(self, columns: dict[str, pa.Array], timestamps_ms: Indices) -> Poison:
+        """Rows whose time is not believed; fills in the column that is worked out from others."""
+        name, rules = self._stream.time, self._stream.clock
+        doubt = NO_POISON
+        if rules.device is not None:
+            columns[rules.device.into], doubt = estimated(rules.device, columns, timestamps_ms)
+        if name is None or name == "_timestamp":
+            return doubt
+        return doubt.joined(doubtful(name, rules, as_microseconds(columns[name]), timestamps_ms))
 
     def _set_aside(self, poison: Poison, part: Part, chunk: Chunk) -> None:
         place = f'"{part.topic}/{part.partition}"'
@@ -110,33 +153,39 @@ class RangeReader:
         name = self._stream.time
         if name is None:
             return
-        times = pa.array(microseconds(timestamps_ms)) if name == "_timestamp" else _as_microseconds(columns[name])
-        least, most = (pc.min_max(times)[edge].as_py() for edge in ("min", "max"))
-        if least is None:
-            return
+        times = pa.array(microseconds(timestamps_ms))
+        if name != "_timestamp":
+            own = as_microseconds(columns[name])
+            times = pc.coalesce(own, times) if own.null_count else own
+        edges = pc.min_max(times)
+        least, most = edges["min"].as_py(), edges["max"].as_py()
         counts = self.counts
         counts.event_time_min_us = _least(counts.event_time_min_us, least)
         counts.event_time_max_us = _most(counts.event_time_max_us, most)
+        if self._stream.clock.producer is not None:
+            hear_all(counts.producers, columns[self._stream.clock.producer], times, timestamps_ms)
 
 
 def read_rows(
-    reader: RangeReader, one: Range, reach: Reach, *, data: Path | None, account_losses: bool
-) -> Iterator[dict[str, pa.Array]]:
-    """All of a range, chunk by chunk."""
+    readers: Sequence[RangeReader], one: Range, reach: Reach, *, data: Path | None, account_losses: bool
+) -> Iterator[list[dict[str, pa.Array]]]:
+    """All of a range, chunk by chunk, as each of several streams over it sees it; it is read once."""
     for found in read_range(one, reach, data=data, account_losses=account_losses):
         if isinstance(found, Loss):
-            reader.lose(found.end - found.first)
+            for reader in readers:
+                reader.lose(found.end - found.first)
             _logger.warning("rows %d to %d of %s/%d are lost", found.first, found.end - 1, one.topic, one.partition)
         elif len(found.data):
             for piece in divided(found):
                 try:
-                    columns = reader.read(piece)
+                    # Only the first can find damage: what it has decoded the others can too.
+                    columns = [reader.read(piece) for reader in readers]
                 except CorruptBatch:
                     if data is None:
                         raise
                     # The node looks at what it serves, and knows how far the damage goes.
                     part = one._replace(first=piece.first, end=piece.next_offset)
-                    yield from read_rows(reader, part, reach, data=None, account_losses=account_losses)
+                    yield from read_rows(readers, part, reach, data=None, account_losses=account_losses)
                 else:
                     yield columns
 
@@ -170,15 +219,7 @@ def _decoder_of(format: str, ddl: str, options: tuple[tuple[str, str], ...]) -> 
 
 
 def _decoder(stream: Stream) -> Decoder:
-    assert stream.schema is not None
-    return _decoder_of(stream.format, stream.schema.ddl, tuple(sorted(stream.options.items())))
-
-
-def _without_tombstones(poison: Poison, values: pa.BinaryArray) -> Poison:
-    if not len(poison.rows) or not values.null_count:
-        return poison
-    bad = values.take(pa.array(poison.rows)).is_valid().to_numpy(zero_copy_only=False)
-    return Poison(poison.rows[bad], [reason for reason, kept in zip(poison.reasons, bad, strict=True) if kept])
+    return _decoder_of(stream.format, stream.value.ddl, tuple(sorted(stream.options.items())))
 
 
 def _poisoned_rows(poison: Poison, part: Part) -> pa.RecordBatch:
@@ -193,29 +234,6 @@ def _content_bytes(array: pa.BinaryArray) -> int:
     return int(ends[array.offset + len(array)] - ends[array.offset])
 
 
-def _as_microseconds(times: pa.Array) -> pa.Array:
-    """Times as whole numbers; days begin at midnight UTC."""
-    wanted = TIMESTAMP_TYPE if pa.types.is_timestamp(times.type) and times.type.tz else pa.timestamp("us")
-    return times.cast(wanted).cast(pa.int64())
-
-
-def sum_of(counts: Sequence[Counts]) -> Counts:
-    """Counts of several ranges as those of one."""
-    total = Counts()
-    for one in counts:
-        total = replace(
-            total,
-            rows=total.rows + one.rows,
-            poisoned=total.poisoned + one.poisoned,
-            bytes=total.bytes + one.bytes,
-            lost=total.lost + one.lost,
-            event_time_min_us=_least(total.event_time_min_us, one.event_time_min_us),
-            event_time_max_us=_most(total.event_time_max_us, one.event_time_max_us),
-            timestamp_max_ms=_most(total.timestamp_max_ms, one.timestamp_max_ms),
-        )
-    return total
-
-
 def _least(one: int | None, other: int | None) -> int | None:
     known = [value for value in (one, other) if value is not None]
     return min(known, default=None)
@@ -224,3 +242,9 @@ def _least(one: int | None, other: int | None) -> int | None:
 def _most(one: int | None, other: int | None) -> int | None:
     known = [value for value in (one, other) if value is not None]
     return max(known, default=None)
+
+
+def _with_deletions(part: Part, deleted: npt.NDArray[np.bool_]) -> Part:
+    """A value that says its key is gone is the same as none."""
+    values = pc.if_else(pa.array(deleted), pa.scalar(None, part.records.values.type), part.records.values)
+    return part._replace(records=part.records._replace(values=values))

@@ -24,13 +24,13 @@ from headwater.capture.change import (
     SourcePosition,
 )
 from headwater.capture.notes import Note
-from headwater.capture.postgres.assembling import Accounts, Assembler, SourceBlock, Transaction, generation_base
-from headwater.capture.postgres.catalog import Catalog
-from headwater.capture.postgres.database import Database
-from headwater.capture.postgres.pgoutput import Begin, Decoder, LogicalMessage
-from headwater.capture.postgres.reading import WholeTable, chunk_query, keys_query, read_rows
-from headwater.capture.postgres.replication import Data, Keepalive, ReplicationConnection, parse_copy_data
-from headwater.capture.postgres.setup import (
+from headwater.capture.postgresql.assembling import Accounts, Assembler, SourceBlock, Transaction, generation_base
+from headwater.capture.postgresql.catalog import Catalog
+from headwater.capture.postgresql.database import Database
+from headwater.capture.postgresql.pgoutput import Begin, Decoder, LogicalMessage
+from headwater.capture.postgresql.reading import WholeTable, chunk_query, keys_query, read_rows
+from headwater.capture.postgresql.replication import Data, Keepalive, ReplicationConnection, parse_copy_data
+from headwater.capture.postgresql.setup import (
     check_slot,
     create_slot,
     drop_slot,
@@ -38,10 +38,10 @@ from headwater.capture.postgres.setup import (
     lsn,
     protocol_version,
 )
-from headwater.capture.postgres.snapshot import TableSnapshot, Window, rows_of_chunk
-from headwater.capture.postgres.tables import Plan, TableFacts
-from headwater.capture.postgres.wal_budget import AtLimit
-from headwater.capture.postgres.watching import SlotWatch
+from headwater.capture.postgresql.snapshot import TableSnapshot, Window, rows_of_chunk
+from headwater.capture.postgresql.tables import Plan, TableFacts
+from headwater.capture.postgresql.wal_budget import AtLimit
+from headwater.capture.postgresql.watching import SlotWatch
 from headwater.capture.source import Batch, SourceStatus, TableProgress
 from headwater.clock import Clock
 from headwater.errors import InvalidCapture, SourceGap
@@ -126,6 +126,9 @@ class PostgresSource:
         self._copy_unheard()
         self._confirmed = int(str(notes.get("confirmed", {}).get("address", 0)))
         self._start()
+
+    def tables(self) -> Sequence[CapturedTable]:
+        return [self._catalog.plan_of(facts).table for facts in self._catalog.facts.values()]
 
     def _open_catalog(self, notes: Mapping[str, Note]) -> Catalog:
         name = self.settings.name

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
-from headwater.capture.postgres.database import Database, Visible, columns_list, typed_literals
-from headwater.capture.postgres.replication import ReplicationConnection
-from headwater.capture.postgres.setup import Identity, parse_lsn
-from headwater.capture.postgres.tables import TableFacts
+from headwater.capture.postgresql.database import Database, Visible, columns_list, typed_literals
+from headwater.capture.postgresql.replication import ReplicationConnection
+from headwater.capture.postgresql.setup import Identity, parse_lsn
+from headwater.capture.postgresql.tables import TableFacts
 
 Cells = list[bytes | None]
 

@@ -5,8 +5,8 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from headwater.capture.change import CapturedTable, Row
-from headwater.capture.postgres.pgoutput import UNCHANGED, Cells, Relation
-from headwater.capture.postgres.types import Convert, TypeFacts, converter
+from headwater.capture.postgresql.pgoutput import UNCHANGED, Cells, Relation
+from headwater.capture.postgresql.types import Convert, TypeFacts, converter
 from headwater.errors import InvalidCapture
 
 FULL, INDEX, NOTHING, DEFAULT = "f", "i", "n", "d"

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 
 from headwater.capture.change import Change
 from headwater.capture.notes import Note
-from headwater.capture.postgres.database import Visible
-from headwater.capture.postgres.tables import TableFacts
+from headwater.capture.postgresql.database import Visible
+from headwater.capture.postgresql.tables import TableFacts
 
 CHUNK_ROWS = 10_000
 CHUNK_BYTES = 8 * 1024**2

@@ -18,8 +18,8 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
-from headwater.capture.postgres.pgoutput import EPOCH_US
-from headwater.capture.postgres.types import SESSION
+from headwater.capture.postgresql.pgoutput import EPOCH_US
+from headwater.capture.postgresql.types import SESSION
 from headwater.clock import Clock
 from headwater.errors import SourceRefused, SourceUnavailable, UndecodableChange
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 from headwater.capture.change import CapturedTable
 from headwater.capture.notes import Note
-from headwater.capture.postgres.database import Database
-from headwater.capture.postgres.pgoutput import Column, Relation
-from headwater.capture.postgres.setup import publish
-from headwater.capture.postgres.tables import FULL, NOTHING, Plan, TableFacts, chosen, parse_pattern, topic_of
+from headwater.capture.postgresql.database import Database
+from headwater.capture.postgresql.pgoutput import Column, Relation
+from headwater.capture.postgresql.setup import publish
+from headwater.capture.postgresql.tables import FULL, NOTHING, Plan, TableFacts, chosen, parse_pattern, topic_of
 from headwater.errors import InvalidCapture, SourceRefused
 
 _logger = logging.getLogger(__name__)

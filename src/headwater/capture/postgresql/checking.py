@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import LiteralString, NamedTuple
 
-from headwater.capture.postgres.database import Database
-from headwater.capture.postgres.setup import VERSION_MIN, quoted
-from headwater.capture.postgres.tables import FULL, TableFacts, chosen, parse_pattern
+from headwater.capture.postgresql.database import Database
+from headwater.capture.postgresql.setup import VERSION_MIN, quoted
+from headwater.capture.postgresql.tables import FULL, TableFacts, chosen, parse_pattern
 
 RESTART = "-- then restart the server"
 

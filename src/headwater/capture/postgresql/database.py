@@ -9,9 +9,9 @@ from psycopg import pq
 from psycopg.rows import dict_row, tuple_row
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
-from headwater.capture.postgres.replication import APPLICATION, CONNECT_SECONDS, first_line
-from headwater.capture.postgres.tables import ColumnFacts, TableFacts
-from headwater.capture.postgres.types import DOMAIN, SESSION, TypeFacts
+from headwater.capture.postgresql.replication import APPLICATION, CONNECT_SECONDS, first_line
+from headwater.capture.postgresql.tables import ColumnFacts, TableFacts
+from headwater.capture.postgresql.types import DOMAIN, SESSION, TypeFacts
 from headwater.errors import SourceRefused, SourceUnavailable
 
 TABLES: LiteralString = """

@@ -24,7 +24,7 @@ from headwater.capture.change import (
     Row,
     SourcePosition,
 )
-from headwater.capture.postgres.pgoutput import (
+from headwater.capture.postgresql.pgoutput import (
     Begin,
     BeginPrepare,
     Cells,
@@ -47,7 +47,7 @@ from headwater.capture.postgres.pgoutput import (
     Type,
     Update,
 )
-from headwater.capture.postgres.tables import Plan
+from headwater.capture.postgresql.tables import Plan
 from headwater.errors import UndecodableChange
 
 Planner = Callable[[Relation], Plan | None]

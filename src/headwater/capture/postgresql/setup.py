@@ -7,9 +7,9 @@ from typing import NamedTuple
 from psycopg.sql import SQL, Composed, Identifier
 
 from headwater.capture.notes import Note
-from headwater.capture.postgres.database import Database, SlotFacts
-from headwater.capture.postgres.replication import ReplicationConnection
-from headwater.capture.postgres.tables import TableFacts
+from headwater.capture.postgresql.database import Database, SlotFacts
+from headwater.capture.postgresql.replication import ReplicationConnection
+from headwater.capture.postgresql.tables import TableFacts
 from headwater.errors import SourceGap, SourceRefused, SourceUnavailable
 
 VERSION_MIN = 14

@@ -2,9 +2,9 @@
 
 from collections import deque
 
-from headwater.capture.postgres.database import Database
-from headwater.capture.postgres.setup import drop_slot
-from headwater.capture.postgres.wal_budget import AtLimit, Verdict, judge
+from headwater.capture.postgresql.database import Database
+from headwater.capture.postgresql.setup import drop_slot
+from headwater.capture.postgresql.wal_budget import AtLimit, Verdict, judge
 from headwater.capture.source import SourceStatus
 from headwater.clock import Clock
 from headwater.errors import SourceGap

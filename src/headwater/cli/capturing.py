@@ -1,0 +1,80 @@
+"""Captures that an app declares: made when it is run, and waited for until their topics are there."""
+
+import argparse
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headwater.cli.connection import LOCK_FILE, locked
+from headwater.cli.failure import Failure
+from headwater.cli.output import note
+from headwater.cli.stopping import Stopping
+from headwater.clock import SystemClock
+
+if TYPE_CHECKING:
+    from headwater.flow.declare.capturing import CaptureDeclaration
+
+LOOK_SECONDS = 0.2
+LOOKS_EVERY_MS = 1_500
+
+
+def define(arguments: argparse.Namespace, declared: "Mapping[str, CaptureDeclaration]") -> int:
+    """Write down the captures that an app declares; those that are there already stay as they are. When that was."""
+    now_ms = SystemClock().now_ms()
+    if not declared:
+        return now_ms
+    from headwater.capture.definition import Definition, Definitions
+
+    if arguments.kafka is not None and not locked(arguments.data / LOCK_FILE):
+        raise Failure(
+            f"the app captures {', '.join(declared)}, and captures are run by the node that owns the data directory; "
+            "leave --kafka out, or give the --data of a running node"
+        )
+    definitions = Definitions(arguments.data)
+    for name, declaration in declared.items():
+        definition = declaration.definition(name)
+        assert isinstance(definition, Definition)
+        definitions.add(definition)
+    return now_ms
+
+
+def wait_for(
+    arguments: argparse.Namespace,
+    declared: "Mapping[str, CaptureDeclaration]",
+    stopping: Stopping,
+    *,
+    since_ms: int,
+    complete: bool,
+) -> None:
+    """Until each capture follows its table; if `complete`, until all that was there at a time is in its topic."""
+    from headwater.capture.definition import Definitions
+
+    definitions, pause, told = Definitions(arguments.data), threading.Event(), dict[str, str]()
+    for name in declared:
+        while True:
+            stopping.check()
+            status = definitions.status(name) or {}
+            fresh = int(str(status.get("at_ms", 0))) >= since_ms
+            state, said = str(status.get("state", "")), str(status.get("said", ""))
+            if fresh and state in ("refused", "gap"):
+                raise Failure(f"capture {name} cannot run: {said}")
+            if fresh and (reached(status, since_ms) if complete else state in ("copying", "streaming")):
+                break
+            if said and told.get(name) != said:
+                told[name] = said
+                note(f"capture {name} waits: {said}")
+            pause.wait(LOOK_SECONDS)
+
+
+def reached(status: Mapping[str, object], since_ms: int) -> bool:
+    """Whether a capture has all that its database had at a time. It looks once a second how far that is.
+
+    >>> reached({"state": "streaming", "at_ms": 9_000, "lag_seconds": 2.0}, 5_000)
+    True
+    >>> reached({"state": "streaming", "at_ms": 9_000, "lag_seconds": 5.0}, 5_000)
+    False
+    """
+    lag_seconds = status.get("lag_seconds")
+    if status.get("state") != "streaming" or not isinstance(lag_seconds, int | float):
+        return False
+    return int(str(status["at_ms"])) - 1000 * lag_seconds >= since_ms + LOOKS_EVERY_MS

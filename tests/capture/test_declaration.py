@@ -1,0 +1,53 @@
+"""What an app says of a capture."""
+
+import pytest
+
+import headwater as hw
+from headwater.capture.declaration import size_bytes
+from headwater.capture.postgresql.source import PostgresSource
+from headwater.errors import InvalidCapture, InvalidDeclaration
+
+
+def test_the_name_in_the_front_door_is_the_function_whatever_was_loaded() -> None:
+    assert PostgresSource.__module__.startswith("headwater.capture.")
+    assert hw.capture.postgres("postgresql://db/shop", table="users").tables == ("users",)
+
+
+def test_a_declaration_becomes_a_capture_into_the_topic_of_its_table() -> None:
+    declared = hw.capture.postgres("postgresql://ada:hush@db/shop", table="public.users", max_retained="2GiB")
+    definition = declared.definition("users")
+    assert (definition.topic_template, definition.retained_bytes_max) == ("users", 2**31)
+    assert "hush" not in repr(declared) + repr(definition)
+
+
+@pytest.mark.parametrize("url", ["mongodb://db/shop", "shop", ""])
+def test_a_url_of_no_database_we_know_is_refused_where_it_is_said(url: str) -> None:
+    with pytest.raises(InvalidCapture, match="no database that can be captured"):
+        hw.capture.postgres(url, table="users")
+
+
+@pytest.mark.parametrize("text", ["2 elephants", "GiB", "-1GiB", ""])
+def test_a_size_is_a_number_and_a_unit(text: str) -> None:
+    with pytest.raises(InvalidCapture, match="is no size"):
+        size_bytes(text)
+
+
+def test_a_captured_table_is_read_from_its_envelope() -> None:
+    app = hw.App("shop")
+    capture = hw.capture.postgres("postgresql://db/shop", table="users")
+    app.table("users", "id int", key="id", capture=capture)
+    assert app.sources["users"].format == "debezium"
+    assert app.captures == {"users": capture}
+
+
+def test_a_topic_is_captured_from_one_place_only() -> None:
+    app = hw.App("shop")
+    app.table("users", "id int", key="id", capture=hw.capture.postgres("postgresql://db/shop", table="users"))
+    other = hw.capture.postgres("postgresql://db/shop", table="others")
+    with pytest.raises(InvalidDeclaration, match="captured from two places"):
+        app.table("users", "id int", key="id", name="again", capture=other)
+
+
+def test_an_envelope_is_no_stream() -> None:
+    with pytest.raises(InvalidDeclaration, match=r"app\.table"):
+        hw.App("shop").stream("users", "id int", format="debezium")

@@ -1,0 +1,192 @@
+"""headwater capture, against a real PostgreSQL and a node."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from headwater import Node, NodeSettings, WireSettings
+from headwater.capture.definition import Definitions
+from headwater.cli.capture import bar
+from tests.capture.kit import fold, run
+from tests.capture.postgres.conftest import cluster, database, url
+from tests.cli.conftest import Ran, Terminal
+from tests.servers.postgres_cluster import Cluster
+
+__all__ = ["cluster", "database", "url"]  # fixtures
+Connection = psycopg.Connection[Any]
+PATIENCE_SECONDS = 60
+
+
+@contextmanager
+def running(data: Path) -> Iterator[Node]:
+    with Node(data, NodeSettings(wire=WireSettings(port=0), captures=True)) as node:
+        yield node
+
+
+def until(reached: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not reached():
+        assert time.monotonic() < deadline, "it did not come so far"
+        time.sleep(0.05)
+
+
+def state(terminal: Terminal, name: str) -> str:
+    (status,) = terminal.type("capture", "status", name, "--json").json
+    return str(status["state"])
+
+
+@pytest.fixture
+def users(database: Connection) -> Connection:
+    run(database, "CREATE TABLE users (id int PRIMARY KEY, name text)", "INSERT INTO users VALUES (1, 'ada')")
+    return database
+
+
+def add(terminal: Terminal, url: str, *more: str) -> Ran:
+    return terminal.type("capture", "add", "users", url, "--table", "public.users", *more)
+
+
+def test_a_capture_that_is_added_runs_with_the_node_until_it_is_removed(
+    terminal: Terminal, url: str, users: Connection
+) -> None:
+    assert add(terminal, url, "--json").json["running"] is False
+    with running(terminal.data) as node:
+        until(lambda: state(terminal, "users") == "streaming")
+        run(users, "INSERT INTO users VALUES (2, 'bob')")
+        until(lambda: len(list(node.log.read("users", 0))) == 2)
+        assert [row["name"] for row in fold(list(node.log.read("users", 0))).values()] == ["ada", "bob"]
+        listed = terminal.type("capture", "list").output
+        assert "public.users" in listed
+        assert "streaming" in listed
+        assert terminal.type("capture", "remove", "users").code == 0
+        until(lambda: not Definitions(terminal.data).names())
+        assert not users.execute("SELECT 1 FROM pg_replication_slots WHERE database = current_database()").fetchall()
+        assert users.execute("SELECT count(*) FROM pg_publication").fetchone() == (0,)
+        assert len(list(node.log.read("users", 0))) == 2, "its topic stays"
+
+
+def test_status_tells_position_lag_and_what_the_database_keeps(terminal: Terminal, url: str, users: Connection) -> None:
+    add(terminal, url)
+    with running(terminal.data):
+        until(lambda: (terminal.type("capture", "status", "--json").json[0]).get("lag_seconds") is not None)
+        (status,) = terminal.type("capture", "status", "--json").json
+        assert status["node_running"] is True
+        assert status["lag_bytes"] >= 0
+        assert status["retained_bytes"] >= 0
+        shown = terminal.type("capture", "status").output
+        assert "bytes, 0.0 s" in shown
+        assert "kept by database" in shown
+    assert "no node runs" in terminal.type("capture", "status").errors
+
+
+def test_the_bar_shows_how_far_a_copy_is() -> None:
+    assert bar("public.users", 25, 100, False) == "public.users  [#####---------------]  25 of about 100 rows"
+
+
+def test_a_copy_on_demand_reads_a_table_again(terminal: Terminal, url: str, users: Connection) -> None:
+    add(terminal, url)
+    with running(terminal.data) as node:
+        until(lambda: state(terminal, "users") == "streaming")
+        assert terminal.type("capture", "snapshot", "users", "--table", "public.users").code == 0
+        until(lambda: len(list(node.log.read("users", 0))) == 2)
+        assert [json.loads(record.value or b"")["op"] for record in node.log.read("users", 0)] == ["r", "r"]
+
+
+def test_a_gap_stops_it_until_somebody_asks_for_a_new_copy(terminal: Terminal, url: str, users: Connection) -> None:
+    add(terminal, url)
+    with running(terminal.data):
+        until(lambda: state(terminal, "users") == "streaming")
+    run(users, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+    run(users, "INSERT INTO users VALUES (2, 'bob')", "DELETE FROM users WHERE id = 1")
+    with running(terminal.data) as node:
+        until(lambda: state(terminal, "users") == "gap")
+        assert "headwater capture snapshot" in terminal.type("capture", "status").output
+        terminal.type("capture", "snapshot", "users")
+        until(lambda: state(terminal, "users") == "streaming")
+        until(lambda: list(fold(list(node.log.read("users", 0)))) == ['{"id":2}'])
+
+
+def test_a_database_that_goes_away_and_comes_back_is_waited_for(
+    terminal: Terminal, url: str, users: Connection, cluster: Cluster
+) -> None:
+    add(terminal, url)
+    with running(terminal.data) as node:
+        until(lambda: state(terminal, "users") == "streaming")
+        users.close()
+        cluster.stop()
+        until(lambda: state(terminal, "users") == "waiting")
+        cluster.start()
+        with psycopg.connect(url, autocommit=True) as connection:
+            run(connection, "INSERT INTO users VALUES (2, 'bob')")
+        until(lambda: len(list(node.log.read("users", 0))) == 2)
+
+
+def test_what_is_missing_is_told_with_the_statement(terminal: Terminal, url: str, database: Connection) -> None:
+    run(database, "CREATE TABLE bag (a int)", "DROP ROLE IF EXISTS newcomer", "CREATE ROLE newcomer LOGIN")
+    try:
+        checked = terminal.type("capture", "check", url.replace("postgres@", "newcomer@"), "--table", "public.bag")
+        assert checked.code == 1
+        for words in (
+            "missing  role newcomer may not open replication connections",
+            "ALTER ROLE newcomer REPLICATION;",
+            "GRANT CREATE ON DATABASE",
+            "GRANT SELECT ON public.bag TO newcomer;",
+            "ALTER TABLE public.bag REPLICA IDENTITY FULL;",
+            "ok       wal_level is logical",
+        ):
+            assert words in checked.output
+    finally:
+        run(database, "DROP ROLE newcomer")
+
+
+def test_the_statements_that_check_gives_are_enough(terminal: Terminal, url: str, database: Connection) -> None:
+    run(database, "CREATE TABLE bag (a int)", "DROP ROLE IF EXISTS newcomer", "CREATE ROLE newcomer LOGIN")
+    theirs = url.replace("postgres@", "newcomer@")
+    try:
+        for finding in terminal.type("capture", "check", theirs, "--table", "public.bag", "--json").json:
+            if not finding["fine"]:
+                run(database, finding["statement"].partition("--")[0])
+        assert terminal.type("capture", "check", theirs, "--table", "public.bag").code == 0
+        assert terminal.type("capture", "add", "bag", theirs, "--table", "public.bag").code == 0
+        with running(terminal.data):
+            until(lambda: state(terminal, "bag") == "streaming")
+        assert terminal.type("capture", "remove", "bag").code == 0
+    finally:
+        run(database, "DROP OWNED BY newcomer", "DROP ROLE newcomer")
+
+
+def test_a_table_that_is_not_there_is_one_sentence(terminal: Terminal, url: str) -> None:
+    ran = terminal.type("capture", "add", "users", url, "--table", "public.nobody")
+    assert ran.code == 1
+    assert "there is no table public.nobody" in ran.errors
+
+
+def test_a_database_that_does_not_answer_is_one_sentence(terminal: Terminal) -> None:
+    ran = terminal.type("capture", "check", "postgresql://ada:secret@127.0.0.1:1/shop")
+    assert ran.code == 1
+    assert "does not answer" in ran.errors
+    assert "secret" not in ran.errors
+
+
+def test_a_password_is_kept_where_only_its_owner_can_read_and_never_shown(
+    terminal: Terminal, url: str, users: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "hush")
+    said = add(terminal, url)
+    path = Definitions(terminal.data).of("users") / "definition.json"
+    assert "hush" in path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o600
+    shown = said.output + terminal.type("capture", "list").output + terminal.type("capture", "status").output
+    assert "hush" not in shown
+    assert "hush" not in repr(Definitions(terminal.data).get("users"))
+
+
+def test_an_unknown_capture_is_one_sentence(terminal: Terminal) -> None:
+    ran = terminal.type("capture", "status", "nobody")
+    assert ran.code == 1
+    assert 'there is no capture "nobody"' in ran.errors
