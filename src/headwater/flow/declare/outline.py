@@ -153,9 +153,10 @@ def what_it_does(node: Node) -> tuple[str, str]:
             return "dedupe", f"by {', '.join(key)} within {spelled(within)}"
         case nodes.Aggregate(key=key, aggregates=aggregates):
             return "aggregate", f"by {', '.join(key)}: {', '.join(map(text_of, aggregates))}"
-        case nodes.Windowed(window=window, by=by, aggregates=aggregates, emission=emission):
+        case nodes.Windowed(window=window, by=by, aggregates=aggregates, emission=emission, processing=processing):
             whose = f"by {', '.join(by)}, " if by else ""
-            return "window", f"{whose}{in_words(window)}: {', '.join(map(text_of, aggregates))}; emits {emission}"
+            cut = f"{in_words(window)}{' of processing time' if processing else ''}"
+            return "window", f"{whose}{cut}: {', '.join(map(text_of, aggregates))}; emits {emission}"
         case nodes.Compared(comparisons=comparisons):
             return "compare", ", ".join(f"{name} = {compared_in_words(one)}" for name, one in comparisons.items())
         case nodes.Join():

@@ -29,6 +29,7 @@ from headwater.flow.operators.windows.shapes import (
 )
 
 START, END, AT, NUMBER, FINAL = "window_start", "window_end", "at", "window", "final"
+EVENT, PROCESSING = TIMES = ("event", "processing")
 DAY_US = 86_400_000_000
 WORD = "window"
 """In a list of key columns this stands for all that tell one window of a key from another."""

@@ -45,6 +45,8 @@ class BatchRecord:
     """That the batch was run with: known before it, and nothing before it was waited for."""
     idle: frozenset[TopicPartition] = frozenset()
     """Partitions it did not wait for."""
+    processed_us: int | None = None
+    """When its rows were processed, if windows want to know (processing_time.py)."""
 
     @property
     def newest_us(self) -> int | None:
@@ -60,6 +62,7 @@ class BatchRecord:
             "clocks": self.clocks.to_json(),
             "watermark_us": self.watermark_us,
             "idle": sorted(self.idle),
+            **({} if self.processed_us is None else {"processed_us": self.processed_us}),
         }
 
     @classmethod
@@ -69,7 +72,8 @@ class BatchRecord:
         clocks = Clocks.from_json(row["clocks"]) if "clocks" in row else Clocks(offsets(row["times"]))
         idle = frozenset(TopicPartition(*one) for one in row.get("idle", ()))
         start, end = offsets(row["start"]), offsets(row["end"])
-        return cls(row["batch"], start, end, accounts, clocks, row.get("watermark_us"), idle)
+        moments = row.get("watermark_us"), idle, row.get("processed_us")
+        return cls(row["batch"], start, end, accounts, clocks, *moments)
 
 
 def offsets(row: Mapping[str, Mapping[str, Any]]) -> Offsets:

@@ -2,55 +2,120 @@
 
 Each partition has a clock of its own: the newest time in it, before the batch at hand. A row is late if it lies further
 behind the clock of its own partition than the stream's lateness allows. So a partition that is read ahead of others
-makes nothing late in them. What may be forgotten is decided by the slowest of all.
+makes nothing late in them. What may be forgotten is decided by the watermark, that is by the slowest of all that are
+not idle; a row before it is late, too.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
-from headwater.flow.declare.nodes import Node, Source, SourceStream, sources_of
+from headwater.flow.declare.nodes import Node, Source, SourceStream, Windowed, lane_of, sources_of
+from headwater.flow.job.folder import BatchRecord, Offsets, places
+from headwater.flow.job.watermarks import Clocks, idle_partitions, streams_of, watermark
+from headwater.flow.source.ticks import Tick
+from headwater.record import TopicPartition
 
 NEVER_US = -(2**62)
 
 
+def times_of(
+    sources: tuple[Source, ...], before: BatchRecord | None, start: Offsets, end: Offsets, tick: Tick
+) -> "Times":
+    """Of a batch between two positions, from what the batch before it has left and what was decided in planning it."""
+    streams = streams_of(sources)
+    clocks = before.clocks if before else Clocks()
+    start, end = ({lane_of(one): position.get(one.topic, {}) for one in sources} for position in (start, end))
+    held, silent = (_in_lanes(parts, sources) for parts in (tick.held, tick.silent))
+    ends = places(end)
+    read = frozenset(
+        place for place, offset in ends.items() if offset > start.get(place.topic, {}).get(place.partition, 0)
+    )
+    idle = idle_partitions(clocks, streams, ends, read=read, held=held, silent=silent)
+    before_us = before.watermark_us if before else None
+    reached = watermark(clocks, streams, ends, idle=idle, before_us=before_us)
+    return Times(clocks.newest_us, sources, idle, before_us, reached)
+
+
+def _in_lanes(parts: frozenset[TopicPartition], sources: tuple[Source, ...]) -> frozenset[TopicPartition]:
+    return frozenset(
+        TopicPartition(lane_of(source), place.partition)
+        for source in sources
+        for place in parts
+        if place.topic == source.topic
+    )
+
+
 @dataclass(frozen=True)
 class Times:
-    """Topic → partition → newest event time in microseconds. `sources` are numbered as in `_at`."""
+    """Lane of a source → partition → newest event time in microseconds. `sources` are numbered as in `_at`."""
 
     newest_us: Mapping[str, Mapping[int, int]]
     sources: tuple[Source, ...] = ()
+    idle: frozenset[TopicPartition] = frozenset()
+    """Partitions that the batch does not wait for."""
+    before_us: int | None = None
+    """The watermark of the batch before."""
+    watermark_us: int | None = None
+    """That of this batch (watermarks.py): a row at or after it is never late. None: there is none yet."""
+
+    processed_before_us: int | None = None
+    processed_us: int | None = None
+    """When the batch before and this one were planned: the watermarks of windows by processing time."""
+
+    def reached(self, windows: Windowed) -> tuple[int | None, int | None]:
+        """The watermarks of the batch before and of this one, for windows."""
+        if windows.processing:
+            return self.processed_before_us, self.processed_us
+        return self.before_us, self.watermark_us
+
+    def until(self, watermark_us: int | None, *, reached: bool) -> "Times":
+        """Those of a job that follows another one, whose watermark it must never be ahead of; `reached`: nor behind."""
+        if not reached and watermark_us is not None:
+            watermark_us = None if self.watermark_us is None else min(self.watermark_us, watermark_us)
+        return replace(self, watermark_us=watermark_us)
 
     def is_late(self, node: Node) -> Column:
-        """Of a row with `_at`: is it too late for an operator behind this node?"""
+        """Of a row with `_at`: is it too late for an operator behind this node that remembers for a limited time?"""
         position = f.col("_at")
-        threshold = f.lit(NEVER_US).cast("long")
+        forgotten_us = self.expired_us(node, 0)
+        threshold = f.lit(NEVER_US if forgotten_us is None else forgotten_us).cast("long")
         for source in self._streams(node):
-            for partition, newest in self.newest_us.get(source.topic, {}).items():
+            parts = self.newest_us.get(lane_of(source), {}) if source.time else {}
+            for partition, newest in parts.items():
                 own = (position["source"] == self.sources.index(source)) & (position["partition"] == partition)
-                threshold = f.when(own, f.lit(newest - source.lateness_us).cast("long")).otherwise(threshold)
+                # A partition that was not waited for may be behind what the others have let be forgotten.
+                known_us = max(newest - source.lateness_us, NEVER_US if forgotten_us is None else forgotten_us)
+                threshold = f.when(own, f.lit(known_us).cast("long")).otherwise(threshold)
         return f.unix_micros(position["time"]) < threshold
 
     def expired_us(self, node: Node, within_us: int) -> int | None:
-        """Nothing that is not late can lie within the time of what happened before this."""
-        slowest = [
-            newest - source.lateness_us
-            for source in self._streams(node)
-            for newest in self.newest_us.get(source.topic, {}).values()
-        ]
-        return min(slowest) - within_us if slowest else None
+        """Nothing that is not late can lie within the time of what happened before this.
+
+        None if nothing may be forgotten: as where rows say nothing of when they happened, for then none is late.
+        """
+        timed = all(source.time for source in self._streams(node))
+        return self.watermark_us - within_us if timed and self.watermark_us is not None else None
 
     def _streams(self, node: Node) -> list[SourceStream]:
         return [source for source in sources_of(node) if isinstance(source, SourceStream) and source in self.sources]
+
+    def passed_us(self, source: int, partition: int) -> int:
+        """What lies before it is late, in a partition."""
+        stream = self.sources[source]
+        assert isinstance(stream, SourceStream)
+        return self.newest_us[lane_of(stream)][partition] - stream.lateness_us
 
     def reason(self, source: int, partition: int, time_us: int) -> str:
         """Why a row is late, for a person."""
         stream = self.sources[source]
         assert isinstance(stream, SourceStream)
-        behind = self.newest_us[stream.topic][partition] - time_us
-        return (
-            f"{stream.time or 'its time'} lies {behind / 1e6:,.3f} s behind {stream.topic}/{partition}; "
-            f"lateness is {stream.lateness_us / 1e6:,.0f} s"
-        )
+        said = f"{stream.time or 'its time'} lies"
+        behind = self.newest_us.get(lane_of(stream), {}).get(partition, NEVER_US) - time_us
+        if behind > stream.lateness_us:
+            place = f"{stream.topic}/{partition}"
+            return f"{said} {behind / 1e6:,.3f} s behind {place}; lateness is {stream.lateness_us / 1e6:,.0f} s"
+        passed = (self.watermark_us or time_us) - time_us
+        return f"{said} {passed / 1e6:,.3f} s before the watermark, which did not wait for {stream.topic}/{partition}"

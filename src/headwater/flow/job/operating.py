@@ -36,8 +36,8 @@ from headwater.flow.job.join_results import results_of
 from headwater.flow.job.joining import TableJoinOperator, TableJoinTask
 from headwater.flow.job.lateness import Times
 from headwater.flow.job.merging import ROWS, MergeTask, Operator, Told, store_name
-from headwater.flow.job.reducing_joins import Prepared, joined_as_of, joined_latest, joined_streams, joined_tables
 from headwater.flow.job.processing_time import at_processing_time, next_end_us
+from headwater.flow.job.reducing_joins import Prepared, joined_as_of, joined_latest, joined_streams, joined_tables
 from headwater.flow.job.reducing_windows import late_frame, reduced_windows
 from headwater.flow.job.sources import AT, DELETED
 from headwater.flow.job.stateless import quoted, visible

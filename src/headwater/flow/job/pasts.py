@@ -12,13 +12,14 @@ from headwater.flow.declare.nodes import AsOfJoin, IntervalJoin, Node, Windowed,
 from headwater.flow.job.folder import JobFolder
 from headwater.flow.job.lateness import times_of
 from headwater.flow.job.processing_time import processed_batches, processed_ranges
+from headwater.flow.job.rebuilt_late import still_counts
 from headwater.flow.job.sources import load
 from headwater.flow.job.window_query import Past
 from headwater.flow.kafka.client import Client
 
 LATE_ROWS = (
     "operator string, batch long, stream string, partition int, offset long, time timestamp, admitted boolean, "
-    "watermark timestamp"
+    "watermark timestamp, rebuilt string"
 )
 POSITION = ("operator", "source", "partition", "offset")
 
@@ -31,12 +32,12 @@ def past_of(
     windows = [node for node in walk(planned.node) if isinstance(node, Windowed | IntervalJoin | AsOfJoin)]
     if not windows:
         return Past()
-    late = late_rows(session, app, job, batch, where, client)
+    late = late_rows(session, app, job, folder, batch, where, client)
     chosen: dict[Node, DataFrame] = {}
     if late is not None:
         distinct = late.select(*POSITION, "watermark").distinct()
         chosen = {node: distinct.where(f.col("operator") == job.operators[node]) for node in windows}
-    if not any(node.processing for node in windows):
+    if not any(isinstance(node, Windowed) and node.processing for node in windows):
         return Past(watermark_of(job, folder, batch), chosen)
     batches = [one for one in processed_batches(client, app, job.name) if one.batch <= batch]
     if not batches or batches[-1].batch < batch:
@@ -61,7 +62,7 @@ def watermark_of(job: Job, folder: JobFolder, batch: int) -> int | None:
 
 
 def late_rows(
-    session: SparkSession, app: str, job: Job, batch: int, where: Mapping[str, str], client: Client
+    session: SparkSession, app: str, job: Job, folder: JobFolder, batch: int, where: Mapping[str, str], client: Client
 ) -> DataFrame | None:
     """Those that had come too late up to a batch, and had not been taken back: operator, source, partition, offset,
     time. A row that was made into several is there as often."""
@@ -71,6 +72,6 @@ def late_rows(
     reach = {name: value for name, value in where.items() if name in ("address", "data")}
     rows = load(session.read, {**reach, "topic": topic, "format": "json", "schema": LATE_ROWS})
     source = f.coalesce(*(f.when(f.col("stream") == one.name, number) for number, one in enumerate(job.sources)))
-    known = rows.where(f.col("batch") <= batch).withColumn("source", source)
+    known = rows.where((f.col("batch") <= batch) & still_counts(folder)).withColumn("source", source)
     admitted = known.where("admitted").select(*POSITION).distinct()
     return known.where("admitted is null").join(admitted, list(POSITION), "anti").select(*POSITION, "time", "watermark")

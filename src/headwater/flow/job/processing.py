@@ -31,6 +31,7 @@ from headwater.flow.job.late import late_records
 from headwater.flow.job.lateness import Times, times_of
 from headwater.flow.job.merging import Told
 from headwater.flow.job.operating import Operators
+from headwater.flow.job.processing_time import uses_processing_time
 from headwater.flow.job.reporting import account_records, poisoned_records
 from headwater.flow.job.resolving import Resolved
 from headwater.flow.job.sources import frames_of, staged_names
@@ -97,6 +98,7 @@ class Processor:
         self._operators, self._outputs, self._resolved, self._client = operators, outputs, resolved, client
         self._shards, self._clock, self._group, self._watch = shards, clock, group, watch
         self._keep, self._read_twice = used_twice(job)
+        self._by_processing_time = uses_processing_time(job)
         self._operators.know(one for output in resolved.values() for one in output.operators.values())
         self._until, self.admitting = until, admitting
         self._wished: Wish | None = None
@@ -121,7 +123,7 @@ class Processor:
         before = self._folder.finished(batch - 1)
         tick = self._folder.planned_tick(batch)
         admission = self._admission(batch) if tick.admits else Admission()
-        times = self._times(before, start, end, tick)
+        times = self._at_processing_time(self._times(before, start, end, tick), before, batch)
         self._operators.times = times
         frame.sparkSession.conf.set(SHUFFLE_PARTITIONS, self._shards)
         source = frame.persist() if self._read_twice else frame
@@ -137,7 +139,8 @@ class Processor:
             evaluation.release()
             source.unpersist()
         clocks = heard(before.clocks if before else Clocks(), staged, streams_of(self._job.sources))
-        record = BatchRecord(batch, start, end, accounts, clocks, times.watermark_us, times.idle)
+        moments = times.watermark_us, times.idle, times.processed_us
+        record = BatchRecord(batch, start, end, accounts, clocks, *moments)
         self._leave_behind(record, collected, told, Asides(poisoned_records(staged), late), origin)
         return record
 
@@ -186,6 +189,14 @@ class Processor:
             return replace(times, watermark_us=times.before_us)
         return times if self._until is None else times.until(self._until.watermark_us, reached=start == self._until.end)
 
+    def _at_processing_time(self, times: Times, before: BatchRecord | None, batch: int) -> Times:
+        """Clocks may be put back, but rows are not processed before those that were."""
+        if not self._by_processing_time:
+            return times
+        then_us = before.processed_us if before else None
+        now_us = 1000 * self._folder.planned_ms(batch)
+        return replace(times, processed_before_us=then_us, processed_us=max(now_us, then_us or now_us))
+
     def _admission(self, batch: int) -> Admission:
         if self.admitting is None:
             raise FlowError(f"batch {batch} of job {self._job.name} takes late rows back, and nobody knows how")
@@ -222,7 +233,10 @@ class Processor:
         more = then != record.watermark_us and self._operators.pending(record.batch, record.watermark_us, then)
         waiting = self._operators.pending(record.batch, record.watermark_us, FOREVER_US)
         watched = idle_ms(streams_of(self._job.sources)) if waiting else {}
+        wakes_us = None if record.processed_us is None else self._operators.wakes_us(record.batch, record.processed_us)
         wish = Wish(record.batch + 1 if more else 0, watched)
+        if not more and wakes_us is not None:
+            wish = Wish(record.batch + 1, watched, -(-wakes_us // 1000))
         if wish != self._wished:
             self._folder.wish(wish)
             self._wished = wish

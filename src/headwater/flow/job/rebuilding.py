@@ -17,12 +17,16 @@ from pyspark.sql import SparkSession
 
 from headwater.clock import Clock
 from headwater.flow.declare.graph import VIEW, Job, Planned
+from headwater.flow.declare.naming import late_topic
 from headwater.flow.declare.nodes import walk
 from headwater.flow.job.changing import save_one
 from headwater.flow.job.folder import BatchRecord, JobFolder, Offsets, places
 from headwater.flow.job.identity import Identity
 from headwater.flow.job.operating import Operators
+from headwater.flow.job.outputs import topic_sink
 from headwater.flow.job.processing import Outputs, Processor
+from headwater.flow.job.processing_time import Processed, processed_batches, uses_processing_time
+from headwater.flow.job.rebuilt_late import AttemptSink, attempt_of, note_rebuilt
 from headwater.flow.job.resolving import Resolved
 from headwater.flow.job.stepping import Stepper
 from headwater.flow.kafka.client import EARLIEST, Client
@@ -30,7 +34,7 @@ from headwater.flow.sinks.discard import DiscardSink
 from headwater.flow.sinks.sink import Mark, Sink
 from headwater.flow.sinks.view import ViewSink
 from headwater.flow.source.planning import plan
-from headwater.flow.source.ticks import Tick
+from headwater.flow.source.ticks import NO_TICK, Tick
 from headwater.flow.state.files import DiskFiles
 from headwater.flow.state.manifest import path_of_version
 from headwater.flow.state.store import read_manifest, versions_of
@@ -84,16 +88,26 @@ class Rebuild:
         batch = last.batch + 1 if last else 0
         start = last.end if last else self._beginning(until.end)
         # With all rows read there may be a batch more, without any: in time it comes to where the job stands.
-        while start != until.end or (last and last.watermark_us != until.watermark_us):
-            end, tick = self._next(shadow, batch, start, until.end)
-            stepper.step(batch, start, end, time_ms=self.clock.now_ms(), tick=tick)
+        recorded = self._recorded(until)
+        while start != until.end or (last and last.watermark_us != until.watermark_us) or batch < len(recorded):
+            if batch < len(recorded):  # rows are processed in the batches, and at the moments, they were processed in
+                end, tick, time_ms = recorded[batch].end, NO_TICK, recorded[batch].at_us // 1000
+            else:
+                (end, tick), time_ms = self._next(shadow, batch, start, until.end), self.clock.now_ms()
+            stepper.step(batch, start, end, time_ms=time_ms, tick=tick)
             self.tell(f"{self._name}: {_rows(end):,} of {_rows(until.end):,} records replayed")
             last = shadow.finished(batch)
             start, batch = end, batch + 1
         note_caught_up(
             self.folder, self._name, batch=until.batch, version=batch - 1, made_from=self.description,
-            operators=self.operators,
+            operators=self.operators, attempt=attempt_of(shadow),
         )  # fmt: skip
+
+    def _recorded(self, until: BatchRecord) -> list[Processed]:
+        """The batches of the job so far, where windows go by when they were."""
+        if not uses_processing_time(self._own_job()):
+            return []
+        return [one for one in processed_batches(self.client, self.app, self.job.name) if one.batch <= until.batch]
 
     def _own_job(self) -> Job:
         own = {node: name for node, name in self.job.operators.items() if node in walk(self.planned.node)}
@@ -106,7 +120,10 @@ class Rebuild:
             self.store.begin_shadow(self._name, self.resolved.schema, self.resolved.key, job=job_id)
             sink = ViewSink(self.store, self._name, shadow=True)
         own = self._own_job()
-        outputs = Outputs({self._name: sink}, DiscardSink("poisoned"), DiscardSink("late"), DiscardSink("accounts"))
+        # What is poisoned was told when it was read first. What is late may be another row now.
+        late = topic_sink(late_topic(self.app, self.job.name), shadow.sinks, self.client)
+        told = AttemptSink(late, attempt_of(shadow), until.batch)
+        outputs = Outputs({self._name: sink}, DiscardSink("poisoned"), told, DiscardSink("accounts"))
         return Processor(
             self.app, own, job_id, shadow, operators, outputs, {self._name: self.resolved}, self.client,
             shards=self.identity.shards, clock=self.clock, until=until,
@@ -156,10 +173,14 @@ def begun(folder: JobFolder, name: str, store: ViewStore | None, made_from: Mapp
 
 def note_caught_up(
     folder: JobFolder, name: str, *, batch: int, version: int, made_from: Mapping[str, Any],
-    operators: Mapping[str, Any], view: bool = True,
+    operators: Mapping[str, Any], view: bool = True, attempt: str | None = None,
 ) -> None:  # fmt: skip
-    """From here on the change is only carried out. `view`: a table of the store is to be put in place too."""
-    note = {"batch": batch, "version": version, "made_from": made_from, "operators": operators, "view": view}
+    """From here on the change is only carried out. `view`: a table of the store is to be put in place too. `attempt`:
+    all rows were read again, and it says which were late."""
+    note = {
+        "batch": batch, "version": version, "made_from": made_from, "operators": operators, "view": view,
+        "attempt": attempt,
+    }  # fmt: skip
     folder.write(f"{FOLDER}/{name}.json", note)
 
 
@@ -181,6 +202,8 @@ def carry_out(
         folder.sync("state")
     if store is not None and planned.output.kind == VIEW and note["view"]:
         store.swap(planned.name, Mark(identity.job_id, note["batch"], until.end))
+    if attempt := note.get("attempt"):
+        note_rebuilt(folder, note["operators"], batch=note["batch"], attempt=attempt)
     # From here on older code is changed code, although it was the one that ran last.
     save_one(folder, planned.name, note["made_from"], note["operators"])
     forget(folder, planned.name)

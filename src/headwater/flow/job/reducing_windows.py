@@ -59,7 +59,7 @@ def reduced_windows(
     _refuse_taken(node, [spec.name for spec in read.specs])
     sharded = _sharded(node, read, tuple(groups), shards)
     named = {own: own.removeprefix(OWN) for own in (*groups, *measured(node.window))}
-    return WindowOperator(name, work, clock), sharded.withColumnsRenamed(named)
+    return WindowOperator(name, work, clock, node.processing), sharded.withColumnsRenamed(named)
 
 
 def late_frame(node: Windowed, frame: DataFrame, watermark_us: int | None) -> DataFrame:

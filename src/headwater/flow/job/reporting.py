@@ -45,6 +45,8 @@ def account_records(job: str, record: BatchRecord, time_ms: int) -> pa.Table:
     for name, account in record.accounts.items():
         keys.append(json.dumps({"job": job, "output": name}).encode())
         said = {"job": job, "output": name, "batch": record.batch, "end": record.end, **account.to_json(), **times}
+        if record.processed_us is not None:
+            said["processed_us"] = record.processed_us
         values.append(json.dumps(said).encode())
     return records(keys, values, [time_ms] * len(keys))
 

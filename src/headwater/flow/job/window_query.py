@@ -16,7 +16,8 @@ from pyspark.sql import functions as f
 from headwater.flow.declare.nodes import Aggregate, Node, Windowed
 from headwater.flow.declare.windows import END, FINAL, NUMBER, START, columns_of
 from headwater.flow.job.aggregates import read_aggregates
-from headwater.flow.job.results import result_of
+from headwater.flow.job.processing_time import as_processed
+from headwater.flow.job.results import judged
 from headwater.flow.job.sources import AT
 from headwater.flow.job.stateless import quoted
 from headwater.flow.operators.windows.clock import UPDATES
@@ -34,17 +35,26 @@ class Past:
     watermark_us: int | None = None
     late: Mapping[Node, DataFrame] = field(default_factory=dict)
     """Columns source, partition, offset, as `_at` has them."""
+    processed: DataFrame | None = None
+    """When parts of partitions were processed (processing_time.py), for windows that go by that."""
+    processed_us: int | None = None
+    """When the last batch was."""
+
+    def reached_us(self, node: Windowed) -> int | None:
+        return self.processed_us if node.processing else self.watermark_us
 
 
 def window_rows(node: Windowed, frame: DataFrame, past: Past) -> DataFrame:
     """All windows that a view holds at a watermark."""
     late = past.late.get(node)
     timely = frame if late is None else frame.join(late, [frame[AT][name] == late[name] for name in POSITION], "anti")
+    if node.processing and past.processed is not None:
+        timely = as_processed(timely, past.processed)
     grouped = Aggregate(node.place, node.input, node.by, node.aggregates, node.name)
     own = {WHEN: f.col(f"{AT}.time"), "_position": f.col(AT), THERE: f.lit(1)}
     read = read_aggregates(grouped, timely.withColumns(own), beside=tuple(own))
     # Where a join finds nothing there is a row of nulls, which count(*) would count.
-    results = [(result_of(spec) if spec.column else f.count(THERE)).alias(spec.name) for spec in read.specs]
+    results = [one for spec in read.specs for one in judged(spec, None if spec.column else f.count(THERE))]
     return _shown(node, _windows(node, read.inputs, results, past), past)
 
 
@@ -146,7 +156,7 @@ def _shown(node: Windowed, windows: DataFrame, past: Past) -> DataFrame:
 
 
 def _complete(node: Windowed, past: Past) -> Column:
-    reached = f.lit(past.watermark_us).cast("long")
+    reached = f.lit(past.reached_us(node)).cast("long")
     match node.window:
         case Session():  # a row at its very end belongs to it
             return f.unix_micros(END) < reached

@@ -32,6 +32,8 @@ class WindowOperator:
     name: str
     work: Windowed
     clock: WindowClock
+    processing: bool = False
+    """Its clock is that of the job, and not that of the rows."""
 
     @property
     def key(self) -> pa.Schema:
@@ -46,7 +48,7 @@ class WindowOperator:
         """State of other windows, or that was dropped at another time, is not its own."""
         specs = [spec.meaning for spec in self.work.specs]
         emitted = (self.clock.emit, self.clock.horizon_us, self.clock.early)
-        said = f"{self.work.by.names} {self.work.window} {specs} {emitted}"
+        said = f"{self.work.by.names} {self.work.window} {specs} {emitted}{' processing' if self.processing else ''}"
         return hashlib.sha256(said.encode()).hexdigest()[:16]
 
     def at(self, before_us: int | None, watermark_us: int | None) -> "WindowOperator":

@@ -27,18 +27,21 @@ from headwater.flow.formats.schema import Field, Schema
 from headwater.flow.kafka.client import Client
 from headwater.flow.source import positions
 from headwater.flow.source.options import SourceOptions, parse_options, read_offsets, written_offsets
-from headwater.flow.source.planning import Guess, plan
+from headwater.flow.source.planning import Guess, Plan, plan
 from headwater.flow.source.reach import Reach
+from headwater.flow.source.registering import with_registered
 from headwater.flow.source.rows import RangeReader, frame_batches, read_rows
 from headwater.flow.source.splitting import Range, ranges_between, tasks_for
-from headwater.flow.source.staging import write_plan, write_stage
+from headwater.flow.source.staging import staged_name, write_plan, write_stage
+from headwater.flow.source.ticks import Tick, Watch, Wish, next_tick, read_wish, tick_of, with_tick
 from headwater.record import TopicPartition
 
 DISCOVERY_MS = 30_000
 """How often a stream looks for new partitions of its topics."""
 
 Offsets = dict[TopicPartition, int]
-Written = dict[str, dict[str, int]]
+Written = dict[str, Any]
+"""As Spark keeps it: offsets by topic and partition, and for a job a tick."""
 
 
 class ReadTask(InputPartition):
@@ -54,7 +57,7 @@ class HeadwaterSource(DataSource):
         return "headwater"
 
     def schema(self) -> str:
-        return parse_options(self.options).frame.ddl
+        return parse_options(with_registered(self.options)).frame.ddl
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return BatchReader(self.options, schema)
@@ -69,7 +72,7 @@ class _TaskReader:
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._target: pa.Schema = to_arrow_schema(schema, timezone="UTC")
         fields = tuple(Field(field.name, field.type, field.nullable) for field in self._target)
-        self._options: SourceOptions = parse_options(dict(options), Schema(fields))
+        self._options: SourceOptions = parse_options(with_registered(options), Schema(fields))
         self._made_reach: Reach | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -91,12 +94,17 @@ class _TaskReader:
 
     def _read_range(self, one: Range, reach: Reach) -> Iterator[pa.RecordBatch]:
         options = self._options
-        which = next(number for number, stream in enumerate(options.streams) if stream.topic == one.topic)
-        reader = RangeReader(options.streams[which], one, poisoned=options.poisoned)
-        for columns in read_rows(reader, one, reach, data=options.data, account_losses=options.account_losses):
-            yield from frame_batches(columns, which, self._target, nested=options.nested)
+        # Of plain topics all have the same columns, and a topic that is named twice is read once.
+        own = [number for number, stream in enumerate(options.streams) if stream.topic == one.topic]
+        own = own if options.nested else own[:1]
+        readers = [RangeReader(options.streams[which], one, poisoned=options.poisoned) for which in own]
+        for several in read_rows(readers, one, reach, data=options.data, account_losses=options.account_losses):
+            for which, columns in zip(own, several, strict=True):
+                yield from frame_batches(columns, which, self._target, nested=options.nested)
         if options.stage is not None:
-            write_stage(options.stage, one, reader.counts, reader.poisoned)
+            for place, reader in enumerate(readers):
+                staged_as = one._replace(topic=staged_name(one.topic, place))
+                write_stage(options.stage, staged_as, reader.counts, reader.poisoned)
 
 
 class BatchReader(_TaskReader, DataSourceReader):
@@ -127,6 +135,7 @@ class StreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvailable
         self._latest: Offsets = {}
         self._target_ends: Offsets | None = None
         self._guess: Guess | None = None
+        self._watch = Watch()
 
     def initialOffset(self) -> Written:
         def ask(client: Client) -> Offsets:
@@ -154,7 +163,22 @@ class StreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvailable
         # A partition that was read and has left the topic's list for a moment must not be forgotten.
         ends = {**{place: offset for place, offset in begin.items() if place not in ends}, **ends}
         made = self._reach.ask(lambda client: self._plan(client, begin, ends, limit))
-        return written_offsets(made)
+        if self._options.stage is None:
+            return written_offsets(made.ends)
+        wish = read_wish(self._options.stage).at(self._clock.now_ms())
+        return with_tick(written_offsets(made.ends), self._tick(start, made, wish))
+
+    def _tick(self, start: dict[str, Any], made: Plan, wish: Wish) -> Tick:
+        begin, now = read_offsets(start), self._clock.elapsed_ms()
+        self._watch.note(self._latest, now)
+        return next_tick(
+            tick_of(start),
+            wish,
+            moved=frozenset(place for place, end in made.ends.items() if end > begin.get(place, 0)),
+            unread=frozenset(place for place, end in made.ends.items() if end < self._latest.get(place, end)),
+            held=made.held,
+            silent=self._watch.silent(wish.idle_ms, now),
+        )
 
     def reportLatestOffset(self) -> Written | None:
         return written_offsets(self._latest) if self._latest else None
@@ -178,13 +202,13 @@ class StreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvailable
     def _ends(self, client: Client) -> Offsets:
         return positions.latest(client, self._discovered(client))
 
-    def _plan(self, client: Client, begin: Offsets, ends: Offsets, limit: ReadLimit) -> Offsets:
+    def _plan(self, client: Client, begin: Offsets, ends: Offsets, limit: ReadLimit) -> Plan:
         rows = self._rows_max(client, begin, ends, limit)
         made = plan(begin, ends, rows, lambda time_ms: positions.at_time(client, ends, time_ms), guess=self._guess)
         if made.time_ms is not None:
             step = 1 if self._guess is None else made.time_ms - self._guess.time_ms
             self._guess = Guess(made.time_ms, max(1, step))
-        return made.ends
+        return made
 
     def _rows_max(self, client: Client, begin: Offsets, ends: Offsets, limit: ReadLimit) -> int | None:
         if isinstance(limit, ReadAllAvailable):

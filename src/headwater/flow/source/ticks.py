@@ -11,7 +11,7 @@ The job leaves its wish in the stage folder: STAGE/wish.json {"number": 3, "idle
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,15 @@ class Wish:
     """Run a batch at once, unless one of this number has been."""
     idle_ms: Mapping[str, int] = field(default_factory=dict)
     """Topics of which it wants to know when a partition is silent for so long."""
+    at_ms: int = 0
+    """Not before this moment."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"number": self.number, "idle_ms": dict(self.idle_ms)}
+        return {"number": self.number, "idle_ms": dict(self.idle_ms), "at_ms": self.at_ms}
+
+    def at(self, now_ms: int) -> "Wish":
+        """What is left of it before its time."""
+        return self if now_ms >= self.at_ms else replace(self, number=0)
 
 
 def tick_of(offset: Mapping[str, Any]) -> Tick:
@@ -75,7 +81,7 @@ def read_wish(stage: Path) -> Wish:
         said = json.loads((stage / WISH_FILE).read_bytes())
     except FileNotFoundError:
         return Wish()
-    return Wish(said["number"], said["idle_ms"])
+    return Wish(said["number"], said["idle_ms"], said.get("at_ms", 0))
 
 
 class Watch:

@@ -1,0 +1,122 @@
+"""Windows by when rows were processed: told once, the same after a crash and a rebuild, and provable."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import headwater as hw
+from headwater.errors import FlowError, InvalidDeclaration
+from headwater.flow.declare.graph import plan
+from headwater.flow.job.explaining import explain
+from headwater.flow.job.folder import JobFolder
+from headwater.flow.job.processing_time import next_end_us, read_processed
+from headwater.flow.job.resolving import resolve
+from headwater.flow.job.running import RunningApp, RunSettings
+from headwater.flow.job.testing import AppTester
+from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling
+from headwater.flow.source.ticks import Wish
+from tests.flow.job.steps import Step, run_steps
+from tests.flow.job.windows_app import SCHEMA, reading
+
+Tester = Callable[[hw.App], AppTester]
+SECOND_US = 1_000_000
+
+
+def plant(size: str = "10 seconds", **emission: Any) -> hw.App:
+    app = hw.App("plant", shards=2)
+    readings = app.stream("readings", SCHEMA, time="at", ahead=None)
+    made = readings.window(hw.tumbling(size), time="processing").by("sensor").count(**emission, name="kept")
+    app.view(key=["sensor", "window"], name="seen")(lambda: made)
+    return app
+
+
+def counts(app: AppTester) -> list[tuple[int, int]]:
+    """Second in which a window begins, and its rows."""
+    return [(int(row["window_start"].timestamp()), row["count"]) for row in app.rows("seen")]
+
+
+def rebuild(app: AppTester) -> None:
+    """Build the view anew from the log, and go no further."""
+    settings = RunSettings(app.node.data, app.node.kafka_address)
+    running = RunningApp(app.app, app.session, settings, tell=app.told.append, rebuild=frozenset(["seen"]))
+    (job,) = plan(app.app, explain)
+    try:
+        running.prepare(job, resolve(app.session, job))
+    finally:
+        running.stop()
+
+
+def test_rows_belong_to_the_moment_their_batch_was_planned_for_however_often_it_runs(
+    tester: Tester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = tester(plant(emit="final"))
+    app.feed("readings", [reading(second) for second in (0, 500, 3, 4, 9_000, 5)])
+    planned = iter([4_000, 4_000, 12_000, 11_000, 11_000, 40_000])
+    written = JobFolder.plan
+
+    def at(self: JobFolder, batch: int, end: Any, *, time_ms: int, **more: Any) -> None:
+        written(self, batch, end, time_ms=next(planned), **more)
+
+    monkeypatch.setattr(JobFolder, "plan", at)
+    steps = [Step((2,), 2), Step((1,), 1), Step((1,), 2), Step((2,), 1)]
+    seen: list[Any] = []
+    run_steps(app, steps, topic="readings", done=lambda step: seen.append(counts(app)))
+    assert seen == [[], [(0, 2)], [(0, 2)], [(0, 2), (10, 2)]], "a clock that is put back puts no row back"
+    assert app.account("seen").late == 0
+    assert app.prove("seen").different == 0
+    monkeypatch.undo()
+    before = app.rows("seen")
+    rebuild(app)
+    assert app.rows("seen") == before, "a rebuild knows when rows were processed"
+    assert "seen: 6 of 6 records replayed" in app.told
+
+
+def test_a_window_is_told_when_its_time_is_over_although_nothing_comes(tester: Tester, spark: SparkSession) -> None:
+    app = tester(plant("1 second", emit="final"))
+    app.feed("readings", [reading(0), reading(1)])
+    running = RunningApp(app.app, spark, RunSettings(app.node.data, app.node.kafka_address))
+    deadline = time.monotonic() + 60
+    running.start()
+    try:
+        while not (rows := counts(app)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+    finally:
+        running.stop()
+    assert [count for _, count in rows] == [2]
+    assert app.prove("seen").different == 0
+
+
+def test_only_windows_with_a_place_of_their_own_go_by_processing_time() -> None:
+    readings = hw.App("plant").stream("readings", SCHEMA, time="at")
+    with pytest.raises(InvalidDeclaration, match="depends on the rows that are in it"):
+        readings.window(hw.session("1 minute"), time="processing")
+    with pytest.raises(InvalidDeclaration, match=r"time='procesing'. Did you mean processing"):
+        readings.window(hw.tumbling("1 minute"), time="procesing")
+
+
+def test_the_next_end_is_that_of_the_first_window_that_is_open() -> None:
+    assert next_end_us(Tumbling(10, 3), 13) == 23
+    assert next_end_us(Tumbling(10, 3), 22) == 23
+    assert next_end_us(Hopping(25, 10), 5) == 15, "the window from −10 to 15"
+    assert next_end_us(Calendar("day"), 5 * SECOND_US) == 86_400 * SECOND_US
+
+
+def test_a_wish_for_later_is_none_before_its_time() -> None:
+    wish = Wish(7, {"readings": 10}, at_ms=500)
+    assert wish.at(499) == Wish(0, {"readings": 10}, at_ms=500)
+    assert wish.at(500).number == 7
+
+
+def test_when_batches_ran_is_read_from_the_accounts_of_the_job_as_it_is_now() -> None:
+    def told(batch: int, end: int, job: str = "readings") -> dict[str, Any]:
+        return {"job": job, "batch": batch, "end": {"readings": {"0": end}}, "processed_us": end * 10}
+
+    rows = [told(0, 1), told(1, 2), told(0, 5), told(0, 5), told(0, 9, "other"), told(1, 7)]
+    assert [(one.batch, one.end["readings"][0], one.at_us) for one in read_processed(rows, "plant", "readings")] == [
+        (0, 5, 50), (1, 7, 70),
+    ]  # fmt: skip
+    with pytest.raises(FlowError, match="before 3 of job readings were processed is no longer known"):
+        read_processed([told(3, 4)], "plant", "readings")
