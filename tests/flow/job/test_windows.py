@@ -83,3 +83,20 @@ def test_corrections_retract_the_old_value_and_tell_the_new(tester: Tester) -> N
     assert spans(plant)[0] == ("a", 0, 60, 2, 2), "its time is over"
     assert plant.account("totals").late == 1
     assert plant.prove("totals").different == 0
+
+
+def test_a_view_that_is_built_anew_knows_which_rows_were_late_for_it_and_which_no_longer_are(tester: Tester) -> None:
+    plant = tester(one_view(hw.tumbling("1 minute")))
+    for rows in ([reading(1), reading(500)], [reading(2)]):
+        plant.feed("readings", rows)
+        plant.run()
+    assert plant.account("totals").late == 1
+    assert spans(plant) == [("a", 0, 60, 1, 1), ("a", 480, 540, 1, 1)]
+
+    plant.run(rebuild=["totals"])  # in one batch, in which nothing is late
+    assert spans(plant) == [("a", 0, 60, 2, 2), ("a", 480, 540, 1, 1)]
+    assert plant.prove("totals").different == 0
+
+    plant.run(rebuild=["totals"], rows_per_batch=2)  # where the watermark is as far as it was
+    assert spans(plant) == [("a", 0, 60, 1, 1), ("a", 480, 540, 1, 1)]
+    assert plant.prove("totals").different == 0

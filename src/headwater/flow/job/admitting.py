@@ -100,7 +100,7 @@ class Admitting:
     def outstanding(self, batch: int) -> dict[Node, int]:
         """How many rows had come too late up to a batch, and are still out, for each operator that they can be given
         to."""
-        late = late_rows(self.session, self.app, self.job, batch, self.where, self.client)
+        late = late_rows(self.session, self.app, self.job, self.folder, batch, self.where, self.client)
         if late is None:
             return {}
         counts = {row["operator"]: row["count"] for row in late.groupBy("operator").count().collect()}
@@ -109,7 +109,7 @@ class Admitting:
     def admission(self, batch: int) -> Admission:
         before = self.folder.finished(batch - 1)
         rows = {node: count for node, count in self.outstanding(batch - 1).items() if why_not(node) is None}
-        late = late_rows(self.session, self.app, self.job, batch - 1, self.where, self.client)
+        late = late_rows(self.session, self.app, self.job, self.folder, batch - 1, self.where, self.client)
         if before is None or late is None or not rows:
             return Admission()
         names = [self.job.operators[node] for node in rows]
