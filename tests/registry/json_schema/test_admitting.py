@@ -76,6 +76,26 @@ def test_a_reader_refuses_some_where(rule: str, reader: Schema, writer: Schema, 
     assert why in "; ".join(reasons(reader, writer))
 
 
+def resources(count: int) -> dict[str, Any]:
+    """Kinds of objects that all refer to each other, and a choice of them: as large published schemas are made."""
+    return {
+        f"D{number}": closed(
+            ["kind"],
+            kind={"const": f"D{number}"},
+            **{f"p{place}": {"$ref": f"#/$defs/D{(number * 7 + place * 5) % count}"} for place in range(8)},
+        )
+        for number in range(count)
+    }
+
+
+def test_schemas_whose_parts_all_refer_to_each_other_are_compared_in_time() -> None:
+    old, new = resources(30), resources(30)
+    new["D7"]["properties"]["more"] = TEXT
+    before, after = ({"oneOf": [{"$ref": f"#/$defs/{name}"} for name in parts], "$defs": parts} for parts in (old, new))
+    assert reasons(after, before) == []
+    assert "it fits none of the reader's oneOf" in reasons(before, after)[0]
+
+
 # -- against jsonschema ----------------------------------------------------------------------------------------------
 
 WORDS: dict[str, st.SearchStrategy[Any]] = {

@@ -34,6 +34,10 @@ KNOWN = {
 }  # fmt: skip
 DEPTH_MAX = 200
 STEPS_MAX = 20_000
+REASONS_MAX = 100
+
+Pair = tuple[str, str, int, int]
+"""The reader's and the writer's text, and the documents that their references lead into."""
 
 
 def unadmitted(reader: Document, writer: Document) -> list[str]:
@@ -126,8 +130,16 @@ def types_of(value: Any) -> tuple[str, ...]:
 
 
 class Comparison:
+    """Remembers which pairs it has compared.
+
+    Schemas may contain themselves, so a pair that is being compared counts as fitting. What is found not to fit is then
+    unfit whatever else comes out; what is found to fit does so if the pairs around it do, and is forgotten with them.
+    """
+
     def __init__(self) -> None:
-        self._seen: set[tuple[str, str, int, int]] = set()
+        self._fitting: dict[Pair, None] = {}
+        """In the order they were met."""
+        self._unfit: dict[Pair, list[str]] = {}
         self._steps = 0
 
     def compare(self, reader: Side, writer: Side, path: str) -> list[str]:
@@ -136,15 +148,17 @@ class Comparison:
             return [f"{path}: the schemas are too large to compare"]
         if reader.admits_all or writer.admits_nothing or self._same(reader, writer):
             return []
-        # Schemas may contain themselves: a pair that is being compared counts as fitting.
         pair = (_text(reader.node), _text(writer.node), id(reader.document), id(writer.document))
-        if pair in self._seen:
-            return []
-        self._seen.add(pair)
-        try:
-            return self._choices(reader, writer, path)
-        finally:
-            self._seen.discard(pair)
+        if pair in self._fitting or pair in self._unfit:
+            return self._unfit.get(pair, [])[:1]  # all of them have been told where it was met first
+        before = len(self._fitting)
+        self._fitting[pair] = None
+        found = self._choices(reader, writer, path)
+        if found:
+            while len(self._fitting) > before:
+                self._fitting.popitem()
+            self._unfit[pair] = found[:REASONS_MAX]
+        return found[:REASONS_MAX]
 
     def admits(self, reader: Side, writer: Side) -> bool:
         return not self.compare(reader, writer, "")
@@ -189,7 +203,7 @@ class Comparison:
     def _reader_choice(self, reader: Side, writer: Side, word: str, path: str) -> list[str]:
         rest = self.compare(reader.without(word), writer, path)
         branches = [reader.part(branch) for branch in reader.words[word]]
-        fitting = [branch for branch in branches if self.admits(branch, writer)]
+        fitting = [branch for branch in branches if not _apart(writer, branch) and self.admits(branch, writer)]
         if not fitting:
             return [*rest, f"{path}: it fits none of the reader's {word}"]
         others = [branch for branch in branches if branch is not fitting[0]]
