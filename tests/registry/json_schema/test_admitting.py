@@ -76,6 +76,18 @@ def test_a_reader_refuses_some_where(rule: str, reader: Schema, writer: Schema, 
     assert why in "; ".join(reasons(reader, writer))
 
 
+def pair_of_lists(value: Schema, first: Schema) -> Schema:
+    """Two kinds of objects that contain each other; the first has a value."""
+    a, b = {"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}
+    return {**closed(x=first, y=b), "$defs": {"a": closed(next=b, value=value), "b": closed(back=a)}}
+
+
+def test_what_fits_only_because_something_else_was_taken_to_fit_is_looked_at_again() -> None:
+    reader = pair_of_lists(INT, {"anyOf": [{"$ref": "#/$defs/a"}, True]})
+    writer = pair_of_lists(TEXT, {"$ref": "#/$defs/a"})
+    assert reasons(reader, writer) == ["#/y/back/value: the reader takes no string"]
+
+
 def resources(count: int) -> dict[str, Any]:
     """Kinds of objects that all refer to each other, and a choice of them: as large published schemas are made."""
     return {

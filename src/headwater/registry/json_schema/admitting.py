@@ -140,6 +140,7 @@ class Comparison:
         self._fitting: dict[Pair, None] = {}
         """In the order they were met."""
         self._unfit: dict[Pair, list[str]] = {}
+        """With reasons, without the path that each begins with."""
         self._steps = 0
 
     def compare(self, reader: Side, writer: Side, path: str) -> list[str]:
@@ -150,14 +151,14 @@ class Comparison:
             return []
         pair = (_text(reader.node), _text(writer.node), id(reader.document), id(writer.document))
         if pair in self._fitting or pair in self._unfit:
-            return self._unfit.get(pair, [])[:1]  # all of them have been told where it was met first
+            return [path + reason for reason in self._unfit.get(pair, [])[:1]]  # all were told where it was met first
         before = len(self._fitting)
         self._fitting[pair] = None
         found = self._choices(reader, writer, path)
         if found:
             while len(self._fitting) > before:
                 self._fitting.popitem()
-            self._unfit[pair] = found[:REASONS_MAX]
+            self._unfit[pair] = [reason[len(path) :] for reason in found[:REASONS_MAX]]
         return found[:REASONS_MAX]
 
     def admits(self, reader: Side, writer: Side) -> bool:
