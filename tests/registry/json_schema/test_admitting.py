@@ -76,6 +76,14 @@ def test_a_reader_refuses_some_where(rule: str, reader: Schema, writer: Schema, 
     assert why in "; ".join(reasons(reader, writer))
 
 
+@pytest.mark.parametrize("pattern", ["(a+)+$", "^(a|a)*$", "a*a*a*a*a*a*a*b"])
+def test_a_pattern_that_would_take_for_ever_is_not_tried(pattern: str) -> None:
+    name = "a" * 200 + "!"
+    reader, writer = ({"patternProperties": {pattern: INT}, "properties": {name: kind}} for kind in (NUM, INT))
+    assert "cannot be judged" in "; ".join(reasons(reader, writer))
+    assert reasons(writer, writer) == []
+
+
 def pair_of_lists(value: Schema, first: Schema) -> Schema:
     """Two kinds of objects that contain each other; the first has a value."""
     a, b = {"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from headwater.registry.json_schema.admitting import Comparison, Side
 
 
+HEAVY = re.compile(r"\)[*+{]|(?:[*+{].*){4}", re.DOTALL)
+"""Patterns that repeat what repeats, or repeat often: they can take for ever on a name that is not short."""
+NAME_CHARACTERS_MAX = 12
+
+
 def objects(comparison: "Comparison", reader: "Side", writer: "Side", path: str) -> list[str]:
     mine, yours = reader.words, writer.words
     found = counts(mine, yours, "Properties", path) + _required(reader, writer, path)
@@ -21,6 +26,13 @@ def objects(comparison: "Comparison", reader: "Side", writer: "Side", path: str)
     for name in names:
         found += _property(comparison, reader, writer, name, path)
     found += _patterns(comparison, reader, writer, path)
+    patterns = {**mine.get("patternProperties", {}), **yours.get("patternProperties", {})}
+    found += [
+        f"{path}/{name}: whether the pattern {pattern[:40]} means it cannot be judged"
+        for name in names
+        for pattern in patterns
+        if _too_heavy(pattern, name)
+    ]
     if "propertyNames" in mine and not comparison.admits(
         reader.part(mine["propertyNames"]), writer.part(yours.get("propertyNames", True))
     ):
@@ -63,8 +75,12 @@ def what_holds(side: "Side", name: str) -> "list[Side]":
     return found or [side.part(words.get("additionalProperties", True))]
 
 
+def _too_heavy(pattern: str, name: str) -> bool:
+    return len(name) > NAME_CHARACTERS_MAX and HEAVY.search(pattern) is not None
+
+
 def _matches(pattern: str, name: str) -> bool:
-    compiled = _compiled(pattern)
+    compiled = None if _too_heavy(pattern, name) else _compiled(pattern)
     return compiled is not None and compiled.search(name) is not None
 
 
