@@ -1,13 +1,16 @@
 """README and guide do what they say."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from tests.docs.pages import Reader, blocks_of
 from tests.rules.source import ROOT
+from tests.servers.postgres_cluster import empty_database, running_cluster
 
+SHOP = "127.0.0.1:5432/shop"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 
 
@@ -23,8 +26,17 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
 @pytest.mark.timeout(600)  # pages about flows start Spark
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_of_the_page_runs(page: Path, reader: Reader) -> None:
-    for block in blocks_of(page):
-        reader.run(block, page)
+    with a_shop_at(reader.port_for("5432")) if SHOP in page.read_text(encoding="utf-8") else nullcontext():
+        for block in blocks_of(page):
+            reader.run(block, page)
+
+
+@contextmanager
+def a_shop_at(port: str) -> Iterator[None]:
+    """A database for pages that follow one."""
+    with running_cluster(listen_addresses="127.0.0.1", port=port) as cluster:
+        empty_database(cluster, "shop")
+        yield
 
 
 def test_every_block_says_what_it_is() -> None:
