@@ -250,6 +250,34 @@ class Compared(OneInput):
         return True
 
 
+@dataclass(frozen=True, eq=False)
+class Lesson(Windowed):
+    """Windows that a model learns from, each once and in the order of time."""
+
+
+@dataclass(frozen=True, eq=False)
+class KMeans(OneInput):
+    """Centres of clusters that move with every window."""
+
+    columns: tuple[str, ...]
+    k: int
+    half_life_us: int | None
+    name: str
+
+    @property
+    def windowed(self) -> Windowed:
+        assert isinstance(self.input, Lesson)
+        return self.input
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (*self.windowed.by, "cluster")
+
+    @property
+    def keyed(self) -> bool:
+        return True
+
+
 def windowed_of(node: Node) -> Windowed | None:
     """The windows whose result a table is, row by row."""
     while isinstance(node, Select | Where | WithColumns | Compared) and node.keyed:
@@ -262,6 +290,21 @@ class Latest(OneInput):
     """The newest row for each key, by event time and then by position."""
 
     key: tuple[str, ...]
+    name: str
+
+    @property
+    def keyed(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class Newest(OneInput):
+    """The first rows of each group of a table, by the highest value of a column, as one list."""
+
+    key: tuple[str, ...]
+    order: str
+    limit: int
+    into: str
     name: str
 
     @property
@@ -367,7 +410,7 @@ LEFT_NAME, RIGHT_NAME = "left_row", "right_row"
 STREAM_JOINS = (IntervalJoin, LatestJoin, AsOfJoin)
 
 
-STATEFUL = (Aggregate, Windowed, Compared, Latest, Dedupe, SourceTable, Join)
+STATEFUL = (Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest)
 
 
 TIMED = (Windowed, Dedupe, *STREAM_JOINS)

@@ -159,8 +159,13 @@ def what_it_does(node: Node) -> tuple[str, str]:
             return "window", f"{whose}{cut}: {', '.join(map(text_of, aggregates))}; emits {emission}"
         case nodes.Compared(comparisons=comparisons):
             return "compare", ", ".join(f"{name} = {compared_in_words(one)}" for name, one in comparisons.items())
+        case nodes.KMeans(columns=columns, k=k, half_life_us=half_life):
+            fades = f", half of it forgotten after {spelled(half_life)}" if half_life is not None else ""
+            return "k-means", f"{k} clusters of {', '.join(columns)}{fades}"
         case nodes.Join():
             return f"{node.how} join", joined_words(node)
+        case nodes.Newest(key=key, order=order, limit=limit):
+            return "newest", f"{limit} by {', '.join(key)}, of the highest {order}"
         case nodes.Latest(key=key):
             return "latest", f"by {', '.join(key)}"
         case SourceStream(topic=topic) | SourceTable(topic=topic):

@@ -1,6 +1,6 @@
 """The handles users hold: streams of facts, and tables of the latest row per key."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from headwater.errors import InvalidDeclaration
@@ -8,6 +8,7 @@ from headwater.flow.declare.comparisons import fitted
 from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.joins import IGNORE, Words, join_of, refuse_behind_joins
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
+from headwater.flow.declare.models import kmeans_of
 from headwater.flow.declare.nodes import (
     Aggregate,
     Apply,
@@ -17,6 +18,7 @@ from headwater.flow.declare.nodes import (
     Explode,
     Expression,
     Latest,
+    Newest,
     Node,
     Select,
     Union,
@@ -211,6 +213,14 @@ class WindowedStream:
             )
         return Table(node)
 
+    def kmeans(self, columns: Sequence[str], k: int, *, half_life: str | None = None, name: str = "") -> "Table":
+        """The centres of k clusters, which move with every window and forget half of what they know in a half-life.
+
+        A table with a row for each `cluster` (and key of `by`): the columns, its `weight`, and `until` when it has
+        learned. It learns from a window once, when no row can come for it any more.
+        """
+        return Table(kmeans_of(self._node, self._window, self._by, columns, k, half_life, name, self._processing))
+
     def count(self, *, emit: str | None = None, corrections: str | None = None, name: str = "") -> "Table":
         """How many rows each key has in each window, as column `count`."""
         return self.agg("count(*) as count", emit=emit, corrections=corrections, name=name)
@@ -260,6 +270,21 @@ class Table(Flowing):
                 "A table is joined with a table; a stream is joined with either: stream.join(...).",
             )
         return Table(join_of(self.node, other.node, Words(matching_of(on, self, other), how, prefix, name)))
+
+    def newest(self, *by: str, order: str, limit: int, into: str = "rows", name: str = "") -> "Table":
+        """For each value of some columns the rows with the highest `order`, at most `limit`, as a list in one column.
+
+        It is right also when rows of it are deleted or changed: those behind them move up.
+        """
+        if limit < 1:
+            raise InvalidDeclaration(f"newest() at {calling_place()} has limit {limit}", "It is at least 1.")
+        if order in by:
+            raise InvalidDeclaration(
+                f"newest() at {calling_place()} orders by {order}, which is the same in all rows of a group",
+                "Order by another column.",
+            )
+        _refuse_reserved([into], "newest")
+        return Table(Newest(calling_place(), self.node, _names(by, "newest"), order, limit, into, name))
 
     def changes(self) -> Stream:
         """Every change as a fact: columns `op` (c, u, d), `before`, `after`, and the key."""

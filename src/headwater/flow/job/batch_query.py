@@ -16,8 +16,10 @@ from headwater.flow.declare.nodes import (
     Compared,
     Dedupe,
     IntervalJoin,
+    KMeans,
     Latest,
     LatestJoin,
+    Newest,
     Node,
     Source,
     SourceStream,
@@ -30,6 +32,8 @@ from headwater.flow.job.compare_query import compared_rows
 from headwater.flow.job.counting import Counter
 from headwater.flow.job.join_query import event_rows
 from headwater.flow.job.join_rows import batch_join
+from headwater.flow.job.modelling import model_rows
+from headwater.flow.job.newest_rows import batch_newest
 from headwater.flow.job.results import judged
 from headwater.flow.job.sources import AT, DELETED
 from headwater.flow.job.stateless import apply_step, quoted, visible
@@ -50,9 +54,13 @@ def batch_rows(node: Node, frames: Mapping[Source, DataFrame], past: Past | None
         return window_rows(node, batch_rows(node.input, frames, past), past or Past())
     if isinstance(node, Compared):
         return compared_rows(node, batch_rows(node.input, frames, past))
+    if isinstance(node, KMeans):
+        return model_rows(node, batch_rows(node.input, frames, past))
     if isinstance(node, IntervalJoin | AsOfJoin):
         left, right = (batch_rows(one, frames, past) for one in node.inputs)
         return event_rows(node, left, right, past or Past(), list(frames))
+    if isinstance(node, Newest):
+        return batch_newest(node, batch_rows(node.input, frames, past))
     if isinstance(node, TableJoin):
         return batch_join(node, *(batch_rows(one, frames, past) for one in node.inputs))
     if isinstance(node, Changes | Dedupe | LatestJoin):

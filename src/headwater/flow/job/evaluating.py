@@ -18,6 +18,8 @@ from headwater.flow.declare.nodes import (
     Compared,
     Dedupe,
     Join,
+    KMeans,
+    Newest,
     Node,
     Source,
     SourceStream,
@@ -79,7 +81,9 @@ class Evaluation:
         """What an operator works on: rows, or of tables that are joined both sides of every change."""
         if isinstance(node, Join):
             return [self._sides(one) if one.keyed else self.rows(one, node) for one in node.inputs]
-        if isinstance(node, Compared):
+        if isinstance(node, Newest):
+            return [self._sides(node.input)]
+        if isinstance(node, Compared | KMeans):
             return [self.changes(node.input)]
         return [self.rows(one, node) for one in node.inputs] or [self.frames[cast("Source", node)]]
 

@@ -18,8 +18,10 @@ from headwater.flow.declare.nodes import (
     Dedupe,
     IntervalJoin,
     Join,
+    KMeans,
     Latest,
     LatestJoin,
+    Newest,
     Node,
     SourceTable,
     TableJoin,
@@ -36,6 +38,8 @@ from headwater.flow.job.join_results import results_of
 from headwater.flow.job.joining import TableJoinOperator, TableJoinTask
 from headwater.flow.job.lateness import Times
 from headwater.flow.job.merging import ROWS, MergeTask, Operator, Told, store_name
+from headwater.flow.job.modelling import ModelOperator, ModelTask, reduced_to_points
+from headwater.flow.job.newest_rows import NewestOperator, NewestTask, grouped_rows
 from headwater.flow.job.processing_time import at_processing_time, next_end_us
 from headwater.flow.job.reducing_joins import Prepared, joined_as_of, joined_latest, joined_streams, joined_tables
 from headwater.flow.job.reducing_windows import late_frame, reduced_windows
@@ -53,7 +57,7 @@ from headwater.flow.state.store import StateStore
 ORDER = {"_at_time": "time", "_at_source": "source", "_at_partition": "partition", "_at_offset": "offset"}
 VERSIONS_KEPT = 10
 
-KeyedOperator = Operator | Deduplicator | WindowOperator | CompareOperator
+KeyedOperator = Operator | Deduplicator | WindowOperator | CompareOperator | ModelOperator | NewestOperator
 JoinOperator = TableJoinOperator | StreamJoinOperator
 AnyOperator = KeyedOperator | JoinOperator
 
@@ -98,6 +102,10 @@ class Operators:
             self.windows[operator.name] = operator
             self.late[node] = late_frame(node, frame, operator.clock.watermark_us)
             return reduced.mapInArrow(WindowTask(operator, handle), spark_schema(operator.output))
+        if isinstance(operator, ModelOperator):
+            return reduced.mapInArrow(ModelTask(operator, handle), spark_schema(operator.output))
+        if isinstance(operator, NewestOperator):
+            return reduced.mapInArrow(NewestTask(operator, handle), spark_schema(operator.output))
         if isinstance(operator, CompareOperator):
             self.compared[operator.name] = operator
             return reduced.mapInArrow(CompareTask(operator, handle), spark_schema(operator.output))
@@ -141,6 +149,8 @@ class Operators:
         """What an operator does, and the frame that its tasks are given: where possible, one row for each key."""
         if isinstance(node, TableJoin):
             return joined_tables(node, frame, others[0], self.names[node], shards=self._shards)
+        if isinstance(node, Newest):
+            return grouped_rows(node, frame, self.names[node], shards=self._shards)
         if isinstance(node, STREAM_JOINS):
             prepared = self._prepared(node, frame, others[0], counter)
             self.late[node] = prepared.late
@@ -148,6 +158,8 @@ class Operators:
         if isinstance(node, Compared):
             _, reached_us = self.times.reached(node.windowed)
             return reduced_to_windows(node, frame, self.names[node], reached_us, shards=self._shards)
+        if isinstance(node, KMeans):
+            return reduced_to_points(node, frame, self.names[node], shards=self._shards)
         if isinstance(node, Windowed):
             reached = self.times.reached(node)
             if node.processing and self.times.processed_us is not None:
@@ -299,7 +311,7 @@ def fingerprint(operator: KeyedOperator) -> str:
     """Tells operators apart that keep columns of the same names and types with another meaning."""
     if isinstance(operator, Deduplicator):
         return hashlib.sha256(f"{operator.key.names} dedupe".encode()).hexdigest()[:16]
-    if isinstance(operator, WindowOperator | CompareOperator):
+    if isinstance(operator, WindowOperator | CompareOperator | ModelOperator | NewestOperator):
         return operator.fingerprint
     work = operator.work
     said = repr(work) if isinstance(work, latest.Latest) else repr([spec.meaning for spec in work])

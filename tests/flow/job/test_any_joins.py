@@ -1,0 +1,156 @@
+"""Joins of every kind are what a batch query gives: for any order, any cut into batches, any batch that comes again.
+
+One job reads two topics in all ways at once. After every batch the table that the changes make is the view; at the end
+Spark's own joins are asked. The same log cut in the same way gives the same records again, byte by byte.
+"""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+import headwater as hw
+from headwater.flow.declare.graph import plan
+from headwater.flow.job.explaining import explain
+from headwater.flow.job.resolving import resolve
+from headwater.flow.job.running import RunningApp, RunSettings
+from headwater.flow.job.stepping import Stepper
+from headwater.flow.job.testing import AppTester
+from headwater.testing import running_node
+
+SEEDS = [1]
+"""Each takes many batches in Spark; the kernels are tried with far more (tests/flow/operators/joins)."""
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+VIEWS = {"near": ("left_row", "right_row"), "held": ("left_row",), "rows": ("id", "n")}
+TOPICS = ("told-near", "told-held", "told-rows", "once", "enriched")
+
+
+def every_way() -> hw.App:
+    app = hw.App("every", shards=2)
+    left, right = "id long, k string, v long, at timestamp", "n long, k string, w long, since timestamp"
+    events = app.stream("left", left, time="at", lateness="20 seconds", name="events")
+    others = app.stream("right", right, time="since", lateness="20 seconds", name="others")
+    versions = app.table("right", right, key="k", versions="1 hour", valid_from="since", name="versions")
+    table, other = app.table("left", left, key="id", name="table"), app.table("right", right, key="n", name="other")
+    near = events.join(
+        others, on=(events.k == others.k) & (events.v <= others.w), between=("-10 seconds", "15 seconds"), how="full",
+        corrections="30 seconds", name="near",
+    )  # fmt: skip
+    held = events.join(versions, on="k", as_of="at", how="left", corrections="30 seconds", name="held")
+    rows = table.join(other, on="k", how="full", name="rows")
+    for name, joined in (("near", near), ("held", held), ("rows", rows)):
+        app.view(key=VIEWS[name], name=name)(lambda joined=joined: joined)
+        app.topic(f"told-{name}")(lambda joined=joined: joined)
+    app.topic("once")(lambda: events.join(others, on="k", within="15 seconds", how="left", name="once"))
+    app.topic("enriched")(lambda: events.join(other, on="k", wait="10 seconds", name="enriched"))
+    return app
+
+
+class Drawn(NamedTuple):
+    """A row of one side: so many seconds ahead of the newest before it, or behind it."""
+
+    number: int
+    key: str | None
+    value: int
+    ahead: int
+    behind: int
+
+
+def drawn_rows(random: Random) -> list[Drawn]:
+    return [
+        Drawn(random.randrange(4), random.choice(["a", "b", None]), random.randrange(4), random.randrange(21),
+              random.choice([0, 0, 5, 18, 45]))
+        for _ in range(random.randint(6, 10))
+    ]  # fmt: skip
+
+
+def rows_of(side: int, drawn: list[Drawn]) -> list[dict[str, Any]]:
+    newest, rows = 0, []
+    for row in drawn:
+        newest += row.ahead
+        when = (BEGIN + timedelta(seconds=newest - row.behind)).isoformat()
+        names = ("id", "k", "v", "at") if side == 0 else ("n", "k", "w", "since")
+        rows.append(dict(zip(names, (row.number, row.key, row.value, when), strict=True)))
+    return rows
+
+
+def run(tester: AppTester, lengths: tuple[int, int], wanted: list[tuple[int, int, int]]) -> None:
+    settings = RunSettings(tester.node.data, tester.node.kafka_address)
+    running = RunningApp(tester.app, tester.session, settings)
+    (job,) = plan(tester.app, explain)
+    running._make_topics([job])
+    folder, processor = running.prepare(job, resolve(tester.session, job))
+    stepper = Stepper(tester.session, job, folder, processor, settings.where())
+    start = [0, 0]
+    try:
+        for batch, (*more, again) in enumerate([(1, 1, 1), *wanted, (*lengths, 1), (0, 0, 1)]):
+            end = [min(first + count, length) for first, count, length in zip(start, more, lengths, strict=True)]
+            places = [{"left": {0: place[0]}, "right": {0: place[1]}} for place in (start, end)]
+            for _ in range(again):
+                (folder.path / "batches" / f"{batch}.json").unlink(missing_ok=True)
+                stepper.step(batch, *places, time_ms=batch)
+            start = end
+            assert [folded(tester, name) for name in VIEWS] == [view(tester, name) for name in VIEWS]
+    finally:
+        running.stop()
+
+
+def view(tester: AppTester, name: str) -> dict[Any, Any]:
+    return {key_of(name, row): plain(row) for row in tester.rows(name)}
+
+
+def folded(tester: AppTester, name: str) -> dict[Any, Any]:
+    """The table that the changes make, each of which must fit what was there."""
+    table: dict[Any, Any] = {}
+    for change in tester.values(f"told-{name}"):
+        if change is None:
+            continue
+        before, after = change["before"], change["after"]
+        key = key_of(name, before or after)
+        assert table.pop(key, None) == (before and plain(before)), change
+        if after:
+            table[key] = plain(after)
+    return table
+
+
+def key_of(name: str, row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[column] for column in VIEWS[name])
+
+
+def plain(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[column] for column in ("id", "k", "v", "w"))
+
+
+def told(tester: AppTester) -> list[Any]:
+    return [
+        (topic, record.offset, record.key, record.value, record.timestamp_ms)
+        for topic in (*TOPICS, "every.left-right.late")
+        for record in tester.records(topic)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_order_cut_and_repetition_gives_what_one_batch_query_gives_and_the_same_records_again(
+    spark: SparkSession, seed: int
+) -> None:
+    random = Random(seed)
+    drawn = drawn_rows(random), drawn_rows(random)
+    wanted = [(random.randrange(6), random.randrange(6), 2)]
+    records = []
+    for repeats in (wanted, [(left, right, 1) for left, right, _ in wanted]):
+        with TemporaryDirectory() as folder, running_node(Path(folder)) as node:
+            tester = AppTester(every_way(), node, spark)
+            for side, topic in enumerate(("left", "right")):
+                tester.feed(topic, rows_of(side, drawn[side]), key="id" if side == 0 else "k", at=BEGIN.isoformat())
+            run(tester, (len(drawn[0]), len(drawn[1])), repeats)
+            records.append(told(tester))
+            if repeats is wanted:
+                assert [tester.prove(name).different for name in VIEWS] == [0] * len(VIEWS)
+                assert all(tester.account(name).balanced for name in (*VIEWS, *TOPICS))
+    assert records[0] == records[1]
