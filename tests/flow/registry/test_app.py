@@ -92,7 +92,6 @@ def test_a_column_that_producers_add_is_there_when_the_app_wants_it_and_no_harm_
     send(node, "orders", serializers.avro(node.http_url, "orders", old, [order("b", 1)]))
     again.run()  # the same code, with a column more that it does not use
     assert again.rows("totals") == [{"id": "a", "amount": 11}, {"id": "b", "amount": 8}]
-    assert again.prove("totals").different == 0
 
     by_country = AppTester(shop(key="country"), node, spark)
     by_country.run(rebuild=["totals"])
