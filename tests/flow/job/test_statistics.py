@@ -169,3 +169,26 @@ def test_what_the_users_code_raises_is_one_sentence_with_its_line(tester: Tester
     plant.feed("readings", [measured("a", 2)])
     with pytest.raises(Exception, match=r"add of column total, .*test_statistics.py:\d+, failed: ZeroDivisionError"):
         plant.run()
+
+
+@pytest.mark.timeout(400)
+def test_centres_learn_from_complete_windows_in_the_order_of_time_and_are_proved(tester: Tester) -> None:
+    app = hw.App("lab", shards=2)
+    readings = app.stream("readings", SCHEMA, time="at", lateness="20 seconds")
+    minutes = readings.window(hw.tumbling("30 seconds"))
+    apart, whole = minutes.by("sensor").kmeans(["x", "y"], 3, half_life="1 minute"), minutes.kmeans("y", 2)
+    app.view(key=["sensor", "cluster"], name="apart")(lambda: apart)
+    app.view(key="cluster", name="whole")(lambda: whole)
+    app.topic("told")(lambda: whole)
+    plant = tester(app)
+    rows = [measured("ab"[place % 2], place) for place in range(80)]
+    fed(plant, [rows[:25], rows[40:60], [measured("a", 0), *rows[25:40]], rows[60:]])
+    assert plant.prove("apart").shown == []
+    assert plant.prove("whole").shown == []
+    assert plant.account("whole").late > 0, "what came too late was learned by no one"
+    assert [(row["sensor"], row["cluster"]) for row in plant.rows("apart")] == [(s, c) for s in "ab" for c in range(3)]
+    low, high = sorted(row["y"] for row in plant.rows("whole"))
+    assert 0 <= low < high <= 20
+    told = [value["op"] for value in plant.values("told") if value is not None]
+    assert told.count("c") == 2
+    assert told.count("u") >= 2

@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import Compared, Dedupe, Node, Source, Windowed, walk
+from headwater.flow.declare.nodes import Compared, Dedupe, Lesson, Node, Source, Windowed, walk
 from headwater.flow.job.arrow_types import spark_schema
 from headwater.flow.job.batch_query import batch_rows
 from headwater.flow.job.comparing import CompareOperator
@@ -53,6 +53,8 @@ def why_not(node: Node) -> str | None:
         return "whether a row repeats one that is forgotten is not known"
     if not isinstance(node, Windowed):
         return "it is no window"
+    if isinstance(node, Lesson):
+        return "a model would have to learn all later windows anew"
     if isinstance(node.window, Session):
         return "a session that is over may have to be joined with one that is not"
     if isinstance(node.window, Count):

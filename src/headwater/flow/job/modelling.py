@@ -1,0 +1,98 @@
+"""Models that learn from windows, in one batch: complete windows come to the shard of their key, where its model is."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from headwater.flow.declare.nodes import KMeans as Node
+from headwater.flow.job.arrow_types import arrow_type, spark_schema
+from headwater.flow.job.hashing import shard_hash
+from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
+from headwater.flow.job.stateless import quoted
+from headwater.flow.operators.changes import change_schema
+from headwater.flow.operators.models.learning import END, ONLY, POINTS, UNTIL, KMeans, learning_step
+from headwater.flow.state.manifest import HASH, StateSchema
+from headwater.flow.state.shard import ShardState, StateHandle
+
+
+@dataclass(frozen=True)
+class ModelOperator:
+    name: str
+    work: KMeans
+
+    @property
+    def key(self) -> pa.Schema:
+        return self.work.key
+
+    @property
+    def state(self) -> StateSchema:
+        return self.work.state
+
+    @property
+    def output(self) -> pa.Schema:
+        return change_schema(self.work.key, self.work.values).append(pa.field(COMMIT, pa.string()))
+
+    @property
+    def fingerprint(self) -> str:
+        said = f"{self.work.by.names} {self.work.columns} {self.work.k} {self.work.half_life_us}"
+        return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class ModelTask:
+    operator: ModelOperator
+    handle: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        handle = StateHandle.from_json(self.handle)
+        for shard, rows in by_shard(batches, handle.shards):
+            step = learning_step(ShardState(handle, shard), self.operator.work, rows)
+            told = Told(self.operator.name, shard, rows.num_rows, (step.run,) if step.run else ())
+            yield with_report(step.changes, told, self.operator.output)
+
+
+def work_of(node: Node, windows: DataFrame) -> KMeans:
+    by = pa.schema([pa.field(one, arrow_type(windows.schema[one].dataType)) for one in node.windowed.by])
+    return KMeans(by, node.columns, node.k, node.half_life_us)
+
+
+def reduced_to_points(node: Node, changes: DataFrame, name: str, *, shards: int) -> tuple[ModelOperator, DataFrame]:
+    """What the operator does, and the frame its tasks are given: windows that have come to their end."""
+    work = work_of(node, changes)
+    key = [f.col(quoted(one)) for one in work.by.names]
+    told = changes.where(f.col(COMMIT).isNull())
+    sharded = told.repartition(shards, *key) if key else told.repartition(1)
+    own = shard_hash(work.by.names) if key else f.lit(0).cast("long")
+    identity = key or [f.lit(0).alias(ONLY)]
+    return ModelOperator(name, work), sharded.select(own.alias(HASH), *identity, f.unix_micros(END).alias(END), POINTS)
+
+
+# -- the judge ---------------------------------------------------------------------------------------------------------
+
+
+def model_rows(node: Node, windows: DataFrame) -> DataFrame:
+    """The centres after all windows, learned from one after another in one go."""
+    work = work_of(node, windows)
+    key = [f.col(quoted(one)) for one in work.by.names]
+    window = f.struct(f.unix_micros(END).alias("end"), f.col(POINTS).alias("points"))
+    whole = windows.groupBy(*key).agg(f.collect_list(window).alias("_windows"))
+    return whole.mapInArrow(Recomputed(work), spark_schema(pa.schema([*work.key, *work.values])))
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    work: KMeans
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = pa.schema([*self.work.key, *self.work.values])
+        plain = pa.schema([pa.field(one.name, pa.int64()) if one.name == UNTIL else one for one in schema])
+        for batch in batches:
+            rows = []
+            for row in batch.to_pylist():
+                windows = sorted(((one["end"], one["points"]) for one in row.pop("_windows")), key=lambda one: one[0])
+                rows += [{**row, **centre} for centre in self.work.centres(self.work.after(None, windows))]
+            yield pa.RecordBatch.from_pylist(rows, schema=plain).cast(schema)

@@ -1,0 +1,1 @@
+"""Models that learn from windows, one after another."""
