@@ -43,6 +43,8 @@ def test_what_makes_no_sense_is_said_where_it_is_written() -> None:
         hw.rolling("n", 0)
     with pytest.raises(InvalidDeclaration, match=r"over 1 season .* has no deviation"):
         hw.anomaly("n", over=1)
+    with pytest.raises(InvalidDeclaration, match=r"least=8 .* of 7 seasons. Take 2 to 7"):
+        hw.anomaly("n", over=7, least=8)
     with pytest.raises(InvalidDeclaration, match=r"3 windows ago .* is no time by a clock"):
         hw.change("n", 3, zone="Europe/Berlin")
     with pytest.raises(InvalidDeclaration, match=r"compare\(\) at .* is given 'n'"):

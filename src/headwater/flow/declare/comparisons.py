@@ -45,16 +45,25 @@ def ratio(column: str, ago: str | int = 1, *, zone: str = "") -> Comparison:
 
 
 def anomaly(
-    column: str, *, season: str | int = "1 day", over: int = 7, deviations: float = 3, zone: str = ""
+    column: str,
+    *,
+    season: str | int = "1 day",
+    over: int = 7,
+    deviations: float = 3,
+    least: int | None = None,
+    zone: str = "",
 ) -> Comparison:
     """Is the value further from the mean of the same window in the last `over` seasons than so many of their standard
-    deviations? Null as long as there are fewer than two of them."""
+    deviations? Null where fewer than `least` of them are there: half of them, unless you say otherwise, but two."""
     _positive(over, "the number of seasons", over)
     if over < 2:
         raise InvalidDeclaration(f"an anomaly over 1 season ({calling_place()}) has no deviation", "Take 2 or more.")
     if deviations <= 0:
         raise InvalidDeclaration(f"deviations={deviations} ({calling_place()}) would call everything odd", "Take 3.")
-    return Anomaly(column, _ago(season, zone), over, float(deviations))
+    wanted = max(2, (over + 1) // 2) if least is None else least
+    if not 2 <= wanted <= over:
+        raise InvalidDeclaration(f"least={least} ({calling_place()}) of {over} seasons", f"Take 2 to {over}.")
+    return Anomaly(column, _ago(season, zone), over, float(deviations), wanted)
 
 
 def fitted(comparisons: Mapping[str, Comparison], window: Window, place: Place) -> dict[str, Comparison]:

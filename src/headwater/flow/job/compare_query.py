@@ -88,12 +88,12 @@ def _result(comparison: Comparison, windows: DataFrame, before: dict[Ago, Column
             return (own.cast(kind) - earlier[0].cast(kind)).cast(kind)
         case Ratio():
             return f.when(earlier[0].cast("double") != 0, double / earlier[0].cast("double"))
-        case Anomaly(deviations=deviations):
+        case Anomaly(deviations=deviations, least=least):
             known = _known(earlier)
             mean = _mean(known)
             squares = f.aggregate(known, f.lit(0.0), lambda total, one: total + (one - mean) * (one - mean))
             deviation = f.sqrt(squares / (f.size(known) - 1).cast("double"))
-            return f.when(f.size(known) >= 2, f.abs(double - mean) > f.lit(deviations) * deviation)
+            return f.when(f.size(known) >= least, f.abs(double - mean) > f.lit(deviations) * deviation)
 
 
 def _known(columns: list[Column]) -> Column:

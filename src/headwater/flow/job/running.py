@@ -106,17 +106,21 @@ class RunningApp:
                 folder, processor = self.prepare(job, columns)
                 self.queries[job.name] = self._query(job, folder, self._guarded(job.name, processor.process))
 
-    def take_back_late(self, only: str = "") -> dict[str, TakenBack]:
-        """Correct windows by the rows that came too late for them, for every job or one; answers by name of the job."""
+    def standing(self, only: str = "") -> Iterator[tuple[Job, JobFolder, Processor]]:
+        """All jobs, or one, ready for a batch that no query asks for."""
         settle(self.app, self.settings.data)
         jobs = [job for job in plan(self.app, explain) if only in ("", job.name)]
-        taken = {}
         with speaking_to_spark():
+            self._make_topics(jobs)
             for job in jobs:
-                folder, processor = self.prepare(job, resolve(self.session, job))
-                taking = Taking(self.session, job, folder, processor, self.clock)
-                taken[job.name] = taking.run()
-        return taken
+                yield job, *self.prepare(job, resolve(self.session, job))
+
+    def take_back_late(self, only: str = "") -> dict[str, TakenBack]:
+        """Correct windows by the rows that came too late for them, for every job or one; answers by name of the job."""
+        return {
+            job.name: Taking(self.session, job, folder, processor, self.clock).run()
+            for job, folder, processor in self.standing(only)
+        }
 
     def _make_topics(self, jobs: list[Job]) -> None:
         """An app may be started before the first producer is."""

@@ -7,9 +7,7 @@ A crash before the first leaves nothing; behind it, the next attempt, or the nex
 end.
 """
 
-import json
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -18,11 +16,10 @@ from headwater.errors import JobRefused
 from headwater.flow.declare.graph import Job
 from headwater.flow.declare.nodes import Node
 from headwater.flow.job.admitting import Admitting, why_not
-from headwater.flow.job.folder import BatchRecord, JobFolder
+from headwater.flow.job.folder import JobFolder
 from headwater.flow.job.processing import Processor
-from headwater.flow.job.sources import load, source_options
 from headwater.flow.job.spark_checkpoint import note_committed
-from headwater.flow.source.staging import write_plan
+from headwater.flow.job.stepping import Stepper
 
 
 @dataclass(frozen=True)
@@ -58,9 +55,11 @@ class Taking:
         left = {self._name(node): (count, why) for node, count in found.items() if (why := why_not(node))}
         if not rows and planned is None:
             return TakenBack({}, left)
-        if planned is None:
-            self._plan(last, batch)
-        self._step(last, batch)
+        tick = replace(self.folder.planned_tick(last.batch), admits=True)
+        time_ms = self.clock.now_ms() if planned is None else self.folder.planned_ms(batch)
+        note_committed(self.folder, last.batch)
+        stepper = Stepper(self.session, self.job, self.folder, self.processor, self._admitting.where)
+        stepper.step(batch, last.end, last.end, time_ms=time_ms, tick=tick)
         note_committed(self.folder, batch)
         return TakenBack({self._name(node): count for node, count in rows.items()}, left, batch)
 
@@ -72,23 +71,3 @@ class Taking:
 
     def _name(self, node: Node) -> str:
         return self.job.operators[node]
-
-    def _plan(self, last: BatchRecord, batch: int) -> None:
-        tick = replace(self.folder.planned_tick(last.batch), admits=True)
-        self.folder.plan(batch, last.end, time_ms=self.clock.now_ms(), tick=tick)
-        note_committed(self.folder, last.batch)
-
-    def _step(self, last: BatchRecord, batch: int) -> None:
-        """Between two positions that are the same."""
-        at = {topic: {str(number): offset for number, offset in parts.items()} for topic, parts in last.end.items()}
-        self.folder.stage.mkdir(parents=True, exist_ok=True)
-        write_plan(self.folder.stage, at, at)
-        reach = {name: value for name, value in self._admitting.where.items() if name in ("address", "data")}
-        options: dict[str, Any] = {
-            **source_options(self.job, reach),
-            "startingOffsets": json.dumps(at),
-            "endingOffsets": json.dumps(at),
-            "poisoned": "stage",
-            "stage": str(self.folder.stage),
-        }
-        self.processor.process(load(self.session.read, options), batch)

@@ -13,10 +13,12 @@ from headwater.flow.declare.app import App
 from headwater.flow.job.accounts import Account
 from headwater.flow.job.proving import prove
 from headwater.flow.job.running import ROWS_PER_BATCH, RunningApp, RunSettings
+from headwater.flow.job.stepping import Stepper
 from headwater.flow.job.taking_back import TakenBack
 from headwater.flow.job.verifying import Verified
+from headwater.flow.kafka.client import LATEST, Client
 from headwater.log.log import Log
-from headwater.record import Position, Record
+from headwater.record import Position, Record, TopicPartition
 from headwater.views.view import View
 
 Row = Mapping[str, Any] | bytes | str | None
@@ -77,6 +79,30 @@ class AppTester:
         finally:
             running.stop()
         return accounts
+
+    def run_at(self, moment: str) -> None:
+        """Process everything there is in one batch of each job, planned for a moment: all its rows are processed then,
+        for windows by processing time. An app is run so from its beginning, or with `run`."""
+        running = RunningApp(
+            self.app, self.session, RunSettings(self.node.data, self.node.kafka_address), clock=self.clock
+        )
+        time_ms = round(datetime.fromisoformat(moment).timestamp() * 1000)
+        try:
+            for job, folder, processor in running.standing():
+                last = folder.last_finished()
+                ends = {topic: self._ends(topic) for topic in job.topics}
+                start = last.end if last else {topic: dict.fromkeys(parts, 0) for topic, parts in ends.items()}
+                stepper = Stepper(self.session, job, folder, processor, running.settings.where())
+                stepper.step(last.batch + 1 if last else 0, start, ends, time_ms=time_ms)
+        finally:
+            running.stop()
+
+    def _ends(self, topic: str) -> dict[int, int]:
+        """Where the next record of each partition will be."""
+        places = [TopicPartition(topic, number) for number in range(self.node.log.topic(topic).partitions)]
+        with Client(self.node.kafka_address) as client:
+            found = client.offsets(dict.fromkeys(places, LATEST))
+        return {place.partition: offset for place, offset in found.items()}
 
     def take_back_late(self) -> dict[str, TakenBack]:
         """Correct windows by the rows that came too late for them, as `headwater late replay`."""

@@ -67,8 +67,8 @@ def _one(comparison: Comparison, own: int | None, before: list[int | None], leng
             return None if own is None or not known else own - known[0]
         case Ratio():
             return None if own is None or not known or known[0] == 0 else own / known[0]
-        case Anomaly(deviations=deviations):
-            if own is None or len(known) < 2:
+        case Anomaly(deviations=deviations, least=least):
+            if own is None or len(known) < least:
                 return None
             mean = sum(known) / len(known)
             squares = 0.0

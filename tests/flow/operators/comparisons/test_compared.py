@@ -39,7 +39,7 @@ SHORT: Mapping[str, Comparison] = {
 }
 WALL: Mapping[str, Comparison] = {
     "change": Change("n", Ago(time_us=DAY_US, zone=BERLIN)),
-    "odd": Anomaly("n", Ago(time_us=DAY_US, zone=BERLIN), 3, 1.5),
+    "odd": Anomaly("n", Ago(time_us=DAY_US, zone=BERLIN), 3, 1.5, 3),
 }
 DAYS: Mapping[str, Comparison] = {
     "rate": Rate("n", HOUR_US),

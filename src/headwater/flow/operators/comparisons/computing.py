@@ -26,8 +26,6 @@ from headwater.flow.operators.comparisons.kinds import (
 from headwater.flow.state.equality import Integers, Mask, valid
 
 Doubles = npt.NDArray[np.float64]
-LEAST = 2
-"""One value has no deviation."""
 
 
 class Line(NamedTuple):
@@ -61,8 +59,8 @@ def compute(name: str, comparison: Comparison, line: Line) -> pa.Array:
             value, other = doubles(own), doubles(earlier[0])
             known = value.there & other.there & (other.values != 0)
             return _where(known, value.values / np.where(known, other.values, 1.0))
-        case Anomaly(deviations=deviations):
-            return _anomaly(doubles(own), [doubles(column) for column in earlier], deviations)
+        case Anomaly():
+            return _anomaly(comparison, doubles(own), [doubles(column) for column in earlier])
 
 
 def doubles(column: pa.Array) -> Numbers:
@@ -94,12 +92,12 @@ def _difference(name: str, own: pa.Array, earlier: pa.Array) -> pa.Array:
         raise NumberOverflow(f'"{name}"', f"its type {kind}") from None
 
 
-def _anomaly(own: Numbers, earlier: list[Numbers], deviations: float) -> pa.Array:
+def _anomaly(comparison: Anomaly, own: Numbers, earlier: list[Numbers]) -> pa.Array:
     """By the sample's standard deviation, in two passes; null where that is not known."""
     mean, count = _mean(earlier)
     squares = np.zeros(len(mean))
     for column in earlier:
         squares += np.where(column.there, (column.values - mean) * (column.values - mean), 0.0)
     deviation = np.sqrt(squares / np.maximum(count - 1, 1))
-    odd = np.abs(own.values - mean) > np.float64(deviations) * deviation
-    return pa.array(odd, pa.bool_(), mask=~(own.there & (count >= LEAST)))
+    odd = np.abs(own.values - mean) > np.float64(comparison.deviations) * deviation
+    return pa.array(odd, pa.bool_(), mask=~(own.there & (count >= comparison.least)))

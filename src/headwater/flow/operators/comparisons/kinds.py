@@ -72,6 +72,8 @@ class Anomaly:
     season: Ago
     over: int
     deviations: float
+    least: int = 2
+    """So many of the seasons must be there; one value alone has no deviation."""
 
     @property
     def agos(self) -> tuple[Ago, ...]:
