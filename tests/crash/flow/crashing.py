@@ -44,6 +44,7 @@ class Life:
     def __post_init__(self) -> None:
         self.node.log.create_topic(shop.ORDERS, partitions=shop.PARTITIONS)
         self.node.log.create_topic(shop.TOTALS)
+        self.node.log.create_topic(shop.VISITS)
 
     @property
     def place(self) -> Place:

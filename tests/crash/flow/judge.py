@@ -14,7 +14,7 @@ from headwater.flow.kafka.client import Client
 from headwater.flow.source.records import decode_batches
 from headwater.record import TopicPartition
 from headwater.views.view import View
-from tests.crash.flow import model, shop
+from tests.crash.flow import model, shop, windows
 from tests.crash.flow.feeding import Fed
 
 FETCH_BYTES = 64 * 1024**2
@@ -50,6 +50,7 @@ def judge(place: Place, fed: Sequence[Fed], *, least: int) -> list[str]:
             *_once(shop.BIG, Counter(row["id"] for row in values(client, shop.BIG)), Counter(model.big_of(fed))),
             *_once(shop.FILES, Counter(ids_in_files(place.files)), Counter(model.big_of(fed))),
             *let_through_once(client, accounts, fed),
+            *windowed(client, place, accounts, fed),
             *balanced(accounts, fed, shop.ORDERS, shop.OUTPUTS_OF_ORDERS),
             *poisoned(client, fed, shop.ORDERS),
         ]
@@ -154,16 +155,30 @@ def customer_log(changes: list[Kept], fed: Sequence[Fed]) -> Iterator[str]:
 def let_through_once(client: Client, accounts: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
     own = sorted((row for row in accounts if row["output"] == shop.ONCE), key=lambda row: int(row["batch"]))
     ends = [{int(number): offset for number, offset in row["end"][shop.ORDERS].items()} for row in own]
-    wanted = model.once_of(fed, ends)
+    wanted = model.once_of(fed, ends, [windows.moment(row["watermark"]) for row in own])
     passed = Counter(row["id"] for row in values(client, shop.ONCE))
     yield from _once(shop.ONCE, passed, Counter(wanted.passed))
-    told = values(client, shop.LATE)
+    told = [row for row in values(client, shop.LATE) if row["operator"] not in (shop.HALF_HOURS, shop.VISITS)]
     yield from _once(shop.LATE, Counter((row["partition"], row["offset"]) for row in told), Counter(wanted.late))
-    yield from (f"{shop.LATE} does not say why: {row}" for row in told if "behind" not in row["reason"])
+    whys = ("behind", "before the watermark")
+    yield from (f"{shop.LATE} does not say why: {row}" for row in told if not any(why in row["reason"] for why in whys))
     late, repeated = sum(row["late"] for row in own), sum(row["duplicates"] for row in own)
     most = len(model.good(fed)) - len(wanted.passed) - len(wanted.late)
     if (late, repeated) != (len(wanted.late), most):
         yield f"{shop.ONCE} accounts for {late} late and {repeated} repeated rows, not {len(wanted.late)} and {most}"
+
+
+def windowed(client: Client, place: Place, accounts: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
+    orders = model.good(fed)
+    for output in (shop.HALF_HOURS, shop.VISITS):
+        late = [row for row in values(client, shop.LATE) if row["operator"] == output]
+        yield from windows.lateness(accounts, late, orders, output)
+        taken, reached = windows.timely(orders, late), windows.watermark_of(accounts, output)
+        if output == shop.HALF_HOURS:
+            with View.open(place.data, shop.APP, output) as view:
+                yield from windows.half_hours(view.rows(), windows.half_hours_of(taken, reached))
+        else:
+            yield from windows.visits(records(client, output), windows.visits_of(taken, reached))
 
 
 def balanced(accounts: list[Any], fed: Sequence[Fed], job: str, outputs: Sequence[str]) -> Iterator[str]:

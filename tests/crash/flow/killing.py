@@ -225,10 +225,10 @@ class Killing:
     # -- the log -------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The changelog is not compacted here: the judge wants to see every change."""
+        """Changelogs are not compacted here: the judge wants to see every change."""
         admin = AdminClient({"bootstrap.servers": self._place.address})
         wanted = [NewTopic(shop.ORDERS, shop.PARTITIONS, 1), NewTopic(shop.CUSTOMERS, 1, 1)]
-        wanted += [NewTopic(shop.TOTALS, 1, 1), NewTopic(shop.CUSTOMER_LOG, 1, 1)]
+        wanted += [NewTopic(topic, 1, 1) for topic in (shop.TOTALS, shop.VISITS, shop.CUSTOMER_LOG)]
         for created in admin.create_topics(wanted).values():
             created.result(10)
 

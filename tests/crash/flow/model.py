@@ -83,18 +83,19 @@ class Judged(NamedTuple):
     """Partition and offset."""
 
 
-def once_of(fed: Sequence[Fed], ends: Sequence[Mapping[int, int]]) -> Judged:
-    """What is late depends on the batches: on how far a row's partition had come before the one that it is in."""
+def once_of(fed: Sequence[Fed], ends: Sequence[Mapping[int, int]], watermarks: Sequence[datetime]) -> Judged:
+    """What is late depends on the batches: on how far a row's partition, and the watermark, had come before the one
+    that it is in."""
     judged, start = Judged([], []), dict[int, int]()
     clocks: dict[int, datetime] = {}
     kept: dict[str, datetime] = {}
-    for end in ends:
+    for end, watermark in zip(ends, watermarks, strict=True):
         batch = [one for one in good(fed) if start.get(one.partition, 0) <= one.offset < end[one.partition]]
         before = dict(clocks)
         for one in sorted(batch, key=lambda one: one.at):
             at, partition, offset = one.at
             clocks[partition] = max(at, clocks.get(partition, at))
-            if partition in before and at < before[partition] - LATENESS:
+            if at < watermark or (partition in before and at < before[partition] - LATENESS):
                 judged.late.append((partition, offset))
             elif one.row is not None and _passes(one.row["id"], at, kept):
                 judged.passed.append(one.row["id"])

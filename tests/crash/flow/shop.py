@@ -7,14 +7,16 @@ import headwater as hw
 
 APP, ORDERS, PARTITIONS, CUSTOMERS = "shop", "orders", 2, "customers"
 BIG, TOTALS, ONCE, CUSTOMER_LOG, FILES = "big-orders", "totals", "orders-once", "customer-log", "files"
+HALF_HOURS, VISITS = "half_hours", "visits"
 ACCOUNTS, LATE = "shop.accounts", "shop.orders.late"
-OUTPUTS_OF_ORDERS = ("revenue", "last_order", "cheap", TOTALS, BIG, ONCE, FILES)
+OUTPUTS_OF_ORDERS = ("revenue", "last_order", "cheap", TOTALS, BIG, ONCE, FILES, HALF_HOURS, VISITS)
 OUTPUTS_OF_CUSTOMERS = ("customer", CUSTOMER_LOG)
-VIEWS = ("revenue", "last_order", "cheap", "customer")
+VIEWS = ("revenue", "last_order", "cheap", HALF_HOURS, "customer")
 SCHEMA = "id string, user_id long, amount decimal(12,2), currency string, at timestamp"
 LEAST = (10, 30, 50)
 """What an order must be worth to count as revenue; another number is a change of code."""
 LATENESS_MINUTES, WITHIN_MINUTES = 40, 10
+WINDOW_MINUTES, GAP_MINUTES, CORRECTED_MINUTES = 30, 20, 60
 
 
 def poisoned_of(job: str) -> str:
@@ -63,6 +65,16 @@ def declare_orders(app: hw.App, store: str, files: Path, least: int) -> None:
     @app.topic(ONCE, key="id")
     def orders_once() -> Any:
         return orders.dedupe("id", within=f"{WITHIN_MINUTES}m").select("id", "amount")
+
+    @app.view(key=["currency", "window"], name=HALF_HOURS)
+    def half_hours() -> Any:
+        cut = orders.window(hw.tumbling(f"{WINDOW_MINUTES}m")).by("currency")
+        return cut.agg("count(*) as orders", "sum(amount) as revenue", emit="final", name=HALF_HOURS)
+
+    @app.topic(VISITS)
+    def visits() -> Any:
+        cut = orders.window(hw.session(f"{GAP_MINUTES}m")).by("user_id")
+        return cut.agg("count(*) as orders", "max(amount) as most", corrections=f"{CORRECTED_MINUTES}m", name=VISITS)
 
 
 def declare_customers(app: hw.App) -> None:
