@@ -3,30 +3,19 @@
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from headwater.flow.declare.graph import plan
-from headwater.flow.job.explaining import explain
-from headwater.flow.job.resolving import resolve
-from headwater.flow.job.running import RunningApp, RunSettings
-from headwater.flow.job.stepping import Stepper
 from headwater.flow.job.testing import AppTester
 from headwater.testing import running_node
 from tests.flow.job.shop import order, revenue_of, shop, text
+from tests.flow.job.steps import Step, run_steps
 
 EXAMPLES = 6
-
-
-class Step(NamedTuple):
-    """How many rows more of each partition, and how often the batch is run before it counts."""
-
-    rows: tuple[int, ...]
-    again: int
 
 
 rows = st.builds(
@@ -54,26 +43,6 @@ def steps_of(contents: list[list[Any]], wanted: list[tuple[tuple[int, int, int],
         if any(taken):
             steps.append(Step(taken, again))
     return [*steps, Step(tuple(left), 1)] if any(left) else steps
-
-
-def run_steps(tester: AppTester, steps: list[Step]) -> None:
-    settings = RunSettings(tester.node.data, tester.node.kafka_address)
-    running = RunningApp(tester.app, tester.session, settings)
-    (job,) = plan(tester.app, explain)
-    running._make_topics([job])
-    folder, processor = running.prepare(job, resolve(tester.session, job))
-    stepper = Stepper(tester.session, job, folder, processor, settings.where())
-    start = dict.fromkeys(range(len(steps[0].rows)), 0)
-    try:
-        for batch, step in enumerate(steps):
-            end = {number: start[number] + count for number, count in enumerate(step.rows)}
-            for _ in range(step.again):
-                # A crash after all was written and before it was noted: the whole batch comes again.
-                (folder.path / "batches" / f"{batch}.json").unlink(missing_ok=True)
-                stepper.step(batch, {"orders": start}, {"orders": end}, time_ms=batch)
-            start = end
-    finally:
-        running.stop()
 
 
 @pytest.mark.slow

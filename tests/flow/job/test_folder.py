@@ -8,12 +8,15 @@ from headwater.errors import JobRefused
 from headwater.flow.job.accounts import Account
 from headwater.flow.job.folder import BATCHES_KEPT, BatchRecord, JobFolder
 from headwater.flow.job.identity import identify
+from headwater.flow.job.watermarks import Clocks, Heard
+from headwater.record import TopicPartition
 
 
 def record(batch: int) -> BatchRecord:
     return BatchRecord(
-        batch, {"t": {0: batch}}, {"t": {0: batch + 1}}, {"v": Account(rows_in=1, rows_out=1)}, {"t": {0: 5}}
-    )
+        batch, {"t": {0: batch}}, {"t": {0: batch + 1}}, {"v": Account(rows_in=1, rows_out=1)},
+        Clocks({"t": {0: 5}}, {"t": {0: 7}}, {"t": {0: {"one": Heard(5, 7)}}}), 3, frozenset({TopicPartition("t", 1)}),
+    )  # fmt: skip
 
 
 def test_a_finished_batch_is_read_back_as_it_was(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import headwater as hw
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.graph import plan
 from headwater.flow.declare.outline import OutputOutline
-from headwater.flow.job.changing import descriptions, save
+from headwater.flow.job.changing import save
+from headwater.flow.job.describing import descriptions
 from headwater.flow.job.folder import JobFolder
 from headwater.flow.job.preview import preview
 from headwater.flow.job.resolving import resolve
@@ -54,7 +55,7 @@ def test_pyspark_columns_are_shown_in_sparks_words(spark: SparkSession, tmp_path
     "now, verdicts",
     [
         (app(), {"revenue": "keep"}),
-        (app("amount > 20"), {"revenue": "changed"}),
+        (app("amount > 20"), {"revenue": "rebuild"}),
         (app(extra=True), {"revenue": "keep", "big-orders": "new"}),
     ],
 )
@@ -64,7 +65,7 @@ def test_an_earlier_run_is_compared_with(
     run_before(spark, app(), tmp_path)
     found = outputs(spark, now, tmp_path)
     assert {name: one.verdict for name, one in found.items()} == verdicts
-    assert all(one.why for one in found.values() if one.verdict == "changed")
+    assert all(one.why for one in found.values() if one.verdict == "rebuild")
 
 
 def test_a_column_that_there_is_not_is_refused_with_its_place(spark: SparkSession, tmp_path: Path) -> None:

@@ -77,7 +77,6 @@ def test_names_of_options_may_be_written_in_any_case() -> None:
         ({"streams": "[", "topic": None}, "not JSON"),
         ({"streams": '[{"name": "a"}]', "topic": None}, "has a topic"),
         ({"streams": '[{"topic": "a", "colour": 1}]', "topic": None}, "may have"),
-        ({"streams": '[{"topic": "a"}, {"topic": "a", "name": "b"}]', "topic": None}, "read once"),
         ({"streams": '[{"topic": "a"}, {"topic": "b", "name": "a"}]', "topic": None}, "name of its own"),
         ({"streams": '[{"topic": "a", "schema": "id long", "columns": ["_x"]}]', "topic": None}, "_offset"),
     ],

@@ -16,6 +16,7 @@ from headwater.flow.state.equality import Mask
 
 OPERATION = "_op"
 BEFORE = "_before"
+OPERATIONS = pa.array(["c", "u", "d"])
 
 
 def change_schema(key: pa.Schema, values: pa.Schema) -> pa.Schema:
@@ -31,7 +32,7 @@ def merge_changes(
     different = (existed != exists) | (existed & exists & changed(before, after))
     rows = np.flatnonzero(different)
     was, is_ = existed[rows], exists[rows]
-    operation = np.where(was & is_, "u", np.where(is_, "c", "d")).astype(object)
+    operation = OPERATIONS.take(pa.array(np.where(was, np.where(is_, 1, 2), 0)))
     then = before.take(rows)
     now = after.take(pa.array(rows, mask=~is_))
     structs = pa.StructArray.from_arrays(
@@ -39,5 +40,5 @@ def merge_changes(
         fields=[pa.field(field.name, field.type) for field in before.schema],
         mask=pa.array(~was),
     )
-    columns = [pa.array(operation, pa.string()), *keys.take(rows).columns, *now.columns, structs]
+    columns = [operation, *keys.take(rows).columns, *now.columns, structs]
     return pa.RecordBatch.from_arrays(columns, schema=change_schema(keys.schema, after.schema))

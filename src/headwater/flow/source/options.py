@@ -3,9 +3,12 @@
 address             HOST:PORT of a Kafka port
 data                data directory of a node on this machine: says the address, and its files are read directly
 topic               one topic, or several divided by commas
+registry            URL of a schema registry, or "" for that of the node on `data`: values carry ids of their schemas;
+                    without a schema the columns are those of the one that is registered for the topic
 schema, format      columns of the value and how they decode (json unless said otherwise); format.NAME are its options
 columns             hidden columns wanted beside those of the option schema, divided by commas
 time, tombstones    column with the event time; null values: poison or keep
+clock               what a job's stream declares about its times, as JSON (clock_rules.py)
 streams             several topics with schemas of their own, as JSON (streams.py)
 startingOffsets     earliest (default), latest, or JSON {"topic": {"0": 12}} where -2 is earliest and -1 latest
 endingOffsets       of a batch read: latest (default), or JSON
@@ -23,19 +26,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from headwater.errors import InvalidSetting
 from headwater.flow.formats.schema import Field, Schema, nearest, parse_ddl
 from headwater.flow.kafka.connection import parse_address
 from headwater.flow.kafka.messages import EARLIEST, LATEST
 from headwater.flow.source.columns import HIDDEN, RAW
-from headwater.flow.source.streams import Stream, checked_tombstones, frame_of, parse_streams, typed_stream
+from headwater.flow.source.streams import Stream, checked_tombstones, frame_of, parse_clock, parse_streams, typed_stream
+from headwater.flow.source.ticks import TICK
 from headwater.record import TopicPartition
 
 NAMES = (
-    "address", "data", "topic", "schema", "columns", "format", "time", "tombstones", "streams", "startingOffsets",
-    "endingOffsets", "startingTimestamp", "endingTimestamp", "maxRowsPerBatch", "maxBytesPerBatch", "onLoss",
-    "poisoned", "stage", "tasks",
+    "address", "data", "topic", "registry", "schema", "columns", "format", "time", "tombstones", "clock", "streams",
+    "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp", "maxRowsPerBatch",
+    "maxBytesPerBatch", "onLoss", "poisoned", "stage", "tasks",
 )  # fmt: skip
 _KNOWN = {name.lower(): name for name in NAMES}
 FORMAT_PREFIX = "format."
@@ -131,6 +136,7 @@ def _plain_streams(said: Mapping[str, str], schema: Schema | None, formats: Mapp
             options=formats,
             time=said.get("time"),
             tombstones=checked_tombstones(said.get("tombstones", "poison")),
+            clock=parse_clock(said.get("clock")),
         )
         for topic in topics
     )
@@ -161,11 +167,12 @@ def _parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
         raise InvalidSetting(name, text, why) from None
 
 
-def read_offsets(said: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+def read_offsets(said: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
     """Offsets as Spark keeps them: topic -> partition -> offset, where partitions are texts."""
     return {
         TopicPartition(topic, int(partition)): int(offset)
         for topic, partitions in said.items()
+        if topic != TICK
         for partition, offset in partitions.items()
     }
 

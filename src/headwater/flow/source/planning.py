@@ -33,6 +33,8 @@ class Plan(NamedTuple):
     time_ms: int | None
     """Everything before it has been read; None if there was no need to look for a time."""
     probes: int = 0
+    held: frozenset[TopicPartition] = frozenset()
+    """Partitions that have more at that very time, for which there was no room."""
 
 
 class Loss(NamedTuple):
@@ -83,7 +85,9 @@ class _Search:
         if reached >= ENOUGH * self._limit:
             return Plan(self._low, self._low_ms, self._probes)
         # Many rows at one moment, or rows without times: a fair share of each partition between the two times.
-        return Plan(self._shared(self._limit - reached), self._low_ms, self._probes)
+        ends = self._shared(self._limit - reached)
+        held = frozenset(place for place, end in ends.items() if end < self._high[place])
+        return Plan(ends, self._low_ms, self._probes, held)
 
     def _rows(self) -> int:
         return rows_between(self._start, self._low)

@@ -1,6 +1,7 @@
 """What a read task leaves behind for the driver: counts of its range, and the rows that did not decode.
 
     STAGE/orders-0-1000-2000.json              {"rows": 1000, "poisoned": 1, "bytes": …, …}
+    STAGE/orders@1-0-1000-2000.json            the same, as a second stream over the topic sees it
     STAGE/orders-0-1000-2000.poisoned.arrow    the poisoned ones, with their reasons; only if there are any
     STAGE/plan.json                            start and end of the batch planned last
 
@@ -51,6 +52,12 @@ class Counts:
     timestamp_max_ms: int | None = None
     lost: int = 0
     """Offsets that were removed before they were read."""
+    punctuation: int = 0
+    """Records that only say how far time has come (punctuation.py); they are no rows."""
+    no_more_before_us: int | None = None
+    """What they say of the whole partition."""
+    producers: dict[str, list[int | None]] = field(default_factory=dict)
+    """Newest event time, newest timestamp of a record in milliseconds, and what its punctuation says."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,15 @@ class Staged:
     range: Range
     counts: Counts
     poisoned: pa.Table = field(default_factory=lambda: POISONED_SCHEMA.empty_table())
+
+
+def staged_name(topic: str, place: int) -> str:
+    """What the streams over one topic leave is told apart by their place among them.
+
+    >>> staged_name("orders", 0), staged_name("orders", 1)
+    ('orders', 'orders@1')
+    """
+    return topic if place == 0 else f"{topic}@{place}"
 
 
 def name_of(one: Range) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from headwater.errors import InvalidSetting
 from headwater.flow.formats.schema import Field, Schema, parse_ddl
+from headwater.flow.source.clock_rules import NO_RULES, ClockRules
 from headwater.flow.source.columns import HIDDEN, NEEDS_HEADERS, RAW, fields_of
 
 STREAM = "_stream"
@@ -36,6 +37,8 @@ class Stream:
     """The column that says when it happened."""
     tombstones: str = "poison"
     """A null value does not decode, unless it is said to be kept: then its columns are null."""
+    clock: ClockRules = NO_RULES
+    """What is believed of its times, and whose they are."""
 
     @cached_property
     def frame(self) -> Schema:
@@ -45,21 +48,29 @@ class Stream:
         own = tuple(Field(one.name, one.type) for one in self.schema.fields)
         return Schema(own + tuple(Field(name, HIDDEN[name].type) for name in self.columns))
 
+    @cached_property
+    def value(self) -> Schema:
+        """What is decoded: all but the column that is worked out from others."""
+        assert self.schema is not None
+        device = self.clock.device
+        return Schema(tuple(one for one in self.schema.fields if device is None or one.name != device.into))
+
     @property
     def needs_headers(self) -> bool:
         return not NEEDS_HEADERS.isdisjoint(self.frame.names)
 
 
 def typed_stream(
-    topic: str, schema: Schema, *, format: str, options: Mapping[str, str], time: str | None, tombstones: str
-) -> Stream:
+    topic: str, schema: Schema, *, format: str, options: Mapping[str, str], time: str | None, tombstones: str,
+    clock: ClockRules,
+) -> Stream:  # fmt: skip
     """A stream whose schema may name hidden columns among those of the value."""
     for one in schema.fields:
         if one.name.startswith("_") and one.name not in HIDDEN:
             raise InvalidSetting("schema", one.name, f"hidden columns are {', '.join(HIDDEN)}")
     value = tuple(one for one in schema.fields if one.name not in HIDDEN)
     hidden = tuple(one.name for one in schema.fields if one.name in HIDDEN)
-    return Stream(topic, topic, format, Schema(value), options, hidden, _checked_time(time, value), tombstones)
+    return Stream(topic, topic, format, Schema(value), options, hidden, _checked_time(time, value), tombstones, clock)
 
 
 def parse_streams(text: str) -> tuple[Stream, ...]:
@@ -74,14 +85,11 @@ def parse_streams(text: str) -> tuple[Stream, ...]:
     names = [stream.name for stream in streams]
     if len(set(names)) != len(names) or STREAM in names:
         raise InvalidSetting("streams", names, "each stream needs a name of its own")
-    topics = [stream.topic for stream in streams]
-    if len(set(topics)) != len(topics):
-        raise InvalidSetting("streams", topics, "a topic is read once: divide its rows behind the source")
     return streams
 
 
 def _parse_stream(said: Mapping[str, object]) -> Stream:
-    unknown = said.keys() - {"name", "topic", "format", "schema", "options", "columns", "time", "tombstones"}
+    unknown = said.keys() - {"name", "topic", "format", "schema", "options", "columns", "time", "tombstones", "clock"}
     if unknown or not isinstance(said.get("topic"), str):
         raise InvalidSetting("streams", sorted(said), "a stream has a topic, and may have a name, format, schema, …")
     topic, ddl = str(said["topic"]), said.get("schema")
@@ -101,7 +109,18 @@ def _parse_stream(said: Mapping[str, object]) -> Stream:
         tuple(columns),
         _checked_time(None if time is None else str(time), schema.fields),
         checked_tombstones(str(said.get("tombstones") or "poison")),
+        parse_clock(said.get("clock")),
     )
+
+
+def parse_clock(said: object) -> ClockRules:
+    """The option `clock`, which a job makes from what its streams declare."""
+    if said is None:
+        return NO_RULES
+    try:
+        return ClockRules.from_json(json.loads(said) if isinstance(said, str) else said)  # type: ignore[arg-type]
+    except (ValueError, TypeError, AttributeError):
+        raise InvalidSetting("clock", str(said)[:80], "it is an object that a job makes (clock_rules.py)") from None
 
 
 def checked_tombstones(text: str) -> str:
