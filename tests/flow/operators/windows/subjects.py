@@ -41,7 +41,9 @@ END_OF_TIME = 2**50
 
 some_specs = st.lists(st.sampled_from(SPECS), min_size=1, max_size=4, unique=True).map(tuple)
 
-rows_strategy = st.lists(st.tuples(st.integers(0, 3), st.none() | st.integers(-3, 9), st.integers(-30, 60)), max_size=8)
+# Every second time is a multiple of some sizes, so that rows lie exactly on edges.
+times = st.integers(-30, 60) | st.integers(-3, 6).map(lambda number: number * 5)
+rows_strategy = st.lists(st.tuples(st.integers(0, 3), st.none() | st.integers(-3, 9), times), max_size=8)
 advances = st.integers(0, 25) | st.just(0)
 
 
