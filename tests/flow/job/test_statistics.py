@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.errors import FlowError
 from headwater.flow.job import verifying
 from headwater.flow.job.testing import AppTester
 from tests.flow.job.windows_app import moment
@@ -192,3 +193,20 @@ def test_centres_learn_from_complete_windows_in_the_order_of_time_and_are_proved
     told = [value["op"] for value in plant.values("told") if value is not None]
     assert told.count("c") == 2
     assert told.count("u") >= 2
+
+
+@pytest.mark.timeout(400)
+def test_what_is_computed_from_an_estimate_is_not_taken_for_wrong(tester: Tester) -> None:
+    app = hw.App("lab", shards=2)
+    readings = app.stream("readings", SCHEMA, time="at")
+    table = readings.by("sensor").agg(hw.percentile("x", 0.5).alias("p"), "count(*) as n", "var_pop(x) as v")
+    app.view(key="sensor", name="renamed")(lambda: table.select("sensor", "p as middle", "sqrt(v) as s"))
+    app.view(key="sensor", name="doubled")(lambda: table.with_columns(p="p * 2"))
+    app.view(key="sensor", name="chosen")(lambda: table.where("p > 3").select("sensor", "n"))
+    plant = tester(app)
+    fed(plant, [[measured("a", place) for place in range(30)]])
+    assert plant.prove("renamed").different == 0
+    with pytest.raises(FlowError, match="view doubled cannot be proved: its column p is computed from a percentile"):
+        plant.prove("doubled")
+    with pytest.raises(FlowError, match="view chosen cannot be proved: which rows it has is computed"):
+        plant.prove("chosen")

@@ -14,6 +14,7 @@ from headwater.errors import FlowError
 from headwater.flow.declare.graph import Job, Planned
 from headwater.flow.declare.nodes import Source
 from headwater.flow.declare.windows import END, START
+from headwater.flow.job.approximating import refuse_derived
 from headwater.flow.job.arrow_types import arrow_schema
 from headwater.flow.job.batch_query import batch_rows, input_rows
 from headwater.flow.job.judges import BOUNDS, RULE, bounds_among, near, rule_of
@@ -67,6 +68,7 @@ def verify(
     frames = frames_at(session, job, where, position)
     expected = batch_rows(planned.node, frames, past(batch))
     names = visible(expected)
+    refuse_derived(expected, planned.name)
     bounds = [name for name in bounds_among(expected.schema) if name in expected.columns]
     expected = expected.select(*map(quoted, (*names, *bounds)))
     told = StructType([expected.schema[name] for name in names])
