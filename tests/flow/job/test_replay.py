@@ -26,7 +26,7 @@ BEHIND = [click(number, hour=8) for number in range(40)]
 
 def clicks_app() -> hw.App:
     app = hw.App("clicks", shards=2)
-    clicks = app.stream("clicks", SCHEMA, time="at", lateness="10 minutes")
+    clicks = app.stream("clicks", SCHEMA, time="at", lateness="10 minutes", idle=None)
 
     @app.view(key="page")
     def pages() -> Any:

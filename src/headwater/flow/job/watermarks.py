@@ -10,7 +10,7 @@ A partition is not waited for while it is idle: it has nothing in the batch, not
     there was never anything in it.
 
 Times of records decide the first, so that a replay decides as the live run did. If all are idle nobody has said that
-time has passed: then it is as if none were.
+time has passed: then it is as if none were. A stream whose `idle` is None waits for all of its partitions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -121,8 +121,9 @@ def idle_partitions(
         if stream is None or place in read or place in held:
             continue
         own_ms = clocks.arrived_ms.get(place.topic, {}).get(place.partition)
-        watched = place in silent and stream.idle_us is not None
-        if own_ms is None or watched or _longer_than(stream.idle_us, own_ms, latest_ms):
+        if stream.idle_us is not None and (
+            own_ms is None or place in silent or _longer_than(stream.idle_us, own_ms, latest_ms)
+        ):
             idle.add(place)
     return frozenset(idle)
 
