@@ -103,13 +103,15 @@ def as_tuple(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row.values())
 
 
-prices = st.none() | st.integers(0, 3).map(float)
-rows = st.none() | st.tuples(st.none() | st.sampled_from(["a", "b", "cc"]), st.none() | st.integers(0, 1), prices)
+prices = st.sampled_from([0.0, 1.0, 2.0, None])
+# Few join keys, so that many rows share one.
+row = st.tuples(st.sampled_from([*["a"] * 6, "b", None]), st.sampled_from([*[0] * 6, 1, None]), prices)
+rows = st.one_of(row, row, row, st.none())
 changes = st.builds(Change, st.integers(0, 1), st.integers(0, 3), rows)
-batches = st.lists(st.tuples(st.lists(changes, max_size=6), st.integers(1, 2)), max_size=6)
+batches = st.lists(st.tuples(st.lists(changes, min_size=1, max_size=5), st.integers(1, 2)), min_size=3, max_size=6)
 
 
-@settings(max_examples=120)
+@settings(max_examples=150)
 @given(how=st.sampled_from(HOWS), further=st.booleans(), batches=batches)
 def test_after_every_batch_the_result_is_that_of_the_tables_as_they_stand(
     how: str, further: bool, batches: list[tuple[list[Change], int]]
@@ -125,6 +127,15 @@ def test_a_row_that_moves_to_another_join_key_leaves_its_old_partners_and_meets_
     running.batch([Change(0, 1, ("a", 0, 1.0)), Change(1, 7, ("a", 0, 2.0)), Change(1, 8, ("b", 0, 3.0))])
     running.batch([Change(0, 1, ("b", 0, 1.0))])
     assert running.result == [(1, "b", 0, 1.0, 8, 3.0)]
+
+
+def test_a_second_partner_is_no_news_for_a_row_that_had_one() -> None:
+    running = Running(join_of("full"))
+    running.batch([Change(0, 1, ("a", 0, 1.0)), Change(1, 7, ("a", 0, 2.0))])
+    running.batch([Change(1, 8, ("a", 0, 3.0))])
+    running.batch([Change(0, 2, ("a", 0, 1.0))])
+    running.batch([Change(1, 7, None), Change(0, 1, None)])
+    assert running.result == [(2, "a", 0, 1.0, 8, 3.0)]
 
 
 def test_rows_that_can_meet_none_are_not_kept() -> None:
