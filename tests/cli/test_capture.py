@@ -186,6 +186,18 @@ def test_a_password_is_kept_where_only_its_owner_can_read_and_never_shown(
     assert "hush" not in repr(Definitions(terminal.data).get("users"))
 
 
+def test_a_capture_that_is_added_again_takes_the_new_password(
+    terminal: Terminal, url: str, users: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for password in ("old", "new"):
+        monkeypatch.setenv("PGPASSWORD", password)
+        assert add(terminal, url).code == 0
+    monkeypatch.delenv("PGPASSWORD")
+    assert add(terminal, url).code == 0
+    assert ":new@" in Definitions(terminal.data).get("users").url
+    assert "exists already" in add(terminal, url, "--partitions", "3").errors
+
+
 def test_an_unknown_capture_is_one_sentence(terminal: Terminal) -> None:
     ran = terminal.type("capture", "status", "nobody")
     assert ran.code == 1

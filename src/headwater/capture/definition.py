@@ -70,8 +70,9 @@ class Definition:
         return without_password(self.url)
 
     def same_as(self, other: "Definition") -> bool:
-        """Whether two say the same, but for the names that were made for them."""
-        return replace(self, token="", removing=False) == replace(other, token="", removing=False)
+        """Whether two say the same, but for passwords and for the names that were made for them."""
+        mine, theirs = (replace(one, url=one.shown_url, token="", removing=False) for one in (self, other))
+        return mine == theirs
 
 
 def kind_of(url: str) -> str:
@@ -135,10 +136,13 @@ class Definitions:
         return Definition(**{**values, "tables": tuple(values.get("tables", ()))})
 
     def add(self, definition: Definition) -> Definition:
-        """Keep it; one that is there already and says the same is left as it is."""
+        """Keep it; one that is there already and says the same stays, with the password that was given last."""
         if definition.name in self.names():
             known = self.get(definition.name)
             if known.same_as(definition) and not known.removing:
+                if definition.url not in (known.url, known.shown_url):
+                    known = replace(known, url=definition.url)
+                    self.save(known)
                 return known
             raise CaptureExists(definition.name)
         made = replace(definition, token=definition.token or secrets.token_hex(3))

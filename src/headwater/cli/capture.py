@@ -75,7 +75,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 def run_add(arguments: argparse.Namespace) -> int:
     definition = Definition(
         name=arguments.name,
-        url=_with_secret(arguments.url),
+        url=with_secret(arguments.url),
         tables=tuple(arguments.table),
         topic=arguments.topic,
         partitions=arguments.partitions,
@@ -98,7 +98,7 @@ def run_add(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _with_secret(url: str) -> str:
+def with_secret(url: str) -> str:
     """The node that runs the capture has another environment: the password of this one is kept with the definition."""
     password = os.environ.get(PASSWORD_VARIABLE)
     return with_password(url, password) if password else url
@@ -188,7 +188,7 @@ def bar(table: str, rows: int, estimate: int, done: bool) -> str:
 
 
 def run_check(arguments: argparse.Namespace) -> int:
-    findings = _findings(_with_secret(arguments.url), arguments.table)
+    findings = _findings(with_secret(arguments.url), arguments.table)
     if arguments.json:
         write_json([finding._asdict() for finding in findings])
     else:

@@ -3,6 +3,7 @@
 import argparse
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headwater.cli.connection import LOCK_FILE, locked
@@ -24,6 +25,7 @@ def define(arguments: argparse.Namespace, declared: "Mapping[str, CaptureDeclara
     if not declared:
         return now_ms
     from headwater.capture.definition import Definition, Definitions
+    from headwater.cli.capture import with_secret
 
     if arguments.kafka is not None and not locked(arguments.data / LOCK_FILE):
         raise Failure(
@@ -34,7 +36,7 @@ def define(arguments: argparse.Namespace, declared: "Mapping[str, CaptureDeclara
     for name, declaration in declared.items():
         definition = declaration.definition(name)
         assert isinstance(definition, Definition)
-        definitions.add(definition)
+        definitions.add(replace(definition, url=with_secret(definition.url)))
     return now_ms
 
 

@@ -142,24 +142,29 @@ def back(type: str, value: Any) -> str | None:
 
 
 @pytest.mark.parametrize("type", VALUES)
-@settings(max_examples=40)
-@given(data=st.data())
 def test_a_value_is_the_same_after_its_way_through_json(
-    asking: tuple[Database, dict[int, TypeFacts]], type: str, data: st.DataObject
+    asking: tuple[Database, dict[int, TypeFacts]], type: str
 ) -> None:
-    database, catalog = asking
-    literal = data.draw(VALUES[type])
-    # As the server's output function writes it, which is what travels; a cast to text says true, and that t.
-    result = database.connection.execute(f"SELECT %s::{type}, pg_typeof(%s::{type})::oid", (literal, literal)).pgresult
+    @settings(max_examples=40)
+    @given(VALUES[type])
+    def check(literal: str) -> None:
+        fragment, told = through_json(*asking, type, literal)
+        value = json.loads(fragment, parse_float=str, parse_int=str)
+        # Some types cannot be compared with one another, but as the texts that they are.
+        same = "::text" if type in ("json", "point") or type.startswith("box") else ""
+        equal = f"SELECT %s::{type}{same} IS NOT DISTINCT FROM %s::{type}{same}"
+        assert asking[0].one(equal, back(type, value), told.decode()), fragment
+
+    check()
+
+
+def through_json(database: Database, catalog: dict[int, TypeFacts], type: str, literal: str) -> tuple[bytes, bytes]:
+    """The JSON of a value, and what travels for it: what the type's output function writes, which a cast may not."""
+    row = f"SELECT %s::{type}, pg_typeof(%s::{type})::oid"
+    result = database.connection.execute(row, (literal, literal)).pgresult
     assert result is not None
     told, oid = result.get_value(0, 0) or b"", int(result.get_value(0, 1) or 0)
-    fragment = converter(oid, result.fmod(0), catalog)(told)
-    value = json.loads(fragment, parse_float=str, parse_int=str)
-    same = "" if type not in ("json", "point") and not type.startswith("box") else "::text"
-    assert database.one(
-        f"SELECT %s::{type}{same} IS NOT DISTINCT FROM %s::{type}{same}",
-        back(type, value), told.decode(),
-    ), fragment  # fmt: skip
+    return converter(oid, result.fmod(0), catalog)(told), told
 
 
 @pytest.mark.parametrize("type", ["json", "jsonb"])

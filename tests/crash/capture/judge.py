@@ -124,6 +124,22 @@ def differences(name: str, expected: Sequence[Event], events: Iterable[Event]) -
     return found
 
 
+def boundaries(name: str, records: Iterable[Record]) -> list[str]:
+    """Begins and ends of transactions: each once, an end behind its begin."""
+    open_one, seen = "", set[str]()
+    for record in records:
+        said = json.loads(record.value or b"{}")
+        status, id = said.get("status"), said.get("id")
+        if status == "BEGIN" and not open_one and id not in seen:
+            open_one = id
+            seen.add(id)
+        elif status == "END" and id == open_one:
+            open_one = ""
+        else:
+            return [f"{name}: {status} of {id} where {open_one or 'no transaction'} is open"]
+    return [f"{name}: transaction {open_one} has no end"] if open_one else []
+
+
 def fold(records: Iterable[Record]) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for record in records:

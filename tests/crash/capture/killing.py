@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -25,7 +25,7 @@ from headwater.capture.appender import LogAppender
 from headwater.capture.definition import Definition, Definitions
 from headwater.capture.notes import Notes
 from headwater.log.log import Log
-from tests.crash.capture.judge import committed, compare, differences, fold, prepare, told
+from tests.crash.capture.judge import boundaries, committed, compare, differences, fold, prepare, told
 from tests.crash.capture.node_process import CAPTURE, DATABASE, NOBODY, NODE
 from tests.crash.capture.writers import SCHEMA, Writer
 from tests.servers.postgres_cluster import Cluster, running_cluster
@@ -36,6 +36,7 @@ RANDOM = "random time"
 PATIENCE_SECONDS = 120
 STRIKE_SECONDS = 10
 CAPTURES = {"one": (("public.users", "public.bag"), 1), "three": (("public.notes",), 3)}
+TRANSACTIONS = "one.transaction"
 TOPICS = {"users": "one.public.users", "bag": "one.public.bag", "notes": "three"}
 ROOT = Path(__file__).parents[3]
 
@@ -121,9 +122,8 @@ class Killing:
                 connection.execute(statement)
             prepare(connection, list(TOPICS))
         for name, (tables, partitions) in CAPTURES.items():
-            Definitions(self._data).add(
-                Definition(name=name, url=cluster.url, tables=tables, partitions=partitions, heartbeat_seconds=0.5)
-            )
+            wanted = Definition(name=name, url=cluster.url, tables=tables, partitions=partitions, heartbeat_seconds=0.5)
+            Definitions(self._data).add(replace(wanted, transactions=name == "one"))
         return cluster.url
 
     def _round(self, cluster: Cluster, one: Round) -> None:
@@ -148,6 +148,8 @@ class Killing:
         if process.process.poll() is None:
             process.process.send_signal(signal.SIGKILL)
         process.gone()
+        if not cluster.alive:
+            cluster.revive()  # it was struck after all, when we had given up waiting for that
 
     def _wait(self, process: Process) -> bool:
         """Until it has struck. It may be that nothing comes by the point: then it is killed in vain."""
@@ -180,18 +182,22 @@ class Killing:
             self._judge(connection)
 
     def _catch_up(self, connection: psycopg.Connection[Any]) -> list[str]:
-        """Captures that have not come to where the database is now."""
+        """Captures that have not come to where the database is now, and do not get on."""
         now = connection.execute("SELECT pg_current_wal_lsn()").fetchone()
         assert now is not None
         deadline, definitions = time.monotonic() + PATIENCE_SECONDS, Definitions(self._data)
+        before: object = None
         while True:
             rows = connection.execute(
                 "SELECT slot_name FROM pg_replication_slots WHERE slot_name <> 'judge' AND confirmed_flush_lsn < %s",
                 now,
             ).fetchall()
-            copying = [name for name in CAPTURES if not _copied(definitions.status(name))]
+            statuses = {name: definitions.status(name) for name in CAPTURES}
+            copying = [name for name in CAPTURES if not _copied(statuses[name])]
             if not rows and not copying:
                 return []
+            if (reached := _progress(statuses)) != before:
+                before, deadline = reached, time.monotonic() + PATIENCE_SECONDS
             if time.monotonic() > deadline:
                 return [*(str(row[0]) for row in rows), *copying]
             time.sleep(0.1)
@@ -202,6 +208,7 @@ class Killing:
             starts = {name: _start_of(log, name) for name in CAPTURES}
             since = {table: starts[topic.partition(".")[0]] for table, topic in TOPICS.items()}
             expected = committed(connection, since=since)
+            found += boundaries(TRANSACTIONS, log.read(TRANSACTIONS, 0))
             for table, topic in TOPICS.items():
                 self.outcome.changes += len(expected[table])
                 records = [list(log.read(topic, partition)) for partition in range(log.topic(topic).partitions)]
@@ -222,6 +229,10 @@ class Killing:
             ]  # fmt: skip
             found += differences(f"{topic}-{partition}", own, told(some))
         return found
+
+
+def _progress(statuses: dict[str, dict[str, Any] | None]) -> object:
+    return [((status or {}).get("position"), (status or {}).get("snapshots")) for status in statuses.values()]
 
 
 def _copied(status: dict[str, Any] | None) -> bool:

@@ -1,12 +1,14 @@
 """The short form of `make torture`: captures, their node and their database killed, and every change once in order."""
 
+import json
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.crash.capture.judge import Event, compare, differences
+from headwater.record import Record
+from tests.crash.capture.judge import Event, boundaries, compare, differences
 from tests.crash.capture.killing import Killing, rounds
 
 ROUNDS = 6
@@ -58,3 +60,13 @@ def test_the_judge_compares_rows_by_what_the_table_has_now() -> None:
     table: dict[str, dict[str, Any]] = {"1": {"id": 1, "added": None}, "2": {"id": 2, "added": 5}}
     assert compare("users", table, {"1": {"id": 1, "dropped": 3}, "2": {"id": 2, "added": 5}}) == []
     assert len(compare("users", table, {"1": {"id": 1}, "2": {"id": 2}, "3": {"id": 3}})) == 2
+
+
+def test_the_judge_demands_that_transactions_begin_and_end_once() -> None:
+    def told(*boundaries_told: tuple[str, str]) -> list[Record]:
+        return [Record(json.dumps({"status": status, "id": id}).encode()) for status, id in boundaries_told]
+
+    begin, end, other = ("BEGIN", "1:1"), ("END", "1:1"), ("BEGIN", "2:2")
+    assert boundaries("t", told(begin, end, other, ("END", "2:2"))) == []
+    for broken in ([begin], [begin, begin, end], [begin, other], [end], [begin, end, begin, end]):
+        assert len(boundaries("t", told(*broken))) == 1

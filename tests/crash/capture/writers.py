@@ -87,6 +87,8 @@ class Writer(threading.Thread):
             connection.execute("TRUNCATE users")
         elif kind < 0.004:
             self._copy(connection, 300)
+        elif kind < 0.008:
+            connection.execute(f"DELETE FROM notes WHERE id IN (SELECT id FROM notes WHERE id > {KEYS} LIMIT 1000)")
         elif kind < 0.15:
             connection.execute("INSERT INTO bag VALUES (nextval('tick'), 'new')")
         elif kind < 0.2:

@@ -1,0 +1,34 @@
+"""Each release of PostgreSQL that is here: the way to make slots and to flush marks differs between them."""
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.capture.kit import Captured, bag, run
+from tests.servers.postgres_cluster import binaries, running_cluster
+
+
+@pytest.mark.parametrize("release", list(binaries()))
+def test_a_release_is_captured(release: str, tmp_path: Path) -> None:
+    with running_cluster(release) as cluster, psycopg.connect(cluster.url, autocommit=True) as database:
+        run(
+            database,
+            "CREATE TABLE users (id int PRIMARY KEY, name text)",
+            "CREATE TABLE bag (a int)",
+            "ALTER TABLE bag REPLICA IDENTITY FULL",
+            "INSERT INTO users VALUES (1, 'ada'), (2, 'bob')",
+            "INSERT INTO bag VALUES (1), (1)",
+        )
+        captured = Captured(cluster.url, tmp_path, ["users", "bag"])
+        try:
+            captured.start().copied()
+            run(database, "UPDATE users SET name = 'ben' WHERE id = 2", "INSERT INTO bag VALUES (2)")
+            captured.caught_up(database).crash()
+            run(database, "DELETE FROM users WHERE id = 1", "DELETE FROM bag WHERE a = 2")
+            captured.start().caught_up(database)
+            assert captured.rows("users") == {'{"id":2}': {"id": 2, "name": "ben"}}
+            assert [row["a"] for row in bag(captured.records("bag"))] == [1, 1]
+        finally:
+            captured.source.close()
+            captured.close()

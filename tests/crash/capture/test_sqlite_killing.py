@@ -1,0 +1,95 @@
+"""A node that captures a SQLite database, and those who write to it, killed again and again."""
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from headwater.capture.definition import Definition, Definitions
+from headwater.log.log import Log
+from tests.crash.capture.judge import Event, compare, differences, fold, told
+from tests.crash.capture.killing import POINTS, RANDOM, ROOT, Process, Round
+from tests.crash.capture.node_process import NOBODY, NODE
+from tests.crash.capture.sqlite_writer import first_rows
+
+PATIENCE_SECONDS = 60
+STRIKE_SECONDS = 10
+
+
+def write(path: Path, seed: int) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-m", "tests.crash.capture.sqlite_writer", str(path), str(seed)], cwd=ROOT)
+
+
+def kill(process: "subprocess.Popen[bytes]") -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait(PATIENCE_SECONDS)
+
+
+def catch_up(database: sqlite3.Connection, data: Path) -> None:
+    (token,) = [one.token for one in Definitions(data).all()]
+    (last,) = database.execute(
+        "SELECT seq FROM sqlite_sequence WHERE name = ?", (f"headwater_users_{token}",)
+    ).fetchone()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    status: dict[str, object] = {}
+    while status.get("state") != "streaming" or int(str(status["position"])) < last:
+        assert time.monotonic() < deadline, f"it does not catch up: {status}"
+        time.sleep(0.1)
+        status = Definitions(data).status("users") or {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_each_change_is_told_once_and_in_order_whoever_is_killed(tmp_path: Path, partitions: int) -> None:
+    dice, path, data = Random(partitions), tmp_path / "shop.db", tmp_path / "data"
+    database = sqlite3.connect(path, timeout=60, isolation_level=None)
+    first_rows(database, 250)
+    Definitions(data).add(Definition(name="users", url=f"sqlite:///{path}", tables=("users",), partitions=partitions))
+    points = [*POINTS, RANDOM]
+    dice.shuffle(points)
+    struck = 0
+    for seed, point in enumerate(points):
+        writers = [write(path, 100 * partitions + 10 * seed + number) for number in range(2)]
+        node = Process(tmp_path, data, Round(NODE, point, dice.choice((1, 2, 5))), 0)
+        node.line()
+        if point == RANDOM:
+            time.sleep(dice.uniform(0.3, 1.5))
+            node.process.send_signal(signal.SIGKILL)
+        else:
+            struck += bool(node.line())
+        node.gone()
+        for writer in writers:
+            kill(writer)
+    node = Process(tmp_path, data, Round(NOBODY, RANDOM), 0)
+    node.line()
+    catch_up(database, data)
+    assert node.end(signal.SIGTERM) == 0
+    assert struck >= len(points) - 2
+    assert judged(database, data, partitions) == []
+
+
+def judged(database: sqlite3.Connection, data: Path, partitions: int) -> list[str]:
+    first = {id: Event("r", id, 0) for id in range(1, 251)}
+    truth = [
+        Event(operation, id, None if operation == "d" else tick)
+        for tick, operation, id in database.execute("SELECT tick, operation, id FROM truth ORDER BY tick")
+    ]
+    assert len(truth) > 300
+    names = ("id", "tick", "email", "body")
+    rows = [dict(zip(names, row, strict=True)) for row in database.execute("SELECT * FROM users")]
+    with Log.open(data) as log:
+        found, records = [], []
+        for partition in range(partitions):
+            mine = list(log.read("users", partition))
+            keys = {json.loads(record.key or b"")["id"] for record in mine}
+            found += differences("users", [event for event in truth if event.key in keys], told(mine))
+            records += mine
+    assert {event.key for event in told(records) if event.operation == "r"} <= first.keys()
+    return found + compare("users", {f'{{"id":{row["id"]}}}': row for row in rows}, fold(records))
