@@ -220,6 +220,25 @@ def test_a_rate_that_is_corrected_in_the_past_corrects_what_was_told(tester: Tes
     assert app.prove("priced").different == 0
 
 
+def test_joins_may_stand_one_behind_the_other(tester: Tester) -> None:
+    declared = hw.App("sales", shards=2)
+    orders = declared.stream("orders", "id long, currency string, buyer string, at timestamp", time="at")
+    rates = declared.table("rates", "currency string, rate double", key="currency", versions="30 days")
+    people = declared.table("people", "name string, town string", key="name")
+    priced = orders.join(rates, on="currency", as_of="at", how="left")
+    declared.topic("complete", key="id")(lambda: priced.join(people, on=priced.buyer == people.name, how="left"))
+    app = tester(declared)
+    app.feed("rates", [{"currency": "EUR", "rate": 1.0}], key="currency", at=at(0))
+    app.feed("people", [{"name": "ann", "town": "Bern"}], key="name", at=at(0))
+    app.feed("orders", [{**sale(1, "EUR", 1), "buyer": "ann"}, {**sale(2, "USD", 2), "buyer": "bob"}], at=at(2))
+    app.run()
+    app.feed("orders", [{**sale(3, "EUR", 9), "buyer": "ann"}], at=at(9))
+    app.run()
+    told = [(row["id"], row["rate"], row["town"]) for row in app.values("complete")]
+    assert told == [(1, 1.0, "Bern"), (2, None, None)]
+    assert app.account("complete").balanced
+
+
 def test_what_does_not_fit_is_refused_in_a_sentence() -> None:
     app = hw.App("shop")
     orders = app.stream("orders", "id long, buyer string, at timestamp", time="at")

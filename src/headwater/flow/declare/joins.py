@@ -1,6 +1,7 @@
 """From what a user says of a join to the kind it is: by its inputs, and by what is said about time."""
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.duration import duration_us
@@ -24,6 +25,8 @@ from headwater.flow.declare.place import Place, calling_place
 from headwater.flow.operators.joins.pairing import HOWS, INNER, LEFT
 
 IGNORE, UPDATE = "ignore", "update"
+_VERSIONS: WeakKeyDictionary[SourceTable, SourceVersions] = WeakKeyDictionary()
+"""The versions of a table are one source, however many joins ask for them."""
 
 
 @dataclass(frozen=True)
@@ -168,10 +171,12 @@ def _versions(right: Node, place: Place) -> Node:
     if isinstance(right, WithColumns):
         return WithColumns(right.place, _versions(right.input, place), right.columns)
     table = _source(right)
-    return SourceVersions(
-        table.place, f"{table.name}.versions", table.topic, table.contents, table.format, None, 0, table.options,
-        key=table.key, versions_us=table.versions_us, valid_from=table.valid_from, valid_to=table.valid_to,
-    )  # fmt: skip
+    if table not in _VERSIONS:
+        _VERSIONS[table] = SourceVersions(
+            table.place, f"{table.name}.versions", table.topic, table.contents, table.format, None, 0, table.options,
+            key=table.key, versions_us=table.versions_us, valid_from=table.valid_from, valid_to=table.valid_to,
+        )  # fmt: skip
+    return _VERSIONS[table]
 
 
 def _refuse_timeless(node: Node, place: Place) -> None:

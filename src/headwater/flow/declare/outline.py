@@ -123,6 +123,8 @@ def _source(node: nodes.Source, id: str, state: str) -> SourceOutline:
     about = (node.name, node.topic, node.format, node.schema.ddl, str(node.place))
     if isinstance(node, SourceTable):
         return SourceOutline(id, "table", *about, key=node.key, state=state)
+    if isinstance(node, nodes.SourceVersions):
+        return SourceOutline(id, "versions of table", *about, key=node.key)
     lateness = spelled(node.lateness_us) if node.time and node.lateness_us else ""
     return SourceOutline(id, "stream", *about, time=node.time or "", lateness=lateness)
 
@@ -130,7 +132,7 @@ def _source(node: nodes.Source, id: str, state: str) -> SourceOutline:
 def _step(node: Node, ids: Mapping[Node, str], operators: Mapping[Node, str]) -> StepOutline:
     does, words = what_it_does(node)
     inputs = tuple(ids[one] for one in node.inputs)
-    key = getattr(node, "key", ())
+    key = tuple(name for name, _ in node.on) if isinstance(node, nodes.Join) else getattr(node, "key", ())
     return StepOutline(ids[node], does, words, str(node.place), inputs, key, operators.get(node, ""))
 
 
@@ -174,9 +176,26 @@ def what_it_does(node: Node) -> tuple[str, str]:
 
 
 def joined_words(node: nodes.Join) -> str:
-    """Both sides of each comparison."""
+    """Both sides of each comparison, and what is said about time."""
     equal = [one if one == other else f"{one} == {other}" for one, other in node.on]
-    return f"on {', '.join([*equal, *(' '.join(each) for each in node.further)])}"
+    on = f"on {', '.join([*equal, *(' '.join(each) for each in node.further)])}"
+    match node:
+        case nodes.IntervalJoin(low_us=low, high_us=high, horizon_us=horizon):
+            return f"{on}, from {_signed(low)} to {_signed(high)} behind{_corrected(horizon)}"
+        case nodes.AsOfJoin(horizon_us=horizon):
+            kept = spelled(node.versions.versions_us)
+            return f"{on}, as of the time of the left, versions of {kept}{_corrected(horizon)}"
+        case nodes.LatestJoin(wait_us=wait):
+            return f"{on}, as it is{f', waiting up to {spelled(wait)}' if wait else ''}"
+    return on
+
+
+def _signed(us: int) -> str:
+    return f"-{spelled(-us)}" if us < 0 else spelled(us)
+
+
+def _corrected(horizon_us: int) -> str:
+    return f", corrections for {spelled(horizon_us)}" if horizon_us else ""
 
 
 def text_of(expression: Expression) -> str:
