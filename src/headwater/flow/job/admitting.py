@@ -52,9 +52,11 @@ def why_not(node: Node) -> str | None:
     if isinstance(node, Dedupe):
         return "whether a row repeats one that is forgotten is not known"
     if not isinstance(node, Windowed):
-        return "it is no window"
+        return "a join keeps no row that is over"
     if isinstance(node, Lesson):
         return "a model would have to learn all later windows anew"
+    if isinstance(node, Lesson):
+        return "a model has learned from later windows since"
     if isinstance(node.window, Session):
         return "a session that is over may have to be joined with one that is not"
     if isinstance(node.window, Count):
