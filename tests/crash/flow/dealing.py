@@ -43,5 +43,6 @@ def _shuffled(random: Random) -> list[Strike]:
     """At first there is nothing that could be built anew."""
     names = list(POINTS)
     random.shuffle(names)
-    names.sort(key=lambda name: POINTS[name].named == REBUILD and names.index(name) < 3)
-    return [Strike(name, random.randint(1, POINTS[name].most)) for name in names]
+    too_early = {name for name in names[:3] if POINTS[name].named == REBUILD}
+    in_turn = sorted(names, key=lambda name: name in too_early)
+    return [Strike(name, random.randint(1, POINTS[name].most)) for name in in_turn]
