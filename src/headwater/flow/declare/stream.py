@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.clustering import kmeans_of
 from headwater.flow.declare.comparisons import fitted
 from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.joins import IGNORE, Words, join_of, refuse_behind_joins
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
-from headwater.flow.declare.models import kmeans_of
 from headwater.flow.declare.nodes import (
     Aggregate,
     Apply,

@@ -14,7 +14,7 @@ from headwater.flow.job.hashing import shard_hash
 from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
 from headwater.flow.job.stateless import quoted
 from headwater.flow.operators.changes import change_schema
-from headwater.flow.operators.models.learning import END, ONLY, POINTS, UNTIL, KMeans, learning_step
+from headwater.flow.operators.clustering.learning import END, ONLY, POINTS, UNTIL, KMeans, learning_step
 from headwater.flow.state.manifest import HASH, StateSchema
 from headwater.flow.state.shard import ShardState, StateHandle
 

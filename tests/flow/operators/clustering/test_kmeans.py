@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration
-from headwater.flow.operators.models.kmeans import Model, distances, learned
-from headwater.flow.operators.models.learning import KMeans, learning_step
+from headwater.flow.operators.clustering.kmeans import Model, distances, learned
+from headwater.flow.operators.clustering.learning import KMeans, learning_step
 from headwater.flow.state import EMPTY, HASH, StateStore
 from headwater.flow.state.files import DiskFiles
 from headwater.log.storage.simulated import SimulatedDisk

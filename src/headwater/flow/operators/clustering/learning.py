@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.flow.operators.changes import merge_changes
+from headwater.flow.operators.clustering.kmeans import Model, learned
 from headwater.flow.operators.keyed import Step
-from headwater.flow.operators.models.kmeans import Model, learned
 from headwater.flow.state.manifest import HASH, StateSchema
 from headwater.flow.state.shard import Found, ShardState, conformed
 

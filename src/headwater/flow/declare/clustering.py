@@ -7,8 +7,8 @@ from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.nodes import KMeans, Lesson, Node
 from headwater.flow.declare.place import calling_place
 from headwater.flow.declare.windows import emission_of
+from headwater.flow.operators.clustering.learning import CLUSTER, POINTS, UNTIL, WEIGHT
 from headwater.flow.operators.kinds.kind import quoted
-from headwater.flow.operators.models.learning import CLUSTER, POINTS, UNTIL, WEIGHT
 from headwater.flow.operators.windows.shapes import Calendar, Tumbling, Window
 
 

@@ -1,0 +1,1 @@
+"""Centres of clusters that learn from windows, one after another."""

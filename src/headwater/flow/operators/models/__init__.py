@@ -1,1 +1,0 @@
-"""Models that learn from windows, one after another."""
