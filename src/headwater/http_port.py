@@ -5,24 +5,36 @@ import errno
 import logging
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from headwater.capture.definition import Definitions
 from headwater.capture.http.receiver import Receiver
+from headwater.log.groups.member import DescribedGroup
 from headwater.log.log import Log
+from headwater.record import TopicPartition
+from headwater.registry.decoding import Decoder
 from headwater.registry.journal import TopicJournal
 from headwater.registry.registry import Registry
 from headwater.registry.rest import Rest
+from headwater.serve.api import Api
 from headwater.serve.bodies import Bodies
 from headwater.serve.http import build_app, server_of
+from headwater.serve.operations import Sources
 from headwater.serve.services import routes_of, routes_of_posts
+from headwater.serve.tokens import Tokens
 from headwater.settings import HttpSettings
 from headwater.wire.bind import refuse_public
+
+if TYPE_CHECKING:
+    from headwater.flow.job.figures import JobObserver
+    from headwater.flow.kafka.client import Client
 
 _logger = logging.getLogger(__name__)
 
 BACKLOG = 128
+FLOWS = "flows"
 REGISTRY_CONTENT = "application/vnd.schemaregistry.v1+json"
 
 
@@ -30,16 +42,28 @@ class HttpPort:
     """A thread and an event loop of its own: what is slow here keeps no Kafka client waiting."""
 
     def __init__(
-        self, log: Log, data: Path, settings: HttpSettings, *, ended: Callable[[BaseException | None], None]
+        self,
+        log: Log,
+        data: Path,
+        settings: HttpSettings,
+        *,
+        kafka_address: str,
+        groups: Callable[[], Sequence[DescribedGroup]],
+        ended: Callable[[BaseException | None], None],
     ) -> None:
+        """`groups` tells what the Kafka port knows of consumer groups."""
         self._settings, self._ended = settings, ended
         self.registry = Registry(TopicJournal(log))
         bodies = Bodies(settings)
+        self._parts = PartsTold(log, data, kafka_address)
+        sources = Sources(groups, self._parts.flows, self._parts.captures)
+        self._api = Api(log, data, sources, settings, decode=Decoder(self.registry).json_text)
         routes = [
+            *self._api.routes(),
             *routes_of(Rest(self.registry), bodies, content_type=REGISTRY_CONTENT),
             *routes_of_posts(Receiver(log, data), bodies),
         ]
-        self._server = server_of(build_app(routes, settings), settings)
+        self._server = server_of(build_app(routes, settings, Tokens(data)), settings)
         self._thread: threading.Thread | None = None
         self._socket: socket.socket | None = None
         self.url = ""
@@ -56,8 +80,11 @@ class HttpPort:
 
     def stop(self) -> None:
         self._server.should_exit = True
+        self._api.stop()
         if self._thread is not None:
             self._thread.join()
+        self._api.close()
+        self._parts.close()
         if self._socket is not None:
             self._socket.close()
 
@@ -68,6 +95,41 @@ class HttpPort:
         except BaseException as error:  # noqa: BLE001  it is handed to the node, nothing is swallowed
             failure = error
         self._ended(failure)
+
+
+class PartsTold:
+    """What parts that `serve` does not know tell of themselves."""
+
+    def __init__(self, log: Log, data: Path, kafka_address: str) -> None:
+        self._log, self._data, self._address = log, data, kafka_address
+        self._captures = Definitions(data)
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+        self._jobs: JobObserver | None = None
+
+    def flows(self) -> list[dict[str, Any]]:
+        if not (self._data / FLOWS).is_dir():
+            return []
+        # Loaded only where there are flows: it brings libraries that a node has no other use for.
+        from headwater.flow.job.figures import JobObserver
+        from headwater.flow.kafka.client import Client
+
+        ends = {TopicPartition(one.topic, one.number): one.high_watermark for one in self._log.partitions()}
+        with self._lock:
+            if self._jobs is None:
+                self._client = Client(self._address)
+                self._jobs = JobObserver(self._data, self._client, self._log.clock)
+            return [job.to_json() for job in self._jobs.look(ends)]
+
+    def captures(self) -> list[dict[str, Any]]:
+        return [
+            {"state": "waiting", **(self._captures.status(name) or {}), "name": name} for name in self._captures.names()
+        ]
+
+    def close(self) -> None:
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
 
 
 def _listening(settings: HttpSettings) -> socket.socket:

@@ -18,14 +18,19 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from headwater.clock import Clock, SystemClock
+from headwater.errors import HeadwaterError, UnavailableError
+from headwater.log.groups.member import DescribedGroup
 from headwater.log.log import Log
 from headwater.settings import NODE_FILE, NodeSettings
+from headwater.wire.group_service import GroupService
 from headwater.wire.server import KafkaServer
 
 if TYPE_CHECKING:
     from headwater.http_port import HttpPort
 
 _logger = logging.getLogger(__name__)
+
+GROUPS_SECONDS_MAX = 5
 
 
 class Node:
@@ -75,7 +80,7 @@ class Node:
             started.callback(port.stop)
             host, number = port.start()
             self._address = shown_address(host, number)
-            self._http = self._open_http(self._log)
+            self._http = self._open_http(self._log, port)
             if self._http is not None:
                 started.callback(self._http.stop)
                 self._http.start()
@@ -85,13 +90,16 @@ class Node:
                 started.callback(self._start_captures(self._log))
             self._running = started.pop_all()
 
-    def _open_http(self, log: Log) -> "HttpPort | None":
+    def _open_http(self, log: Log, kafka: "KafkaPort") -> "HttpPort | None":
         if self.settings.http is None:
             return None
         # Loaded only where it is wanted: a node for a single command has no use for a web server.
         from headwater.http_port import HttpPort
 
-        return HttpPort(log, self.data, self.settings.http, ended=self._port_ended)
+        return HttpPort(
+            log, self.data, self.settings.http,
+            kafka_address=self._address, groups=kafka.groups, ended=self._port_ended,
+        )  # fmt: skip
 
     def _start_captures(self, log: Log) -> Callable[[], None]:
         from headwater.capture.appender import LogAppender
@@ -197,6 +205,7 @@ class KafkaPort:
         self._listening: Future[tuple[str, int]] = Future()
         self._stopping: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
+        self._groups: GroupService
         self._thread = threading.Thread(target=self._run, name="headwater-kafka", daemon=True)
 
     def start(self) -> tuple[str, int]:
@@ -213,6 +222,22 @@ class KafkaPort:
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
 
+    def groups(self) -> list[DescribedGroup]:
+        """The consumer groups as they are now; may be called from any thread while the port is open."""
+        told: Future[list[DescribedGroup]] = Future()
+
+        def tell() -> None:
+            try:
+                told.set_result(self._groups.groups())
+            except HeadwaterError as error:
+                told.set_exception(error)
+
+        try:
+            self._loop.call_soon_threadsafe(tell)
+            return told.result(GROUPS_SECONDS_MAX)
+        except (RuntimeError, TimeoutError) as error:
+            raise UnavailableError(f"the Kafka port does not answer: {error}") from error
+
     def _run(self) -> None:
         failure: BaseException | None = None
         try:
@@ -228,7 +253,8 @@ class KafkaPort:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        server = KafkaServer(self._log, self._settings.wire)
+        self._groups = GroupService(self._log, self._settings.wire)
+        server = KafkaServer(self._log, self._settings.wire, groups=self._groups)
         try:
             self._listening.set_result(await server.start())
             await self._stopping.wait()

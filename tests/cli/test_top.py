@@ -4,10 +4,11 @@ import pytest
 from rich.console import Console
 
 from headwater import Node, Record
-from headwater.cli.observing import Frame, GroupFigures, JobFigures, OutputFigures, TopicFigures
+from headwater.cli.observing import Frame, GroupFigures, TopicFigures
 from headwater.cli.output import ago
 from headwater.cli.top import screen, size
 from headwater.flow.job.accounts import Account
+from headwater.flow.job.figures import JobFigures, OutputFigures
 from tests.cli.conftest import Terminal
 
 BUSY = Account(rows_in=123_456_789, rows_out=120_000_000, filtered=3_400_000, late=1_234, poisoned=55_555)

@@ -10,7 +10,8 @@ from tests.rules.source import ROOT, imports_of, modules
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 MODULE_NAMES = {"confluent-kafka": "confluent_kafka", "protobuf": "google"}
-NEEDED_BY_OTHERS = {"pandas"}  # PySpark asks for it where Arrow is used, and does not declare it
+# PySpark asks for pandas where Arrow is used, uvicorn for websockets where there are any; neither declares it.
+NEEDED_BY_OTHERS = {"pandas", "websockets"}
 FOR_TESTS = {"test"}
 
 

@@ -14,12 +14,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wire": {"log"},
     "capture": {"log"},
     "registry": {"log"},
-    "serve": set(),
+    "serve": {"log", "views"},
     "flow": {"log", "views"},
-    "http_port": {"log", "wire", "capture", "registry", "serve"},
+    "http_port": {"log", "wire", "capture", "registry", "serve", "flow"},
     "node": {"log", "wire", "capture", "http_port"},
     "testing": {"log", "flow", "node"},
-    "cli": {"log", "views", "wire", "capture", "flow", "node"},
+    "cli": {"log", "views", "wire", "capture", "flow", "node", "serve"},
 }
 
 # Siblings of wire that are drawn in the picture and not built yet. Building one moves it into the table above.

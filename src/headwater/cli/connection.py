@@ -7,7 +7,6 @@ lives.
 
 import argparse
 import json
-import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 from headwater.cli.arguments import Address, address
 from headwater.cli.failure import Failure
 from headwater.errors import DataDirectoryLocked
+from headwater.log.locks import locked as locked
 from headwater.settings import NODE_FILE, HttpSettings, NodeSettings, WireSettings
 
 # A node that has just been started owns the lock a moment before it can be reached.
@@ -59,19 +59,6 @@ def reach(
         yield node.kafka_address
     finally:
         node.stop()
-
-
-def locked(path: Path) -> bool:
-    """Whether somebody is seen to hold this lock. Looking at it by taking it could be in the way of a node that starts.
-
-    Where the system does not show its locks, or names files in another way, the answer is no.
-    """
-    try:
-        about = path.stat()
-        held = Path("/proc/locks").read_text(encoding="utf-8").split()
-    except OSError:
-        return False
-    return f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}" in held
 
 
 def address_of_owner(data: Path, refusal: DataDirectoryLocked) -> str:

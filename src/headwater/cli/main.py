@@ -36,6 +36,7 @@ VERBS = (
     Verb("group", "list, describe and reset consumer groups", "headwater.cli.group"),
     Verb("capture", "follow other systems' changes into topics", "headwater.cli.capture"),
     Verb("hook", "take signed webhooks into topics", "headwater.cli.hook"),
+    Verb("token", "say who may use the HTTP port from other machines", "headwater.cli.token"),
     Verb("run", "keep an app's views and topics up to date", "headwater.cli.run"),
     Verb("plan", "show what an app reads, does, keeps and writes", "headwater.cli.plan"),
     Verb("view", "list, get and watch views", "headwater.cli.view"),

@@ -7,19 +7,11 @@ from typing import Any
 
 from headwater.cli.client import Client as Admin
 from headwater.cli.client import Group
-from headwater.cli.connection import locked
 from headwater.clock import Clock
-from headwater.flow.declare.naming import group_of
-from headwater.flow.job.accounts import Account
-from headwater.flow.job.folder import LOCK
-from headwater.flow.job.inventory import KeptJob, jobs_in
-from headwater.flow.job.ledger import Entry, Ledger
-from headwater.flow.job.time_told import behind_us, times_told
+from headwater.flow.job.figures import JobFigures, JobObserver, Places
 from headwater.flow.kafka.client import EARLIEST, LATEST, Client
 from headwater.log.topic import INTERNAL
 from headwater.record import TopicPartition
-
-Places = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True)
@@ -42,33 +34,6 @@ class GroupFigures:
 
 
 @dataclass(frozen=True)
-class OutputFigures:
-    name: str
-    total: Account
-    last: Account
-
-
-@dataclass(frozen=True)
-class JobFigures:
-    name: str
-    running: bool
-    batch: int | None
-    per_second: float | None
-    """Rows of the last batch by the time it took."""
-    state_bytes: int
-    lag: int | None
-    since_ms: int | None
-    """How long ago the last batch ended."""
-    outputs: tuple[OutputFigures, ...]
-    watermark_us: int | None = None
-    """Nothing before it is waited for."""
-    behind_us: int | None = None
-    """How far that is behind the newest time."""
-    idle: tuple[str, ...] = ()
-    """Partitions that are not waited for."""
-
-
-@dataclass(frozen=True)
 class Frame:
     address: str
     time_ms: int
@@ -86,7 +51,7 @@ class Observer:
     def __init__(self, address: str, data: Path, *, local: bool, clock: Clock) -> None:
         self._address, self._data, self._local, self._clock = address, data, local, clock
         self._admin, self._client = Admin(address), Client(address)
-        self._ledgers: dict[str, Ledger] = {}
+        self._jobs = JobObserver(data, self._client, clock)
         self._before: tuple[int, dict[str, int]] | None = None
 
     def close(self) -> None:
@@ -99,7 +64,7 @@ class Observer:
         firsts = self._client.offsets(dict.fromkeys(places, EARLIEST)) if places else {}
         topics = self._topics(counts, firsts, ends)
         groups = [self._group(group, ends) for group in self._admin.groups(self._admin.group_names())]
-        jobs = [self._job(job, ends) for job in jobs_in(self._data)]
+        jobs = self._jobs.look(ends)
         return Frame(self._address, self._clock.now_ms(), tuple(topics), tuple(groups), tuple(jobs))
 
     def _topics(self, counts: Mapping[str, int], firsts: Places, ends: Places) -> list[TopicFigures]:
@@ -133,39 +98,3 @@ class Observer:
         committed = self._admin.committed(group.name)
         lag = sum(max(0, ends.get(TopicPartition(*place), 0) - offset) for place, offset in committed.items())
         return GroupFigures(group.name, group.state, len(group.members), lag)
-
-    # -- jobs ----------------------------------------------------------------------------------------------------------
-
-    def _job(self, job: KeptJob, ends: Places) -> JobFigures:
-        entries = self._entries(job)
-        outputs = tuple(OutputFigures(name, entry.total, entry.last) for name, entry in sorted(entries.items()))
-        newest = [found for operator in job.operators() if (found := operator.newest())]
-        last = job.last_batch()
-        rows = max((output.last.rows_in for output in outputs), default=0)
-        return JobFigures(
-            group_of(job.app, job.name),
-            locked(job.path / LOCK),
-            last.record.batch if last else None,
-            rows / last.seconds if last and last.seconds > 0 else None,
-            sum(version.bytes for version in newest),
-            _lag(last.record.end, ends) if last else None,
-            max(0, self._clock.now_ms() - last.finished_ms) if last else None,
-            outputs,
-            last.record.watermark_us if last else None,
-            behind_us(last.record) if last else None,
-            tuple(times_told(last.record)["idle"]) if last else (),
-        )
-
-    def _entries(self, job: KeptJob) -> dict[str, Entry]:
-        ledger = self._ledgers.setdefault(job.app, Ledger(job.app))
-        ledger.read_on(self._client)
-        return {output: entry for (name, output), entry in ledger.entries.items() if name == job.name}
-
-
-def _lag(position: Mapping[str, Mapping[int, int]], ends: Places) -> int:
-    """Records that the job has not read yet, also those of partitions it has not seen."""
-    return sum(
-        max(0, end - position[place.topic].get(place.partition, 0))
-        for place, end in ends.items()
-        if place.topic in position
-    )

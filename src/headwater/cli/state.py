@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from headwater.cli.arguments import add_action, add_actions, add_data, add_json, checked, positive
 from headwater.cli.failure import Failure
 from headwater.cli.output import Cell, counted, say, write_json, write_table
-from headwater.cli.view import cell, plain
+from headwater.cli.view import cell
+from headwater.views.plain import plain
 
 if TYPE_CHECKING:
     from headwater.flow.job.inventory import KeptJob, KeptOperator

@@ -11,7 +11,7 @@ from headwater.cli.connection import reach
 from headwater.cli.failure import Failure
 from headwater.cli.flows import add_spark, load, remembered, spark
 from headwater.cli.output import counted, note, say, write_json
-from headwater.cli.view import plain
+from headwater.views.plain import plain
 
 if TYPE_CHECKING:
     from headwater.flow.job.verifying import Verified

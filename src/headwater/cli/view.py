@@ -3,20 +3,16 @@
 import argparse
 import json
 from contextlib import closing
-from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
-from pathlib import Path
 
 from headwater.cli.arguments import add_action, add_actions, add_data, add_json, checked, duration_seconds, positive
 from headwater.cli.failure import Failure
-from headwater.cli.flows import remembered
 from headwater.cli.output import Cell, note, say, write_json, write_table
 from headwater.errors import StoreUnavailable
-from headwater.views.store import ViewStore, open_store
+from headwater.views.places import Kept, places_of_views
+from headwater.views.plain import plain
+from headwater.views.query import parse_condition
+from headwater.views.store import ViewStore
 from headwater.views.view import View
-
-VIEWS = "views"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,27 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_json(child)
 
 
-@dataclass(frozen=True)
-class Kept:
-    """Where an app may keep views."""
-
-    app: str
-    where: str | Path
-
-    def open(self) -> ViewStore:
-        return open_store(self.where, self.app, read_only=True)
-
-
-def places_of_views(arguments: argparse.Namespace) -> list[Kept]:
-    """The data directory, and what apps that have run on it say; or only the store that was asked for."""
-    known = remembered(arguments.data)
-    here = {file.stem for file in (arguments.data / VIEWS).glob("*.sqlite")}
-    if arguments.store:
-        return [Kept(app, arguments.store) for app in sorted(here | known.keys())]
-    own = [Kept(app, arguments.data) for app in sorted(here)]
-    return own + [Kept(app, store) for app, one in known.items() for store in one.stores]
-
-
 def names_in(kept: Kept, store: ViewStore) -> list[str]:
     """Failure, with what may help, if a store that an app has named does not answer."""
     try:
@@ -86,7 +61,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     """Exit code 1 if one of the stores does not answer; the views of the others are shown all the same."""
     rows: list[list[Cell]] = []
     failures = []
-    for kept in places_of_views(arguments):
+    for kept in places_of_views(arguments.data, arguments.store):
         with closing(kept.open()) as store:
             try:
                 rows += [_line(kept, store, name) for name in names_in(kept, store)]
@@ -111,7 +86,7 @@ def _line(kept: Kept, store: ViewStore, name: str) -> list[Cell]:
 
 def opened(arguments: argparse.Namespace) -> View:
     app, dot, name = arguments.view.rpartition(".")
-    candidates = [kept for kept in places_of_views(arguments) if not dot or kept.app == app]
+    candidates = [kept for kept in places_of_views(arguments.data, arguments.store) if not dot or kept.app == app]
     if not candidates and dot:
         candidates = [Kept(app, arguments.store or arguments.data)]
     if not candidates:
@@ -149,7 +124,7 @@ def run_get(arguments: argparse.Namespace) -> int:
             row = view.get(*arguments.key, at_least=at_least)
             rows = [] if row is None else [row]
         else:
-            where = dict(condition(text) for text in arguments.where)
+            where = dict(parse_condition(text) for text in arguments.where)
             rows = view.rows(where=where, order=arguments.order or None, limit=arguments.limit, at_least=at_least)
         columns = view.columns
     show(columns, rows, as_json=arguments.json)
@@ -161,16 +136,6 @@ def run_watch(arguments: argparse.Namespace) -> int:
         for change in view.watch(timeout=arguments.seconds):
             write_json(plain({"key": change.key, "row": change.row}))
     return 0
-
-
-def condition(text: str) -> tuple[str, object]:
-    """A column with a comparison, and a value."""
-    for operator in (">=", "<=", "!=", ">", "<", "="):
-        left, found, right = text.partition(operator)
-        if found:
-            name = left.strip()
-            return (name if operator == "=" else f"{name} {operator}"), right.strip()
-    raise Failure(f'{text!r} is not a condition, such as "amount > 100"')
 
 
 def position_of(text: str) -> dict[str, dict[int, int]]:
@@ -186,19 +151,6 @@ def show(columns: tuple[str, ...], rows: list[dict[str, object]], *, as_json: bo
         write_json([plain(row) for row in rows])
     else:
         write_table(list(columns), [[cell(row.get(name)) for name in columns] for row in rows])
-
-
-def plain(value: object) -> object:
-    """As JSON has it: exact numbers and times as text."""
-    if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [plain(one) for one in value]
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return str(value)
-    return value.hex() if isinstance(value, bytes) else value
 
 
 def cell(value: object) -> Cell:

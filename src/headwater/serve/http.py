@@ -4,32 +4,64 @@ from collections.abc import Sequence
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headwater.serve.access import Access
+from headwater.serve.access import Access, is_loopback
 from headwater.serve.connection import connections
 from headwater.serve.services import failed
+from headwater.serve.tokens import Tokens, allows, needed_scope
 from headwater.settings import HttpSettings
 
 STOP_SECONDS_MAX = 5
 KEEP_ALIVE_SECONDS = 30
+COOKIE = "headwater_token"
+MESSAGE_BYTES_MAX = 64 * 1024
 
 
 class Guard:
-    """Lets through what may ask."""
+    """Lets through what may ask: no page of others, and from other machines only who has a token for it."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app, self._access = app, access
+    def __init__(self, app: ASGIApp, access: Access, tokens: Tokens | None) -> None:
+        self._app, self._access, self._tokens = app, access, tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        why = ""
+        answer = self._app
         if scope["type"] in ("http", "websocket"):
             why = self._access.refusal(_only(scope, b"host"), _only(scope, b"origin"))
-        await (failed(403, why, {"connection": "close"}) if why else self._app)(scope, receive, send)
+            answer = failed(403, why, {"connection": "close"}) if why else self._refusal(scope) or self._app
+        await answer(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        needed = needed_scope(scope.get("method", "WEBSOCKET"), scope["path"])
+        if needed is None or self._tokens is None or _is_near(scope):
+            return None
+        token = self._tokens.find(token_in(Headers(scope=scope)))
+        if token is None:
+            way = 'make one where the node runs with "headwater token add NAME", and send it as Authorization: Bearer'
+            return failed(401, f"this needs a token; {way}", {"www-authenticate": "Bearer"})
+        if not allows(token, needed):
+            return failed(403, f"token {token.name} is for {', '.join(token.scopes)}; this needs {needed}")
+        return None
+
+
+def _is_near(scope: Scope) -> bool:
+    """Whether a request comes from this machine itself. One that was passed on for another does not."""
+    passed_on = any(name in (b"x-forwarded-for", b"forwarded", b"x-real-ip") for name, _ in scope["headers"])
+    client = scope.get("client")
+    return client is not None and not passed_on and is_loopback(client[0])
+
+
+def token_in(headers: Headers) -> str:
+    """What a program says in Authorization, and a browser in its cookie."""
+    kind, _, said = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        return said.strip()
+    return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
 
 
 def _only(scope: Scope, name: bytes) -> str | None:
@@ -38,12 +70,12 @@ def _only(scope: Scope, name: bytes) -> str | None:
     return None if not found else found[0] if len(found) == 1 else ""
 
 
-def build_app(routes: Sequence[BaseRoute], settings: HttpSettings) -> Starlette:
-    """All routes under one application, which other applications can be mounted in."""
+def build_app(routes: Sequence[BaseRoute], settings: HttpSettings, tokens: Tokens | None = None) -> Starlette:
+    """All routes under one application, others can be mounted in it. Without `tokens` none are needed."""
     access = Access(settings.host, settings.allowed_hosts, public=settings.insecure_public_bind)
     return Starlette(
         routes=list(routes),
-        middleware=[Middleware(Guard, access=access)],
+        middleware=[Middleware(Guard, access=access, tokens=tokens)],
         exception_handlers={404: _nothing_here, 405: _not_allowed},
     )
 
@@ -68,7 +100,8 @@ def server_of(app: ASGIApp, settings: HttpSettings) -> uvicorn.Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            ws="none",
+            ws="websockets-sansio",
+            ws_max_size=MESSAGE_BYTES_MAX,
             limit_concurrency=settings.connections_max,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS_MAX,

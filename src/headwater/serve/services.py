@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from headwater.serve.bodies import Bodies, Unread
 
+NAMES = {401: "NoToken", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed", 408: "TooSlow", 413: "TooLarge"}
 METHODS = ["GET", "POST", "PUT", "DELETE"]
 
 
@@ -95,5 +96,5 @@ def path_of(request: Request) -> list[str]:
 
 
 def failed(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    body = json.dumps({"error_code": status, "message": message})
+    body = json.dumps({"error_code": status, "error": NAMES.get(status, "Refused"), "message": message})
     return Response(body, status, headers=headers, media_type="application/json")

@@ -17,6 +17,7 @@ Where = Mapping[str, object]
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in")
 _SAME = {"==": "=", "<>": "!="}
+WRITTEN = (">=", "<=", "!=", ">", "<", "=")
 
 
 class Condition(NamedTuple):
@@ -39,15 +40,37 @@ class Query:
     where: tuple[Condition, ...] = ()
     order: tuple[Order, ...] = ()
     limit: int | None = None
+    skip: int = 0
 
 
-def parse_query(shape: Shape, where: Where | None, order: str | Sequence[str] | None, limit: int | None) -> Query:
-    """InvalidQuery names what is not there, and what is."""
+def parse_query(
+    shape: Shape, where: Where | None, order: str | Sequence[str] | None, limit: int | None, skip: int = 0
+) -> Query:
+    """InvalidQuery names what is not there, and what is. Where rows are skipped, the key decides what `order` leaves
+    open: pages must not overlap."""
     if limit is not None and limit < 0:
         raise InvalidQuery(f"a limit cannot be {limit}", "Leave it out to get all rows.")
     conditions = tuple(_condition(shape, term, value) for term, value in (where or {}).items())
     terms = order.split(",") if isinstance(order, str) else list(order or ())
-    return Query(conditions, tuple(_order(shape, term) for term in terms), limit)
+    orders = [_order(shape, term) for term in terms]
+    if skip:
+        named = {one.column.name for one in orders}
+        orders += [Order(column, descending=False) for column in shape.key_columns if column.name not in named]
+    return Query(conditions, tuple(orders), limit, skip)
+
+
+def parse_condition(text: str) -> tuple[str, object]:
+    """A column with a comparison, and a value, as people write them.
+
+    >>> parse_condition("amount >= 100"), parse_condition("currency = EUR")
+    (('amount >=', '100'), ('currency', 'EUR'))
+    """
+    found = [(text.find(sign), -len(sign), sign) for sign in WRITTEN if sign in text]
+    if not found:
+        raise InvalidQuery(f'{text[:80]!r} is not a condition, such as "amount > 100"')
+    _, _, operator = min(found)
+    name, _, value = text.partition(operator)
+    return (name.strip() if operator == "=" else f"{name.strip()} {operator}"), value.strip()
 
 
 def key_query(shape: Shape, view: str, key: Sequence[object]) -> Query:

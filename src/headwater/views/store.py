@@ -47,6 +47,15 @@ class Snapshot(Protocol):
     def changes_after(self, change: int) -> Iterator[ChangedRow]:
         """What changed since, in the order of the writes; each key as it is now. Needs change >= mark.changes_from."""
 
+    def numbered_changes_after(self, change: int) -> list[tuple[int, ChangedRow]]:
+        """The same, with the number of the write."""
+
+    def changed_since(self, change: int) -> int:
+        """How many those are."""
+
+    def matching_since(self, change: int, query: Query) -> list[Row]:
+        """The rows among them that fit; of a query, only its conditions count."""
+
 
 class ViewStore(Protocol):
     """Writing blocks no reader. StoreUnavailable leaves nothing half done: the same call may be made again."""

@@ -341,6 +341,9 @@ class SqlSnapshot:
         return number
 
     def changes_after(self, change: int) -> Iterator[ChangedRow]:
+        return (changed for _, changed in self.numbered_changes_after(change))
+
+    def numbered_changes_after(self, change: int) -> list[tuple[int, ChangedRow]]:
         place = self._store._place
         gone = self._store._run(
             f"SELECT change, key FROM {self._store._table(DELETES)} "
@@ -348,15 +351,35 @@ class SqlSnapshot:
         )  # fmt: skip
         columns = self.shape.columns
         rows = self._rows(columns, f" WHERE {CHANGE} > {place(1)}", [change], extra=CHANGE)
-        events: list[tuple[object, ChangedRow]] = [
-            (number, ChangedRow(self._key(str(key)), None)) for number, key in gone
+        events: list[tuple[int, ChangedRow]] = [
+            (int(str(number)), ChangedRow(self._key(str(key)), None)) for number, key in gone
         ]
         for row in rows:
             values = self._row(columns, row)
-            events.append((row[-1], ChangedRow({name: values[name] for name in self.shape.key}, values)))
+            events.append((int(str(row[-1])), ChangedRow({name: values[name] for name in self.shape.key}, values)))
         # Deletes come first within a write, and sorting keeps that: a key is never both in one write.
-        events.sort(key=lambda event: int(str(event[0])))
-        return (changed for _, changed in events)
+        events.sort(key=lambda event: event[0])
+        return events
+
+    def changed_since(self, change: int) -> int:
+        """How many rows changed and keys went; cheaper than to read them."""
+        place, store = self._store._place, self._store
+        ((rows,),) = store._run(
+            f"SELECT count(*) FROM {store._table(self._view)} WHERE {CHANGE} > {place(1)}", [change]
+        )
+        ((gone,),) = store._run(
+            f"SELECT count(*) FROM {store._table(DELETES)} WHERE view = {place(1)} AND change > {place(2)}",
+            (self._view, change),
+        )
+        return int(str(rows)) + int(str(gone))
+
+    def matching_since(self, change: int, query: Query) -> list[Row]:
+        """Rows that changed after a write, and fit."""
+        clauses, values = self._clauses(query)
+        values.append(change)
+        joint = " AND" if query.where else " WHERE"
+        rows = self._rows(self.shape.columns, f"{clauses}{joint} {CHANGE} > {self._store._place(len(values))}", values)
+        return [self._row(self.shape.columns, row) for row in rows]
 
     def _key(self, text: str) -> Row:
         key = from_json_text(text, self.shape.key_type)
@@ -388,6 +411,9 @@ class SqlSnapshot:
         if query.limit is not None:
             values.append(query.limit)
             sql += f" LIMIT {self._store._place(len(values))}"
+        if query.skip:
+            values.append(query.skip)
+            sql += f" OFFSET {self._store._place(len(values))}"
         return sql, values
 
     def _term(self, condition: Condition, first: int) -> tuple[str, list[object]]:

@@ -49,7 +49,12 @@ def test_what_is_posted_is_stored_and_answered_with_where(receiver: Receiver, lo
     status, said, _ = post(receiver, "topics/orders", b'{"id": 1}\n{"id": 2}', LINES, key="id")
     assert (status, said) == (
         200,
-        {"topic": "orders", "records": 2, "stored": [{"partition": 0, "first": 0, "last": 1}]},
+        {
+            "topic": "orders",
+            "records": 2,
+            "position": "orders/0@1",
+            "stored": [{"partition": 0, "first": 0, "last": 1}],
+        },
     )
     records = list(log.read("orders"))
     assert [(record.key, record.value) for record in records] == [(b"1", b'{"id": 1}'), (b"2", b'{"id": 2}')]

@@ -100,7 +100,9 @@ def _said(topic: str, stored: Stored) -> dict[str, Any]:
     ranges = [
         {"partition": number, "first": one.first, "last": one.last} for number, one in sorted(stored.ranges.items())
     ]
-    return {"topic": topic, "records": sum(one["last"] - one["first"] + 1 for one in ranges), "stored": ranges}
+    count = sum(one["last"] - one["first"] + 1 for one in ranges)
+    position = ",".join(f"{topic}/{one['partition']}@{one['last']}" for one in ranges)
+    return {"topic": topic, "records": count, "position": position, "stored": ranges}
 
 
 def _name(kind: str, where: str, said: str | None) -> bytes | None:
@@ -131,5 +133,5 @@ def failure(error: HeadwaterError) -> Answer:
     return _refused(500, str(error))
 
 
-def _refused(status: int, message: str, headers: Mapping[str, str] | None = None) -> Answer:
-    return status, {"error_code": status, "message": message}, headers or {}
+def _refused(status: int, message: str, headers: Mapping[str, str] | None = None, name: str = "Refused") -> Answer:
+    return status, {"error_code": status, "error": name, "message": message}, headers or {}

@@ -1,0 +1,96 @@
+"""The HTTP API of a node, put together: what can be asked, its document, and the figures."""
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from headwater.log.log import Log
+from headwater.serve.answers import json_response
+from headwater.serve.endpoints import Endpoint, routes_of_endpoints
+from headwater.serve.metrics import Metrics
+from headwater.serve.openapi import document, failure
+from headwater.serve.operations import Operations, Sources
+from headwater.serve.records import Decode
+from headwater.serve.stores import Stores
+from headwater.serve.topics import TOPIC, Topics
+from headwater.serve.views import Views
+from headwater.settings import HttpSettings
+
+PRODUCED: dict[str, Any] = {
+    "type": "object",
+    "required": ["topic", "records", "position", "stored"],
+    "properties": {
+        "topic": {"type": "string"},
+        "records": {"type": "integer"},
+        "position": {"type": "string", "description": "say it as at_least to read what was written"},
+        "stored": {"type": "array", "items": {"type": "object"}},
+    },
+}
+
+
+class Api:
+    """Started by the first request; `stop` ends what goes on for ever, `close` lets go of the databases."""
+
+    def __init__(
+        self, log: Log, data: Path, sources: Sources, settings: HttpSettings, *, decode: Decode | None = None
+    ) -> None:
+        self._stores = Stores(data)
+        views = Views(self._stores)
+        operations = Operations(log, sources)
+        metrics = Metrics(log, operations, views, self._live_figures)
+        self.endpoints: list[Endpoint] = [
+            *Topics(log, decode).endpoints(),
+            *views.endpoints(),
+            *operations.endpoints(),
+            metrics.endpoint(),
+        ]
+        self._document = document(self.endpoints, version=version("headwater"), more=_posting())
+
+    def routes(self) -> list[BaseRoute]:
+        return [*routes_of_endpoints(self.endpoints), Route("/openapi.json", self._told, methods=["GET"])]
+
+    async def _told(self, request: Request) -> Response:
+        return json_response(self._document)
+
+    def _live_figures(self) -> Mapping[str, int]:
+        return {}
+
+    def stop(self) -> None:
+        """May be called from any thread."""
+
+    def close(self) -> None:
+        self._stores.close()
+
+
+def _posting() -> dict[str, Any]:
+    """What the receiver of posts answers, in the words of the document."""
+    body = {
+        "application/json": {"schema": {"description": "the value of one record"}},
+        "application/x-ndjson": {"schema": {"type": "string"}},
+    }
+    failures = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503, 507)
+    key = {
+        "name": "key", "in": "query", "required": False, "schema": {"type": "string"},
+        "description": "the property whose value is the record's key",
+    }  # fmt: skip
+    path = {"name": "topic", "in": "path", "required": True, "schema": TOPIC.schema, "description": TOPIC.about}
+    once = {
+        "name": "Idempotency-Key", "in": "header", "required": False,
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+        "description": "a name for this request: one that comes again is stored once",
+    }  # fmt: skip
+    answer = {"description": "stored and synced", "content": {"application/json": {"schema": PRODUCED}}}
+    operation = {
+        "operationId": "produce",
+        "summary": "Store records",
+        "tags": ["topics"],
+        "parameters": [path, key, once],
+        "requestBody": {"required": True, "content": body},
+        "responses": {"200": answer, **{str(status): failure(status) for status in failures}},
+    }
+    return {"/topics/{topic}": {"post": operation}}

@@ -1,0 +1,139 @@
+"""GET /groups, /flows, /captures, /health and /ready: how things are."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from headwater.errors import UnknownGroup, UnknownPartition, UnknownTopic
+from headwater.log.groups.member import DescribedGroup
+from headwater.log.log import Log
+from headwater.serve.answers import Asked, Invalid, json_response
+from headwater.serve.endpoints import Endpoint, text
+
+GROUP = text("group", "the name of the group", in_path=True)
+FLOW = text("flow", "the name of the flow, as APP.JOB", in_path=True)
+CAPTURE = text("capture", "the name of the capture", in_path=True)
+OBJECT: dict[str, Any] = {"type": "object"}
+LIST: dict[str, Any] = {"type": "array", "items": OBJECT}
+GROUP_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["name", "state", "members", "lag", "partitions"],
+    "properties": {
+        "name": {"type": "string"},
+        "state": {"type": "string"},
+        "members": {"type": "integer"},
+        "lag": {"type": "integer", "description": "records that it has not read yet, all partitions together"},
+        "partitions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "topic": {"type": "string"},
+                    "partition": {"type": "integer"},
+                    "offset": {"type": "integer"},
+                    "end": {"type": "integer"},
+                    "lag": {"type": "integer"},
+                },
+            },
+        },
+    },
+}
+
+
+class Told(Protocol):
+    """What another part tells of its things. Called on threads."""
+
+    def __call__(self) -> Sequence[Mapping[str, Any]]: ...
+
+
+class Sources(NamedTuple):
+    """Where the node's other parts tell how they are."""
+
+    groups: Callable[[], Sequence[DescribedGroup]]
+    flows: Told
+    """Each has a `name`, APP.JOB."""
+    captures: Told
+    """Each has a `name`."""
+
+
+class Operations:
+    def __init__(self, log: Log, sources: Sources) -> None:
+        self._log, self._sources = log, sources
+
+    def endpoints(self) -> list[Endpoint]:
+        missing = (404,)
+        listed = {"type": "array", "items": GROUP_SCHEMA}
+        return [
+            Endpoint("/groups", "All groups and their lag", self.groups, listed, tag="groups", operation="listGroups"),
+            Endpoint(
+                "/groups/{group}", "One group", self.group, GROUP_SCHEMA, (GROUP,), missing, tag="groups",
+                operation="describeGroup",
+            ),
+            Endpoint("/flows", "All flows: status and accounts", self.flows, LIST, tag="flows", operation="listFlows"),
+            Endpoint(
+                "/flows/{flow}", "One flow", self.flow, OBJECT, (FLOW,), missing, tag="flows",
+                operation="describeFlow",
+            ),
+            Endpoint("/captures", "All captures", self.captures, LIST, tag="captures", operation="listCaptures"),
+            Endpoint(
+                "/captures/{capture}", "One capture", self.capture, OBJECT, (CAPTURE,), missing, tag="captures",
+                operation="describeCapture",
+            ),
+            Endpoint("/health", "Is the process alive", self.health, OBJECT, tag="node", operation="health"),
+            Endpoint("/ready", "Can it serve all it has", self.ready, OBJECT, tag="node", operation="ready"),
+        ]  # fmt: skip
+
+    def groups(self, asked: Asked) -> list[dict[str, Any]]:
+        return [self._group(one) for one in self._sources.groups()]
+
+    def group(self, asked: Asked) -> object:
+        found = [one for one in self._sources.groups() if one.id == asked["group"]]
+        if not found:
+            raise UnknownGroup(asked["group"][:200])
+        return self._group(found[0])
+
+    def _group(self, group: DescribedGroup) -> dict[str, Any]:
+        partitions = []
+        for place, committed in sorted(self._log.group_offsets.fetch(group.id).items()):
+            try:
+                end = self._log.partition(*place).high_watermark
+            except (UnknownTopic, UnknownPartition):
+                continue  # just deleted
+            lag = max(0, end - committed.offset)
+            partitions.append({**place._asdict(), "offset": committed.offset, "end": end, "lag": lag})
+        return {
+            "name": group.id,
+            "state": str(group.state),
+            "members": len(group.members),
+            "lag": sum(one["lag"] for one in partitions),
+            "partitions": partitions,
+        }
+
+    def flows(self, asked: Asked) -> Sequence[Mapping[str, Any]]:
+        return self._sources.flows()
+
+    def flow(self, asked: Asked) -> object:
+        return _named(self._sources.flows(), asked["flow"], "flow")
+
+    def captures(self, asked: Asked) -> Sequence[Mapping[str, Any]]:
+        return self._sources.captures()
+
+    def capture(self, asked: Asked) -> object:
+        return _named(self._sources.captures(), asked["capture"], "capture")
+
+    def health(self, asked: Asked) -> object:
+        return {"status": "alive"}
+
+    def ready(self, asked: Asked) -> object:
+        offline = [f"{one.topic}/{one.number}" for one in self._log.partitions() if one.offline]
+        if offline:
+            message = f"{len(offline)} partitions are offline: {', '.join(offline[:20])}; the log of the node says why"
+            return json_response({"error_code": 503, "error": "PartitionOffline", "message": message}, 503)
+        return {"status": "ready", "topics": len(self._log.topics())}
+
+
+def _named(found: Sequence[Mapping[str, Any]], name: str, kind: str) -> Mapping[str, Any]:
+    for one in found:
+        if one["name"] == name:
+            return one
+    known = ", ".join(str(one["name"]) for one in found[:50]) or "none"
+    raise Invalid(f"there is no {kind} {name[:80]!r}; there are: {known}", status=404, name=f"Unknown{kind.title()}")

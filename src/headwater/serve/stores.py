@@ -1,0 +1,95 @@
+"""The databases that views are in, opened as they are asked for and kept open."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headwater.errors import HeadwaterError, StoreUnavailable, UnknownView
+from headwater.serve.answers import Invalid
+from headwater.views.places import Kept, places_of_views
+from headwater.views.store import ViewStore
+
+OPEN_MAX = 4
+"""Connections to one database: so many can ask at once."""
+
+WAIT_SECONDS = 10.0
+
+
+class Stores:
+    """Safe to use from many threads."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._lock = threading.Lock()
+        self._pools: dict[Kept, Pool] = {}
+
+    def places(self) -> list[Kept]:
+        return places_of_views(self._data)
+
+    def all(self) -> list[tuple[Kept, str]]:
+        """Every view. Those in a database that does not answer are left out: the others can be read all the same."""
+        found = []
+        for kept in self.places():
+            try:
+                with self.opened(kept) as store:
+                    found += [(kept, name) for name in store.views()]
+            except HeadwaterError:
+                continue
+        return found
+
+    def find(self, said: str) -> tuple[Kept, str]:
+        """The view that APP.VIEW or VIEW means. UnknownView; Invalid if several apps have one of this name."""
+        views = self.all()
+        found = [(kept, name) for kept, name in views if said in (name, f"{kept.app}.{name}")]
+        if not found:
+            known = [f"{kept.app}.{name}" for kept, name in views]
+            raise UnknownView(said[:200], str(self._data), known[:50])
+        if len(found) > 1:
+            names = ", ".join(f"{kept.app}.{name}" for kept, name in found)
+            raise Invalid(
+                f"several apps have a view {said[:80]}: {names}; name one of them", status=409, name="Unclear"
+            )
+        return found[0]
+
+    @contextmanager
+    def opened(self, kept: Kept) -> Iterator[ViewStore]:
+        with self._lock:
+            pool = self._pools.setdefault(kept, Pool(kept))
+        with pool.taken() as store:
+            yield store
+
+    def close(self) -> None:
+        with self._lock:
+            for pool in self._pools.values():
+                pool.close()
+            self._pools.clear()
+
+
+class Pool:
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+        self._places = threading.BoundedSemaphore(OPEN_MAX)
+        self._free: list[ViewStore] = []
+
+    @contextmanager
+    def taken(self) -> Iterator[ViewStore]:
+        if not self._places.acquire(timeout=WAIT_SECONDS):
+            raise StoreUnavailable(str(self._kept.where), "too many read it at once")
+        try:
+            store = self._free.pop() if self._free else self._kept.open()
+            try:
+                yield store
+            except StoreUnavailable:
+                store.close()
+                raise
+            except BaseException:
+                self._free.append(store)
+                raise
+            self._free.append(store)
+        finally:
+            self._places.release()
+
+    def close(self) -> None:
+        while self._free:
+            self._free.pop().close()

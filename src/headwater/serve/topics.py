@@ -1,0 +1,187 @@
+"""GET /topics: what there is, and records from an offset or a time."""
+
+import asyncio
+from typing import Any
+
+from headwater.errors import DamagedRange, OffsetOutOfRange
+from headwater.log.log import Log
+from headwater.log.partition import Partition
+from headwater.log.reader import read_some, starting_offset
+from headwater.log.topic import Topic
+from headwater.serve.answers import Asked, Invalid
+from headwater.serve.endpoints import Endpoint, Parameter, text, truth, whole
+from headwater.serve.positions import LONGEST, PATTERN, next_offsets
+from headwater.serve.records import RECORD, Decode, told
+
+RECORDS_MAX = 1000
+ANSWER_BYTES_MAX = 4 * 1024**2
+VALUE_BYTES = 64 * 1024
+PAUSE_SECONDS = 0.02
+WAIT_MS_MAX = 30_000
+LAST = 10**15
+Told = list[dict[str, Any]]
+
+TOPIC = text("topic", "the name of the topic", in_path=True, longest=249, pattern=r"^[A-Za-z0-9._-]+$")
+AT_LEAST = text(
+    "at_least", "wait until what is read includes these records, as TOPIC/PARTITION@OFFSET", longest=LONGEST,
+    pattern=PATTERN,
+)  # fmt: skip
+TIMEOUT = whole("timeout_ms", "how long to wait for at_least", least=0, most=WAIT_MS_MAX, default=10_000)
+COUNT = {"type": "integer", "minimum": 0}
+DESCRIBED: dict[str, Any] = {
+    "type": "object",
+    "required": ["name", "partitions", "records", "bytes"],
+    "properties": {
+        "name": {"type": "string"},
+        "internal": {"type": "boolean"},
+        "records": COUNT,
+        "bytes": COUNT,
+        "configs": {"type": "object", "additionalProperties": {"type": "string"}},
+        "partitions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "partition": COUNT,
+                    "first": COUNT,
+                    "end": COUNT,
+                    "bytes": COUNT,
+                    "offline": {"type": "boolean"},
+                },
+            },
+        },
+    },
+}
+READ: dict[str, Any] = {
+    "type": "object",
+    "required": ["topic", "partition", "first", "end", "next", "records"],
+    "properties": {
+        "topic": {"type": "string"},
+        "partition": COUNT,
+        "first": {**COUNT, "description": "the oldest offset that is kept"},
+        "end": {**COUNT, "description": "the offset that the next record will have"},
+        "next": {**COUNT, "description": "where to go on reading; equal to end: there is no more"},
+        "records": {"type": "array", "items": RECORD},
+        "damaged": {"type": "array", "items": {"type": "object"}, "description": "ranges that cannot be read"},
+    },
+}
+READING: tuple[Parameter, ...] = (
+    TOPIC,
+    whole("partition", "which partition", least=0, most=9_999, default=0),
+    whole("offset", "where to begin; counted from the end if it is negative", least=-LAST, most=LAST),
+    whole("time_ms", "begin with the first record of this time or later", least=0, most=LAST),
+    whole("limit", "records at most", least=1, most=RECORDS_MAX, default=100),
+    whole("value_bytes", "longer keys and values are cut", least=0, most=ANSWER_BYTES_MAX, default=VALUE_BYTES),
+    AT_LEAST,
+    TIMEOUT,
+)
+
+
+class Topics:
+    def __init__(self, log: Log, decode: Decode | None = None) -> None:
+        self._log, self._decode = log, decode
+
+    def endpoints(self) -> list[Endpoint]:
+        many = {"type": "array", "items": DESCRIBED}
+        hidden = truth("internal", "also those that the node keeps for itself", default=False)
+        return [
+            Endpoint("/topics", "All topics", self.listed, many, (hidden,), tag="topics", operation="listTopics"),
+            Endpoint(
+                "/topics/{topic}", "One topic", self.describe, DESCRIBED, (TOPIC,), (404,), tag="topics",
+                operation="describeTopic",
+            ),
+            Endpoint(
+                "/topics/{topic}/records", "Records of a topic, from an offset or a time", self.read, READ, READING,
+                (404, 412, 416, 422), wait=self.wait, tag="topics", operation="readRecords",
+            ),
+        ]  # fmt: skip
+
+    def listed(self, asked: Asked) -> object:
+        return [self._described(topic) for topic in self._log.topics() if asked["internal"] or not topic.internal]
+
+    def describe(self, asked: Asked) -> object:
+        return self._described(self._log.topic(asked["topic"]))
+
+    def _described(self, topic: Topic) -> dict[str, Any]:
+        partitions = [self._log.partition(topic.name, number) for number in range(topic.partitions)]
+        return {
+            "name": topic.name,
+            "internal": topic.internal,
+            "records": sum(one.high_watermark - one.start_offset for one in partitions),
+            "bytes": sum(one.size_bytes for one in partitions),
+            "configs": dict(topic.configs),
+            "partitions": [
+                {
+                    "partition": one.number,
+                    "first": one.start_offset,
+                    "end": one.high_watermark,
+                    "bytes": one.size_bytes,
+                    "offline": one.offline,
+                }
+                for one in partitions
+            ],
+        }
+
+    async def wait(self, asked: Asked) -> None:
+        if asked["at_least"] is None:
+            return
+        try:
+            async with asyncio.timeout(asked["timeout_ms"] / 1000):
+                while not self._holds(asked["at_least"]):  # noqa: ASYNC110  appends wake threads, not loops
+                    await asyncio.sleep(PAUSE_SECONDS)
+        except TimeoutError:
+            raise Invalid(
+                f"the log does not hold {asked['at_least'][:200]} yet; try again, or leave at_least away",
+                status=412, name="LogBehind",
+            ) from None  # fmt: skip
+
+    def _holds(self, said: str) -> bool:
+        return all(
+            self._log.partition(topic, number).high_watermark >= offset
+            for topic, offsets in next_offsets(said).items()
+            for number, offset in offsets.items()
+        )
+
+    def read(self, asked: Asked) -> object:
+        partition = self._log.partition(asked["topic"], asked["partition"])
+        position = self._start(partition, asked)
+        end = partition.high_watermark
+        records: Told = []
+        damaged: Told = []
+        room = ANSWER_BYTES_MAX
+        while position < end and len(records) < asked["limit"] and room > 0:
+            try:
+                found, following = read_some(partition, position, self._log.settings.decompressed_bytes_max)
+            except DamagedRange as damage:
+                damaged.append({"first": damage.first, "end": damage.end})
+                position = damage.end
+                continue
+            if following == position:
+                break
+            for record in found:
+                if len(records) == asked["limit"] or room <= 0 or record.offset >= end:
+                    following = record.offset
+                    break
+                records.append(told(record, partition.number, bytes_max=asked["value_bytes"], decode=self._decode))
+                room -= 200 + sum(min(len(part or b""), asked["value_bytes"]) for part in (record.key, record.value))
+            position = following
+        return {
+            "topic": partition.topic,
+            "partition": partition.number,
+            "first": partition.start_offset,
+            "end": end,
+            "next": min(position, end),
+            "records": records,
+            **({"damaged": damaged} if damaged else {}),
+        }
+
+    def _start(self, partition: Partition, asked: Asked) -> int:
+        offset, time_ms = asked["offset"], asked["time_ms"]
+        if offset is not None and time_ms is not None:
+            raise Invalid("offset and time_ms both say where to begin; say one of them")
+        if offset is not None and offset < 0:
+            return max(partition.start_offset, partition.high_watermark + int(offset))
+        if offset is not None and offset > partition.high_watermark:
+            first, end = partition.start_offset, partition.high_watermark
+            raise OffsetOutOfRange(partition.topic, partition.number, offset, first=first, end=end)
+        return starting_offset(partition, offset=offset, time_ms=time_ms)
