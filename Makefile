@@ -34,6 +34,7 @@ bench: $(VENV)/everything  ## how fast it is, beside the disk, a bare server, Ap
 torture: $(VENV)/everything  ## kill it two hundred times under load and count what is lost
 	$(BIN)/python -m tests.crash.torture $(ARGS)
 	HEADWATER_FUZZ_REQUESTS=100000 $(BIN)/pytest -q tests/capture/http/test_fuzz.py
+	HEADWATER_SQLITE_ROUNDS=30 $(BIN)/pytest -q tests/crash/capture/test_sqlite_killing.py
 
 reference: $(VENV)/everything  ## write docs/reference anew from the code
 	$(BIN)/python scripts/reference.py --write

@@ -1,6 +1,7 @@
 """headwater capture, against a real PostgreSQL and a node."""
 
 import json
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -202,3 +203,44 @@ def test_an_unknown_capture_is_one_sentence(terminal: Terminal) -> None:
     ran = terminal.type("capture", "status", "nobody")
     assert ran.code == 1
     assert 'there is no capture "nobody"' in ran.errors
+
+
+def test_a_database_of_sqlite_is_captured_until_it_is_removed(terminal: Terminal, tmp_path: Path) -> None:
+    path = tmp_path / "local.db"
+    local = sqlite3.connect(path, isolation_level=None)
+    local.execute("CREATE TABLE sensors (id INTEGER PRIMARY KEY, value REAL)")
+    assert "journal_mode = WAL" in terminal.type("capture", "check", f"sqlite:///{path}", "--table", "sensors").output
+    missing = terminal.type("capture", "add", "nobody", f"sqlite:///{path}", "--table", "nobody")
+    assert "has no table nobody" in missing.errors
+    assert terminal.type("capture", "add", "sensors", f"sqlite:///{path}", "--table", "sensors").code == 0
+    with running(terminal.data) as node:
+        until(lambda: state(terminal, "sensors") == "streaming")
+        local.execute("INSERT INTO sensors VALUES (1, 20.5)")
+        until(lambda: len(list(node.log.read("sensors", 0))) == 1)
+        assert terminal.type("capture", "remove", "sensors").code == 0
+        until(lambda: not Definitions(terminal.data).names())
+    assert local.execute("SELECT count(*) FROM sqlite_master WHERE name LIKE 'headwater%'").fetchone() == (0,)
+    local.close()
+
+
+def test_events_of_postgresql_are_relayed_in_the_order_of_commits(
+    terminal: Terminal, url: str, database: Connection
+) -> None:
+    run(database, "CREATE TABLE events (id bigserial PRIMARY KEY, order_id text, kind text, payload jsonb)")
+    run(database, "INSERT INTO events VALUES (0, 'o0', 'before', '{}')")
+    added = terminal.type(
+        "capture", "add", "events", url, "--table", "public.events", "--outbox", "--key-column", "order_id"
+    )
+    assert added.code == 0, added.errors
+    with running(terminal.data) as node, psycopg.connect(url) as slow, psycopg.connect(url) as fast:
+        until(lambda: state(terminal, "events") == "streaming")
+        slow.execute("""INSERT INTO events (order_id, kind, payload) VALUES ('o1', 'placed', '{"n": 1}')""")
+        fast.execute("""INSERT INTO events (order_id, kind, payload) VALUES ('o2', 'placed', '{"n": 2}')""")
+        fast.execute("UPDATE events SET kind = 'changed'")
+        fast.execute("DELETE FROM events WHERE order_id = 'o2'")
+        fast.commit()
+        slow.commit()
+        until(lambda: len(list(node.log.read("events", 0))) == 2)
+        records = list(node.log.read("events", 0))
+    assert [(record.key, record.value) for record in records] == [(b"o2", b'{"n": 2}'), (b"o1", b'{"n": 1}')]
+    assert dict(records[0].headers)["kind"] == b"placed"

@@ -1,3 +1,3 @@
-from headwater.capture.declaration import postgres
+from headwater.capture.declaration import postgres, sqlite
 
-__all__ = ["postgres"]
+__all__ = ["postgres", "sqlite"]

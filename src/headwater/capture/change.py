@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headwater.errors import UndecodableChange
+from headwater.record import Header
 
 Row = list[bytes | None]
 
@@ -79,9 +80,20 @@ class CapturedTable:
     """Bytes of a row as JSON from which the database may leave out an unchanged value. PostgreSQL does so in rows of
     2,032 bytes and more; as text a row may be shorter than it is on the disk, but not eight times."""
 
+    plain: bool = False
+    """Its topic has records as they are (Plain), without an envelope."""
+
     @property
     def full_name(self) -> str:
         return f"{self.schema}.{self.name}"
+
+
+class Plain(NamedTuple):
+    """A record as it is going to be in the topic, where there is no row to tell of: an event, a line, a metric."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -113,3 +125,6 @@ class Change:
 
     place: Place | None = None
     """In its transaction, where that is asked for."""
+
+    plain: Plain | None = None
+    """Of a table that is `plain`: all there is to write."""

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from headwater.capture.definition import Definition
 from headwater.errors import InvalidCapture
@@ -54,6 +55,17 @@ def postgres(
     'users'
     """
     declared = CaptureDeclaration(url, (table,), partitions, snapshot, transactions, max_retained, at_limit)
+    declared.definition("checked")
+    return declared
+
+
+def sqlite(path: str, *, table: str, partitions: int = 1, snapshot: bool = True) -> CaptureDeclaration:
+    """A table of a SQLite database, its rows and then every change of them, whichever process makes it.
+
+    >>> sqlite("/var/lib/shop.db", table="users").definition("users").url
+    'sqlite:////var/lib/shop.db'
+    """
+    declared = CaptureDeclaration(f"sqlite:///{Path(path).absolute()}", (table,), partitions, snapshot)
     declared.definition("checked")
     return declared
 

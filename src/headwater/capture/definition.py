@@ -21,7 +21,8 @@ from headwater.errors import CaptureExists, InvalidCapture, UnknownCapture
 FOLDER = "captures"
 DEFINITION, STATUS, REQUESTS = "definition.json", "status.json", "requests"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-KINDS = {"postgresql": "postgres", "postgres": "postgres"}
+POSTGRES, SQLITE = "postgres", "sqlite"
+KINDS = {"postgresql": POSTGRES, "postgres": POSTGRES, "sqlite": SQLITE}
 ONE_TABLE, MANY_TABLES = "{capture}", "{capture}.{schema}.{table}"
 
 
@@ -43,6 +44,11 @@ class Definition:
     heartbeat_seconds: float = 10.0
     retained_bytes_max: int | None = None
     at_limit: str = "drop-slot"
+    outbox: bool = False
+    """Relay the rows that are inserted as events (relay.py)."""
+
+    key_column: str = ""
+    value_column: str = "payload"
     token: str = ""
     """Part of the name of what it makes at the database."""
 
@@ -57,6 +63,10 @@ class Definition:
         kind_of(self.url)
         if not self.tables:
             raise InvalidCapture(f"capture {self.name} names no table", "Say which with --table SCHEMA.TABLE.")
+        if self.transactions and kind_of(self.url) != POSTGRES:
+            raise InvalidCapture(f"capture {self.name} cannot tell of transactions", "Only PostgreSQL names them.")
+        if self.outbox and len(self.tables) != 1:
+            raise InvalidCapture(f"capture {self.name} relays one table of events", "Give each a capture of its own.")
         if self.partitions < 1:
             raise InvalidCapture(f"capture {self.name} cannot write to {self.partitions} partitions")
 
@@ -79,7 +89,8 @@ def kind_of(url: str) -> str:
     scheme = url.partition("://")[0]
     if "://" not in url or scheme not in KINDS:
         raise InvalidCapture(
-            f"{without_password(url)!r} is no database that can be captured", "Write postgresql://USER@HOST/DATABASE."
+            f"{without_password(url)!r} is no database that can be captured",
+            "Write postgresql://USER@HOST/DATABASE, or sqlite:///PATH.",
         )
     return KINDS[scheme]
 
@@ -90,11 +101,22 @@ def without_password(url: str) -> str:
     'postgresql://ada@db.example:5432/shop?sslmode=require'
     """
     parts = urlsplit(url)
+    if not parts.netloc and not parts.query:
+        return url  # a path, with nothing to hide
     user, at, host = parts.netloc.rpartition("@")
     kept = [
         pair for pair in parts.query.split("&") if pair and not pair.lower().startswith(("password=", "sslpassword="))
     ]
     return urlunsplit(parts._replace(netloc=user.partition(":")[0] + at + host, query="&".join(kept)))
+
+
+def with_absolute_path(url: str) -> str:
+    """
+    >>> with_absolute_path("sqlite:////var/lib/shop.db")
+    'sqlite:////var/lib/shop.db'
+    """
+    scheme, _, path = url.partition(":///")
+    return f"{scheme}:///{Path(path).absolute()}"
 
 
 def with_password(url: str, password: str) -> str:

@@ -45,6 +45,9 @@ class Envelopes:
 
     def records(self, change: Change, *, now_ms: int) -> list[tuple[int, Record]]:
         """Each with its number within the change; none lies at or before a position that an earlier change had."""
+        if change.plain is not None:
+            key, value, headers = change.plain
+            return [(OLD, Record(value, key, headers + self._headers(change, OLD), change.time_ms))]
         if change.operation == TRUNCATE:
             return [(OLD, self._record(change, TRUNCATE, None, None, None, OLD, now_ms))]
         if change.operation == DELETE:

@@ -30,6 +30,8 @@ KEYED = {"cleanup.policy": "compact", "max.message.bytes": str(ROW_BYTES_MAX)}
 TOLD = {"cleanup.policy": "delete"}
 UNKEYED = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str(ROW_BYTES_MAX)}
 
+PLAIN = {"cleanup.policy": "delete", "max.message.bytes": str(ROW_BYTES_MAX)}
+
 DELETED, TAIL_BYTES = b'"op":"d"', 120  # it stands behind all that a user's row can say
 
 Point = Callable[[str], None]
@@ -120,7 +122,8 @@ class Runner:
         if change.after is not None and None in change.after:
             self._complete(change)
         records = self._envelopes.records(change, now_ms=now_ms)
-        self._note_values(change)
+        if change.plain is None:
+            self._note_values(change)
         commit, address, first = change.position
         for number, record in records:
             partition = self._appender.partition_of(record.key, landing.partitions)
@@ -132,13 +135,13 @@ class Runner:
         self.counts.last_commit_ms = change.time_ms
 
     def _land(self, table: CapturedTable) -> Landing:
-        kept = bool(table.schema and table.key)
-        configs = KEYED if kept else UNKEYED if table.schema else TOLD
+        kept = table.plain or bool(table.schema and table.key)
+        configs = PLAIN if table.plain else KEYED if kept else UNKEYED if table.schema else TOLD
         partitions = self._appender.ensure_topic(
             table.topic, partitions=self._partitions if kept else 1, configs=configs
         )
         landing = self._landings[table.topic] = Landing(self._appender, table.topic, partitions)
-        for partition in range(partitions):
+        for partition in range(0 if table.plain else partitions):
             self._values.catch_up(self._appender, table, partition)
         return landing
 

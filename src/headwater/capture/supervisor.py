@@ -15,8 +15,17 @@ from importlib.metadata import version
 from pathlib import Path
 
 from headwater.capture.appender import Appender
-from headwater.capture.definition import STATUS, Definition, Definitions, write_privately
+from headwater.capture.definition import (
+    POSTGRES,
+    SQLITE,
+    STATUS,
+    Definition,
+    Definitions,
+    kind_of,
+    write_privately,
+)
 from headwater.capture.notes import Notes
+from headwater.capture.relay import Relay
 from headwater.capture.runner import Point, Runner
 from headwater.capture.source import ChangeSource, SourceStatus
 from headwater.clock import Clock
@@ -38,6 +47,13 @@ MakeAppender = Callable[[], Appender]
 
 def source_of(definition: Definition, clock: Clock) -> ChangeSource:
     """The source that a definition names. The driver is loaded only where it is needed."""
+    found = MAKERS[kind_of(definition.url)](definition, clock)
+    if not definition.outbox:
+        return found
+    return Relay(found, key_column=definition.key_column, value_column=definition.value_column)
+
+
+def _postgres(definition: Definition, clock: Clock) -> ChangeSource:
     from headwater.capture.postgresql.setup import object_name
     from headwater.capture.postgresql.source import PostgresSettings, PostgresSource
     from headwater.capture.postgresql.wal_budget import AtLimit
@@ -48,7 +64,7 @@ def source_of(definition: Definition, clock: Clock) -> ChangeSource:
         tables=definition.tables,
         topic=definition.topic_template,
         name=object_name(definition.name, definition.token),
-        snapshot=definition.snapshot,
+        snapshot=definition.snapshot and not definition.outbox,
         transactions=f"{definition.name}.transaction" if definition.transactions else "",
         heartbeat=timedelta(seconds=definition.heartbeat_seconds),
         retained_bytes_max=definition.retained_bytes_max,
@@ -56,6 +72,24 @@ def source_of(definition: Definition, clock: Clock) -> ChangeSource:
         version=version("headwater"),
     )
     return PostgresSource(settings, clock)
+
+
+def _sqlite(definition: Definition, clock: Clock) -> ChangeSource:
+    from headwater.capture.sqlite_outbox.source import SqliteSettings, SqliteSource, object_name, path_of
+
+    settings = SqliteSettings(
+        capture=definition.name,
+        path=path_of(definition.url),
+        tables=definition.tables,
+        topic=definition.topic_template,
+        name=object_name(definition.name, definition.token),
+        snapshot=definition.snapshot and not definition.outbox,
+        version=version("headwater"),
+    )
+    return SqliteSource(settings, clock)
+
+
+MAKERS: dict[str, MakeSource] = {POSTGRES: _postgres, SQLITE: _sqlite}
 
 
 class Supervisor:
@@ -265,6 +299,13 @@ class Worker:
 
 def remove(definition: Definition, definitions: Definitions, appender: Appender) -> None:
     """Take away what was made at the database, then what is remembered. The topics stay."""
+    if kind_of(definition.url) in DROPPERS:
+        DROPPERS[kind_of(definition.url)](definition)
+    Notes(appender, definition.name).forget()
+    definitions.delete(definition.name)
+
+
+def _drop_postgres(definition: Definition) -> None:
     from headwater.capture.postgresql.database import Database
     from headwater.capture.postgresql.setup import drop, object_name
 
@@ -273,5 +314,12 @@ def remove(definition: Definition, definitions: Definitions, appender: Appender)
         drop(database, object_name(definition.name, definition.token))
     finally:
         database.close()
-    Notes(appender, definition.name).forget()
-    definitions.delete(definition.name)
+
+
+def _drop_sqlite(definition: Definition) -> None:
+    from headwater.capture.sqlite_outbox.source import drop, object_name, path_of
+
+    drop(path_of(definition.url), object_name(definition.name, definition.token))
+
+
+DROPPERS: dict[str, Callable[[Definition], None]] = {POSTGRES: _drop_postgres, SQLITE: _drop_sqlite}

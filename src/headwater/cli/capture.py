@@ -6,7 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headwater.capture.declaration import size_bytes
-from headwater.capture.definition import Definition, Definitions, with_password, without_password
+from headwater.capture.definition import (
+    SQLITE,
+    Definition,
+    Definitions,
+    kind_of,
+    with_absolute_path,
+    with_password,
+    without_password,
+)
 from headwater.cli.arguments import add_action, add_actions, add_data, add_json, checked, duration_seconds, positive
 from headwater.cli.connection import LOCK_FILE, locked
 from headwater.cli.failure import Failure
@@ -14,7 +22,7 @@ from headwater.cli.output import Cell, note, say, write_json, write_table
 from headwater.errors import CaptureError
 
 if TYPE_CHECKING:
-    from headwater.capture.postgresql.checking import Finding
+    from headwater.capture.finding import Finding
 
 PASSWORD_VARIABLE = "PGPASSWORD"
 BAR_COLUMNS = 20
@@ -34,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         child.add_argument("name", metavar="NAME", help="the capture")
     status.add_argument("name", metavar="NAME", nargs="?", default="", help="one capture; without it, all of them")
     for child in (adding, checking):
-        child.add_argument("url", metavar="URL", help="such as postgresql://user@host/database; the password may come "
-                           f"from ${PASSWORD_VARIABLE} or ~/.pgpass")  # fmt: skip
+        child.add_argument("url", metavar="URL", help="postgresql://user@host/database, whose password may come "
+                           f"from ${PASSWORD_VARIABLE} or ~/.pgpass; or sqlite:///path")  # fmt: skip
         child.add_argument(
             "--table", metavar="SCHEMA.TABLE", action="append", default=[], help="a table, or a pattern such as shop.*"
         )
@@ -63,6 +71,13 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="tell of the begin and end of every transaction in the topic NAME.transaction",
     )
+    parser.add_argument(
+        "--outbox", action="store_true", help="the table holds events: relay each row that is inserted as a record"
+    )
+    parser.add_argument("--key-column", metavar="COLUMN", default="",
+                        help="with --outbox: what becomes the record's key (default: it has none)")  # fmt: skip
+    parser.add_argument("--value-column", metavar="COLUMN", default="payload",
+                        help="with --outbox: what becomes the record's value (default: payload)")  # fmt: skip
     parser.add_argument("--heartbeat", metavar="TIME", type=checked(duration_seconds), default=10.0,
                         help="how often to write a mark into the database's log (default: 10s)")  # fmt: skip
     parser.add_argument(
@@ -81,6 +96,9 @@ def run_add(arguments: argparse.Namespace) -> int:
         partitions=arguments.partitions,
         snapshot=not arguments.no_snapshot,
         transactions=arguments.transactions,
+        outbox=arguments.outbox,
+        key_column=arguments.key_column,
+        value_column=arguments.value_column,
         heartbeat_seconds=arguments.heartbeat,
         retained_bytes_max=size_bytes(arguments.max_retained) if arguments.max_retained else None,
         at_limit=arguments.at_limit,
@@ -99,7 +117,9 @@ def run_add(arguments: argparse.Namespace) -> int:
 
 
 def with_secret(url: str) -> str:
-    """The node that runs the capture has another environment: the password of this one is kept with the definition."""
+    """The node that runs the capture has another environment: what of this one it needs is kept with the definition."""
+    if kind_of(url) == SQLITE:
+        return with_absolute_path(url)
     password = os.environ.get(PASSWORD_VARIABLE)
     return with_password(url, password) if password else url
 
@@ -203,6 +223,11 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def _findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]":
+    if kind_of(url) == SQLITE:
+        from headwater.capture.sqlite_outbox.checking import check as check_sqlite
+        from headwater.capture.sqlite_outbox.source import path_of
+
+        return check_sqlite(path_of(url), tables)
     try:
         from headwater.capture.postgresql.checking import check
         from headwater.capture.postgresql.database import Database

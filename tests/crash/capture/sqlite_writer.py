@@ -16,7 +16,7 @@ PRAGMA journal_mode = WAL;
 CREATE TABLE users (id INTEGER PRIMARY KEY, tick INTEGER, email TEXT UNIQUE, body TEXT);
 CREATE TABLE truth (tick INTEGER PRIMARY KEY AUTOINCREMENT, operation TEXT, id INTEGER);
 """
-KEYS = 300
+KEYS = 3_000
 
 
 def first_rows(database: sqlite3.Connection, count: int) -> None:

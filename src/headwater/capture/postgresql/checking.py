@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import LiteralString, NamedTuple
 
+from headwater.capture.finding import Finding
 from headwater.capture.postgresql.database import Database
 from headwater.capture.postgresql.setup import VERSION_MIN, quoted
 from headwater.capture.postgresql.tables import FULL, TableFacts, chosen, parse_pattern
@@ -25,15 +26,6 @@ SELECT current_setting('server_version_num')::int / 10000 AS version,
            OR EXISTS (SELECT 1 FROM pg_roles r WHERE r.rolname = 'rds_replication'
                       AND pg_has_role(current_user, r.oid, 'MEMBER')) AS may_replicate
 """
-
-
-class Finding(NamedTuple):
-    """One thing that was looked at. Without `fine`, a capture cannot run; a `note` is good to know."""
-
-    fine: bool
-    said: str
-    statement: str = ""
-    note: bool = False
 
 
 class ServerFacts(NamedTuple):

@@ -1,0 +1,12 @@
+"""What was found when a source was looked at before it is captured."""
+
+from typing import NamedTuple
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at. Without `fine`, a capture cannot run; a `note` is good to know."""
+
+    fine: bool
+    said: str
+    statement: str = ""
+    note: bool = False
