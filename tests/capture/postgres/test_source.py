@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -325,6 +326,17 @@ def test_a_quiet_table_does_not_hold_the_wal_of_a_busy_one(
     captured.until(lambda: _confirmed(database) > start + written // 2)
     run(database, "CHECKPOINT")
     captured.until(lambda: _retained(database) < written // 2)
+
+
+def test_a_heartbeat_moves_the_slot_of_a_database_where_nothing_happens(
+    database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.capture.runner.CONFIRM_INTERVAL_MS", 0)
+    run(database, "CREATE TABLE users (id int PRIMARY KEY)")
+    captured = capture("users", heartbeat=timedelta(milliseconds=20)).start().caught_up(database)
+    before = _now(database)
+    captured.until(lambda: _confirmed(database) > before)
+    assert captured.records("users") == []
 
 
 def test_a_slot_that_is_gone_is_a_gap_and_not_a_fresh_start(database: Connection, capture: Make) -> None:
