@@ -51,8 +51,10 @@ def test_what_any_other_process_writes_is_told(users: sqlite3.Connection, captur
 
 def test_what_was_rolled_back_is_not_told(users: sqlite3.Connection, capture: Capture) -> None:
     captured = capture("users", snapshot=False).start().caught_up()
-    users.executescript("BEGIN; INSERT INTO users VALUES (7, 'x', 0); ROLLBACK; BEGIN; SAVEPOINT part;")
-    users.executescript("DELETE FROM users; ROLLBACK TO part; INSERT INTO users VALUES (8, 'y', 0); COMMIT;")
+    users.executescript("""
+        BEGIN; INSERT INTO users VALUES (7, 'x', 0); ROLLBACK;
+        BEGIN; SAVEPOINT part; DELETE FROM users; ROLLBACK TO part; INSERT INTO users VALUES (8, 'y', 0); COMMIT;
+    """)
     captured.caught_up()
     assert captured.told("users") == [("c", None, {"id": 8, "name": "y", "score": 0.0})]
 
