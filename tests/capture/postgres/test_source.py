@@ -283,6 +283,21 @@ def test_a_table_whose_updates_would_fail_is_refused_with_the_statement(database
         capture("bag").start()
 
 
+def test_a_table_that_only_a_pattern_names_and_that_cannot_be_captured_is_left_out(
+    database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.capture.postgresql.source.WATCH_INTERVAL_MS", 0)
+    run(database, "CREATE TABLE users (id int PRIMARY KEY)")
+    captured = capture("public.*").start().caught_up(database)
+    run(database, "CREATE TABLE bag (a int)", "INSERT INTO bag VALUES (1)", "INSERT INTO users VALUES (1)")
+    captured.caught_up(database)
+    assert list(captured.rows("users")) == ['{"id":1}']
+    assert "left out: public.bag" in captured.source.status().warning
+    run(database, "UPDATE bag SET a = 2", "ALTER TABLE bag REPLICA IDENTITY FULL")
+    captured.caught_up(database)
+    assert [row["a"] for row in bag(captured.records("bag"))] == [2]
+
+
 def test_a_table_that_is_not_there_is_refused(database: Connection, capture: Make) -> None:
     with pytest.raises(SourceRefused, match=r"there is no table public\.nowhere"):
         capture("nowhere").start()

@@ -33,6 +33,9 @@ class Catalog:
         self.entries: dict[str, int] = {}
         """Of each table, its entry in the publication: another one if it was taken out and put in again."""
 
+        self.left_out: list[str] = []
+        """Tables that a pattern names and that cannot be captured: they lack a key, or the role a right."""
+
         self.notes: dict[str, Note | None] = {}
         """Versions of schemas that are new: taken away by whoever writes them down."""
 
@@ -44,7 +47,7 @@ class Catalog:
 
         `all_there`: a table that was named, and is not in the database, is an error.
         """
-        wanted = chosen(self._database.tables(), self._patterns)
+        wanted = self._without_unfit(chosen(self._database.tables(), self._patterns))
         missing = [
             pattern
             for pattern in map(parse_pattern, self._patterns)
@@ -68,6 +71,21 @@ class Catalog:
         entries = self._database.published(self._publication) or {}
         self.entries = {f"{schema}.{name}": entry for (schema, name), entry in entries.items()}
         return added
+
+    def _without_unfit(self, tables: list[TableFacts]) -> list[TableFacts]:
+        """A table that only a pattern names, and that cannot be captured, must not keep the others from it."""
+        named = [pattern for pattern in map(parse_pattern, self._patterns) if not pattern.wild]
+        unfit = [
+            table
+            for table in tables
+            if (table.changes_refused or not table.owned or not table.readable)
+            and not any(pattern.matches(table.schema, table.name) for pattern in named)
+        ]
+        for table in unfit:
+            if table.full_name not in self.left_out:
+                _logger.warning("table %s is left out: see headwater capture check", table.full_name)
+        self.left_out = [table.full_name for table in unfit]
+        return [table for table in tables if table not in unfit]
 
     def named(self, full_name: str) -> TableFacts | None:
         """What the table with this name is at this moment; None if it is gone."""

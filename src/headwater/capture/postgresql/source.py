@@ -522,4 +522,7 @@ class PostgresSource:
         self._status.snapshots = [
             TableProgress(one.table, one.rows, one.estimate, one.done) for one in self._snapshots.values()
         ]
+        left_out = self._catalog.left_out
+        if left_out and not self._status.warning:
+            self._status.warning = f"left out: {', '.join(left_out)}; headwater capture check says why"
         return self._status
