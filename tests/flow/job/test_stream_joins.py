@@ -239,6 +239,25 @@ def test_joins_may_stand_one_behind_the_other(tester: Tester) -> None:
     assert app.account("complete").balanced
 
 
+def test_a_join_is_built_anew_from_the_log_and_goes_on_from_there(tester: Tester) -> None:
+    declared = hw.App("pages", shards=2)
+    left = declared.stream("searches", "id long, session string, at timestamp", time="at")
+    right = declared.stream("clicks", "session string, url string, at timestamp", time="at")
+    joined = left.join(right, on="session", within="1 hour", how="left", prefix="click_", corrections="1 hour")
+    declared.view(key=["left_row", "right_row"], name="clicked")(lambda: joined)
+    app = tester(declared)
+    app.feed("searches", [search(1, "a", 0), search(2, "b", 80)], at=at(80))
+    app.feed("clicks", [click("b", "/b", 80), click("c", "/c", 81)], at=at(81))
+    app.run()
+    before = app.rows("clicked")
+    app.run(rebuild=["clicked"])
+    assert app.rows("clicked") == before
+    app.feed("clicks", [click("b", "/again", 90)], at=at(90))
+    app.run()
+    assert pairs(app.rows("clicked")) == [(1, None), (2, "/again"), (2, "/b")]
+    assert app.prove("clicked").different == 0
+
+
 def test_what_does_not_fit_is_refused_in_a_sentence() -> None:
     app = hw.App("shop")
     orders = app.stream("orders", "id long, buyer string, at timestamp", time="at")
