@@ -175,6 +175,14 @@ def test_what_is_dropped_is_never_missed(batches: list[list[Said]], advances: li
     assert all(shard.keys == 0 for shard in life.store.manifest(life.version).shards)
 
 
+def test_a_window_is_kept_for_as_long_as_one_that_may_come_looks_back_at_it() -> None:
+    work = Compared(Tumbling(10), BY, VALUES, {"change": Change("n", Ago(time_us=40))}, retained_us=10)
+    life = Life(work, steps_back(10))
+    life.batch({(0, 0): (5, False)}, forgotten=35)
+    life.batch({(0, 40): (7, False)}, forgotten=35)
+    assert life.table[0, 40]["change"] == 2
+
+
 @pytest.mark.parametrize("days", [1, 7])
 @pytest.mark.parametrize("zone", [BERLIN, "America/New_York", "Australia/Lord_Howe", "UTC"])
 def test_who_looks_back_at_a_window_is_found_from_both_sides(zone: str, days: int) -> None:
