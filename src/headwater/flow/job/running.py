@@ -139,7 +139,6 @@ class RunningApp:
         client = Client(settings.address)
         self._ending.callback(client.close)
         identity = identify(folder, app=app, job=job.name, cluster=client.cluster_id(), shards=self._shards())
-        mend(folder)
         mend(folder)  # only now: a folder without an identity has no checkpoint
         deployment = Deployment(
             self.session, app, job, resolved, identity, folder, client, settings.where(), self.clock,
