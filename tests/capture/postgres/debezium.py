@@ -45,7 +45,8 @@ def running_debezium(port: int, database: str, tables: Sequence[str], folder: Pa
     with (folder / "debezium.log").open("wb") as log:
         # The engine chooses its own options for the JVM, and those of our tests contradict them.
         own = {name: value for name, value in os.environ.items() if name != "JAVA_TOOL_OPTIONS"}
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=own)
+        # It writes a log of its own where it is started.
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env={**own, "PYTHONPATH": str(ROOT)})
         try:
             yield Debezium(folder, process)
         finally:
