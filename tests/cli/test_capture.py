@@ -1,6 +1,7 @@
 """headwater capture, against a real PostgreSQL and a node."""
 
 import json
+import socket
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -244,3 +245,17 @@ def test_events_of_postgresql_are_relayed_in_the_order_of_commits(
         records = list(node.log.read("events", 0))
     assert [(record.key, record.value) for record in records] == [(b"o2", b'{"n": 2}'), (b"o1", b'{"n": 1}')]
     assert dict(records[0].headers)["kind"] == b"placed"
+
+
+def test_metrics_that_are_sent_to_a_port_are_told(terminal: Terminal) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.bind(("127.0.0.1", 0))
+        port = sender.getsockname()[1] + 1
+        added = terminal.type("capture", "add", "metrics", f"statsd://127.0.0.1:{port}", "--interval", "200ms")
+        assert added.code == 0, added.errors
+        with running(terminal.data) as node:
+            until(lambda: state(terminal, "metrics") == "streaming")
+            sender.sendto(b"hits:3|c", ("127.0.0.1", port))
+            until(lambda: any(record.key == b"hits" for record in node.log.read("metrics", 0)))
+    refused = terminal.type("capture", "add", "open", f"statsd://0.0.0.0:{port}")
+    assert "--insecure-public-bind" in refused.errors

@@ -15,6 +15,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "capture": {"log"},
     "registry": {"log"},
     "serve": {"log", "views"},
+    "client": set(),
     "flow": {"log", "views"},
     "http_port": {"log", "wire", "capture", "registry", "serve", "flow"},
     "node": {"log", "wire", "capture", "http_port"},
@@ -32,7 +33,7 @@ DOORS = {"__init__", "__main__"}
 HOMES_OF_LIBRARIES: dict[str, set[str]] = {
     "asyncio": {"wire", "serve", "http_port", "node"},
     "uvloop": {"wire", "node"},
-    "socket": {"wire", "http_port", "node", "flow", "cli"},
+    "socket": {"wire", "http_port", "node", "flow", "cli", "capture"},
     "starlette": {"serve"},
     "uvicorn": {"serve"},
     "kio": {"wire"},

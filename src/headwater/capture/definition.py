@@ -13,16 +13,18 @@ import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from headwater.errors import CaptureExists, InvalidCapture, UnknownCapture
+from headwater.errors import CaptureExists, InvalidCapture, UnknownCapture, UnsafeBind
 
 FOLDER = "captures"
 DEFINITION, STATUS, REQUESTS = "definition.json", "status.json", "requests"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-POSTGRES, SQLITE = "postgres", "sqlite"
-KINDS = {"postgresql": POSTGRES, "postgres": POSTGRES, "sqlite": SQLITE}
+POSTGRES, SQLITE, STATSD = "postgres", "sqlite", "statsd"
+KINDS = {"postgresql": POSTGRES, "postgres": POSTGRES, "sqlite": SQLITE, "statsd": STATSD}
+DATABASES = (POSTGRES, SQLITE)
 ONE_TABLE, MANY_TABLES = "{capture}", "{capture}.{schema}.{table}"
 
 
@@ -32,7 +34,7 @@ class Definition:
 
     name: str
     url: str = field(repr=False)
-    tables: tuple[str, ...]
+    tables: tuple[str, ...] = ()
     topic: str = ""
     """A template; "" is the capture's name for one table, {capture}.{schema}.{table} for several."""
 
@@ -49,6 +51,12 @@ class Definition:
 
     key_column: str = ""
     value_column: str = "payload"
+    interval_seconds: float = 10.0
+    """Of metrics: how often they are told."""
+
+    public: bool = False
+    """Of a port that is listened at: other machines may reach it, though nobody has to log in."""
+
     token: str = ""
     """Part of the name of what it makes at the database."""
 
@@ -60,19 +68,25 @@ class Definition:
                 f"{self.name[:80]!r} cannot name a capture",
                 "Use up to 100 letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
             )
-        kind_of(self.url)
-        if not self.tables:
+        database = kind_of(self.url) in DATABASES
+        if self.tables and not database:
+            raise InvalidCapture(f"capture {self.name} is of no database, and has no tables", "Leave --table out.")
+        if database and not self.tables:
             raise InvalidCapture(f"capture {self.name} names no table", "Say which with --table SCHEMA.TABLE.")
         if self.transactions and kind_of(self.url) != POSTGRES:
             raise InvalidCapture(f"capture {self.name} cannot tell of transactions", "Only PostgreSQL names them.")
         if self.outbox and len(self.tables) != 1:
             raise InvalidCapture(f"capture {self.name} relays one table of events", "Give each a capture of its own.")
+        if kind_of(self.url) == STATSD:
+            check_address(*address_of(self.url), public=self.public)
+        if not self.interval_seconds > 0:
+            raise InvalidCapture(f"capture {self.name} cannot tell metrics every {self.interval_seconds:g} seconds")
         if self.partitions < 1:
             raise InvalidCapture(f"capture {self.name} cannot write to {self.partitions} partitions")
 
     @property
     def topic_template(self) -> str:
-        single = len(self.tables) == 1 and not any(sign in self.tables[0] for sign in "*?[")
+        single = not self.tables or (len(self.tables) == 1 and not any(sign in self.tables[0] for sign in "*?["))
         return self.topic or (ONE_TABLE if single else MANY_TABLES)
 
     @property
@@ -89,8 +103,8 @@ def kind_of(url: str) -> str:
     scheme = url.partition("://")[0]
     if "://" not in url or scheme not in KINDS:
         raise InvalidCapture(
-            f"{without_password(url)!r} is no database that can be captured",
-            "Write postgresql://USER@HOST/DATABASE, or sqlite:///PATH.",
+            f"{without_password(url)!r} is no database that can be captured, nor anything else",
+            "Write postgresql://USER@HOST/DATABASE, sqlite:///PATH or statsd://127.0.0.1:8125.",
         )
     return KINDS[scheme]
 
@@ -108,6 +122,31 @@ def without_password(url: str) -> str:
         pair for pair in parts.query.split("&") if pair and not pair.lower().startswith(("password=", "sslpassword="))
     ]
     return urlunsplit(parts._replace(netloc=user.partition(":")[0] + at + host, query="&".join(kept)))
+
+
+def address_of(url: str) -> tuple[str, int]:
+    """Where to listen.
+
+    >>> address_of("statsd://127.0.0.1:8125")
+    ('127.0.0.1', 8125)
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or port is None:
+        raise InvalidCapture(f"{url!r} names no address to listen at", "Write statsd://127.0.0.1:8125.")
+    return host, port
+
+
+def check_address(host: str, port: int, *, public: bool) -> None:
+    try:
+        loopback = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        raise InvalidCapture(f"{host!r} is no address to listen at", "Write statsd://127.0.0.1:8125.") from None
+    if not loopback and not public:
+        raise UnsafeBind(f"{host}:{port}")
 
 
 def with_absolute_path(url: str) -> str:

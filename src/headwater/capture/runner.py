@@ -16,7 +16,7 @@ from headwater.capture.envelope import Envelopes
 from headwater.capture.landing import Landing, position_of
 from headwater.capture.last_values import LastValues
 from headwater.capture.notes import Notes
-from headwater.capture.source import Batch, ChangeSource
+from headwater.capture.source import Batch, ChangeSource, Drained
 from headwater.clock import Clock
 from headwater.record import Record, TopicPartition
 
@@ -85,16 +85,21 @@ class Runner:
     def step(self, timeout_seconds: float) -> bool:
         """Poll once, write what came; whether anything came."""
         batch = self._source.poll(timeout_seconds)
+        self._take_all(batch)
+        self._confirm_if_due(batch)
+        return bool(batch.changes)
+
+    def _take_all(self, batch: Batch) -> None:
         now_ms = self._clock.now_ms()
         for change in batch.changes:
             self._take(change, now_ms)
         self._write(batch.notes)
-        self._confirm_if_due(batch)
-        return bool(batch.changes)
 
     def close(self) -> None:
         """Tell the source how far it is, if it still listens, and let go."""
         try:
+            if isinstance(self._source, Drained):
+                self._take_all(self._source.drain())
             self._confirm()
         finally:
             self._source.close()

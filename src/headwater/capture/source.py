@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from headwater.capture.change import CapturedTable, Change
 from headwater.capture.notes import Note
@@ -74,3 +74,10 @@ class ChangeSource(Protocol):
 
     def close(self) -> None:
         """Disconnect. What was not confirmed comes again."""
+
+
+@runtime_checkable
+class Drained(Protocol):
+    """A source that holds something back: when it is stopped it is asked for that first."""
+
+    def drain(self) -> Batch: ...

@@ -18,9 +18,11 @@ from headwater.capture.appender import Appender
 from headwater.capture.definition import (
     POSTGRES,
     SQLITE,
+    STATSD,
     STATUS,
     Definition,
     Definitions,
+    address_of,
     kind_of,
     write_privately,
 )
@@ -89,7 +91,19 @@ def _sqlite(definition: Definition, clock: Clock) -> ChangeSource:
     return SqliteSource(settings, clock)
 
 
-MAKERS: dict[str, MakeSource] = {POSTGRES: _postgres, SQLITE: _sqlite}
+def _statsd(definition: Definition, clock: Clock) -> ChangeSource:
+    from headwater.capture.statsd_udp.source import StatsdSettings, StatsdSource
+
+    settings = StatsdSettings(
+        capture=definition.name,
+        address=address_of(definition.url),
+        topic=definition.topic_template.format(capture=definition.name),
+        interval_seconds=definition.interval_seconds,
+    )
+    return StatsdSource(settings, clock)
+
+
+MAKERS: dict[str, MakeSource] = {POSTGRES: _postgres, SQLITE: _sqlite, STATSD: _statsd}
 
 
 class Supervisor:
