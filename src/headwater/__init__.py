@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headwater import capture
+    from headwater.client import connect
     from headwater.errors import HeadwaterError
     from headwater.flow import sketches
     from headwater.flow.declare import sinks
@@ -36,6 +37,7 @@ _HOMES = {
     "App": "headwater.flow.declare.app",
     "View": "headwater.views.view",
     "capture": "headwater.capture",
+    "connect": "headwater.client",
     "device_time": "headwater.flow.declare.clocks",
     "sinks": "headwater.flow.declare.sinks",
     "HeadwaterError": "headwater.errors",
@@ -80,6 +82,7 @@ __all__ = [
     "capture",
     "change",
     "collect",
+    "connect",
     "count_min",
     "count_window",
     "device_time",

@@ -67,6 +67,7 @@ The branches answer the caller's only question: may I try again?
     │   ├── SourceUnavailable     the database does not answer; try again later, unchanged
     │   ├── SourceGap             changes may have been lost: a new snapshot is needed, and must be asked for
     │   └── UndecodableChange     the database sent bytes that are not what they claim to be
+    ├── RequestRefused            a node said no over HTTP; told by the client, never sent over the Kafka port
     └── FlowError                 of flows and views; never sent over the Kafka port
         ├── InvalidDeclaration    what an app declares does not fit together
         │   ├── InvalidSchema     a schema that is not Spark DDL, or that its format cannot carry
@@ -470,6 +471,14 @@ class SourceGap(CaptureError):
 
 class UndecodableChange(CaptureError):
     """Bytes of a change stream that are not what they claim to be."""
+
+
+class RequestRefused(HeadwaterError):
+    """What a node answered to a request of `hw.connect`: `status`, the `name` of the error, and its sentence."""
+
+    def __init__(self, status: int, name: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.name = status, name
 
 
 class FlowError(HeadwaterError):

@@ -113,7 +113,7 @@ class WireSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class HttpSettings:
-    """The HTTP port: the schema registry, and records that are posted."""
+    """The HTTP port: the API, what is posted, the schema registry."""
 
     host: str = "127.0.0.1"
     """Where the port listens."""
@@ -139,8 +139,14 @@ class HttpSettings:
     request_timeout: timedelta = timedelta(seconds=30)
     """How long the head and the body of a request may take to arrive."""
 
-    connections_max: int = 512
+    connections_max: int = 2048
     """Requests beyond so many connections are answered with 503."""
+
+    subscribers_max: int = 1024
+    """Who may follow topics and views at once; one more is answered with 429."""
+
+    stalled_subscriber_timeout: timedelta = timedelta(seconds=30)
+    """How long a subscriber may leave what it was sent unread before it is hung up on; it can resume."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,5 @@
 """The HTTP API of a node, put together: what can be asked, its document, and the figures."""
 
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from starlette.routing import BaseRoute, Route
 from headwater.log.log import Log
 from headwater.serve.answers import json_response
 from headwater.serve.endpoints import Endpoint, routes_of_endpoints
+from headwater.serve.live.subscriptions import Live
 from headwater.serve.metrics import Metrics
 from headwater.serve.openapi import document, failure
 from headwater.serve.operations import Operations, Sources
@@ -42,28 +42,30 @@ class Api:
         self._stores = Stores(data)
         views = Views(self._stores)
         operations = Operations(log, sources)
-        metrics = Metrics(log, operations, views, self._live_figures)
+        self._live = Live(log, self._stores, settings, decode)
+        metrics = Metrics(log, operations, views, self._live.figures)
         self.endpoints: list[Endpoint] = [
             *Topics(log, decode).endpoints(),
             *views.endpoints(),
             *operations.endpoints(),
             metrics.endpoint(),
         ]
-        self._document = document(self.endpoints, version=version("headwater"), more=_posting())
+        paths = {**_posting(), **self._live.document()}
+        self._document = document(self.endpoints, version=version("headwater"), more=paths)
 
     def routes(self) -> list[BaseRoute]:
-        return [*routes_of_endpoints(self.endpoints), Route("/openapi.json", self._told, methods=["GET"])]
+        told = Route("/openapi.json", self._told, methods=["GET"])
+        return [*self._live.routes(), *routes_of_endpoints(self.endpoints), told]
 
     async def _told(self, request: Request) -> Response:
         return json_response(self._document)
 
-    def _live_figures(self) -> Mapping[str, int]:
-        return {}
-
     def stop(self) -> None:
         """May be called from any thread."""
+        self._live.stop()
 
     def close(self) -> None:
+        self._live.close()
         self._stores.close()
 
 

@@ -1,9 +1,25 @@
 """A connection that must say what it wants within a time; uvicorn's own waits for the head of a request for ever."""
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakValueDictionary
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+_open: "WeakValueDictionary[str, asyncio.Transport]" = WeakValueDictionary()
+
+
+def hang_up(scope: Mapping[str, Any]) -> None:
+    """End the connection of a request at once, whatever its other side has not read yet."""
+    transport = _open.get(_name(scope.get("client"), scope.get("server")))
+    if transport is not None:
+        transport.abort()
+
+
+def _name(client: Any, server: Any) -> str:
+    return f"{client and tuple(client[:2])} {server and tuple(server[:2])}"
 
 
 def connections(head_seconds: float) -> type[H11Protocol]:
@@ -14,6 +30,7 @@ def connections(head_seconds: float) -> type[H11Protocol]:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
             super().connection_made(transport)
+            _open[_name(transport.get_extra_info("peername"), transport.get_extra_info("sockname"))] = transport
             self._wait()
 
         def data_received(self, data: bytes) -> None:

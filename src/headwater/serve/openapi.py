@@ -20,7 +20,7 @@ ALWAYS = (400, 429, 503)
 
 def document(endpoints: Sequence[Endpoint], *, version: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """`more` are paths that others answer, as they stand in the document."""
-    paths: dict[str, Any] = {endpoint.path: {"get": _operation(endpoint)} for endpoint in endpoints}
+    paths: dict[str, Any] = {endpoint.path: {"get": operation_of(endpoint)} for endpoint in endpoints}
     for path, operations in (more or {}).items():
         paths.setdefault(path, {}).update(operations)
     return {
@@ -46,7 +46,7 @@ def document(endpoints: Sequence[Endpoint], *, version: str, more: Mapping[str, 
     }
 
 
-def _operation(endpoint: Endpoint) -> dict[str, Any]:
+def operation_of(endpoint: Endpoint) -> dict[str, Any]:
     failures = sorted({*endpoint.failures, *ALWAYS})
     said: dict[str, Any] = {
         "operationId": endpoint.operation,

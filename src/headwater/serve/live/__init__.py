@@ -1,0 +1,1 @@
+"""Topics and views as they change, over server-sent events and WebSockets."""
