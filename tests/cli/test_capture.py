@@ -72,6 +72,14 @@ def test_a_capture_that_is_added_runs_with_the_node_until_it_is_removed(
         assert len(list(node.log.read("users", 0))) == 2, "its topic stays"
 
 
+def test_where_a_node_runs_the_topic_is_there_when_the_command_is_done(
+    terminal: Terminal, url: str, users: Connection
+) -> None:
+    with running(terminal.data) as node:
+        assert "begins now" in add(terminal, url).output
+        assert node.log.topic("users").name == "users"
+
+
 def test_status_tells_position_lag_and_what_the_database_keeps(terminal: Terminal, url: str, users: Connection) -> None:
     add(terminal, url)
     with running(terminal.data):

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from headwater.cli.arguments import add_action, add_actions, add_data, add_json,
 from headwater.cli.connection import LOCK_FILE, locked
 from headwater.cli.failure import Failure
 from headwater.cli.output import Cell, note, say, write_json, write_table
+from headwater.clock import SystemClock
 from headwater.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 PASSWORD_VARIABLE = "PGPASSWORD"
 BAR_COLUMNS = 20
+BEGIN_MS_MAX = 15_000
+BEGUN = ("copying", "streaming")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,12 +120,28 @@ def run_add(arguments: argparse.Namespace) -> int:
         raise Failure(f"{lacking[0].said}. Run: {lacking[0].statement}" if lacking[0].statement else lacking[0].said)
     made = Definitions(arguments.data).add(definition)
     running = locked(arguments.data / LOCK_FILE)
+    if running:
+        _wait_for_begin(Definitions(arguments.data), made.name)
     if arguments.json:
         write_json({"name": made.name, "url": made.shown_url, "tables": list(made.tables), "running": running})
     else:
         begins = "begins now" if running else 'begins when a node is started with "headwater start"'
         say(f"capture {made.name} of {made.shown_url} {begins}; see headwater capture status {made.name}")
     return 0
+
+
+def _wait_for_begin(definitions: Definitions, name: str) -> None:
+    """Until its topics are there, so that the next command finds them; or until it says why not, which is passed on."""
+    clock, pause = SystemClock(), threading.Event()
+    end_ms = clock.elapsed_ms() + BEGIN_MS_MAX
+    while clock.elapsed_ms() < end_ms:
+        status = definitions.status(name) or {}
+        if status.get("state") in BEGUN:
+            return
+        if status.get("said"):
+            note(f"capture {name}: {status['said']}")
+            return
+        pause.wait(0.1)
 
 
 def with_secret(url: str) -> str:
