@@ -2,8 +2,8 @@
 
 `sh` blocks run in bash, `python` blocks share one namespace; both in one empty folder per page. A line that ends in
 `# -> X` must be an expression whose repr is X. A `python` block that begins with `# NAME.py` is a file: it is written,
-and a later block runs it. The ports 9092 and 8080 become free ones, and 5432 where a page has a database. Lines of `make`
-are left out: a page may tell people to run the very tests that run the page.
+and a later block runs it. The ports 9092 and 8080 become free ones, and 5432 where a page has a database. Lines of
+`make` are left out: a page may tell people to run the very tests that run the page.
 """
 
 import ast
