@@ -35,6 +35,7 @@ torture: $(VENV)/everything  ## kill it two hundred times under load and count w
 	$(BIN)/python -m tests.crash.torture $(ARGS)
 	HEADWATER_FUZZ_REQUESTS=100000 $(BIN)/pytest -q tests/capture/http/test_fuzz.py
 	HEADWATER_SQLITE_ROUNDS=30 $(BIN)/pytest -q tests/crash/capture/test_sqlite_killing.py
+	HEADWATER_FILES_ROUNDS=30 $(BIN)/pytest -q tests/crash/capture/test_files_killing.py
 
 reference: $(VENV)/everything  ## write docs/reference anew from the code
 	$(BIN)/python scripts/reference.py --write

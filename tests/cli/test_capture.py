@@ -267,3 +267,16 @@ def test_metrics_that_are_sent_to_a_port_are_told(terminal: Terminal) -> None:
             until(lambda: any(record.key == b"hits" for record in node.log.read("metrics", 0)))
     refused = terminal.type("capture", "add", "open", f"statsd://0.0.0.0:{port}")
     assert "--insecure-public-bind" in refused.errors
+
+
+def test_lines_of_files_are_told(terminal: Terminal, tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    added = terminal.type("capture", "add", "access", f"file://{path}*", "--encoding", "latin-1")
+    assert added.code == 0, added.errors
+    with running(terminal.data) as node:
+        until(lambda: state(terminal, "access") == "streaming")
+        path.write_bytes(b"caf\xe9\n")
+        until(lambda: list(node.log.read("access", 0)))
+        assert [record.value for record in node.log.read("access", 0)] == ["café".encode()]
+        terminal.type("capture", "remove", "access")
+        until(lambda: not Definitions(terminal.data).names())

@@ -17,13 +17,14 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from headwater.capture.followed_files.lines import fits
 from headwater.errors import CaptureExists, InvalidCapture, UnknownCapture, UnsafeBind
 
 FOLDER = "captures"
 DEFINITION, STATUS, REQUESTS = "definition.json", "status.json", "requests"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-POSTGRES, SQLITE, STATSD = "postgres", "sqlite", "statsd"
-KINDS = {"postgresql": POSTGRES, "postgres": POSTGRES, "sqlite": SQLITE, "statsd": STATSD}
+POSTGRES, SQLITE, STATSD, FILES = "postgres", "sqlite", "statsd", "files"
+KINDS = {"postgresql": POSTGRES, "postgres": POSTGRES, "sqlite": SQLITE, "statsd": STATSD, "file": FILES}
 DATABASES = (POSTGRES, SQLITE)
 ONE_TABLE, MANY_TABLES = "{capture}", "{capture}.{schema}.{table}"
 
@@ -54,6 +55,9 @@ class Definition:
     interval_seconds: float = 10.0
     """Of metrics: how often they are told."""
 
+    encoding: str = "utf-8"
+    """Of lines."""
+
     public: bool = False
     """Of a port that is listened at: other machines may reach it, though nobody has to log in."""
 
@@ -79,6 +83,8 @@ class Definition:
             raise InvalidCapture(f"capture {self.name} relays one table of events", "Give each a capture of its own.")
         if kind_of(self.url) == STATSD:
             check_address(*address_of(self.url), public=self.public)
+        if kind_of(self.url) == FILES:
+            check_files(pattern_of(self.url), self.encoding)
         if not self.interval_seconds > 0:
             raise InvalidCapture(f"capture {self.name} cannot tell metrics every {self.interval_seconds:g} seconds")
         if self.partitions < 1:
@@ -104,7 +110,7 @@ def kind_of(url: str) -> str:
     if "://" not in url or scheme not in KINDS:
         raise InvalidCapture(
             f"{without_password(url)!r} is no database that can be captured, nor anything else",
-            "Write postgresql://USER@HOST/DATABASE, sqlite:///PATH or statsd://127.0.0.1:8125.",
+            "Write postgresql://USER@HOST/DATABASE, sqlite:///PATH, statsd://127.0.0.1:8125 or file:///PATH.",
         )
     return KINDS[scheme]
 
@@ -147,6 +153,21 @@ def check_address(host: str, port: int, *, public: bool) -> None:
         raise InvalidCapture(f"{host!r} is no address to listen at", "Write statsd://127.0.0.1:8125.") from None
     if not loopback and not public:
         raise UnsafeBind(f"{host}:{port}")
+
+
+def pattern_of(url: str) -> str:
+    """
+    >>> pattern_of("file:///var/log/*.log")
+    '/var/log/*.log'
+    """
+    return url.removeprefix("file://")
+
+
+def check_files(pattern: str, encoding: str) -> None:
+    if not Path(pattern).is_absolute():
+        raise InvalidCapture(f"{pattern!r} is no absolute path", "Write file:///var/log/app.log, or a pattern.")
+    if not fits(encoding):
+        raise InvalidCapture(f"{encoding!r} is no encoding whose lines end in a byte 10", "Use utf-8 or latin-1.")
 
 
 def with_absolute_path(url: str) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from headwater.capture.appender import Appender
 from headwater.capture.definition import (
+    FILES,
     POSTGRES,
     SQLITE,
     STATSD,
@@ -24,6 +25,7 @@ from headwater.capture.definition import (
     Definitions,
     address_of,
     kind_of,
+    pattern_of,
     write_privately,
 )
 from headwater.capture.notes import Notes
@@ -103,7 +105,20 @@ def _statsd(definition: Definition, clock: Clock) -> ChangeSource:
     return StatsdSource(settings, clock)
 
 
-MAKERS: dict[str, MakeSource] = {POSTGRES: _postgres, SQLITE: _sqlite, STATSD: _statsd}
+def _files(definition: Definition, clock: Clock) -> ChangeSource:
+    from headwater.capture.followed_files.source import FilesSettings, FilesSource
+
+    settings = FilesSettings(
+        capture=definition.name,
+        pattern=pattern_of(definition.url),
+        topic=definition.topic_template.format(capture=definition.name),
+        encoding=definition.encoding,
+        from_start=definition.snapshot,
+    )
+    return FilesSource(settings, clock)
+
+
+MAKERS: dict[str, MakeSource] = {POSTGRES: _postgres, SQLITE: _sqlite, STATSD: _statsd, FILES: _files}
 
 
 class Supervisor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headwater.capture.declaration import size_bytes
 from headwater.capture.definition import (
+    FILES,
     SQLITE,
     STATSD,
     Definition,
@@ -48,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     status.add_argument("name", metavar="NAME", nargs="?", default="", help="one capture; without it, all of them")
     for child in (adding, checking):
         child.add_argument("url", metavar="URL", help="postgresql://user@host/database, whose password may come from "
-                           f"${PASSWORD_VARIABLE} or ~/.pgpass; sqlite:///path; statsd://127.0.0.1:8125")  # fmt: skip
+                           f"${PASSWORD_VARIABLE} or ~/.pgpass; sqlite:///path; statsd://127.0.0.1:8125; "
+                           "file:///pattern")  # fmt: skip
         child.add_argument(
             "--table", metavar="SCHEMA.TABLE", action="append", default=[], help="a table, or a pattern such as shop.*"
         )
@@ -88,6 +90,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--insecure-public-bind", action="store_true", help="of metrics: listen where other machines can reach it"
     )
+    parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="of lines in files (default: utf-8)")
     parser.add_argument("--heartbeat", metavar="TIME", type=checked(duration_seconds), default=10.0,
                         help="how often to write a mark into the database's log (default: 10s)")  # fmt: skip
     parser.add_argument(
@@ -110,6 +113,7 @@ def run_add(arguments: argparse.Namespace) -> int:
         key_column=arguments.key_column,
         value_column=arguments.value_column,
         interval_seconds=arguments.interval,
+        encoding=arguments.encoding,
         public=arguments.insecure_public_bind,
         heartbeat_seconds=arguments.heartbeat,
         retained_bytes_max=size_bytes(arguments.max_retained) if arguments.max_retained else None,
@@ -251,8 +255,8 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def _findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]":
-    if kind_of(url) == STATSD:
-        return []  # whoever sends needs nothing but the address
+    if kind_of(url) in (STATSD, FILES):
+        return []  # an address is all that senders need, and files may come later
     if kind_of(url) == SQLITE:
         from headwater.capture.sqlite_outbox.checking import check as check_sqlite
         from headwater.capture.sqlite_outbox.source import path_of
