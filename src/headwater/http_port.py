@@ -22,6 +22,7 @@ from headwater.serve.api import Api
 from headwater.serve.bodies import Bodies
 from headwater.serve.http import build_app, server_of
 from headwater.serve.operations import Sources
+from headwater.serve.pages import Dashboard
 from headwater.serve.services import routes_of, routes_of_posts
 from headwater.serve.tokens import Tokens
 from headwater.settings import HttpSettings
@@ -58,12 +59,14 @@ class HttpPort:
         self._parts = PartsTold(log, data, kafka_address)
         sources = Sources(groups, self._parts.flows, self._parts.captures)
         self._api = Api(log, data, sources, settings, decode=Decoder(self.registry).json_text)
+        tokens = Tokens(data)
         routes = [
+            *Dashboard(bodies, tokens).routes(),
             *self._api.routes(),
             *routes_of(Rest(self.registry), bodies, content_type=REGISTRY_CONTENT),
             *routes_of_posts(Receiver(log, data), bodies),
         ]
-        self._server = server_of(build_app(routes, settings, Tokens(data)), settings)
+        self._server = server_of(build_app(routes, settings, tokens), settings)
         self._thread: threading.Thread | None = None
         self._socket: socket.socket | None = None
         self.url = ""

@@ -1,0 +1,106 @@
+// Flows as a graph: topics on the left, what is made of them on the right, and on the way how many rows went where.
+import { ago, ask, count, el, empty, named, size, svg, table, when } from "./page.js";
+
+const WIDE = 190, HIGH = 52, GAP = 26, STEP = 270;
+
+function graphOf(flows, viewNames) {
+  const boxes = new Map(), arrows = [];
+  const box = (id, more) => boxes.get(id) ?? boxes.set(id, { id, ...more }).get(id);
+  for (const flow of flows) {
+    const app = flow.name.split(".")[0];
+    for (const name of flow.topics) {
+      box(`topic ${name}`, { title: name, under: "topic", href: `#/topics/${named(name)}` });
+      arrows.push([`topic ${name}`, `flow ${flow.name}`]);
+    }
+    box(`flow ${flow.name}`, { title: flow.name, flow, under: `batch ${count(flow.batch)} · lag ${count(flow.lag)}` });
+    for (const output of flow.outputs) {
+      const isView = viewNames.has(`${app}.${output.name}`), under = `${count(output.total.out)} rows`;
+      const id = isView ? `view ${app}.${output.name}` : `topic ${output.name}`;
+      const href = isView ? `#/views/${named(`${app}.${output.name}`)}` : `#/topics/${named(output.name)}`;
+      box(id, { title: output.name, under: `${isView ? "view" : "output"} · ${under}`, href });
+      arrows.push([`flow ${flow.name}`, id]);
+    }
+  }
+  return { boxes, arrows };
+}
+
+function placed({ boxes, arrows }) {
+  const column = new Map([...boxes.keys()].map((id) => [id, 0]));
+  for (let round = 0; round < boxes.size; round += 1) {
+    for (const [from, to] of arrows) column.set(to, Math.min(12, Math.max(column.get(to), column.get(from) + 1)));
+    if (arrows.every(([from, to]) => column.get(to) > column.get(from))) break;
+  }
+  const filled = [];
+  for (const box of boxes.values()) {
+    const place = column.get(box.id);
+    filled[place] = (filled[place] ?? 0) + 1;
+    box.x = 8 + place * STEP;
+    box.y = 8 + (filled[place] - 1) * (HIGH + GAP);
+  }
+  return { width: 24 + (filled.length - 1) * STEP + WIDE, height: Math.max(...filled) * (HIGH + GAP) + 8 };
+}
+
+function drawn(graph, choose) {
+  const { width, height } = placed(graph);
+  const cut = (text) => (text.length > 25 ? `${text.slice(0, 24)}…` : text);
+  const lines = graph.arrows.map(([from, to]) => {
+    const start = graph.boxes.get(from), end = graph.boxes.get(to);
+    const x1 = start.x + WIDE, y1 = start.y + HIGH / 2, x2 = end.x, y2 = end.y + HIGH / 2, middle = (x1 + x2) / 2;
+    return svg("path", { d: `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}` });
+  });
+  const shapes = [...graph.boxes.values()].map((box) => {
+    const inside = [svg("title", {}, box.title), svg("rect", { x: box.x, y: box.y, width: WIDE, height: HIGH, rx: 9 }),
+      svg("text", { x: box.x + 12, y: box.y + 22 }, cut(box.title)),
+      svg("text", { x: box.x + 12, y: box.y + 40, class: "under" }, cut(box.under))];
+    if (!box.flow) return svg("a", { href: box.href }, inside);
+    const pick = (event) => {
+      if (event.type === "keydown" && !["Enter", " "].includes(event.key)) return;
+      event.preventDefault();
+      choose(box.flow.name);
+    };
+    const label = `Flow ${box.title}, ${box.flow.running ? "running" : "stopped"}: show its figures`;
+    return svg("g", { class: `flow ${box.flow.running ? "" : "stopped"}`, role: "button", tabindex: "0",
+      "aria-label": label, onclick: pick, onkeydown: pick }, inside);
+  });
+  return el("div", { class: "scroll" }, svg("svg", { class: "graph", width, height, viewBox: `0 0 ${width} ${height}`,
+    role: "group", "aria-label": "Flows, from topics to views" }, lines, shapes));
+}
+
+const KINDS = ["in", "expanded", "out", "filtered", "duplicates", "late", "poisoned"];
+
+function figures(flow) {
+  const pairs = { status: flow.running ? "running" : "stopped", batch: count(flow.batch), lag: `${count(flow.lag)} records`,
+    "last batch": flow.since_ms == null ? "–" : `${ago(flow.since_ms)} ago`, "rows per second": count(flow.per_second),
+    state: size(flow.state_bytes), watermark: flow.watermark_us == null ? "–" : when(flow.watermark_us / 1000),
+    "not waited for": flow.idle.join(", ") || "–" };
+  return [el("h2", {}, flow.name), el("div", { class: "card" }, el("dl", {}, Object.entries(pairs).flatMap(([name, value]) =>
+    [el("dt", {}, name), el("dd", {}, value)]))), table("Every row accounted for: in + expanded = all the others",
+    [{ name: "output" }, ...KINDS.map((name) => ({ name, number: true })), { name: "balance" }],
+    flow.outputs.map((one) => [one.name, ...KINDS.map((kind) => count(one.total[kind])),
+      el("span", { class: `tag ${one.balanced ? "good" : "bad"}` }, one.balanced ? "balanced" : "does not add up")]))];
+}
+
+export async function flows(held) {
+  let chosen, seen = "";
+  const graph = el("div"), details = el("div", { "aria-live": "polite" });
+  const renew = async () => {
+    const [found, known] = await Promise.all([ask("/flows"), ask("/views")]);
+    if (!held.contains(graph)) held.replaceChildren(el("h1", {}, "Flows"), graph, details);
+    if (!found.length) return graph.replaceChildren(empty('No flow has run here yet; "headwater run APP.py" runs those of an app.'));
+    const tell = () => {
+      const flow = found.find((one) => one.name === chosen) ?? found[0];
+      details.replaceChildren(...figures(flow));
+    };
+    const now = JSON.stringify(found.map((one) => [one.name, one.batch, one.lag, one.running, one.outputs]));
+    if (now !== seen) {
+      seen = now;
+      const focused = document.activeElement?.getAttribute("aria-label");
+      graph.replaceChildren(drawn(graphOf(found, new Set(known.map((one) => one.name))), (name) => { chosen = name; tell(); }));
+      if (focused) [...graph.querySelectorAll("[aria-label]")].find((one) => one.getAttribute("aria-label") === focused)?.focus();
+    }
+    tell();
+    return undefined;
+  };
+  await renew();
+  return renew;
+}

@@ -1,0 +1,96 @@
+// What all pages share. Everything that comes from records, names or rows becomes text, never markup.
+
+export function el(name, attributes = {}, ...children) {
+  return fill(document.createElement(name), attributes, children);
+}
+
+export function svg(name, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+}
+
+function fill(node, attributes, children) {
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (value === true) node.setAttribute(key, "");
+    else if (value !== false && value != null) node.setAttribute(key, value);
+  }
+  for (const child of children.flat()) {
+    if (child != null) node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+  return node;
+}
+
+// Whole numbers that JavaScript cannot hold stay as they are written.
+export function parseJson(text) {
+  return JSON.parse(text, (key, value, context) =>
+    typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && context
+      ? context.source : value);
+}
+
+export class Failed extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export async function ask(path, query = {}) {
+  const words = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) {
+    for (const one of Array.isArray(value) ? value : [value]) if (one !== "" && one != null) words.append(key, one);
+  }
+  const response = await fetch(`..${path}${words.size ? `?${words}` : ""}`);
+  const said = parseJson(await response.text());
+  if (!response.ok) throw new Failed(response.status, said.message);
+  return said;
+}
+
+export const named = encodeURIComponent;
+const whole = new Intl.NumberFormat("en");
+export const count = (number) => (number == null ? "–" : whole.format(Math.round(number)));
+
+export function size(bytes) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let place = 0;
+  for (; bytes >= 1000 && place < units.length - 1; place += 1) bytes /= 1000;
+  return `${place ? bytes.toFixed(1) : bytes} ${units[place]}`;
+}
+
+export const when = (ms) => (ms >= 0 ? `${new Date(ms).toISOString().replace("T", " ").slice(0, 23)} UTC` : "–");
+
+export function ago(ms) {
+  if (ms == null) return "–";
+  const seconds = Math.max(0, ms / 1000);
+  if (seconds < 90) return `${seconds.toFixed(0)} s`;
+  return seconds < 5400 ? `${(seconds / 60).toFixed(0)} min` : `${(seconds / 3600).toFixed(0)} h`;
+}
+
+export function table(caption, columns, rows) {
+  const heads = columns.map((one) => el("th", { scope: "col", class: one.number ? "number" : null }, one.name));
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads)),
+      el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, place) => {
+        const column = columns[place];
+        return el("td", { class: column.number ? "number" : column.content ? "content" : column.time ? "time" : null }, cell ?? "–");
+      }))))));
+}
+
+export const empty = (...words) => el("p", { class: "empty" }, ...words);
+
+// A small picture of the last minutes; what it shows is also said, for those who do not see it.
+export function chart(values, about) {
+  const width = 200, height = 44, most = Math.max(1, ...values);
+  const points = values.map((value, place) =>
+    `${(place * width / Math.max(1, values.length - 1)).toFixed(1)},${(height - 3 - value / most * (height - 6)).toFixed(1)}`);
+  const label = `${about}: now ${count(values.at(-1) ?? 0)}, most ${count(Math.max(0, ...values))}`;
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label },
+    points.length > 1 ? [svg("polygon", { class: "area", points: `0,${height} ${points.join(" ")} ${width},${height}` }),
+      svg("polyline", { class: "line", points: points.join(" ") })] : []);
+}
+
+export function shown(content) {
+  if (content == null) return el("span", { class: "soft" }, "null");
+  const text = content.json ?? content.text ?? content.base64;
+  return el("span", { title: `${content.bytes} bytes` }, content.json == null && content.text == null ? "base64 " : "",
+    text, content.cut ? "…" : "");
+}

@@ -1,0 +1,101 @@
+import { ask, ago, count, el, empty, named, parseJson, table } from "./page.js";
+
+export async function views(held) {
+  const renew = async () => {
+    const found = await ask("/views");
+    held.replaceChildren(el("h1", {}, "Views"), found.length ? table("Views, their columns and how far they are",
+      [{ name: "view" }, { name: "key" }, { name: "columns" }, { name: "writes", number: true }, { name: "last write" }],
+      found.map((one) => [el("a", { href: `#/views/${named(one.name)}` }, one.name), one.key.join(", "),
+        one.columns.map((column) => `${column.name} ${column.type}`).join(", "), count(one.change),
+        one.updated_ms ? `${ago(Date.now() - one.updated_ms)} ago` : "–"])) : empty('There are no views yet; "headwater run APP.py" makes those an app declares.'));
+  };
+  await renew();
+  return renew;
+}
+
+const SHOWN_MAX = 200;
+const NUMBERS = /^(byte|short|int|long|float|double|decimal|integer|bigint|smallint|tinyint)/;
+
+export async function view(held, name, { alive, told, closing }) {
+  const described = await ask(`/views/${named(name)}`);
+  const names = described.columns.map((one) => one.name);
+  const rows = new Map();
+  const where = el("input", { placeholder: "amount > 100", size: "28" });
+  const state = el("p", { class: "soft", role: "status" });
+  const failed = el("p", { class: "bad", role: "alert" });
+  const body = el("tbody");
+  let source, last = "", drawn = false, fresh = new Set();
+
+  const cell = (row, column) => {
+    const value = row[column.name];
+    const text = value == null ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value);
+    return el("td", { class: NUMBERS.test(column.type) ? "number" : null }, text);
+  };
+  const draw = () => {
+    drawn = false;
+    const kept = [...rows].slice(0, SHOWN_MAX);
+    body.replaceChildren(...kept.map(([key, row]) =>
+      el("tr", { class: fresh.has(key) ? "fresh" : null }, described.columns.map((column) => cell(row, column)))));
+    fresh = new Set();
+    state.textContent = rows.size > SHOWN_MAX ? `${count(rows.size)} rows, the first ${SHOWN_MAX} are shown` : `${count(rows.size)} rows, live`;
+  };
+  const later = () => { if (!drawn) { drawn = true; requestAnimationFrame(draw); } };
+  const keyed = (key) => JSON.stringify(described.key.map((one) => key[one]));
+  let loose = 0;
+  const put = (key, row, changed) => {
+    const id = described.key.length ? keyed(key) : `row ${loose += 1}`;
+    rows.set(id, row);
+    if (changed) fresh.add(id);
+  };
+  const open = () => {
+    source?.close();
+    const query = new URLSearchParams();
+    if (where.value) query.append("where", where.value);
+    if (last) query.append("after", last);
+    source = new EventSource(`../views/${named(name)}/live?${query}`);
+    source.addEventListener("snapshot", (event) => {
+      const said = parseJson(event.data);
+      if (said.begin) rows.clear();
+      for (const row of said.rows) put(row, row, false);
+      last = event.lastEventId || last;
+      later();
+    });
+    source.addEventListener("changes", (event) => {
+      for (const one of parseJson(event.data).changes) {
+        if (one.op === "delete") rows.delete(keyed(one.key));
+        else put(one.key, one.row, true);
+      }
+      last = event.lastEventId || last;
+      later();
+    });
+    source.addEventListener("end", () => { source.close(); again(); });
+    source.onopen = () => told(false);
+    source.onerror = () => {
+      told(true);
+      if (source.readyState === EventSource.CLOSED) again();
+    };
+  };
+  const again = () => setTimeout(() => alive() && open(), 1000);
+  closing(() => source?.close());
+  const filter = async (event) => {
+    event.preventDefault();
+    failed.textContent = "";
+    try {
+      await ask(`/views/${named(name)}/rows`, { where: where.value, limit: 1 });
+    } catch (error) {
+      failed.textContent = error.message;
+      return;
+    }
+    last = "";
+    rows.clear();
+    open();
+  };
+  const heads = described.columns.map((one) => el("th", { scope: "col", class: NUMBERS.test(one.type) ? "number" : null }, one.name));
+  held.replaceChildren(el("h1", {}, described.name),
+    el("form", { onsubmit: filter }, el("label", {}, "Only rows where", where), el("button", { class: "main" }, "Filter")),
+    failed, state,
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Rows of ${described.name}` },
+      el("table", {}, el("caption", {}, `Key: ${described.key.join(", ") || "none"}`), el("thead", {}, el("tr", {}, heads)), body)));
+  open();
+  return () => ask("/health");
+}

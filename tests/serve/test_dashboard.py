@@ -1,0 +1,259 @@
+"""A real browser walks the dashboard. Screenshots go to the folder that HEADWATER_SCREENSHOTS names, if any."""
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
+
+from headwater.node import Node
+from headwater.record import Record
+from headwater.serve.tokens import Tokens
+from headwater.settings import HttpSettings, NodeSettings, WireSettings
+from headwater.views.store import open_store
+from tests.serve.hostile import STRINGS
+from tests.serve.shop import SCHEMA, Shop, fill
+from tests.servers.chromium import chromium
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("chromium")]
+
+SCREENS = {"desktop": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 844}}
+ACCOUNT = {"in": 1200, "out": 1150, "expanded": 0, "filtered": 45, "duplicates": 0, "late": 3, "poisoned": 2, "lost": 0}
+FLOWS = [
+    {"name": "shop.orders", "running": True, "batch": 41, "per_second": 812.0, "state_bytes": 48_200, "lag": 7,
+     "since_ms": 800, "watermark_us": 1_790_000_000_000_000, "behind_us": 9, "idle": [], "topics": ["orders"],
+     "outputs": [{"name": "revenue", "total": ACCOUNT, "last": ACCOUNT, "balanced": True},
+                 {"name": "big-orders", "total": ACCOUNT, "last": ACCOUNT, "balanced": True}]},
+    {"name": "shop.big-orders", "running": False, "batch": 3, "per_second": None, "state_bytes": 0, "lag": 90,
+     "since_ms": 90_000, "watermark_us": None, "behind_us": None, "idle": [], "topics": ["big-orders"], "outputs": []},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = chromium()
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def settings() -> NodeSettings:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return NodeSettings(wire=WireSettings(port=0), http=HttpSettings(port=probe.getsockname()[1]))
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, settings: NodeSettings) -> Iterator[Shop]:
+    data = tmp_path_factory.mktemp("dashboard")
+    with Node(data, settings) as node:
+        store = open_store(data, "shop")
+        store.prepare("revenue", SCHEMA, ["country"])
+        opened = Shop(node, store)
+        fill(opened)
+        yield opened
+        opened.node.stop()
+        store.close()
+
+
+class Watched:
+    """A page, and everything that it complained about."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page, self._url = page, url
+        self.complaints: list[str] = []
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        page.on("dialog", self._refuse)
+
+    def _refuse(self, dialog: Dialog) -> None:
+        self.complaints.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+    def go(self, hash: str) -> Page:
+        self.page.goto(f"{self._url}/ui/{hash}")
+        return self.page
+
+    def picture(self, name: str) -> None:
+        folder = os.environ.get("HEADWATER_SCREENSHOTS")
+        if folder:
+            self.page.screenshot(path=str(Path(folder) / f"{name}.png"))
+
+
+@pytest.fixture(params=[("light", "desktop"), ("dark", "phone")], ids="-".join)
+def watched(request: pytest.FixtureRequest, browser: Browser, shop: Shop) -> Iterator[Watched]:
+    yield from opened(browser, shop, *request.param)
+
+
+def opened(browser: Browser, shop: Shop, scheme: Any, screen: str) -> Iterator[Watched]:
+    context = browser.new_context(color_scheme=scheme, viewport=SCREENS[screen])  # type: ignore[arg-type]
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    expect.set_options(timeout=20_000)
+    found = Watched(page, shop.node.http_url)
+    found.name = f"{scheme}-{screen}"  # type: ignore[attr-defined]
+    yield found
+    context.close()
+
+
+def test_every_page_shows_what_there_is_and_fits_the_screen(watched: Watched, shop: Shop) -> None:
+    page = watched.page
+    page.route("**/flows", lambda route: route.fulfill(json=FLOWS))
+    name = watched.name  # type: ignore[attr-defined]
+    for place, heading, sign in [
+        ("#/", "Overview", "Records per second"),
+        ("#/topics", "Topics", "orders"),
+        ("#/topics/orders", "orders", '{"n":19}'),
+        ("#/flows", "Flows", "balanced"),
+        ("#/views", "Views", "shop.revenue"),
+        ("#/views/shop.revenue", "shop.revenue", "100.10"),
+        ("#/captures", "Captures", "There are no captures"),
+    ]:
+        watched.go(place)
+        expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+        expect(page.get_by_text(sign).first).to_be_visible()
+        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, f"{place} is wider than the screen"
+        watched.picture(f"{name}-{place.strip('#/').replace('/', '-') or 'overview'}")
+    assert watched.complaints == []
+
+
+@pytest.fixture
+def desktop(browser: Browser, shop: Shop) -> Iterator[Watched]:
+    yield from opened(browser, shop, "light", "desktop")
+
+
+def test_a_view_is_live_and_goes_on_when_the_node_is_restarted(
+    desktop: Watched, shop: Shop, settings: NodeSettings
+) -> None:
+    page = desktop.go("#/views/revenue")
+    expect(page.get_by_role("cell", name="IT", exact=True)).to_be_visible()
+    shop.write([{"country": "ES", "amount": "55.55", "orders": 5}, {"country": "IT", "_op": "d"}])
+    expect(page.get_by_text("55.55")).to_be_visible()
+    expect(page.get_by_role("cell", name="IT", exact=True)).to_have_count(0)
+    shop.node.stop()
+    expect(page.get_by_text("not reachable, trying again")).to_be_visible()
+    shop.write([{"country": "PT", "amount": "66.66", "orders": 5}])
+    shop.node = Node(shop.node.data, settings)
+    shop.node.start()
+    expect(page.get_by_text("66.66")).to_be_visible()
+    expect(page.get_by_text("connected", exact=True)).to_be_visible()
+    expect(page.get_by_text("55.55")).to_be_visible()
+
+
+def test_rows_are_filtered_and_a_mistake_is_told(desktop: Watched) -> None:
+    page = desktop.go("#/views/revenue")
+    expect(page.get_by_text("12.50")).to_be_visible()
+    page.get_by_label("Only rows where").fill("country = DE")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("1 rows, live")).to_be_visible()
+    page.get_by_label("Only rows where").fill("nothing = 1")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.get_by_role("alert")).to_contain_text("there is no column")
+
+
+def test_a_record_is_found_by_its_time_and_by_its_offset(desktop: Watched) -> None:
+    page = desktop.go("#/topics/orders")
+    expect(page.get_by_text('{"n":19}')).to_be_visible()
+    page.get_by_label("Offset", exact=True).fill("3")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_text("shown from 3")).to_be_visible()
+    page.get_by_label("or time (UTC)").fill("1970-01-01T00:00:15")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_text("shown from 15")).to_be_visible()
+    assert desktop.complaints == []
+
+
+def test_charts_move_and_the_keyboard_keeps_its_place_while_the_page_is_renewed(desktop: Watched, shop: Shop) -> None:
+    page = desktop.go("#/")
+    link = page.get_by_role("link", name="shop.revenue")
+    link.focus()
+    rate = page.locator(".card").filter(has_text="Records per second")
+    expect(rate.locator("polyline")).to_have_count(1)
+    for _ in range(50):
+        shop.node.log.append("orders", Record(b"more"), partition=1)
+    expect(rate.locator(".figure")).not_to_have_text("0")
+    desktop.picture("overview-moving")
+    expect(link).to_be_focused()
+    assert desktop.complaints == []
+
+
+def test_flows_can_be_chosen_with_the_keyboard(desktop: Watched) -> None:
+    page = desktop.page
+    page.route("**/flows", lambda route: route.fulfill(json=FLOWS))
+    desktop.go("#/flows")
+    page.get_by_role("button", name="Flow shop.big-orders, stopped: show its figures").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="shop.big-orders")).to_be_visible()
+
+
+def test_the_first_stop_of_the_keyboard_leads_past_the_menu_and_themes_can_be_changed(desktop: Watched) -> None:
+    page = desktop.go("#/topics")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.get_by_label("Switch between light and dark").click()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    expect(page.locator("nav a[aria-current=page]")).to_have_text("Topics")
+
+
+def test_hostile_text_is_shown_as_text(desktop: Watched, shop: Shop) -> None:
+    log = shop.node.log
+    log.create_topic("hostile")
+    for text in STRINGS:
+        data = text.encode()
+        log.append("hostile", Record(data, key=data, headers=[(text, data)]))
+    shop.write([{"country": text, "amount": "1", "orders": 1} for text in STRINGS])
+    page = desktop.go("#/topics/hostile")
+    for offset in range(0, len(STRINGS), 50):
+        page.get_by_label("Offset", exact=True).fill(str(offset))
+        page.get_by_role("button", name="Show").click()
+        expect(page.get_by_text(f"shown from {offset}", exact=False)).to_be_visible()
+        assert page.locator("tbody tr").count() == 50
+        shown = page.evaluate("[...document.querySelectorAll('td.content')].map(one => one.textContent)")
+        for number, text in enumerate(STRINGS[offset : offset + 50]):
+            assert shown[3 * number : 3 * number + 2] == [text, text]
+            assert shown[3 * number + 2] == f"{text}={text}"
+    desktop.go("#/views/revenue")
+    expect(page.get_by_text("rows, live").or_(page.get_by_text("are shown")).first).to_be_visible()
+    for text in STRINGS[:20]:
+        desktop.go(f"#/views/{text}" if "%" not in text else "#/")
+    made = page.evaluate(
+        "document.querySelectorAll('main script, main iframe, main img, main object, main link').length"
+    )
+    assert (made, page.evaluate("window.hacked === undefined")) == (0, True)
+    assert [one for one in desktop.complaints if "404" not in one] == []
+
+
+def test_the_policy_of_the_pages_allows_nothing_from_elsewhere(shop: Shop) -> None:
+    for place in ("/ui/", "/ui/main.js", "/ui/style.css"):
+        answer = shop.get(place)
+        assert answer.status == 200
+        assert "default-src 'none'; script-src 'self'" in answer.headers["content-security-policy"]
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        again = shop.get(place, headers={"if-none-match": answer.headers["etag"]})
+        assert (again.status, again.body) == (304, b"")
+    assert shop.get("/").headers["location"] == "/ui/"
+    assert shop.get("/ui/../settings.py").status == shop.get("/ui/%2e%2e%2fapi.py").status == 404
+
+
+def test_a_browser_with_a_token_gets_a_cookie_that_scripts_cannot_read(shop: Shop) -> None:
+    far = {"x-forwarded-for": "203.0.113.9"}
+    made = Tokens(shop.node.data).add("browser", ("read",))
+    wrong = shop.ask("POST", "/session", b'{"token": "hw_no"}', far)
+    right = shop.ask("POST", "/session", json.dumps({"token": made}).encode(), far)
+    assert (wrong.status, right.status) == (401, 204)
+    cookie = right.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert shop.get("/views", headers={**far, "cookie": cookie.partition(";")[0]}).status == 200
+    assert shop.get("/views", headers=far).status == 401
+    assert [shop.ask("POST", "/session", body, far).status for body in (b"", b"[]", b'{"token": 1}')] == [400, 401, 401]
