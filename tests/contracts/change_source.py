@@ -1,0 +1,157 @@
+"""What a runner relies on from a source of changes that can be asked again. Subclass, give a `place` fixture, done.
+
+A place is another system. It knows how to write a numbered change there, how to open a source on itself as a new
+process would, and which number a record tells. (Metrics by UDP cannot be asked for again: they have no such place.)
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+import pytest
+
+from headwater.capture.appender import LogAppender
+from headwater.capture.change import Change, SourcePosition
+from headwater.capture.notes import Note, Notes
+from headwater.capture.runner import Runner
+from headwater.capture.source import ChangeSource
+from headwater.clock import SystemClock
+from headwater.log.log import Log
+from headwater.record import Record
+
+PATIENCE_SECONDS = 30
+WRITING = ("before append", "after append", "after sync")
+NOTING, CONFIRMING = ("after notes",), ("before confirm", "after confirm")
+TOPIC = "numbers"
+
+
+class Place(Protocol):
+    def write(self, *numbers: int) -> None:
+        """In one transaction, where there are such."""
+
+    def source(self) -> ChangeSource:
+        """As a new process would make it; its changes go to TOPIC."""
+
+    def released(self) -> None:
+        """Return when another may open a source."""
+
+    def number_of(self, record: Record) -> int: ...
+
+
+class Stopped(Exception):
+    """The process ends here, so to speak."""
+
+
+class Stopping:
+    def __init__(self, point: str) -> None:
+        self.left = point
+
+    def __call__(self, name: str) -> None:
+        if name == self.left:
+            self.left = ""
+            raise Stopped
+
+
+def collect(source: ChangeSource, count: int) -> tuple[list[Change], dict[str, Note]]:
+    """So many changes, and the notes that were durable before the first of them was told."""
+    changes, notes = list[Change](), dict[str, Note]()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while len(changes) < count:
+        assert time.monotonic() < deadline, f"{len(changes)} of {count} changes came"
+        batch = source.poll(0.05)
+        changes += batch.changes
+        if not changes:
+            notes |= {what: note for what, note in batch.notes.items() if note is not None}
+    return changes, notes
+
+
+def positions(changes: list[Change]) -> list[SourcePosition]:
+    return [change.position for change in changes]
+
+
+class ChangeSourceContract:
+    points: ClassVar[tuple[str, ...]] = (*WRITING, *NOTING, *CONFIRMING)
+    """Moments of the runner that this source brings it to."""
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "point" in metafunc.fixturenames:
+            assert metafunc.cls is not None
+            metafunc.parametrize("point", metafunc.cls.points)
+
+    @pytest.fixture
+    def log(self, tmp_path: Path) -> Iterator[Log]:
+        with Log.open(tmp_path / "data") as log:
+            yield log
+
+    def test_positions_only_grow(self, place: Place) -> None:
+        source = place.source()
+        source.open({})
+        source.poll(0)
+        place.write(1, 2, 3)
+        place.write(4)
+        changes, _ = collect(source, 4)
+        source.close()
+        assert positions(changes) == sorted(set(positions(changes)))
+
+    def test_every_change_belongs_to_a_table_that_is_known(self, place: Place) -> None:
+        source = place.source()
+        source.open({})
+        source.poll(0)
+        place.write(1)
+        (change,), _ = collect(source, 1)
+        assert change.table.topic == TOPIC
+        assert TOPIC in [table.topic for table in source.tables()]
+        source.close()
+
+    def test_what_was_not_confirmed_comes_again_from_the_same_positions(self, place: Place) -> None:
+        source = place.source()
+        source.open({})
+        begun = {what: note for what, note in source.poll(0).notes.items() if note is not None}
+        place.write(1, 2)
+        first, notes = collect(source, 2)
+        source.close()
+        place.released()
+        again = place.source()
+        again.open(begun | notes)
+        second, _ = collect(again, 2)
+        again.close()
+        assert positions(second) == positions(first)
+
+    def test_a_source_may_be_closed_twice(self, place: Place) -> None:
+        source = place.source()
+        source.open({})
+        source.close()
+        source.close()
+
+    def test_a_runner_that_is_stopped_anywhere_tells_each_change_once(
+        self, place: Place, log: Log, tmp_path: Path, point: str
+    ) -> None:
+        stopping = Stopping("")
+        runner = self._run(place, log, tmp_path, stopping)
+        stopping.left = point
+        place.write(1, 2)
+        deadline, told = time.monotonic() + PATIENCE_SECONDS, list[int]()
+        while len(told) < 5:
+            assert time.monotonic() < deadline, f"told so far: {told}"
+            try:
+                runner.step(0.05)
+            except Stopped:
+                runner.abandon()
+                place.write(3, 4)
+                place.released()
+                runner = self._run(place, log, tmp_path, stopping)
+                place.write(5)
+            told = [place.number_of(record) for record in log.read(TOPIC, 0)]
+        runner.close()
+        assert told == [1, 2, 3, 4, 5]
+
+    def _run(self, place: Place, log: Log, folder: Path, stopping: Stopping) -> Runner:
+        appender = LogAppender(log)
+        runner = Runner(
+            place.source(), appender, Notes(appender, "shop"),
+            folder=folder / "capture", clock=SystemClock(), point=stopping,
+        )  # fmt: skip
+        runner.open()
+        runner.step(0)
+        return runner
