@@ -1,5 +1,7 @@
 """What an app says of a capture."""
 
+from pathlib import Path
+
 import pytest
 
 import headwater as hw
@@ -24,6 +26,11 @@ def test_a_declaration_becomes_a_capture_into_the_topic_of_its_table() -> None:
 def test_a_url_of_no_database_we_know_is_refused_where_it_is_said(url: str) -> None:
     with pytest.raises(InvalidCapture, match="no database that can be captured"):
         hw.capture.postgres(url, table="users")
+
+
+def test_a_database_of_sqlite_is_named_by_its_whole_path() -> None:
+    declared = hw.capture.sqlite("shop.db", table="users")
+    assert declared.definition("users").url == f"sqlite:///{Path('shop.db').absolute()}"
 
 
 @pytest.mark.parametrize("text", ["2 elephants", "GiB", "-1GiB", ""])

@@ -54,6 +54,18 @@ class SourcePosition(NamedTuple):
 NOWHERE = SourcePosition(-1, -1, -1)
 
 
+def next_generation(last: int, now_ms: int) -> int:
+    """For sources that count from 1: counts of a later generation lie behind all of an earlier one, `generation << 64`.
+
+    It is taken from the clock, because a capture that was removed and made anew has forgotten its last one, and its
+    topic has not. It must be noted before anything is told under it.
+
+    >>> next_generation(0, 1_700_000_000_000), next_generation(1_700_000_000_000, 5)
+    (1700000000000, 1700000000001)
+    """
+    return max(last + 1, now_ms)
+
+
 class Place(NamedTuple):
     """Which event of its transaction a change is: of all, and of those of its table; both count from 1."""
 

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.capture.appender import LogAppender
 from headwater.capture.definition import Definition
 from headwater.capture.followed_files import lines as lines_module
 from headwater.capture.followed_files.lines import lines, whole
+from headwater.capture.notes import Notes
 from headwater.errors import InvalidCapture
 from tests.capture.followed_files.kit import Captured, Program
 
@@ -108,6 +110,16 @@ def test_lines_that_were_about_to_be_told_are_found_in_a_copy(program: Program, 
     program.write("c\n").copy_and_cut()
     program.write("d\n")
     assert sorted(captured.start().caught_up().lines()) == ["a", "b", "c", "d"]
+
+
+def test_a_capture_that_was_removed_and_made_anew_goes_on_in_its_topic(program: Program, capture: Capture) -> None:
+    captured = capture()
+    program.write("a\n")
+    captured.caught_up()
+    captured.runner.abandon()
+    Notes(LogAppender(captured.log), "app").forget()
+    captured.clock.advance(1)
+    assert captured.start().caught_up().lines() == ["a", "a"]
 
 
 def test_a_file_that_is_gone_with_unread_lines_is_said(program: Program, capture: Capture) -> None:

@@ -231,6 +231,19 @@ def test_removing_leaves_nothing_and_writers_go_on(users: sqlite3.Connection, ca
     assert users.execute("SELECT count(*) FROM sqlite_master WHERE name LIKE 'headwater%'").fetchone() == (0,)
 
 
+def test_a_capture_that_was_removed_and_made_anew_goes_on_in_its_topic(
+    users: sqlite3.Connection, capture: Capture, tmp_path: Path
+) -> None:
+    captured = capture("users").start().caught_up()
+    captured.stop()
+    drop(tmp_path / "shop.db", "headwater_shop_1")
+    captured.notes.forget()
+    captured.start().caught_up()
+    users.execute("DELETE FROM users WHERE id = 1")
+    captured.caught_up()
+    assert [operation for operation, _, _ in captured.told("users")] == ["r", "r", "r", "r", "d"]
+
+
 def test_a_copy_with_a_condition_reads_only_such_rows(users: sqlite3.Connection, capture: Capture) -> None:
     captured = capture("users").start().caught_up()
     captured.source.copy_again(["main.users"], where="name = 'bob'")

@@ -92,6 +92,14 @@ def test_a_gauge_is_known_after_a_restart_and_a_clock_that_went_back(listening: 
     assert room["value"] == 21.0
 
 
+def test_a_capture_that_was_removed_and_made_anew_goes_on_in_its_topic(listening: Listening) -> None:
+    listening.send(b"hits:1|c").flush()
+    listening.runner.abandon()
+    Notes(LogAppender(listening.log), "m").forget()
+    hits, _ = listening.start().send(b"hits:2|c").flush()
+    assert hits["value"] == 2.0
+
+
 def test_stopping_tells_what_was_gathered(listening: Listening) -> None:
     listening.send(b"hits:7|c")
     listening.runner.close()

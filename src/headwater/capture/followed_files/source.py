@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from headwater.capture.change import CREATE, RECORDS_PER_CHANGE, CapturedTable, Change, Plain, SourcePosition
+from headwater.capture.change import (
+    CREATE,
+    RECORDS_PER_CHANGE,
+    CapturedTable,
+    Change,
+    Plain,
+    SourcePosition,
+    next_generation,
+)
 from headwater.capture.followed_files.followed import Followed, find, find_copy, neighbours, open_file, size_of
 from headwater.capture.followed_files.lines import as_text, lines, whole
 from headwater.capture.notes import Note
@@ -70,7 +78,7 @@ class FilesSource:
         self._quiet_since: dict[int, tuple[int, int]] = {}
         self._undecided: dict[Path, tuple[int, int]] = {}
         self._notes: dict[str, Note | None] = {}
-        self._number = self._last_id = 0
+        self._generation = self._number = self._last_id = 0
         self._plan: list[Range] | None = None
         self._new = self._begun = True
         self._copies: dict[tuple[int, int], tuple[int, int, int]] = {}
@@ -85,6 +93,7 @@ class FilesSource:
         plan = notes.get("plan", {})
         self._new, self._begun = not plan, bool(plan)
         self._number = int(str(plan.get("number", 0)))
+        self._generation = int(str(plan.get("generation", 0))) or next_generation(0, self._clock.now_ms())
         for what, note in notes.items():
             if what.startswith(FILE_NOTE):
                 followed = Followed.from_note(int(what.removeprefix(FILE_NOTE)), note)
@@ -139,7 +148,7 @@ class FilesSource:
 
     def _plan_note(self, ranges: Sequence[Range]) -> Note:
         told = [[one.followed.id, one.start, one.end, one.checksum] for one in ranges]
-        return {"number": self._number, "last_id": self._last_id, "ranges": told}
+        return {"generation": self._generation, "number": self._number, "last_id": self._last_id, "ranges": told}
 
     def _look(self) -> None:
         """Which files there are now, and what has become of those that were."""
@@ -308,7 +317,7 @@ class FilesSource:
             if raw is not None:
                 self._undecodable += 1
                 headers.append(("undecodable", raw))
-            position = SourcePosition(self._number, one.place, number * RECORDS_PER_CHANGE)
+            position = SourcePosition((self._generation << 64) + self._number, one.place, number * RECORDS_PER_CHANGE)
             plain = Plain(path, value, tuple(headers))
             found.append(Change(self._table, CREATE, position, b"", time_ms=now_ms, plain=plain))
         return found

@@ -25,6 +25,7 @@ from headwater.capture.change import (
     Change,
     Row,
     SourcePosition,
+    next_generation,
 )
 from headwater.capture.notes import Note
 from headwater.capture.source import Batch, SourceStatus
@@ -125,6 +126,8 @@ class SqliteSource:
         self._outbox = Outbox(self._database, self.settings.name)
         with self._trouble():
             self._generation = int(str(notes.get("outbox", {}).get("generation", 0)))
+            if "outbox" not in notes or "renew" in notes:
+                self._generation = next_generation(self._generation, self._clock.now_ms())
             if "renew" in notes:
                 self._renew(notes)
             elif "outbox" in notes:
@@ -132,7 +135,8 @@ class SqliteSource:
             elif not self._outbox.exists:
                 with self._outbox.writing():
                     self._outbox.make()
-            self._notes |= {"outbox": {"generation": self._generation}}
+            if notes.get("outbox", {}).get("generation") != self._generation:
+                self._notes |= {"outbox": {"generation": self._generation}}
             self._follow()
 
     def _come_back(self, notes: Mapping[str, Note]) -> None:
@@ -148,7 +152,6 @@ class SqliteSource:
 
     def _renew(self, notes: Mapping[str, Note]) -> None:
         """After a gap: a new outbox, and every table is copied. Positions start a new generation, behind all others."""
-        self._generation += 1
         self._outbox.drop()
         with self._outbox.writing():
             self._outbox.make()
@@ -202,6 +205,10 @@ class SqliteSource:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def poll(self, timeout_seconds: float) -> Batch:
+        if self._notes:
+            # Durable before anything is told under this generation.
+            notes, self._notes = self._notes, {}
+            return Batch(notes=notes)
         deadline_ms = self._clock.elapsed_ms() + int(timeout_seconds * 1000)
         with self._trouble():
             entries = self._entries()
@@ -210,11 +217,10 @@ class SqliteSource:
                 entries = self._entries()
             changes = [self._change(entry) for entry in entries]
             self._look_at_status()
-        notes, self._notes = self._notes, {}
         if not entries:
-            return Batch(changes, notes)
+            return Batch(changes)
         # Noted with every batch: a note that lags behind the topic could take an earlier state for the one it left.
-        notes["reached"] = {"number": self._reached, "mark": entries[-1].mark}
+        notes = {"reached": {"number": self._reached, "mark": entries[-1].mark}}
         return Batch(changes, notes, safe=self._address(self._reached))
 
     def _entries(self) -> list[Entry]:

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
 
-from headwater.capture.change import CREATE, RECORDS_PER_CHANGE, CapturedTable, Change, Plain, SourcePosition
+from headwater.capture.change import (
+    CREATE,
+    RECORDS_PER_CHANGE,
+    CapturedTable,
+    Change,
+    Plain,
+    SourcePosition,
+    next_generation,
+)
 from headwater.capture.notes import Note
 from headwater.capture.source import Batch, SourceStatus
 from headwater.capture.statsd_udp.decoding import GAUGE, decode
@@ -63,7 +71,8 @@ class StatsdSource:
         self._socket.setblocking(False)
         self._selector.register(self._socket, selectors.EVENT_READ)
         # A new run has positions behind all others, whatever the wall clock has done meanwhile.
-        self._generation = int(str(notes.get("run", {}).get("generation", 0))) + 1
+        last = int(str(notes.get("run", {}).get("generation", 0)))
+        self._generation = next_generation(last, self._clock.now_ms())
         self._noted = {"generation": self._generation}
         self._begin(_gauges_from(notes.get("gauges")))
 
