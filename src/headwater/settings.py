@@ -142,6 +142,9 @@ class HttpSettings:
     connections_max: int = 2048
     """Requests beyond so many connections are answered with 503."""
 
+    position_wait_max: timedelta = timedelta(seconds=30)
+    """How long a read waits for a position (at_least) at most, whatever the client asks for."""
+
     subscribers_max: int = 1024
     """Who may follow topics and views at once; one more is answered with 429."""
 

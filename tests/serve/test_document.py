@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from headwater.settings import HttpSettings
 from tests.serve.shop import fill, open_shop
 
 EXAMPLES = int(os.environ.get("HEADWATER_API_EXAMPLES", "15"))
@@ -15,7 +17,7 @@ CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,re
 
 @pytest.mark.timeout(300)
 def test_whatever_is_asked_is_answered_as_the_document_says(tmp_path: Path) -> None:
-    with open_shop(tmp_path / "data") as shop:
+    with open_shop(tmp_path / "data", HttpSettings(position_wait_max=timedelta(milliseconds=20))) as shop:
         fill(shop)
         command = [
             sys.executable, "-m", "schemathesis.cli", "run", f"{shop.node.http_url}/openapi.json",

@@ -40,12 +40,13 @@ class Api:
         self, log: Log, data: Path, sources: Sources, settings: HttpSettings, *, decode: Decode | None = None
     ) -> None:
         self._stores = Stores(data)
-        views = Views(self._stores)
+        longest = settings.position_wait_max.total_seconds()
+        views = Views(self._stores, longest)
         operations = Operations(log, sources)
         self._live = Live(log, self._stores, settings, decode)
         metrics = Metrics(log, operations, views, self._live.figures)
         self.endpoints: list[Endpoint] = [
-            *Topics(log, decode).endpoints(),
+            *Topics(log, decode, longest).endpoints(),
             *views.endpoints(),
             *operations.endpoints(),
             metrics.endpoint(),

@@ -78,8 +78,8 @@ READING: tuple[Parameter, ...] = (
 
 
 class Topics:
-    def __init__(self, log: Log, decode: Decode | None = None) -> None:
-        self._log, self._decode = log, decode
+    def __init__(self, log: Log, decode: Decode | None, wait_seconds_max: float) -> None:
+        self._log, self._decode, self._wait_seconds_max = log, decode, wait_seconds_max
 
     def endpoints(self) -> list[Endpoint]:
         many = {"type": "array", "items": DESCRIBED}
@@ -126,7 +126,7 @@ class Topics:
         if asked["at_least"] is None:
             return
         try:
-            async with asyncio.timeout(asked["timeout_ms"] / 1000):
+            async with asyncio.timeout(min(asked["timeout_ms"] / 1000, self._wait_seconds_max)):
                 while not self._holds(asked["at_least"]):  # noqa: ASYNC110  appends wake threads, not loops
                     await asyncio.sleep(PAUSE_SECONDS)
         except TimeoutError:

@@ -82,8 +82,8 @@ ASKING: tuple[Parameter, ...] = (
 
 
 class Views:
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
+    def __init__(self, stores: Stores, wait_seconds_max: float) -> None:
+        self._stores, self._wait_seconds_max = stores, wait_seconds_max
         self._waiting = 0
 
     def endpoints(self) -> list[Endpoint]:
@@ -140,12 +140,13 @@ class Views:
     async def _wait(self, asked: Asked, wanted: dict[str, dict[int, int]]) -> None:
         place = await run_in_threadpool(self._stores.find, asked["view"])
         position: dict[str, Any] = {}
+        waited = min(asked["timeout_ms"] / 1000, self._wait_seconds_max)
         try:
-            async with asyncio.timeout(asked["timeout_ms"] / 1000):
+            async with asyncio.timeout(waited):
                 while not covers(position := await run_in_threadpool(self._position, *place), wanted):  # noqa: ASYNC110  no store wakes us
                     await asyncio.sleep(PAUSE_SECONDS)
         except TimeoutError:
-            has, waited = spoken_position(position), asked["timeout_ms"] / 1000
+            has = spoken_position(position)
             raise ViewBehind(place[1], wanted=spoken_position(wanted), has=has, waited=waited) from None
 
     def _position(self, kept: Kept, name: str) -> Any:

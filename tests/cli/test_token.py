@@ -1,0 +1,15 @@
+"""headwater token: made once, listed without its secret, removed."""
+
+from tests.cli.conftest import Terminal
+
+
+def test_a_token_is_shown_once_listed_and_removed(terminal: Terminal) -> None:
+    made = terminal.type("token", "add", "grafana", "--scope", "metrics").output.strip()
+    assert made.startswith("hw_")
+    listed = terminal.type("token", "list").output
+    assert "grafana" in listed
+    assert made not in listed
+    assert terminal.type("token", "list", "--json").json == [{"name": "grafana", "scopes": ["metrics"]}]
+    assert terminal.type("token", "add", "grafana").code == 1
+    assert terminal.type("token", "remove", "grafana").code == 0
+    assert "there are no tokens" in terminal.type("token", "list").output
