@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
 
     delete = _action(actions, "delete", "hide a subject or a version from readers, or forget it for good", run_delete)
-    delete.add_argument("subject", metavar="SUBJECT")
+    delete.add_argument("subject", metavar="SUBJECT", help="by custom TOPIC-value or TOPIC-key")
     delete.add_argument("--version", metavar="N", help="only this version (default: all)")
     delete.add_argument(
         "--permanent", action="store_true", help="forget what is hidden: records that carry its id cannot be read again"
