@@ -25,6 +25,7 @@ app.view(key="user_id", name="last")(lambda: orders.latest("user_id"))
 
 
 def test_the_first_signal_is_noted_and_the_second_ends_everything() -> None:
+    before = signal.getsignal(signal.SIGINT)
     with listening() as stopping:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stopping.asked_by == signal.SIGTERM
@@ -32,7 +33,7 @@ def test_the_first_signal_is_noted_and_the_second_ends_everything() -> None:
             stopping.check()
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_nobody_has_asked_at_first() -> None:

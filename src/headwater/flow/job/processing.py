@@ -130,8 +130,8 @@ class Processor:
         evaluation = Evaluation(frames_of(self._job, source), admission.operate(self._operators), self._keep)
         try:
             origin = Origin(self._app, self._job.name, batch, self._folder.planned_ms(batch))
-            collected = self._collect(evaluation, origin)
-            told = [one for found in collected.values() for one in found.told] + list(reports(evaluation))
+            collected, kept = self._collect(evaluation, origin)
+            told = [one for found in collected.values() for one in found.told] + kept
             staged = self._staged(start, end)
             accounts = accounts_of(self._job, evaluation, collected, told, staged, admission.rows)
             late = pa.concat_tables([late_records(evaluation, self._operators, told, batch), admission.marks])
@@ -158,14 +158,19 @@ class Processor:
         self._outputs.accounts.write(mark, account_records(self._job.name, record, origin.time_ms))
         self._folder.finish(record)
 
-    def _collect(self, evaluation: Evaluation, origin: Origin) -> dict[str, Collected]:
-        """Outputs are worked out side by side: small queries leave cores idle between their stages."""
+    def _collect(self, evaluation: Evaluation, origin: Origin) -> tuple[dict[str, Collected], list[Told]]:
+        """What outputs are given, and what operators reported whose changes are kept for several.
+
+        Outputs are worked out side by side: small queries leave cores idle between their stages. What is kept is worked
+        out first and by itself: in a query that puts several frames together a task does not know its shard.
+        """
         frames = {one: frame_for(evaluation, one, self._resolved[one.name].key, origin) for one in self._job.outputs}
+        told = list(reports(evaluation))
         with ThreadPoolExecutor(QUERIES_AT_ONCE, thread_name_prefix="headwater-output") as pool:
             under_way = {
                 one.name: pool.submit(collect, frame, evaluation, one, origin) for one, frame in frames.items()
             }
-            return {name: future.result() for name, future in under_way.items()}
+            return {name: future.result() for name, future in under_way.items()}, told
 
     # -- what was read -------------------------------------------------------------------------------------------------
 
