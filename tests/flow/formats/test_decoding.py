@@ -21,6 +21,7 @@ AVRO = json.dumps({"type": "record", "name": "R", "fields": [
 NESTED = "a string, b bigint, c array<map<string, binary>>"
 FORMATS = {
     "json": (NESTED, {}),
+    "debezium": (NESTED, {}),
     "csv": ("a string, b int, c decimal(5,2), d timestamp, e boolean", {}),
     "text": ("a string", {}),
     "raw": ("a binary", {}),
@@ -51,6 +52,7 @@ def valid_row(format: str) -> bytes:
         writer.write_batch(batch)
     rows = {
         "json": b'{"a":"x","b":1,"c":[{"k":"dg=="}]}',
+        "debezium": b'{"before":null,"after":{"a":"x","b":1,"c":[{"k":"dg=="}]},"op":"c"}',
         "csv": b'"x, ""y""",1,2.50,2024-02-29T00:00:00Z,true',
         "text": "é".encode(),
         "raw": b"\xff",
