@@ -60,7 +60,9 @@ def lives_through(killing: Killing, disk: Disk, cuts: tuple[Round, ...]) -> list
         killing.finish()
     finally:
         killing.end()
-    return killing.outcome.anomalies
+    # The log goes with the disk.
+    said = (disk.place / "run" / "driver.log").read_text(errors="replace")
+    return [*killing.outcome.anomalies, said[-2000:]] if killing.outcome.anomalies else []
 
 
 def test_a_job_whose_power_is_cut_again_and_again_writes_each_row_once(disk: Disk, tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
+import json
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -43,7 +45,7 @@ def test_a_job_that_has_never_run_has_nothing_to_mend(tmp_path: Path) -> None:
     mend(JobFolder(tmp_path / "orders"))
 
 
-@pytest.mark.parametrize("name", ["metadata", "offsets/2", "commits/1"])
+@pytest.mark.parametrize("name", ["offsets/2", "commits/1"])
 def test_a_file_that_a_power_cut_has_left_empty_is_removed_with_its_checksum(folder: JobFolder, name: str) -> None:
     before = names(folder)
     write(folder, name, "")
@@ -51,6 +53,18 @@ def test_a_file_that_a_power_cut_has_left_empty_is_removed_with_its_checksum(fol
     write(folder, str(place.with_name(f".{place.name}.crc")), "crc")
     mend(folder)
     assert names(folder) == before - {name, str(place.with_name(f".{place.name}.crc"))}
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_an_id_that_a_power_cut_has_taken_is_replaced_for_spark_goes_nowhere_without(
+    folder: JobFolder, lost: bool
+) -> None:
+    write(folder, "metadata", "")
+    if lost:
+        (folder.spark / "metadata").unlink()
+    mend(folder)
+    UUID(json.loads((folder.spark / "metadata").read_bytes())["id"])
+    assert ".metadata.crc" not in names(folder), "it is that of the old one"
 
 
 def test_an_empty_checksum_is_removed_and_what_it_is_of_stays(folder: JobFolder) -> None:

@@ -4,17 +4,18 @@ Spark renames its files into their places and syncs none of them: after a power 
 of it matters is synced here before anything else relies on it, and what is left empty is removed, so that Spark makes
 it again.
 
-    metadata      the query's id            empty: Spark takes another
+    metadata      the query's id            written here before Spark would. Lost: another, for Spark wants to have one
     offsets/12    where batch 12 ends       synced before the batch leaves anything behind. Empty: it has not begun
     commits/12    batch 12 is finished      empty: it comes again, and is found finished (processing.py)
 """
 
 import json
 from pathlib import Path
+from uuid import uuid4
 
 from headwater.errors import JobRefused
 from headwater.flow.job.folder import JobFolder
-from headwater.log.storage import LocalStorage, replace_durably
+from headwater.log.storage import LocalStorage, Storage, replace_durably
 
 OFFSETS, COMMITS, METADATA = "offsets", "commits", "metadata"
 
@@ -42,7 +43,7 @@ def note_committed(folder: JobFolder, batch: int) -> None:
 
 
 def mend(folder: JobFolder) -> None:
-    """Before a query starts: remove what a power cut has left without content.
+    """Before a query starts: remove what a power cut has left without content, and see that the query has an id.
 
     JobRefused if the end of a finished batch is among it: that is no work of a power cut.
     """
@@ -51,7 +52,7 @@ def mend(folder: JobFolder) -> None:
         made.mkdir(parents=True, exist_ok=True)
     for parent in (folder.spark.name, ""):
         storage.sync_directory(parent)
-    _remove_unless_json(folder.spark / METADATA)
+    _identify(folder.spark / METADATA, storage, folder.spark.name)
     for log in (OFFSETS, COMMITS):
         for file in (folder.spark / log).iterdir():
             if file.name.isdigit() and not file.read_bytes().startswith(b"v"):
@@ -69,15 +70,15 @@ def _refuse_if_needed(folder: JobFolder, log: str, file: Path) -> None:
         )
 
 
-def _remove_unless_json(file: Path) -> None:
+def _identify(file: Path, storage: Storage, parent: str) -> None:
+    """Spark makes an id where there is none, but not where there are offsets; nothing of ours depends on it."""
     try:
         json.loads(file.read_bytes())
-    except FileNotFoundError:
-        return
-    except ValueError:
+    except (FileNotFoundError, ValueError):
         _remove(file)
+        replace_durably(storage, f"{parent}/{file.name}", json.dumps({"id": str(uuid4())}).encode())
 
 
 def _remove(file: Path) -> None:
-    file.unlink()
+    file.unlink(missing_ok=True)
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
