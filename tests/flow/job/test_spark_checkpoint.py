@@ -55,6 +55,17 @@ def test_a_file_that_a_power_cut_has_left_empty_is_removed_with_its_checksum(fol
     assert names(folder) == before - {name, str(place.with_name(f".{place.name}.crc"))}
 
 
+def test_all_that_a_power_cut_has_left_empty_is_removed_in_whatever_order_it_is_found(
+    folder: JobFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("offsets/2", "commits/1", "offsets/.2.crc", "commits/.1.crc"):
+        write(folder, name, "")
+    listed = Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda self: iter(sorted(listed(self), reverse=True)))
+    mend(folder)
+    assert not {"offsets/2", "commits/1", "offsets/.2.crc", "commits/.1.crc"} & names(folder)
+
+
 @pytest.mark.parametrize("lost", [True, False])
 def test_an_id_that_a_power_cut_has_taken_is_replaced_for_spark_goes_nowhere_without(
     folder: JobFolder, lost: bool

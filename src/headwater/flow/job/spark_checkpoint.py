@@ -54,7 +54,7 @@ def mend(folder: JobFolder) -> None:
         storage.sync_directory(parent)
     _identify(folder.spark / METADATA, storage, folder.spark.name)
     for log in (OFFSETS, COMMITS):
-        for file in (folder.spark / log).iterdir():
+        for file in sorted((folder.spark / log).iterdir()):  # checksums first: they go with their files
             if file.name.isdigit() and not file.read_bytes().startswith(b"v"):
                 _refuse_if_needed(folder, log, file)
                 _remove(file)
