@@ -135,7 +135,8 @@ def test_who_writes_reads_its_write(shop: Shop) -> None:
     assert shop.get("/topics/orders/records", {"at_least": stored["position"]}).status == 200
 
 
-def test_groups_tell_their_lag(shop: Shop) -> None:
+def read_one(shop: Shop) -> Consumer:
+    """A member of the group readers that has committed one record of partition 0."""
     consumer = Consumer({"bootstrap.servers": shop.node.kafka_address, "group.id": "readers",
                          "auto.offset.reset": "earliest", "enable.auto.commit": False})  # fmt: skip
     consumer.subscribe(["orders"])
@@ -143,6 +144,11 @@ def test_groups_tell_their_lag(shop: Shop) -> None:
         pass
     assert message is not None
     consumer.commit(message=message, asynchronous=False)
+    return consumer
+
+
+def test_groups_tell_their_lag(shop: Shop) -> None:
+    consumer = read_one(shop)
     group = shop.get("/groups/readers").json
     consumer.close()
     (place,) = [one for one in group["partitions"] if one["partition"] == 0]
@@ -152,6 +158,7 @@ def test_groups_tell_their_lag(shop: Shop) -> None:
 
 
 def test_metrics_have_the_names_that_dashboards_for_kafka_ask_for(shop: Shop) -> None:
+    read_one(shop).close()
     answer = shop.get("/metrics")
     lines = answer.body.decode().splitlines()
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
