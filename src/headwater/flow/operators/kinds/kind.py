@@ -1,5 +1,6 @@
 """What a kind of aggregate has to say of itself: what is kept, how two are merged, and what comes of it."""
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -24,27 +25,27 @@ class Partial(NamedTuple):
     given: pa.DataType | None = None
 
 
-class Kind:
+class Kind(ABC):
     """All methods work on whole columns, a row for each key; a row of nulls is a state of nothing."""
 
-    def check(self, spec: "Aggregate") -> None:
+    def check(self, spec: "Aggregate") -> None:  # noqa: B027  most have nothing to refuse
         """InvalidDeclaration if it cannot be of the column it is to be of."""
 
-    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        raise NotImplementedError
+    @abstractmethod
+    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]: ...
 
-    def result_type(self, spec: "Aggregate") -> pa.DataType:
-        raise NotImplementedError
+    @abstractmethod
+    def result_type(self, spec: "Aggregate") -> pa.DataType: ...
 
     def absorb(self, spec: "Aggregate", given: Columns) -> Columns:
         """What Spark made, in the form in which it is kept."""
         return given
 
-    def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
-        raise NotImplementedError
+    @abstractmethod
+    def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns: ...
 
-    def finish(self, spec: "Aggregate", kept: Columns) -> pa.Array:
-        raise NotImplementedError
+    @abstractmethod
+    def finish(self, spec: "Aggregate", kept: Columns) -> pa.Array: ...
 
 
 def quoted(name: str) -> str:

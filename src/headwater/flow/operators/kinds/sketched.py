@@ -1,5 +1,6 @@
 """Sketches as kinds of aggregates: each is kept as its bytes, and null where nothing has come yet."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -39,9 +40,9 @@ class Sketched(Kind):
         made, given = self.made(spec, quoted(spec.column or ""))
         return (Partial(f"{spec.name}__{spec.kind}", BYTES, made, given),)
 
+    @abstractmethod
     def made(self, spec: "Aggregate", column: str) -> tuple[str, pa.DataType]:
         """SQL for what is made of a batch, and its type."""
-        raise NotImplementedError
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return BYTES
