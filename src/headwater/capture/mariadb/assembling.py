@@ -1,0 +1,380 @@
+"""Events of the binary log into changes, in its order, each with its position. Pure.
+
+A group is what was committed as one: it begins with its GTID and ends with a commit. The log has committed groups only,
+but for two: one that a crash of the server has cut off, which counts for nothing, and the first half of a distributed
+transaction, which waits for its second.
+
+The position of a change is the number of its group since the capture began, and its own number in the group. A GTID
+alone could not be compared: several domains have no order but that of the log. What is noted is a GTID position and the
+number that belongs to it, so a group that is read again gets the same number again.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from json import dumps
+from typing import NamedTuple
+
+from headwater.capture.change import (
+    CREATE,
+    DELETE,
+    RECORDS_PER_CHANGE,
+    TRUNCATE,
+    UPDATE,
+    CapturedTable,
+    Change,
+    Row,
+    SourcePosition,
+)
+from headwater.capture.mariadb.events import (
+    CHANGE,
+    HEARTBEAT,
+    INSERT,
+    Begin,
+    Commit,
+    Event,
+    Format,
+    Header,
+    Heartbeat,
+    Incident,
+    Prepared,
+    Query,
+    Rotate,
+    Rows,
+    TableMap,
+)
+from headwater.capture.mariadb.gtid import Gtid, parse_position, position_text
+from headwater.capture.mariadb.statements import COMMIT, ROLLBACK, Effect, Meaning, effects
+from headwater.capture.mariadb.values import RowReader
+from headwater.capture.notes import Note
+from headwater.errors import SourceGap, UndecodableChange
+
+HELD_BACK_MAX = 20_000
+"""Changes of a group that wait for its end. A larger group passes in parts."""
+
+_END_BITS = 1 << 32
+
+
+class Spot(NamedTuple):
+    """A place in the server's files: comparable as long as it is the same server."""
+
+    file: int
+    place: int
+
+
+def spot(file: str, place: int) -> Spot:
+    """
+    >>> spot("mysql-bin.000012", 500)
+    Spot(file=12, place=500)
+    """
+    try:
+        return Spot(int(file.rpartition(".")[2]), place)
+    except ValueError:
+        raise UndecodableChange(f"{file[:80]!r} is no file of a binary log") from None
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far the capture is, as it is noted: all groups up to a GTID position have passed, and how many that were.
+
+    The last of them is described, so that a log with the same numbers and another content is found out.
+    """
+
+    gtid: str
+    count: int = 0
+    before: str | None = None
+    """The position before the last group; None if nothing has passed yet."""
+
+    last: str = ""
+    mark: int = 0
+
+    def to_note(self) -> dict[str, object]:
+        return {"gtid": self.gtid, "count": self.count, "before": self.before, "last": self.last, "mark": self.mark}
+
+    @classmethod
+    def from_note(cls, note: Note) -> "Reached":
+        before = note.get("before")
+        return cls(
+            str(note["gtid"]), int(str(note["count"])), None if before is None else str(before),
+            str(note.get("last", "")), int(str(note.get("mark", 0))),
+        )  # fmt: skip
+
+
+class Plan(NamedTuple):
+    """How rows of one version of a table are read."""
+
+    table: CapturedTable
+    reader: RowReader
+
+
+Planner = Callable[[bytes], Plan | None]
+"""What to do with rows of a table, by its description; None for one that is not captured."""
+
+Named = Callable[[str, str], list[CapturedTable]]
+"""Captured tables of a schema with a name; with "" all of them."""
+
+
+class SourceBlock:
+    """The block `source` of envelopes, with the names of Debezium's connector."""
+
+    def __init__(self, *, capture: str, version: str) -> None:
+        self._fixed = {"version": version, "connector": "mariadb", "name": capture}
+        self._for: object = None
+        self._tables: dict[CapturedTable, bytes] = {}
+
+    def of(
+        self, table: CapturedTable, *, time_ms: int, gtid: str | None, server: int, file: str, place: int, row: int,
+        snapshot: str = "false",
+    ) -> bytes:  # fmt: skip
+        if self._for != (gtid, time_ms, file, snapshot):
+            self._for, self._tables = (gtid, time_ms, file, snapshot), {}
+        head = self._tables.get(table)
+        if head is None:
+            block = {
+                **self._fixed, "ts_ms": time_ms, "ts_us": time_ms * 1000, "ts_ns": time_ms * 1_000_000,
+                "snapshot": snapshot, "db": table.schema, "sequence": None, "table": table.name, "server_id": server,
+                "gtid": gtid, "file": file, "thread": None, "query": None,
+            }  # fmt: skip
+            head = self._tables[table] = dumps(block, ensure_ascii=False, separators=(",", ":")).encode()[:-1]
+        return b'%b,"pos":%d,"row":%d}' % (head, place, row)
+
+
+class Group(NamedTuple):
+    gtid: Gtid
+    standalone: bool
+    prepared: bool
+    time_ms: int
+    server: int
+
+
+class Assembler:
+    """Takes events one by one; `changes` fills, and whoever takes them from it empties it."""
+
+    def __init__(
+        self, planner: Planner, named: Named, source: SourceBlock, *, base: int, reached: Reached, verify: bool = False
+    ) -> None:
+        self._planner, self._named, self._source, self._base = planner, named, source, base
+        self._reached, self._verify = reached, verify
+        start = reached.before if verify and reached.before is not None else reached.gtid
+        self._position = parse_position(start)
+        self._count = reached.count - 1 if verify else reached.count
+        self._plans: dict[int, Plan | None] = {}
+        self._group: Group | None = None
+        self._mark = self._number = 0
+        self._passing: list[Change] = []
+        self._touched: dict[CapturedTable, None] = {}
+        self._parts = False
+        self._prepared: dict[str, tuple[list[Change], Reached]] = {}
+        self._file = ""
+        self.at: Spot | None = None
+        """Behind the last event, once that is known."""
+
+        self.ended_at: Spot | None = None
+        """Behind the last group that has passed on this connection."""
+
+        self.changes: list[Change] = []
+        self.unheard: dict[tuple[str, str], int] = {}
+        """Tables whose rows have become others without a word, each with the number from which it is told again."""
+
+        self.created: set[tuple[str, str]] = set()
+        self.last_time_ms = 0
+
+    @property
+    def inside(self) -> bool:
+        return self._group is not None
+
+    @property
+    def reached(self) -> Reached:
+        """From where to go on: before the first half of a distributed transaction that has no second yet."""
+        return min((one for _, one in self._prepared.values()), key=lambda one: one.count, default=self._reached)
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    @property
+    def file(self) -> str:
+        return self._file
+
+    def position(self, address: int, number: int) -> SourcePosition:
+        """Behind the last group that has passed."""
+        return SourcePosition(self._base + self._count, address, number * RECORDS_PER_CHANGE)
+
+    def take(self, header: Header, event: Event) -> None:
+        match event:
+            case Rows():
+                self._rows(header, event)
+            case TableMap(table, content):
+                self._plans[table] = self._planner(content)
+            case Begin():
+                self._begin(header, event)
+            case Commit():
+                self._end()
+            case Query(schema, statement):
+                self._query(header, schema, statement)
+            case Prepared(name, at_once):
+                self._end(None if at_once else name)
+            case Rotate(place, file):
+                self._cut_off()
+                self._file, self._plans = file, {}
+                self.at = None if header.artificial else spot(file, place)
+            case Format():
+                self._cut_off()
+            case Heartbeat(file):
+                self._file = file
+                self._move(header)
+            case Incident(said):
+                raise SourceGap(
+                    f"the database says that its log lacks something: {said or 'events were lost'}",
+                    "Copy the tables anew with a snapshot of the whole capture.",
+                )
+        if not isinstance(event, Rotate | Heartbeat):
+            self._move(header)
+        if self._group is None and isinstance(event, Commit | Query | Prepared):
+            self.ended_at = self.at
+
+    def _move(self, header: Header) -> None:
+        if header.end and self._file and (header.type == HEARTBEAT or not header.artificial):
+            end = header.end
+            if self.at is not None and self.at.file == spot(self._file, 0).file:
+                # A header has room for 4 GiB only, and a group may be larger than the limit of a file.
+                end += self.at.place - self.at.place % _END_BITS
+                end += _END_BITS if end < self.at.place else 0
+            self.at = spot(self._file, end)
+
+    # -- groups ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, header: Header, event: Begin) -> None:
+        self._cut_off()
+        self._group = Group(event.gtid, event.standalone, event.prepared, header.time_s * 1000, header.server)
+        self._count += 1
+        self._mark, self._number, self._parts = zlib.crc32(b"%d" % header.time_s), 0, False
+        self._passing, self._touched = [], {}
+
+    def _cut_off(self) -> None:
+        """A group without an end: the server crashed while it was written, and has not committed it."""
+        if self._group is None:
+            return
+        self._group, self._passing = None, []
+        if self._parts:
+            self._take_back()
+        else:
+            self._count -= 1
+
+    def _take_back(self) -> None:
+        """What was told of tables has not happened: they are copied anew, under a number of its own."""
+        self._count += 1
+        self._say_unheard(self._touched)
+
+    def _end(self, prepared: str | None = None) -> None:
+        group = self._group
+        if group is None:
+            raise UndecodableChange("a commit came outside of a transaction")
+        before = position_text(self._position)
+        self._position[group.gtid.domain] = group.gtid
+        self._group = None
+        known = self._reached
+        self._reached = Reached(position_text(self._position), self._count, before, str(group.gtid), self._mark)
+        if self._verify:
+            self._compare(known)
+            self._reached, self._count = known, known.count
+        elif prepared is not None:
+            self._prepared[prepared] = (self._passing, known)
+        else:
+            self.changes += self._passing
+        self._passing = []
+        self.last_time_ms = group.time_ms
+
+    def _compare(self, known: Reached) -> None:
+        self._verify = False
+        if (self._reached.gtid, self._reached.last, self._reached.mark) != (known.gtid, known.last, known.mark):
+            raise SourceGap(
+                f"the database's log has another transaction {known.last} than the one that was captured: it was begun "
+                "anew, or is an earlier state",
+                "Changes may be missing: copy all anew with a snapshot of the whole capture.",
+            )
+
+    def _complete(self, statement: str) -> None:
+        """The second half of a distributed transaction."""
+        _, word, name = (*statement.split(None, 2), "", "")[:3]
+        if word.upper() not in (COMMIT, ROLLBACK):
+            return
+        changes, _ = self._prepared.pop(name.strip(), ([], self._reached))
+        if word.upper() == COMMIT:
+            for change in changes:
+                change.position = SourcePosition(self._base + self._count, 0, self._number)
+                self._number += RECORDS_PER_CHANGE
+            self._passing += changes
+
+    # -- what is in them ---------------------------------------------------------------------------------------------
+
+    def _query(self, header: Header, schema: str, statement: str) -> None:
+        word = statement[:40].strip().partition(" ")[0].rstrip(";").upper()
+        group = self._group
+        if group is None:
+            raise UndecodableChange(f"a statement came outside of a transaction: {statement[:40]}")
+        if word == ROLLBACK and self._touched:
+            self._take_back()
+        if word == "XA":
+            self._complete(statement)
+        elif word not in (COMMIT, ROLLBACK, "BEGIN", "SAVEPOINT", "RELEASE"):
+            self._mark = zlib.crc32(statement.encode(), self._mark)
+            if not self._verify:
+                for effect in effects(statement, schema):
+                    self._take_effect(header, group, effect)
+        if group.standalone or word == COMMIT or (word == ROLLBACK and " TO " not in statement.upper()):
+            self._end()
+
+    def _take_effect(self, header: Header, group: Group, effect: Effect) -> None:
+        if effect.meaning is Meaning.CREATED:
+            self.created.add((effect.schema, effect.table))
+            return
+        tables = self._named(effect.schema, effect.table)
+        if effect.meaning is Meaning.UNHEARD:
+            self._say_unheard(dict.fromkeys(tables))
+            return
+        for table in tables:
+            self._add(header, group, table, TRUNCATE, None, None, 0)
+
+    def _say_unheard(self, tables: Mapping[CapturedTable, None]) -> None:
+        for table in tables:
+            self.unheard[table.schema, table.name] = self._base + self._count
+
+    def _rows(self, header: Header, event: Rows) -> None:
+        group = self._group
+        if group is None:
+            raise UndecodableChange("rows came outside of a transaction")
+        try:
+            plan = self._plans[event.table]
+        except KeyError:
+            raise UndecodableChange(f"rows of table {event.table} came before its description") from None
+        self._mark = zlib.crc32(event.data, self._mark)
+        if plan is None or self._verify:
+            return
+        self._touched[plan.table] = None
+        if event.width != len(plan.table.columns):
+            raise UndecodableChange(f"rows of {plan.table.full_name} have {event.width} columns")
+        pairs = plan.reader.rows(event.data, event.present, event.present_after if event.kind == CHANGE else None)
+        for number, (first, second) in enumerate(pairs):
+            if event.kind == INSERT:
+                self._add(header, group, plan.table, CREATE, None, first, number)
+            elif event.kind == CHANGE:
+                self._add(header, group, plan.table, UPDATE, first, second, number)
+            else:
+                self._add(header, group, plan.table, DELETE, first, None, number)
+        if len(self._passing) > HELD_BACK_MAX and not group.prepared:
+            self._parts = True
+            self.changes += self._passing
+            self._passing = []
+
+    def _add(
+        self, header: Header, group: Group, table: CapturedTable, operation: str, before: Row | None, after: Row | None,
+        row: int,
+    ) -> None:  # fmt: skip
+        source = self._source.of(
+            table, time_ms=group.time_ms, gtid=str(group.gtid), server=group.server, file=self._file,
+            place=header.end - header.size, row=row,
+        )  # fmt: skip
+        position = SourcePosition(self._base + self._count, 0, self._number)
+        self._number += RECORDS_PER_CHANGE
+        self._passing.append(Change(table, operation, position, source, before, after, group.time_ms))

@@ -1,0 +1,159 @@
+"""The tables of a capture: how their rows are read from the log and from queries, and what versions they have had."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from headwater.capture.change import CapturedTable, Row
+from headwater.capture.mariadb.assembling import Plan
+from headwater.capture.mariadb.database import Cells, Database
+from headwater.capture.mariadb.table_map import describe
+from headwater.capture.mariadb.tables import BASE_TABLE, NEVER_LEFT_OUT, Pattern, TableFacts, chosen
+from headwater.capture.mariadb.text_values import AS_TEXT, Convert, converter
+from headwater.capture.mariadb.values import RowReader, reader
+from headwater.capture.notes import Note
+from headwater.capture.postgresql.tables import topic_of
+from headwater.errors import InvalidCapture, SourceRefused
+
+_logger = logging.getLogger(__name__)
+
+
+class TextPlan:
+    """How the rows of a query become fragments."""
+
+    def __init__(self, table: CapturedTable, facts: TableFacts) -> None:
+        self.table = table
+        self._converters: list[Convert] = []
+        for column in facts.columns:
+            convert = converter(column)
+            if convert is None:
+                raise SourceRefused(
+                    f"column {column.name} of {facts.full_name} is of type {column.full_type or column.type}, which "
+                    "captures cannot read"
+                )
+            self._converters.append(convert)
+
+    def row(self, cells: Cells) -> Row:
+        return [
+            b"null" if cell is None else convert(cell)
+            for cell, convert in zip(cells, self._converters, strict=True)
+        ]  # fmt: skip
+
+
+class Catalog:
+    """Asks the server what a table is now; the log says what it was when its rows were written."""
+
+    def __init__(self, database: Database, patterns: Sequence[Pattern], *, capture: str, topic: str) -> None:
+        self._database, self._patterns = database, patterns
+        self._capture, self._topic = capture, topic
+        self._charsets = database.charsets()
+        self._plans: dict[bytes, Plan | None] = {}
+        self._known: dict[tuple[str, str], CapturedTable] = {}
+        self._schemas: dict[str, Note] = {}
+        self.notes: dict[str, Note | None] = {}
+        """Versions of schemas that are new: taken away by whoever writes them down."""
+
+    def remember(self, notes: Mapping[str, Note]) -> None:
+        self._schemas = {what: note for what, note in notes.items() if what.startswith("schema/")}
+
+    def matches(self, schema: str, name: str) -> bool:
+        return any(one.matches(schema, name) for one in self._patterns)
+
+    def find(self) -> list[TableFacts]:
+        """All tables that are wanted and there. One that was named and is missing is an error."""
+        found = chosen(self._database.tables(), self._patterns)
+        for one in self._patterns:
+            if not one.wild and not any(one.matches(table.schema, table.name) for table in found):
+                raise SourceRefused(f"there is no table {one.schema}.{one.name} in the database")
+        if not found:
+            told = ", ".join(f"{one.schema}.{one.name}" for one in self._patterns)
+            raise SourceRefused(f"no table of the database is named by {told}")
+        if len({self._topic_of(table.schema, table.name) for table in found}) < len(found):
+            raise InvalidCapture(
+                f"capture {self._capture} would write several tables to one topic",
+                "Let its topic name the table, as {capture}.{schema}.{table} does.",
+            )
+        return found
+
+    def facts(self, full_name: str) -> TableFacts | None:
+        """What a table is at this moment; None if it is gone."""
+        schema, _, name = full_name.partition(".")
+        found = [table for table in self._database.tables(schema, name) if table.kind == BASE_TABLE]
+        return found[0] if found else None
+
+    def known(self) -> list[CapturedTable]:
+        return list(self._known.values())
+
+    def named(self, schema: str, name: str) -> list[CapturedTable]:
+        """Captured tables of a schema with this name, or all of them for ""."""
+        if not name:
+            return [table for (of, _), table in self._known.items() if of == schema]
+        if (schema, name) in self._known:
+            return [self._known[schema, name]]
+        if not self.matches(schema, name) or (facts := self.facts(f"{schema}.{name}")) is None:
+            return []
+        return [self.table_of(facts)]
+
+    def table_of(self, facts: TableFacts) -> CapturedTable:
+        names = tuple(column.name for column in facts.columns)
+        key = tuple(place for place, name in enumerate(names) if name in facts.key)
+        types = [column.type for column in facts.columns]
+        return self._made(facts.schema, facts.name, names, key, types)
+
+    def text_plan(self, facts: TableFacts) -> TextPlan:
+        return TextPlan(self.table_of(facts), facts)
+
+    def plan(self, content: bytes) -> Plan | None:
+        """For rows of the log, as their table was when they were written; None if it is not captured."""
+        if content not in self._plans:
+            schema, name = _names(content)
+            self._plans[content] = self._plan(content, schema, name) if self.matches(schema, name) else None
+        found = self._plans[content]
+        if found is not None:
+            self._known[found.table.schema, found.table.name] = found.table
+        return found
+
+    def _plan(self, content: bytes, schema: str, name: str) -> Plan | None:
+        now = self._database.tables(schema, name)
+        if now and now[0].kind != BASE_TABLE:
+            return None
+        types = {column.name: column.type for table in now for column in table.columns}
+        described = describe(content)
+        names = tuple(column.name for column in described.columns)
+        table = self._made(schema, name, names, described.key, [types.get(one, "") for one in names])
+        readers = [
+            reader(column, self._charsets, as_text=AS_TEXT.get(types.get(column.name, "")))
+            for column in described.columns
+        ]
+        return Plan(table, RowReader(readers))
+
+    def _topic_of(self, schema: str, name: str) -> str:
+        return topic_of(self._topic, self._capture, schema, name)
+
+    def _made(
+        self, schema: str, name: str, columns: tuple[str, ...], key: tuple[int, ...], types: Sequence[str]
+    ) -> CapturedTable:
+        last = self._known.get((schema, name))
+        if last is not None and (last.columns, last.key) == (columns, key):
+            return last
+        table = CapturedTable(schema, name, self._topic_of(schema, name), columns, key, NEVER_LEFT_OUT)
+        self._known[schema, name] = table
+        self._note_schema(table, types)
+        return table
+
+    def _note_schema(self, table: CapturedTable, types: Sequence[str]) -> None:
+        columns = [[name, type] for name, type in zip(table.columns, types, strict=True)]
+        key = [table.columns[place] for place in table.key]
+        what = f"schema/{table.full_name}"
+        known = self._schemas.get(what)
+        if known is None or [one[0] for one in known["columns"]] != list(table.columns) or known["key"] != key:  # type: ignore[attr-defined]
+            version = int(str(known["version"])) + 1 if known else 1
+            note: Note = {"version": version, "columns": columns, "key": key, "topic": table.topic}
+            self._schemas[what] = self.notes[what] = note
+            self.notes[f"{what}/{version}"] = note
+
+
+def _names(content: bytes) -> tuple[str, str]:
+    """Schema and name of a table, of its description in the log."""
+    middle = 3 + content[2]
+    end = middle + 2 + content[middle + 1]
+    return content[3:middle].decode("utf-8", "replace"), content[middle + 2 : end].decode("utf-8", "replace")

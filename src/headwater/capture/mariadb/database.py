@@ -1,0 +1,276 @@
+"""The ordinary connection to a MariaDB server: asking, and reading tables as they are at a place of its log. Thin."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pymysql
+from pymysql.constants import CLIENT
+from pymysql.cursors import SSCursor
+
+from headwater.capture.mariadb.assembling import Spot, spot
+from headwater.capture.mariadb.charsets import Charsets
+from headwater.capture.mariadb.tables import TableFacts
+from headwater.capture.mariadb.text_values import ColumnFacts, ordered, quoted, selected
+from headwater.errors import InvalidCapture, SourceRefused, SourceUnavailable
+
+CONNECT_SECONDS = 10
+READ_SECONDS = 600
+DEFAULT_PORT = 3306
+SESSION = (
+    "SET SESSION time_zone = '+00:00', sql_mode = '', net_write_timeout = 3600, wait_timeout = 86400, "
+    "max_statement_time = 0, lock_wait_timeout = 30",
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+)
+"""How every session of a capture asks values to be written, whatever the server says otherwise."""
+
+REFUSALS = {1044, 1045, 1049, 1054, 1064, 1142, 1143, 1146, 1227, 1305, 1698}
+CHANGED_MEANWHILE = {1054, 1146, 1412}
+Cells = Sequence[bytes | None]
+Row = dict[str, bytes | None]
+
+TABLES = """
+SELECT t.TABLE_SCHEMA AS `schema`, t.TABLE_NAME AS name, t.TABLE_TYPE AS kind, t.ENGINE AS engine,
+       COALESCE(e.TRANSACTIONS, '') AS transactions, COALESCE(t.TABLE_ROWS, 0) AS estimate
+FROM information_schema.TABLES t LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
+WHERE t.TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema', 'mysql', 'sys')
+"""
+COLUMNS = """
+SELECT TABLE_SCHEMA AS `schema`, TABLE_NAME AS name, COLUMN_NAME AS `column`, LOWER(DATA_TYPE) AS type,
+       COLUMN_TYPE AS full_type, COALESCE(NUMERIC_PRECISION, 0) AS bits
+FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema', 'mysql', 'sys')
+"""
+KEYS = """
+SELECT TABLE_SCHEMA AS `schema`, TABLE_NAME AS name, COLUMN_NAME AS `column` FROM information_schema.STATISTICS
+WHERE INDEX_NAME = 'PRIMARY' AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema', 'mysql', 'sys')
+"""
+ONE_TABLE = " AND {0}TABLE_SCHEMA = %s AND {0}TABLE_NAME = %s"
+
+
+def options_of(url: str) -> dict[str, Any]:
+    """What the driver is told.
+
+    >>> options = options_of("mysql://ada:se%2Fcret@db.example:3307/shop?ssl-ca=ca.pem")
+    >>> [options[name] for name in ("host", "port", "user", "password", "database", "ssl_ca")]
+    ['db.example', 3307, 'ada', 'se/cret', 'shop', 'ca.pem']
+    """
+    parts = urlsplit(url)
+    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    password = query.pop("password", "")
+    options: dict[str, Any] = {
+        "host": unquote(parts.hostname or "127.0.0.1"),
+        "port": parts.port or DEFAULT_PORT,
+        "user": unquote(parts.username or "root"),
+        "password": unquote(parts.password or "") or password,
+        "database": unquote(parts.path.lstrip("/")) or None,
+    }
+    for name, value in query.items():
+        if name not in ("socket", "ssl-ca", "ssl-cert", "ssl-key"):
+            raise InvalidCapture(
+                f"{name!r} in a MariaDB URL means nothing", "Known are socket, ssl-ca, ssl-cert, ssl-key."
+            )
+        options["unix_socket" if name == "socket" else name.replace("-", "_")] = value
+    if "ssl_ca" in options:
+        options |= {"ssl_verify_cert": True, "ssl_verify_identity": True}
+    return options
+
+
+def connect(url: str, *, read_seconds: float | None = READ_SECONDS, cursor: type[Any] = pymysql.cursors.Cursor) -> Any:
+    """A connection whose values are the bytes that the server sends."""
+    plain = {kind: encode for kind, encode in pymysql.converters.conversions.items() if not isinstance(kind, int)}
+    with telling():
+        connection = pymysql.connect(
+            **options_of(url), charset="utf8mb4", use_unicode=False, conv=plain, autocommit=True, cursorclass=cursor,
+            connect_timeout=CONNECT_SECONDS, read_timeout=read_seconds, write_timeout=READ_SECONDS,
+            client_flag=CLIENT.FOUND_ROWS, program_name="headwater",
+        )  # fmt: skip
+        with closing(connection.cursor()) as asking:
+            for statement in SESSION:
+                asking.execute(statement)
+    return connection
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Errors of the driver as ours: what asks for a change of the database is a refusal, the rest may pass."""
+    try:
+        yield
+    except pymysql.err.Error as error:
+        code, *said = error.args or (0,)
+        message = str(said[0] if said else error)[:300]
+        if code in REFUSALS:
+            raise SourceRefused(f"the database refused: {message}") from None
+        raise SourceUnavailable(f"the database does not answer: {message}") from None
+    except (OSError, EOFError) as error:
+        raise SourceUnavailable(f"the database does not answer: {error}") from None
+
+
+class Database:
+    """Not thread-safe. Any failure of the connection is a SourceUnavailable."""
+
+    def __init__(self, url: str) -> None:
+        self.connection = connect(url)
+
+    def rows(self, query: str, *values: object) -> list[Row]:
+        with telling(), closing(self.connection.cursor()) as cursor:
+            cursor.execute(query, values or None)
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def one(self, query: str, *values: object) -> str:
+        """The first column of the first row; "" if there is none."""
+        found = self.rows(query, *values)
+        return _text(next(iter(found[0].values()))) if found else ""
+
+    def run(self, statement: str) -> None:
+        self.rows(statement)
+
+    def close(self) -> None:
+        try:
+            self.connection.close()
+        except pymysql.err.Error:
+            pass  # it was closed already, or by the server
+
+    # -- the catalog -------------------------------------------------------------------------------------------------
+
+    def tables(self, schema: str = "", name: str = "") -> list[TableFacts]:
+        """All tables, or the one with this name."""
+        asked = (schema, name) if name else ()
+        columns: dict[tuple[str, str], list[ColumnFacts]] = {}
+        for row in self.rows(COLUMNS + (ONE_TABLE.format("") if name else "") + " ORDER BY ORDINAL_POSITION", *asked):
+            column = ColumnFacts(
+                _text(row["column"]), _text(row["type"]), _text(row["full_type"]), _integer(row["bits"])
+            )
+            columns.setdefault(_named(row), []).append(column)
+        keys: dict[tuple[str, str], list[str]] = {}
+        for row in self.rows(KEYS + (ONE_TABLE.format("") if name else "") + " ORDER BY SEQ_IN_INDEX", *asked):
+            keys.setdefault(_named(row), []).append(_text(row["column"]))
+        return [
+            TableFacts(
+                *_named(row), _text(row["kind"]), _text(row["engine"]), row["transactions"] == b"YES",
+                _integer(row["estimate"]), tuple(columns.get(_named(row), ())), tuple(keys.get(_named(row), ())),
+            )
+            for row in self.rows(TABLES + (ONE_TABLE.format("t.") if name else ""), *asked)
+        ]  # fmt: skip
+
+    def charsets(self) -> Charsets:
+        names = self.rows(
+            "SELECT ID, CHARACTER_SET_NAME AS charset FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY "
+            "WHERE ID IS NOT NULL"
+        )
+        small = self.rows(
+            "SELECT CHARACTER_SET_NAME AS charset FROM information_schema.CHARACTER_SETS WHERE MAXLEN = 1"
+        )
+        letters = {}
+        for name in (_text(row["charset"]) for row in small):
+            if name not in ("binary", "ascii"):
+                asked = ", ".join(f"CONVERT(_{name} X'{number:02x}' USING utf8mb4)" for number in range(256))
+                letters[name] = "".join(_letter(cell) for cell in self.rows("SELECT " + _numbered(asked))[0].values())
+        return Charsets({_integer(row["ID"]): _text(row["charset"]) for row in names}, letters)
+
+    def log_end(self) -> Spot:
+        """Up to where everything that was committed stands in the log; in a transaction, of what it sees."""
+        found = {_text(row["Variable_name"]).lower(): _text(row["Value"]) for row in self.rows(
+            "SHOW STATUS LIKE 'binlog_snapshot_%'"
+        )}  # fmt: skip
+        if not found.get("binlog_snapshot_file"):
+            raise SourceRefused("the server writes no binary log", "Set log_bin in its configuration and restart it.")
+        return spot(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"]))
+
+    # -- rows --------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Spot]:
+        """A transaction that sees exactly what was committed up to a place of the log."""
+        self.run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        try:
+            yield self.log_end()
+        finally:
+            if self.connection.open:
+                self.run("ROLLBACK")
+
+    def chunk(
+        self, facts: TableFacts, *, after: Sequence[str] | None, where: str, limit: int
+    ) -> tuple[Spot, list[Cells]] | None:
+        """Rows behind a key, in its order, and the place of the log that they are of; None if the table has just been
+        altered, which is soon over."""
+        try:
+            with self.snapshot() as place, closing(self.connection.cursor()) as cursor:
+                cursor.execute(chunk_query(facts, after=after, where=where, limit=limit))
+                rows: list[Cells] = list(cursor.fetchall())
+        except pymysql.err.Error as error:
+            if error.args and error.args[0] in CHANGED_MEANWHILE:
+                return None
+            with telling():
+                raise
+        found = self.tables(facts.schema, facts.name)
+        return (place, rows) if found and facts.same_form(found[0]) else None
+
+
+class WholeTable:
+    """A table as it was at one place of the log, row by row: on a connection of its own, that lives as long."""
+
+    def __init__(self, url: str, facts: TableFacts, where: str) -> None:
+        self._database = Database(url)
+        self._database.run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        self.place = self._database.log_end()
+        self._query = f"{_selection(facts)}{f' WHERE ({where})' if where else ''}"
+
+    def rows(self) -> Iterator[Cells]:
+        with telling(), closing(self._database.connection.cursor(SSCursor)) as cursor:
+            cursor.execute(self._query)
+            yield from cursor
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def chunk_query(facts: TableFacts, *, after: Sequence[str] | None, where: str, limit: int) -> str:
+    columns = {column.name: column for column in facts.columns}
+    places = [ordered(columns[name]) for name in facts.key]
+    conditions = [f"({where})"] if where else []
+    if after is not None:
+        conditions.append(f"({behind(places, after)})")
+    told = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"{_selection(facts)}{told} ORDER BY {', '.join(places)} LIMIT {limit}"
+
+
+def behind(places: Sequence[str], after: Sequence[str]) -> str:
+    """Rows behind a key. Written out, because MariaDB reads the whole index for (a, b) > (1, 2).
+
+    >>> behind(["a", "b"], ["1", "2"])
+    'a >= 1 AND (a > 1 OR (a = 1 AND b > 2))'
+    """
+    if len(places) == 1:
+        return f"{places[0]} > {after[0]}"
+    rest = behind(places[1:], after[1:])
+    first, value = places[0], after[0]
+    return f"{first} >= {value} AND ({first} > {value} OR ({first} = {value} AND {rest}))"
+
+
+def _selection(facts: TableFacts) -> str:
+    names = ", ".join(selected(column) for column in facts.columns)
+    return f"SELECT {names} FROM {quoted(facts.schema)}.{quoted(facts.name)}"
+
+
+def _numbered(expressions: str) -> str:
+    return ", ".join(f"{one} AS c{number}" for number, one in enumerate(expressions.split(", ")))
+
+
+def _named(row: Row) -> tuple[str, str]:
+    return _text(row["schema"]), _text(row["name"])
+
+
+def _letter(cell: bytes | None) -> str:
+    found = (cell or b"").decode()
+    return found if len(found) == 1 else "\ufffd"
+
+
+def _text(cell: bytes | None) -> str:
+    return "" if cell is None else cell.decode()
+
+
+def _integer(cell: bytes | None) -> int:
+    return int(cell or 0)

@@ -1,0 +1,251 @@
+"""MariaDB as a source of changes: its binary log by GTID, one ordinary connection, one thread.
+
+`poll` is the heart: it takes the events that have come, turns them into changes, and where the stream comes to the
+place of a chunk puts the chunk's rows there. Nothing is made at the database, and nothing is told to it: what was
+reached is noted on our side, and the server keeps its log for as long as it was told to.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from headwater.capture.change import CapturedTable, next_generation
+from headwater.capture.mariadb.assembling import Assembler, Reached, SourceBlock
+from headwater.capture.mariadb.catalog import Catalog
+from headwater.capture.mariadb.copying import Copies
+from headwater.capture.mariadb.database import Database
+from headwater.capture.mariadb.events import Decoder
+from headwater.capture.mariadb.stream import LogStream, server_id_of
+from headwater.capture.mariadb.tables import parse_pattern
+from headwater.capture.mariadb.watching import Watch, require
+from headwater.capture.notes import Note
+from headwater.capture.source import Batch, SourceStatus
+from headwater.clock import Clock
+from headwater.errors import InvalidCapture, SourceGap
+
+_logger = logging.getLogger(__name__)
+
+NOTE_INTERVAL_MS = 500
+BUSY_SECONDS = 0.02
+NUMBERS_PER_START = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class MariadbSettings:
+    """What to capture, and how."""
+
+    capture: str
+    url: str
+    tables: tuple[str, ...]
+    topic: str
+    """A template: {capture}, {schema} and {table} are filled in."""
+
+    name: str
+    """By which the server tells its replicas apart."""
+
+    snapshot: bool = True
+    version: str = "headwater"
+
+
+def schema_of(url: str) -> str:
+    return unquote(urlsplit(url).path.lstrip("/"))
+
+
+class MariadbSource:
+    """A ChangeSource; see source.py for the contract."""
+
+    def __init__(self, settings: MariadbSettings, clock: Clock) -> None:
+        self.settings, self._clock = settings, clock
+        self._patterns = [parse_pattern(table, schema_of(settings.url)) for table in settings.tables]
+        self._decoder = Decoder()
+        self._notes: dict[str, Note | None] = {}
+        self._ahead: list[bytes] = []
+        self._generation = 0
+        self._noted_at_ms = -(10**9)
+        self._noted: Reached | None = None
+        self._database: Database | None = None
+        self._stream: LogStream | None = None
+        self._copies: Copies | None = None
+        self._source = SourceBlock(capture=settings.capture, version=settings.version)
+
+    # -- opening and closing -----------------------------------------------------------------------------------------
+
+    def open(self, notes: Mapping[str, Note]) -> None:
+        database = self._database = Database(self.settings.url)
+        server = require(database)
+        self._catalog = Catalog(
+            database, self._patterns, capture=self.settings.capture, topic=self.settings.topic
+        )  # fmt: skip
+        self._catalog.remember(notes)
+        copies = self._copies = Copies(
+            self.settings.url, database, self._catalog, self._source, self._clock, server=server
+        )
+        self._watch = Watch(database, self._clock)
+        known = notes.get("log", {})
+        self._generation = int(str(known.get("generation", 0)))
+        copies.number = int(str(known.get("number", 0))) + NUMBERS_PER_START
+        if "log" in notes and "renew" not in notes:
+            reached = Reached.from_note(known)
+            copies.load(notes)
+            for name in copies.names():
+                if (facts := self._catalog.facts(name)) is not None:
+                    self._catalog.table_of(facts)
+        else:
+            reached = self._begin(database, copies, renew="renew" in notes)
+        self._start(reached)
+        # Durable before anything is told: which generation it is, and that numbers of chunks have gone on.
+        self._note_reached()
+
+    def _begin(self, database: Database, copies: Copies, *, renew: bool) -> Reached:
+        """From where the log is now, in a new generation of positions; and every table is copied."""
+        self._generation = next_generation(self._generation, self._clock.now_ms())
+        reached = Reached(database.one("SELECT @@global.gtid_binlog_pos"))
+        for facts in self._catalog.find():
+            self._catalog.table_of(facts)
+            if renew:
+                copies.want(facts, renews=self._base)
+            elif self.settings.snapshot:
+                copies.want(facts)
+            else:
+                copies.spare(facts.full_name)
+        if renew:
+            self._notes |= {"renew": None, "confirmed": None}
+        return reached
+
+    @property
+    def _base(self) -> int:
+        return self._generation << 64
+
+    def _start(self, reached: Reached) -> None:
+        """From the last group on, to see that it is still the same one; if its file is gone, from behind it."""
+        hint = f'Changes are missing: copy all anew with "headwater capture snapshot {self.settings.capture}".'
+        server_id = server_id_of(self.settings.name)
+        verify = reached.before is not None
+        try:
+            self._stream = LogStream(
+                self.settings.url, self._clock,
+                position=reached.gtid if reached.before is None else reached.before, server_id=server_id, hint=hint,
+            )  # fmt: skip
+        except SourceGap:
+            if not verify:
+                raise
+            verify = False
+            self._stream = LogStream(
+                self.settings.url, self._clock, position=reached.gtid, server_id=server_id, hint=hint
+            )  # fmt: skip
+        self._assembler = Assembler(
+            self._catalog.plan, self._catalog.named, self._source, base=self._base, reached=reached, verify=verify
+        )
+
+    def tables(self) -> Sequence[CapturedTable]:
+        return self._catalog.known()
+
+    def close(self) -> None:
+        for one in (self._copies, self._stream, self._database):
+            if one is not None:
+                one.close()
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def poll(self, timeout_seconds: float) -> Batch:
+        assert self._stream is not None
+        assert self._copies is not None
+        if self._notes:
+            return Batch(notes=self._take_notes())
+        copies, assembler = self._copies, self._assembler
+        if copies.reading:
+            return Batch(copies.some(), self._take_notes())
+        self._watch.look(assembler)
+        copies.advance(assembler)
+        copies.place(assembler)
+        if not copies.reading:
+            received, self._ahead = self._ahead, []
+            wait = 0.001 if assembler.changes else BUSY_SECONDS if copies.under_way else timeout_seconds
+            self._take_all(received or self._stream.receive(wait))
+        self._follow_tables()
+        self._note_if_due()
+        changes, assembler.changes = assembler.changes, []
+        return Batch(changes, self._take_notes())
+
+    def _take_all(self, received: list[bytes]) -> None:
+        assert self._copies is not None
+        for place, data in enumerate(received, 1):
+            self._assembler.take(*self._decoder.decode(data))
+            if self._copies.under_way:
+                self._copies.place(self._assembler)
+                if self._copies.reading:
+                    self._ahead = received[place:]  # a table is read as a whole before the stream goes on
+                    return
+
+    def _follow_tables(self) -> None:
+        """Tables that are new, and tables whose rows have become others without a word."""
+        assert self._copies is not None
+        assembler, copies = self._assembler, self._copies
+        for schema, name in assembler.created:
+            if self._catalog.matches(schema, name) and f"{schema}.{name}" not in copies:
+                copies.spare(f"{schema}.{name}")
+        assembler.created.clear()
+        unheard, assembler.unheard = assembler.unheard, {}
+        for table in self._catalog.known():
+            if table.full_name not in copies:
+                unheard.setdefault((table.schema, table.name), self._base + assembler.count)
+        for (schema, name), renews in unheard.items():
+            full_name = f"{schema}.{name}"
+            if self.settings.snapshot:
+                _logger.warning("rows of table %s have changed without a word in the log; it is copied anew", full_name)
+                copies.want_named(full_name, renews=renews)
+            else:
+                _logger.warning("rows of table %s have changed without a word in the log", full_name)
+                copies.spare(full_name)
+
+    # -- notes -------------------------------------------------------------------------------------------------------
+
+    def _note_if_due(self) -> None:
+        assert self._copies is not None
+        due = self._clock.elapsed_ms() - self._noted_at_ms >= NOTE_INTERVAL_MS
+        if self._copies.notes or (due and self._assembler.reached != self._noted):
+            self._note_reached()
+
+    def _note_reached(self) -> None:
+        assert self._copies is not None
+        reached = self._noted = self._assembler.reached
+        self._noted_at_ms = self._clock.elapsed_ms()
+        self._notes["log"] = {
+            **reached.to_note(), "generation": self._generation, "number": self._copies.number,
+        }  # fmt: skip
+
+    def _take_notes(self) -> dict[str, Note | None]:
+        assert self._copies is not None
+        if self._copies.notes:
+            self._note_reached()
+        notes = {**self._notes, **self._catalog.notes, **self._copies.notes}
+        self._notes, self._catalog.notes, self._copies.notes = {}, {}, {}
+        return notes
+
+    # -- the rest of the contract ------------------------------------------------------------------------------------
+
+    def confirm(self, address: int) -> None:
+        """The server keeps its log for a time and for nobody: there is nothing to tell it."""
+
+    def read_row(self, table: str, key: tuple[str, ...], *, moved: bool) -> None:
+        """A session has logged rows without all their columns (binlog_row_image): the table is copied anew."""
+        assert self._copies is not None
+        if not any(one.table == table and not one.done for one in self._copies.progress()):
+            self._copies.want_named(table, renews=0)
+
+    def copy_again(self, tables: Sequence[str], *, where: str = "") -> None:
+        assert self._copies is not None
+        known = self._copies.names()
+        for table in tables:
+            if table not in known:
+                raise InvalidCapture(
+                    f"capture {self.settings.capture} has no table {table}", f"It has: {', '.join(sorted(known))}."
+                )
+        self._copies.again(tables or known, where=where)
+
+    def status(self) -> SourceStatus:
+        status = self._watch.status
+        status.position = self._assembler.reached.gtid
+        status.snapshots = self._copies.progress() if self._copies else []
+        return status

@@ -1,0 +1,130 @@
+"""Which tables a capture follows, and how far their copies are. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from headwater.capture.mariadb.text_values import ColumnFacts
+from headwater.capture.notes import Note
+from headwater.errors import InvalidCapture
+
+WILD = "*?["
+BASE_TABLE = "BASE TABLE"
+CHUNK_ROWS = 10_000
+CHUNK_BYTES = 8 * 1024**2
+NEVER_LEFT_OUT = 2**62
+"""The log tells whole rows: no value has to be looked up in the topic."""
+
+
+class TableFacts(NamedTuple):
+    """What the catalog says about a table now."""
+
+    schema: str
+    name: str
+    kind: str
+    engine: str
+    transactional: bool
+    rows: int
+    """An estimate."""
+
+    columns: tuple[ColumnFacts, ...]
+    key: tuple[str, ...]
+    """Columns of the primary key, in its order."""
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    def same_form(self, other: "TableFacts | None") -> bool:
+        return other is not None and (self.columns, self.key) == (other.columns, other.key)
+
+
+class Pattern(NamedTuple):
+    schema: str
+    name: str
+
+    @property
+    def wild(self) -> bool:
+        return any(sign in self.schema + self.name for sign in WILD)
+
+    def matches(self, schema: str, name: str) -> bool:
+        return fnmatchcase(schema, self.schema) and fnmatchcase(name, self.name)
+
+
+def parse_pattern(text: str, default: str) -> Pattern:
+    """`default` is the schema of a name without one: that of the URL.
+
+    >>> parse_pattern("users", "shop"), parse_pattern("shop.order_*", "").wild
+    (Pattern(schema='shop', name='users'), True)
+    """
+    schema, dot, name = text.partition(".")
+    if not dot:
+        schema, name = default, schema
+    if not schema or not name:
+        raise InvalidCapture(
+            f"{text!r} names no table", "Write DATABASE.TABLE, a pattern such as shop.*, or the database in the URL."
+        )
+    return Pattern(schema, name)
+
+
+def chosen(tables: Iterable[TableFacts], patterns: Sequence[Pattern]) -> list[TableFacts]:
+    return [
+        table
+        for table in tables
+        if table.kind == BASE_TABLE and any(one.matches(table.schema, table.name) for one in patterns)
+    ]
+
+
+@dataclass(frozen=True)
+class TableCopy:
+    """How far the copy of one table is, as it is noted down."""
+
+    table: str
+    id: str
+    """Names this copy: a second one of the same table has another."""
+
+    after: tuple[str, ...] | None = None
+    """The last key that was read, as SQL; None before the first chunk."""
+
+    rows: int = 0
+    estimate: int = 0
+    where: str = ""
+    done: bool = False
+    renews: int = 0
+    """The place from which the stream is whole again: keys that the topic knows from before, and that the copy does not
+    find, are deleted at its end. 0: nothing was missed."""
+
+    def advanced(self, *, last: tuple[str, ...] | None, rows: int, done: bool) -> "TableCopy":
+        return replace(self, after=last or self.after, rows=self.rows + rows, done=done)
+
+    def to_note(self) -> Note:
+        return {
+            "table": self.table, "id": self.id, "after": self.after, "rows": self.rows, "estimate": self.estimate,
+            "where": self.where, "done": self.done, "renews": self.renews,
+        }  # fmt: skip
+
+    @classmethod
+    def from_note(cls, note: Note) -> "TableCopy":
+        after = note.get("after")
+        return cls(
+            table=str(note["table"]),
+            id=str(note["id"]),
+            after=None if after is None else tuple(after),  # type: ignore[arg-type]
+            rows=int(str(note["rows"])),
+            estimate=int(str(note["estimate"])),
+            where=str(note["where"]),
+            done=bool(note["done"]),
+            renews=int(str(note["renews"])),
+        )
+
+
+def rows_of_chunk(rows_read: int, bytes_read: int) -> int:
+    """How many rows to ask for: fewer where they are wide, so that a chunk has about the same size always.
+
+    >>> rows_of_chunk(0, 0), rows_of_chunk(100, 100 * 2**20)
+    (10000, 8)
+    """
+    if rows_read == 0:
+        return CHUNK_ROWS
+    return max(1, min(CHUNK_ROWS, CHUNK_BYTES * rows_read // max(1, bytes_read)))
