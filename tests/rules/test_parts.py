@@ -45,6 +45,7 @@ HOMES_OF_LIBRARIES: dict[str, set[str]] = {
     "pyarrow": {"views", "flow"},
     "sqlite3": {"views", "capture"},
     "psycopg": {"views", "capture"},
+    "pymysql": {"capture"},
     "pyspark": {"flow"},
 }
 

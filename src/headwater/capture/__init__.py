@@ -1,3 +1,3 @@
-from headwater.capture.declaration import postgres, sqlite
+from headwater.capture.declaration import mariadb, postgres, sqlite
 
-__all__ = ["postgres", "sqlite"]
+__all__ = ["mariadb", "postgres", "sqlite"]

@@ -59,6 +59,17 @@ def postgres(
     return declared
 
 
+def mariadb(url: str, *, table: str, partitions: int = 1, snapshot: bool = True) -> CaptureDeclaration:
+    """A table of a MariaDB database, its rows and then every change of them.
+
+    >>> mariadb("mysql://db/shop", table="users").definition("users").topic
+    'users'
+    """
+    declared = CaptureDeclaration(url, (table,), partitions, snapshot)
+    declared.definition("checked")
+    return declared
+
+
 def sqlite(path: str, *, table: str, partitions: int = 1, snapshot: bool = True) -> CaptureDeclaration:
     """A table of a SQLite database, its rows and then every change of them, whichever process makes it.
 

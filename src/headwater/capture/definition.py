@@ -23,9 +23,12 @@ from headwater.errors import CaptureExists, InvalidCapture, UnknownCapture, Unsa
 FOLDER = "captures"
 DEFINITION, STATUS, REQUESTS = "definition.json", "status.json", "requests"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-POSTGRES, SQLITE, STATSD, FILES = "postgres", "sqlite", "statsd", "files"
-KINDS = {"postgresql": POSTGRES, "postgres": POSTGRES, "sqlite": SQLITE, "statsd": STATSD, "file": FILES}
-DATABASES = (POSTGRES, SQLITE)
+POSTGRES, MARIADB, SQLITE, STATSD, FILES = "postgres", "mariadb", "sqlite", "statsd", "files"
+KINDS = {
+    "postgresql": POSTGRES, "postgres": POSTGRES, "mariadb": MARIADB, "mysql": MARIADB, "sqlite": SQLITE,
+    "statsd": STATSD, "file": FILES,
+}  # fmt: skip
+DATABASES = (POSTGRES, MARIADB, SQLITE)
 ONE_TABLE, MANY_TABLES = "{capture}", "{capture}.{schema}.{table}"
 
 
@@ -110,7 +113,8 @@ def kind_of(url: str) -> str:
     if "://" not in url or scheme not in KINDS:
         raise InvalidCapture(
             f"{without_password(url)!r} is no database that can be captured, nor anything else",
-            "Write postgresql://USER@HOST/DATABASE, sqlite:///PATH, statsd://127.0.0.1:8125 or file:///PATH.",
+            "Write postgresql://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, sqlite:///PATH, "
+            "statsd://127.0.0.1:8125 or file:///PATH.",
         )
     return KINDS[scheme]
 

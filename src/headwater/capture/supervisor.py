@@ -17,6 +17,7 @@ from pathlib import Path
 from headwater.capture.appender import Appender
 from headwater.capture.definition import (
     FILES,
+    MARIADB,
     POSTGRES,
     SQLITE,
     STATSD,
@@ -78,6 +79,21 @@ def _postgres(definition: Definition, clock: Clock) -> ChangeSource:
     return PostgresSource(settings, clock)
 
 
+def _mariadb(definition: Definition, clock: Clock) -> ChangeSource:
+    from headwater.capture.mariadb.source import MariadbSettings, MariadbSource
+
+    settings = MariadbSettings(
+        capture=definition.name,
+        url=definition.url,
+        tables=definition.tables,
+        topic=definition.topic_template,
+        name=f"{definition.name}/{definition.token}",
+        snapshot=definition.snapshot and not definition.outbox,
+        version=version("headwater"),
+    )
+    return MariadbSource(settings, clock)
+
+
 def _sqlite(definition: Definition, clock: Clock) -> ChangeSource:
     from headwater.capture.sqlite_outbox.source import SqliteSettings, SqliteSource, object_name, path_of
 
@@ -118,7 +134,9 @@ def _files(definition: Definition, clock: Clock) -> ChangeSource:
     return FilesSource(settings, clock)
 
 
-MAKERS: dict[str, MakeSource] = {POSTGRES: _postgres, SQLITE: _sqlite, STATSD: _statsd, FILES: _files}
+MAKERS: dict[str, MakeSource] = {
+    POSTGRES: _postgres, MARIADB: _mariadb, SQLITE: _sqlite, STATSD: _statsd, FILES: _files,
+}  # fmt: skip
 
 
 class Supervisor:

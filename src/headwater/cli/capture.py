@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from headwater.capture.declaration import size_bytes
 from headwater.capture.definition import (
     FILES,
+    MARIADB,
     SQLITE,
     STATSD,
     Definition,
@@ -28,7 +29,7 @@ from headwater.errors import CaptureError
 if TYPE_CHECKING:
     from headwater.capture.finding import Finding
 
-PASSWORD_VARIABLE = "PGPASSWORD"
+PASSWORD_VARIABLE, MARIADB_PASSWORD_VARIABLE = "PGPASSWORD", "MYSQL_PWD"
 BAR_COLUMNS = 20
 BEGIN_MS_MAX = 15_000
 BEGUN = ("copying", "streaming")
@@ -49,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     status.add_argument("name", metavar="NAME", nargs="?", default="", help="one capture; without it, all of them")
     for child in (adding, checking):
         child.add_argument("url", metavar="URL", help="postgresql://user@host/database, whose password may come from "
-                           f"${PASSWORD_VARIABLE} or ~/.pgpass; sqlite:///path; statsd://127.0.0.1:8125; "
+                           f"${PASSWORD_VARIABLE} or ~/.pgpass; mysql://user@host/database, with "
+                           f"${MARIADB_PASSWORD_VARIABLE}; sqlite:///path; statsd://127.0.0.1:8125; "
                            "file:///pattern")  # fmt: skip
         child.add_argument(
             "--table", metavar="SCHEMA.TABLE", action="append", default=[], help="a table, or a pattern such as shop.*"
@@ -152,7 +154,7 @@ def with_secret(url: str) -> str:
     """The node that runs the capture has another environment: what of this one it needs is kept with the definition."""
     if kind_of(url) == SQLITE:
         return with_absolute_path(url)
-    password = os.environ.get(PASSWORD_VARIABLE)
+    password = os.environ.get(MARIADB_PASSWORD_VARIABLE if kind_of(url) == MARIADB else PASSWORD_VARIABLE)
     return with_password(url, password) if password else url
 
 
@@ -262,6 +264,8 @@ def _findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]
         from headwater.capture.sqlite_outbox.source import path_of
 
         return check_sqlite(path_of(url), tables)
+    if kind_of(url) == MARIADB:
+        return _mariadb_findings(url, tables)
     try:
         from headwater.capture.postgresql.checking import check
         from headwater.capture.postgresql.database import Database
@@ -271,6 +275,20 @@ def _findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]
     database = Database(url)
     try:
         return check(database, tables)
+    finally:
+        database.close()
+
+
+def _mariadb_findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]":
+    try:
+        from headwater.capture.mariadb.checking import check
+        from headwater.capture.mariadb.database import Database
+        from headwater.capture.mariadb.source import schema_of
+    except ImportError:
+        raise Failure('captures of MariaDB need its driver: pip install "headwater[mysql]"') from None
+    database = Database(url)
+    try:
+        return check(database, tables, schema_of(url))
     finally:
         database.close()
 
