@@ -25,6 +25,7 @@ from headwater.log.batch_format import (
     read_header,
     seal,
     stamp_append_time,
+    without_key,
 )
 from headwater.log.compression import CODECS
 from headwater.record import Record
@@ -95,6 +96,32 @@ def test_what_was_encoded_is_decoded(rows: list[Record], codec: str, base_offset
     batch = encode_batch(rows, compression=codec)
     place(batch, base_offset=base_offset, leader_epoch=0)
     assert decode_batch(batch, bytes_max=BYTES_MAX) == numbered(rows, base_offset)
+
+
+@given(rows=records(), codec=st.sampled_from(CODECS))
+def test_records_without_a_key_are_counted(rows: list[Record], codec: str) -> None:
+    batch = encode_batch(rows, compression=codec)
+    assert without_key(batch, bytes_max=BYTES_MAX) == sum(row.key is None for row in rows)
+
+
+@given(rows=records(), place=st.integers(HEADER_BYTES, 2**20), byte=st.integers(0, 255))
+def test_whatever_is_behind_a_checksum_that_fits_keys_are_counted_or_it_is_corrupt(
+    rows: list[Record], place: int, byte: int
+) -> None:
+    batch = encode_batch(rows)
+    batch[HEADER_BYTES + place % (len(batch) - HEADER_BYTES)] = byte
+    seal(batch)
+    try:
+        assert 0 <= without_key(batch, bytes_max=BYTES_MAX) <= len(rows)
+    except CorruptBatch:
+        with pytest.raises(CorruptBatch):
+            decode_batch(batch, bytes_max=BYTES_MAX)
+
+
+@pytest.mark.parametrize("size", [63, 64, 2047, 2048, 8191, 8192, 1_048_575, 1_048_576])
+def test_lengths_around_each_boundary_survive(size: int) -> None:
+    row = Record(b"v" * size, b"k" * size, (("h" * size, b"w" * size),), 5)
+    assert decode_batch(encode_batch([row, row]), bytes_max=BYTES_MAX)[1] == numbered([row, row])[1]
 
 
 @given(rows=records(), sequence=st.integers(0, 2**31 - 1), producer=st.integers(0, 2**63 - 1))

@@ -1,7 +1,7 @@
 """May this batch be stored in this topic? Pure."""
 
 from headwater.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp, TopicFull
-from headwater.log.batch_format import BatchHeader, Buffer, decode_batch
+from headwater.log.batch_format import BatchHeader, Buffer, without_key
 from headwater.log.topic_settings import TopicSettings
 from headwater.record import TopicPartition
 
@@ -44,7 +44,6 @@ def _check_timestamp(topic: str, timestamp_ms: int, settings: TopicSettings, now
 
 
 def _check_keys(topic: str, batch: Buffer, bytes_max: int) -> None:
-    # The one place where a batch is decoded on its way in: without a key, compaction would drop it in silence.
-    for record in decode_batch(batch, bytes_max=bytes_max):
-        if record.key is None:
-            raise InvalidRecord(f'topic "{topic}" is compacted, so every record needs a key')
+    # The one place where a batch is looked into on its way in: without a key, compaction would drop it in silence.
+    if without_key(batch, bytes_max=bytes_max):
+        raise InvalidRecord(f'topic "{topic}" is compacted, so every record needs a key')

@@ -187,9 +187,10 @@ def encode_batch(
     base_timestamp, newest = times[0], max(times)
     if min(times) < TIMESTAMP_MIN or newest > TIMESTAMP_MAX:
         raise InvalidRecord(f"timestamps lie between {TIMESTAMP_MIN} and {TIMESTAMP_MAX}")
-    body = bytearray()
+    parts: list[bytes] = []
     for delta, row in enumerate(rows):
-        _write_record(body, row, row.timestamp_ms - base_timestamp, delta)
+        _write_record(parts, row, row.timestamp_ms - base_timestamp, delta)
+    body = b"".join(parts)
     codec = codec_number(compression)
     packed = compress(codec, body)
     batch = bytearray(HEADER_BYTES) + packed
@@ -219,6 +220,29 @@ def batch_times(batch: Buffer, *, bytes_max: int) -> Iterator[tuple[int, int]]:
         raise CorruptBatch(f"the batch at offset {header.base_offset} ends inside a record") from None
 
 
+def without_key(batch: Buffer, *, bytes_max: int) -> int:
+    """How many records of one whole batch have no key; values and headers are passed over unread."""
+    header, body = _unpacked(batch, bytes_max)
+    position, found = 0, 0
+    try:
+        for _ in range(header.record_count):
+            length, start = _read_varint(body, position)
+            position = start + length
+            if length < 1 or position > len(body):
+                raise CorruptBatch(f"a record claims {length} bytes where {len(body) - start} remain")
+            _, behind = _read_varint(body, start + 1)
+            _, behind = _read_varint(body, behind)
+            key_length, behind = _read_varint(body, behind)
+            if behind + key_length > position:
+                raise CorruptBatch(f"a key claims {key_length} bytes where {position - behind} remain")
+            found += key_length < 0
+    except IndexError:
+        raise CorruptBatch(f"the batch at offset {header.base_offset} ends inside a record") from None
+    if position != len(body):
+        raise CorruptBatch(f"the batch at offset {header.base_offset} has bytes behind its last record")
+    return found
+
+
 def _unpacked(batch: Buffer, bytes_max: int) -> tuple[BatchHeader, bytes]:
     header = read_header(batch)
     if not plausible(header, bytes_left=len(batch)) or not check_crc(batch, header):
@@ -243,34 +267,44 @@ def decode_batch(batch: Buffer, *, bytes_max: int) -> list[Record]:
     return records
 
 
-def _write_record(body: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:
-    row = bytearray(1)  # attributes, always 0
-    _write_varint(row, timestamp_delta)
-    _write_varint(row, offset_delta)
-    _write_bytes(row, record.key)
-    _write_bytes(row, record.value)
-    _write_varint(row, len(record.headers))
-    for name, value in record.headers:
-        _write_bytes(row, name.encode())
-        _write_bytes(row, value)
-    _write_varint(body, len(row))
-    body += row
+def _write_record(parts: list[bytes], record: Record, timestamp_delta: int, offset_delta: int) -> None:
+    key, value = record.key, record.value
+    fields = [
+        b"\0",  # attributes
+        _varint(timestamp_delta),
+        _varint(offset_delta),
+        _NULL if key is None else _varint(len(key)),
+        key or b"",
+        _NULL if value is None else _varint(len(value)),
+        value or b"",
+        _varint(len(record.headers)),
+    ]
+    for name, content in record.headers:
+        encoded = name.encode()
+        fields += (_varint(len(encoded)), encoded, _NULL if content is None else _varint(len(content)), content or b"")
+    row = b"".join(fields)
+    parts += (_varint(len(row)), row)
 
 
-def _write_bytes(row: bytearray, value: bytes | None) -> None:
-    if value is None:
-        row.append(1)  # zigzag of -1
-        return
-    _write_varint(row, len(value))
-    row += value
+def _varint(number: int) -> bytes:
+    return _SHORT[number] if 0 <= number < _SHORT_MAX else _long_varint(number)
 
 
-def _write_varint(row: bytearray, value: int) -> None:
-    zigzag = (value << 1) ^ (value >> 63)
+def _long_varint(number: int) -> bytes:
+    zigzag = (number << 1) ^ (number >> 63)
+    row = bytearray()
     while zigzag > 0x7F:
         row.append(zigzag & 0x7F | 0x80)
         zigzag >>= 7
     row.append(zigzag)
+    return bytes(row)
+
+
+_SHORT_MAX = 2048
+_SHORT = [_long_varint(number) for number in range(_SHORT_MAX)]
+"""Most lengths and deltas are small: those are looked up."""
+
+_NULL = _long_varint(-1)
 
 
 def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
