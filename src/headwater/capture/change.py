@@ -16,6 +16,9 @@ Row = list[bytes | None]
 
 CREATE, UPDATE, DELETE, READ, TRUNCATE = "c", "u", "d", "r", "t"
 BEGIN, END = "BEGIN", "END"
+POSITION = b"%X/%X/%d"
+"""How a position is written: commit, address, number."""
+
 RECORDS_PER_CHANGE = 4
 """A change makes at most so many records: delete and tombstone of an old key, then the row under its new one."""
 
@@ -36,7 +39,11 @@ class SourcePosition(NamedTuple):
         >>> SourcePosition(0x1A0, 0x198, 3).header()
         b'1A0/198/3'
         """
-        return b"%X/%X/%d" % self
+        return POSITION % self
+
+    def behind(self, number: int) -> "SourcePosition":
+        """That of the record which is so many records behind this one."""
+        return SourcePosition(self.commit, self.address, self.number + number)
 
     @classmethod
     def from_header(cls, text: bytes) -> "SourcePosition":

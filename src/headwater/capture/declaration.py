@@ -49,7 +49,7 @@ def postgres(
     """A table of a PostgreSQL database, its rows and then every change of them.
 
     `max_retained` is how much WAL the database may keep for it ("2GiB"); what happens then is `at_limit`: drop-slot
-    gives the capture up and says so, warn only says so.
+    gives the capture up and says so, pause-others lets the node's other captures wait for it, warn only says so.
 
     >>> postgres("postgresql://db/shop", table="public.users").definition("users").topic
     'users'

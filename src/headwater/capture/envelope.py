@@ -9,6 +9,7 @@ Each record carries the header `position`: where it stands in the source. The la
 what a restarted capture must not write again.
 """
 
+from collections.abc import Sequence
 from json import dumps
 
 from headwater.capture.change import (
@@ -16,13 +17,14 @@ from headwater.capture.change import (
     CREATE,
     DELETE,
     END,
+    POSITION,
     READ,
     TRUNCATE,
+    UPDATE,
     CapturedTable,
     Change,
     Place,
     Row,
-    SourcePosition,
 )
 from headwater.record import Header, Record
 
@@ -33,15 +35,35 @@ UNAVAILABLE = b'"__debezium_unavailable_value"'
 """What stands for a value that neither the database nor the topic could tell."""
 
 NULL = b"null"
-VALUE = b'{"before":%b,"after":%b,"source":%b,"transaction":%b,"op":"%b","ts_ms":%d,"ts_us":%d000,"ts_ns":%d000000}'
+VALUE = b'{"before":%b,"after":%b,"source":%b,"transaction":%b,"op":"%b",%b'
+PASSED = b'"ts_ms":%d,"ts_us":%d000,"ts_ns":%d000000}'
 OLD, TOMBSTONE, NEW = 0, 1, 2  # places of the records of one change
+OPERATIONS = {name: name.encode() for name in (CREATE, UPDATE, DELETE, READ, TRUNCATE)}
+
+
+class Shape:
+    """How rows of one version of a table are written: the names as JSON, and patterns to fill whole rows into."""
+
+    def __init__(self, table: CapturedTable) -> None:
+        self.names = [dumps(column, ensure_ascii=False).encode() + b":" for column in table.columns]
+        self.row = _pattern(self.names)
+        self.key = _pattern([self.names[place] for place in table.key])
+
+
+def _pattern(names: Sequence[bytes]) -> bytes:
+    """
+    >>> _pattern([b'"id":', b'"100%":'])
+    b'{"id":%b,"100%%":%b}'
+    """
+    return b"{" + b",".join(name.replace(b"%", b"%%") + b"%b" for name in names) + b"}"
 
 
 class Envelopes:
     """Makes the records of changes. `now_ms` is when they pass, the outer `ts_ms` of the envelope."""
 
     def __init__(self) -> None:
-        self._names: dict[CapturedTable, list[bytes]] = {}
+        self._shapes: dict[CapturedTable, Shape] = {}
+        self._now_ms, self._passed = -1, b""
 
     def records(self, change: Change, *, now_ms: int) -> list[tuple[int, Record]]:
         """Each with its number within the change; none lies at or before a position that an earlier change had."""
@@ -81,8 +103,8 @@ class Envelopes:
     def key(self, table: CapturedTable, row: Row) -> bytes | None:
         if not table.key:
             return None
-        names = self._names_of(table)
-        return b"{" + b",".join([names[place] + (row[place] or NULL) for place in table.key]) + b"}"
+        shape = self._shapes.get(table) or self._shape(table)
+        return shape.key % tuple([row[place] or NULL for place in table.key])
 
     def _record(
         self,
@@ -96,40 +118,36 @@ class Envelopes:
         more: tuple[Header, ...] = (),
     ) -> Record:
         where = change.place and change.place.next() if place == NEW else change.place
-        value = VALUE % (
-            before or NULL,
-            after or NULL,
-            change.source,
-            NULL if where is None else _place(where),
-            operation.encode(),
-            now_ms,
-            now_ms,
-            now_ms,
-        )  # fmt: skip
-        return Record(value, key, self._headers(change, place) + more, change.time_ms)
+        if now_ms != self._now_ms:
+            self._now_ms, self._passed = now_ms, PASSED % (now_ms, now_ms, now_ms)
+        told = NULL if where is None else _place(where)
+        value = VALUE % (before or NULL, after or NULL, change.source, told, OPERATIONS[operation], self._passed)
+        headers = self._headers(change, place)
+        return Record(value, key, headers + more if more else headers, change.time_ms)
 
     def _headers(self, change: Change, place: int) -> tuple[Header, ...]:
         commit, address, number = change.position
-        position = SourcePosition(commit, address, number + place).header()
+        position = POSITION % (commit, address, number + place)
         if change.operation == READ:
             return ((POSITION_HEADER, position), (SNAPSHOT_HEADER, change.chunk))
         return ((POSITION_HEADER, position),)
 
     def _row(self, table: CapturedTable, row: Row, *, told_only: bool) -> bytes:
-        names = self._names_of(table)
-        if None not in row:
-            return b"{" + b",".join(map(bytes.__add__, names, row)) + b"}"  # type: ignore[arg-type]
+        shape = self._shapes.get(table) or self._shape(table)
+        try:
+            return shape.row % tuple(row)
+        except TypeError:
+            pass  # one value at least was not told
+        names = shape.names
         if told_only:
             fields = [name + value for name, value in zip(names, row, strict=True) if value is not None]
         else:
             fields = [name + (UNAVAILABLE if value is None else value) for name, value in zip(names, row, strict=True)]
         return b"{" + b",".join(fields) + b"}"
 
-    def _names_of(self, table: CapturedTable) -> list[bytes]:
-        if (names := self._names.get(table)) is None:
-            names = [dumps(column, ensure_ascii=False).encode() + b":" for column in table.columns]
-            self._names[table] = names
-        return names
+    def _shape(self, table: CapturedTable) -> Shape:
+        found = self._shapes[table] = Shape(table)
+        return found
 
 
 def _place(place: Place) -> bytes:

@@ -72,10 +72,14 @@ class LastValues:
             self._take(table, key, table.columns, row)
 
     def _take(self, table: CapturedTable, key: bytes, columns: tuple[str, ...], row: Row) -> None:
-        if None in row or sum(map(len, row)) >= table.wide_bytes:  # type: ignore[arg-type]
-            self._keep(table.topic, key, columns, row)
-        else:
+        try:
+            narrow = sum(map(len, row)) < table.wide_bytes  # type: ignore[arg-type]
+        except TypeError:
+            narrow = False  # a value was not told
+        if narrow:
             self.forget(table.topic, key)
+        else:
+            self._keep(table.topic, key, columns, row)
 
     def _keep(self, topic: str, key: bytes, columns: tuple[str, ...], row: Row) -> None:
         self._topics.add(topic)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from headwater.capture.change import BEGIN, CREATE, END, CapturedTable, Change, Plain
 from headwater.capture.notes import Note
-from headwater.capture.source import Batch, ChangeSource, SourceStatus
+from headwater.capture.source import Batch, ChangeSource, Guarded, SourceStatus
 from headwater.errors import InvalidCapture
 from headwater.record import Header
 
@@ -76,6 +76,9 @@ class Relay:
 
     def status(self) -> SourceStatus:
         return self._source.status()
+
+    def guard(self) -> SourceStatus:
+        return self._source.guard() if isinstance(self._source, Guarded) else SourceStatus()
 
     def close(self) -> None:
         self._source.close()

@@ -15,7 +15,8 @@ from headwater.capture.change import DELETE, NOWHERE, READ, TRUNCATE, UPDATE, Ca
 from headwater.capture.envelope import Envelopes
 from headwater.capture.landing import Landing, position_of
 from headwater.capture.last_values import LastValues
-from headwater.capture.notes import Notes
+from headwater.capture.notes import Note, Notes
+from headwater.capture.schemas import Registration, registrations
 from headwater.capture.source import Batch, ChangeSource, Drained
 from headwater.clock import Clock
 from headwater.record import Record, TopicPartition
@@ -23,6 +24,9 @@ from headwater.record import Record, TopicPartition
 _logger = logging.getLogger(__name__)
 
 CONFIRM_INTERVAL_MS = 500
+POLLS_MAX, BEHIND_CHANGES = 16, 256
+"""A poll that brings so many changes is followed by another, up to so many, before they are written and synced."""
+
 VALUES_INTERVAL_MS = 5_000
 VALUES_PENDING_MAX = 10_000
 ROW_BYTES_MAX = 128 * 1024**2
@@ -36,6 +40,9 @@ DELETED, TAIL_BYTES = b'"op":"d"', 120  # it stands behind all that a user's row
 
 Point = Callable[[str], None]
 """Called at each of the moments, with its name: tests end the process there."""
+
+Register = Callable[[Registration], None]
+"""Takes the schema of a topic, each again at every start: who has it already does nothing."""
 
 
 @dataclass
@@ -65,15 +72,18 @@ class Runner:
         clock: Clock,
         partitions: int = 1,
         point: Point = lambda name: None,
+        register: Register = lambda registration: None,
     ) -> None:
+        self._register = register
         self._source, self._appender, self._notes = source, appender, notes
         self._clock, self._partitions, self._point = clock, partitions, point
         self._values = LastValues(folder / "values.sqlite")
         self._envelopes = Envelopes()
         self._landings: dict[str, Landing] = {}
         self._owners: dict[str, str] = {}
-        self._pending: dict[TopicPartition, list[Record]] = {}
+        self._pending: dict[tuple[str, int], list[Record]] = {}
         self._safe = self._confirmed = 0
+        self._asked = False
         self._confirmed_at_ms = self._values_at_ms = clock.elapsed_ms()
         self.counts = Counts()
 
@@ -81,18 +91,37 @@ class Runner:
         self._source.open(self._notes.all())
         for table in self._source.tables():
             self._land(table)
+        self._tell_schemas(self._notes.all())
+
+    def _tell_schemas(self, notes: Mapping[str, Note | None]) -> None:
+        for registration in registrations(notes):
+            self._register(registration)
 
     def step(self, timeout_seconds: float) -> bool:
-        """Poll once, write what came; whether anything came."""
+        """Write what is there; wait for so long if there is nothing. Whether anything came."""
         batch = self._source.poll(timeout_seconds)
-        self._take_all(batch)
-        self._confirm_if_due(batch)
-        return bool(batch.changes)
+        came, safe = bool(batch.changes), self._take_changes(batch)
+        for _ in range(POLLS_MAX - 1):
+            # Who is behind syncs once for several polls. But what is noted may be what the next poll relies on.
+            if batch.notes or len(batch.changes) < BEHIND_CHANGES:
+                break
+            batch = self._source.poll(0)
+            safe = max(safe, self._take_changes(batch))
+        self._write(batch.notes)
+        self._safe = max(self._safe, safe)
+        self._confirm_if_due()
+        return came
 
-    def _take_all(self, batch: Batch) -> None:
-        now_ms = self._clock.now_ms()
+    def _take_changes(self, batch: Batch) -> int:
+        """Make records of them. Answers the address before which all is safe once these are written; 0 for none."""
+        self._asked, now_ms = False, self._clock.now_ms()
         for change in batch.changes:
             self._take(change, now_ms)
+        # A change with a gap must come again after a crash, until the row that was asked for has closed it.
+        return 0 if self._asked or batch.safe is None else batch.safe
+
+    def _take_all(self, batch: Batch) -> None:
+        self._take_changes(batch)
         self._write(batch.notes)
 
     def close(self) -> None:
@@ -128,12 +157,13 @@ class Runner:
             self._complete(change)
         records = self._envelopes.records(change, now_ms=now_ms)
         if change.plain is None:
-            self._note_values(change)
-        commit, address, first = change.position
+            self._note_values(change, records[-1][1].key)
         for number, record in records:
-            partition = self._appender.partition_of(record.key, landing.partitions)
-            if landing.fresh(partition, SourcePosition(commit, address, first + number)):
-                self._pending.setdefault(TopicPartition(table.topic, partition), []).append(record)
+            partition = 0 if landing.partitions == 1 else self._appender.partition_of(record.key, landing.partitions)
+            if landing.fresh(partition, change.position.behind(number) if number else change.position):
+                if (waiting := self._pending.get((table.topic, partition))) is None:
+                    waiting = self._pending[table.topic, partition] = []
+                waiting.append(record)
                 self.counts.records += 1
             else:
                 self.counts.skipped += 1
@@ -171,15 +201,17 @@ class Runner:
         if None in change.after:
             self.counts.unavailable += change.after.count(None)
             if change.key_text is not None:
+                self._asked = True
                 self._source.read_row(change.table.full_name, change.key_text, moved=old != key)
 
-    def _note_values(self, change: Change) -> None:
+    def _note_values(self, change: Change, key: bytes | None) -> None:
+        """`key` is that of the last record that the change makes."""
         table = change.table
         if change.operation == DELETE or (change.operation == UPDATE and change.before is not None):
             assert change.before is not None
             self._values.forget(table.topic, self._envelopes.key(table, change.before))
         if change.after is not None:
-            self._values.note(table, self._envelopes.key(table, change.after), change.after)
+            self._values.note(table, key, change.after)
 
     def _truncate(self, change: Change, landing: Landing, now_ms: int) -> None:
         """Every row that the topic still has is deleted: compacted topics have no other word for it."""
@@ -193,7 +225,7 @@ class Runner:
             for key in live_keys(self._appender, change.table.topic, partition, older_than=change.older_than):
                 change.position = SourcePosition(commit, address, number)
                 records = [record for _, record in self._envelopes.deletion(change, key, key, now_ms=now_ms)]
-                self._pending.setdefault(TopicPartition(change.table.topic, partition), []).extend(records)
+                self._pending.setdefault((change.table.topic, partition), []).extend(records)
                 self._values.forget(change.table.topic, key)
                 self.counts.records += len(records)
                 number += len(records)
@@ -207,24 +239,23 @@ class Runner:
         pending, self._pending = self._pending, {}
         for where, records in pending.items():
             self._point("before append")
-            self._values.reach(where, self._appender.append(*where, records))
+            self._values.reach(TopicPartition(*where), self._appender.append(*where, records))
         self._point("after append")
         self._appender.sync()
         self._point("after sync")
 
-    def _write(self, notes: Mapping[str, object]) -> None:
+    def _write(self, notes: Mapping[str, Note | None]) -> None:
         self._append()
         if notes:
-            self._notes.write(notes)  # type: ignore[arg-type]
+            self._notes.write(notes)
             self._point("after notes")
+            self._tell_schemas(notes)
         now_ms = self._clock.elapsed_ms()
         if self._values.pending > VALUES_PENDING_MAX or now_ms - self._values_at_ms > VALUES_INTERVAL_MS:
             self._values_at_ms = now_ms
             self._values.flush()
 
-    def _confirm_if_due(self, batch: Batch) -> None:
-        if batch.safe is not None:
-            self._safe = max(self._safe, batch.safe)
+    def _confirm_if_due(self) -> None:
         if self._clock.elapsed_ms() - self._confirmed_at_ms >= CONFIRM_INTERVAL_MS:
             self._confirm()
 

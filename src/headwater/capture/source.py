@@ -41,6 +41,9 @@ class SourceStatus:
 
     retained_bytes: int | None = None
     warning: str = ""
+    pause_others: bool = False
+    """Whether other captures of the node have to wait until this one has caught up: as was declared for its limit."""
+
     snapshots: list[TableProgress] = field(default_factory=list)
 
 
@@ -74,6 +77,14 @@ class ChangeSource(Protocol):
 
     def close(self) -> None:
         """Disconnect. What was not confirmed comes again."""
+
+
+@runtime_checkable
+class Guarded(Protocol):
+    """A source that costs its system something even when nobody reads it, and can be looked after without opening it.
+    SourceGap if it had to be given up."""
+
+    def guard(self) -> SourceStatus: ...
 
 
 @runtime_checkable

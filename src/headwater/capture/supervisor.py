@@ -31,8 +31,8 @@ from headwater.capture.definition import (
 )
 from headwater.capture.notes import Notes
 from headwater.capture.relay import Relay
-from headwater.capture.runner import Point, Runner
-from headwater.capture.source import ChangeSource, SourceStatus
+from headwater.capture.runner import Point, Register, Runner
+from headwater.capture.source import ChangeSource, Guarded, SourceStatus
 from headwater.clock import Clock
 from headwater.errors import CaptureError, HeadwaterError, InvalidCapture, SourceGap, SourceRefused
 
@@ -42,8 +42,8 @@ LOOK_SECONDS = 0.5
 POLL_SECONDS = 0.2
 STATUS_INTERVAL_MS = 1_000
 PAUSE_MIN_SECONDS, PAUSE_MAX_SECONDS = 0.25, 15.0
-STARTING, COPYING, STREAMING, WAITING, REFUSED, GAP, STOPPED = (
-    "starting", "copying", "streaming", "waiting", "refused", "gap", "stopped",
+STARTING, COPYING, STREAMING, WAITING, REFUSED, GAP, PAUSED, STOPPED = (
+    "starting", "copying", "streaming", "waiting", "refused", "gap", "paused", "stopped",
 )  # fmt: skip
 
 MakeSource = Callable[[Definition, Clock], ChangeSource]
@@ -150,10 +150,13 @@ class Supervisor:
         *,
         make_source: MakeSource = source_of,
         point: Point = lambda name: None,
+        register: Register = lambda registration: None,
     ) -> None:
+        self._register = register
         self._definitions = Definitions(data)
         self._make_appender, self._make_source, self._clock, self._point = make_appender, make_source, clock, point
         self._stopping = threading.Event()
+        self._pressed: set[str] = set()
         self._workers: dict[str, Worker] = {}
         self._thread = threading.Thread(target=self._run, name="headwater-captures", daemon=True)
 
@@ -209,6 +212,7 @@ class Supervisor:
         return Runner(
             source, appender, Notes(appender, definition.name),
             folder=folder, clock=self._clock, partitions=definition.partitions, point=self._point,
+            register=self._register,
         )  # fmt: skip
 
     def notes(self, definition: Definition) -> Notes:
@@ -216,6 +220,14 @@ class Supervisor:
 
     def source(self, definition: Definition) -> ChangeSource:
         return self._make_source(definition, self._clock)
+
+    def press(self, name: str, pressed: bool) -> None:
+        """A capture says whether the others have to wait for it."""
+        (self._pressed.add if pressed else self._pressed.discard)(name)
+
+    def pausing(self, name: str) -> str:
+        """The capture for which another has to wait; "" for none. Two that are pressed do not wait for each other."""
+        return "" if name in self._pressed else next(iter(sorted(self._pressed)), "")
 
     @property
     def definitions(self) -> Definitions:
@@ -254,7 +266,10 @@ class Worker:
     def _run(self) -> None:
         while not self._stopping.is_set() and not self.definition.removing:
             try:
-                self._capture()
+                if first := self._supervisor.pausing(self.definition.name):
+                    self._give_way(first)
+                else:
+                    self._capture()
             except HeadwaterError as error:
                 self._failed(error)
             except Exception:
@@ -262,6 +277,28 @@ class Worker:
                 self._set(WAITING, "it has met a bug of headwater; the node's log tells more")
                 self._pause()
         self._set(STOPPED, "")
+
+    def _give_way(self, first: str) -> None:
+        """Another capture is over its limit, and was declared to come first. What waits for us is looked after."""
+        kept = self._guarded()
+        self._supervisor.press(self.definition.name, kept.pause_others)
+        self._set(PAUSED, f"capture {first} has to catch up first", asdict(kept))
+        self._stopping.wait(LOOK_SECONDS)
+
+    def _guarded(self) -> SourceStatus:
+        source = self._supervisor.source(self.definition)
+        return source.guard() if isinstance(source, Guarded) else SourceStatus()
+
+    def _alarm(self, error: HeadwaterError) -> None:
+        """It cannot run; what is kept for it grows all the same, and its limit holds all the same."""
+        try:
+            kept = self._guarded()
+        except SourceGap as gap:
+            self._failed(gap)
+            return
+        except HeadwaterError:
+            return  # nor does the database answer
+        self._set(self._state, f"{error}; {kept.warning}" if kept.warning else str(error), asdict(kept))
 
     def _failed(self, error: HeadwaterError) -> None:
         if isinstance(error, SourceGap):
@@ -272,10 +309,12 @@ class Worker:
             self._set(REFUSED, str(error))
             _logger.error("capture %s: %s", self.definition.name, error)
             self._pause_seconds = PAUSE_MAX_SECONDS
+            self._alarm(error)
             self._pause()
         else:
             self._set(WAITING, str(error))
             _logger.warning("capture %s waits: %s", self.definition.name, error)
+            self._alarm(error)
             self._pause()
 
     def _pause(self) -> None:
@@ -298,7 +337,7 @@ class Worker:
         try:
             runner.open()
             _logger.info("capture %s has begun", self.definition.name)
-            while not self._stopping.is_set():
+            while not self._stopping.is_set() and not self._supervisor.pausing(self.definition.name):
                 taken = self._take_requests(source)
                 runner.step(POLL_SECONDS)
                 for path in taken:
@@ -308,6 +347,8 @@ class Worker:
         except BaseException:
             runner.abandon()
             raise
+        finally:
+            self._supervisor.press(self.definition.name, False)
         runner.close()
 
     def _take_requests(self, source: ChangeSource) -> list[Path]:
@@ -328,13 +369,14 @@ class Worker:
         if now_ms - self._status_at_ms < STATUS_INTERVAL_MS:
             return
         self._status_at_ms = now_ms
+        self._supervisor.press(self.definition.name, status.pause_others)
         copying = any(not table.done for table in status.snapshots)
         self._state, self._said = COPYING if copying else STREAMING, status.warning
         self._write({"counts": asdict(runner.counts), **asdict(status)})
 
-    def _set(self, state: str, said: str) -> None:
+    def _set(self, state: str, said: str, more: dict[str, object] | None = None) -> None:
         self._state, self._said = state, said
-        self._write({})
+        self._write(more or {})
 
     def _write(self, more: dict[str, object]) -> None:
         content = {"state": self._state, "said": self._said, "at_ms": self._supervisor.clock.now_ms(), **more}

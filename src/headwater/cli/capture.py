@@ -98,7 +98,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-retained", metavar="SIZE", default="", help="how much WAL the database may keep, as 2GiB"
     )
-    parser.add_argument("--at-limit", choices=("drop-slot", "warn"), default="drop-slot",
+    parser.add_argument("--at-limit", choices=("drop-slot", "pause-others", "warn"), default="drop-slot",
                         help="what to do when it keeps more (default: drop-slot)")  # fmt: skip
 
 

@@ -29,8 +29,9 @@ class Writing(BasePythonChangeHandler):
         os.fsync(self._file.fileno())
 
 
-def main(host: str, port: str, database: str, tables: str, folder: str) -> None:
-    properties = {
+def properties(host: str, port: str, database: str, tables: str, folder: str) -> dict[str, str]:
+    """Its settings, so that values look as ours do."""
+    return {
         "name": "judge",
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "topic.prefix": "shop",
@@ -57,7 +58,11 @@ def main(host: str, port: str, database: str, tables: str, folder: str) -> None:
         "provide.transaction.metadata": "true",
         "poll.interval.ms": "50",
     }
-    DebeziumJsonEngine(properties=properties, handler=Writing(Path(folder) / "events.jsonl")).run()
+
+
+def main(host: str, port: str, database: str, tables: str, folder: str) -> None:
+    wanted = properties(host, port, database, tables, folder)
+    DebeziumJsonEngine(properties=wanted, handler=Writing(Path(folder) / "events.jsonl")).run()
 
 
 if __name__ == "__main__":

@@ -1,12 +1,21 @@
 """Each release of PostgreSQL that is here: the way to make slots and to flush marks differs between them."""
 
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 from tests.capture.kit import Captured, bag, run
 from tests.servers.postgres_cluster import binaries, running_cluster
+
+
+def failover(database: psycopg.Connection[Any], release: str) -> bool:
+    """Whether a standby may take the slot over; servers before 17 know nothing of it."""
+    if int(release) < 17:
+        return False
+    row = database.execute("SELECT failover FROM pg_replication_slots WHERE slot_name = 'headwater_shop_1'").fetchone()
+    return bool(row and row[0])
 
 
 @pytest.mark.parametrize("release", list(binaries()))
@@ -23,6 +32,7 @@ def test_a_release_is_captured(release: str, tmp_path: Path) -> None:
         captured = Captured(cluster.url, tmp_path, ["users", "bag"])
         try:
             captured.start().copied()
+            assert failover(database, release) == (int(release) >= 17)
             run(database, "UPDATE users SET name = 'ben' WHERE id = 2", "INSERT INTO bag VALUES (2)")
             captured.caught_up(database).crash()
             run(database, "DELETE FROM users WHERE id = 1", "DELETE FROM bag WHERE a = 2")

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from headwater.capture.change import CapturedTable
 from headwater.capture.notes import Note
 from headwater.capture.postgresql.database import Database
+from headwater.capture.postgresql.described_types import described
 from headwater.capture.postgresql.pgoutput import Column, Relation
 from headwater.capture.postgresql.setup import publish
 from headwater.capture.postgresql.tables import FULL, NOTHING, Plan, TableFacts, chosen, parse_pattern, topic_of
+from headwater.capture.schemas import ROW, row_of
 from headwater.errors import InvalidCapture, SourceRefused
 
 _logger = logging.getLogger(__name__)
@@ -139,11 +141,12 @@ class Catalog:
     def _note_schema(self, table: CapturedTable, relation: Relation) -> None:
         columns = [[column.name, self._type_name(column.type)] for column in relation.columns]
         key = [table.columns[place] for place in table.key]
+        row = row_of(((one.name, described(one.type, one.modifier, self._types)) for one in relation.columns), key)
         what = f"schema/{table.full_name}"
         known = self._schemas.get(what)
-        if known is None or known["columns"] != columns or known["key"] != key:
+        if known is None or (known["columns"], known["key"], known.get(ROW)) != (columns, key, row):
             version = int(str(known["version"])) + 1 if known else 1
-            note: Note = {"version": version, "columns": columns, "key": key, "topic": table.topic}
+            note: Note = {"version": version, "columns": columns, "key": key, "topic": table.topic, ROW: row}
             self._schemas[what] = self.notes[what] = note
             self.notes[f"{what}/{version}"] = note
 

@@ -147,6 +147,11 @@ class Database:
         """All tables, or the one with this id."""
         return [_table_facts(row) for row in self.rows(TABLES, id, id)]
 
+    def partitions(self, id: int) -> list[int]:
+        """Those of a partitioned table that have rows themselves, at any depth."""
+        found = self.rows("SELECT relid::oid AS id FROM pg_partition_tree(%s) WHERE isleaf AND relid <> %s", id, id)
+        return sorted(_integer(row["id"]) for row in found)
+
     def types(self) -> dict[int, TypeFacts]:
         return {int(str(row["oid"])): _type_facts(row) for row in self.rows(TYPES)}
 

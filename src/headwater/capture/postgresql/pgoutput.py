@@ -215,6 +215,7 @@ _ORIGIN = Struct(">Q")
 _COLUMN = Struct(">Ii")
 _TRUNCATE = Struct(">IB")
 _MESSAGE = Struct(">BQ")
+_ROW = Struct(">IB")
 _STREAM_START = Struct(">IB")
 _STREAM_COMMIT = Struct(">IBQQq")
 _STREAM_ABORT = Struct(">II")
@@ -224,6 +225,8 @@ _PREPARE = Struct(">BQQqI")
 _ROLLBACK_PREPARED = Struct(">BQQqqI")
 _NULL, _UNCHANGED_CELL, _TEXT, _BINARY = b"nutb"
 _KEY, _OLD, _NEW = b"KON"
+_STREAM_BEGINS = ord("S")
+_STREAM_BOUNDS = frozenset(b"SE")
 
 
 class Decoder:
@@ -236,7 +239,8 @@ class Decoder:
         """One whole message. UndecodableChange if it is not one."""
         if not message:
             raise UndecodableChange("an empty message came from the database")
-        reader = _READERS.get(message[0])
+        kind = message[0]
+        reader = _READERS.get(kind)
         if reader is None:
             raise UndecodableChange(f"a message of the unknown kind {message[:1]!r} came from the database")
         try:
@@ -245,10 +249,8 @@ class Decoder:
             raise UndecodableChange(f"a message {message[:1]!r} of {len(message)} bytes is cut off") from None
         if end != len(message):
             raise UndecodableChange(f"a message {message[:1]!r} has {len(message) - end} bytes behind its end")
-        if isinstance(found, StreamStart):
-            self._streaming = True
-        elif isinstance(found, StreamStop):
-            self._streaming = False
+        if kind in _STREAM_BOUNDS:
+            self._streaming = kind == _STREAM_BEGINS
         return found
 
 
@@ -272,26 +274,35 @@ def read_tuple(message: bytes, place: int) -> tuple[Cells, int]:
     (count,) = _INT16.unpack_from(message, place)
     place += 2
     cells: Cells = []
-    append, int32, end = cells.append, _INT32.unpack_from, len(message)
+    append, int32, end, text = cells.append, _INT32.unpack_from, len(message), _TEXT
     for _ in range(count):
         kind = message[place]
-        place += 1
-        if kind in (_TEXT, _BINARY):
-            (length,) = int32(message, place)
-            place += 4
-            behind = place + length
-            if behind > end:
-                raise UndecodableChange(f"a value claims {length} bytes where {end - place} remain")
-            value = message[place:behind]
-            append(value if kind == _TEXT else Binary(value))
-            place = behind
+        if kind == text:
+            start = place + 5
+            place = start + int32(message, place + 1)[0]
+            if place > end:
+                raise UndecodableChange(f"a value claims {place - start} bytes where {end - start} remain")
+            append(message[start:place])
         elif kind == _NULL:
             append(None)
-        elif kind == _UNCHANGED_CELL:
-            append(UNCHANGED)
+            place += 1
         else:
-            raise UndecodableChange(f"a value is of the unknown kind {chr(kind)!r}")
+            cell, place = _read_rare_cell(message, place)
+            append(cell)
     return cells, place
+
+
+def _read_rare_cell(message: bytes, place: int) -> tuple[Cell, int]:
+    kind = message[place]
+    if kind == _UNCHANGED_CELL:
+        return UNCHANGED, place + 1
+    if kind != _BINARY:
+        raise UndecodableChange(f"a value is of the unknown kind {chr(kind)!r}")
+    start = place + 5
+    end = start + _INT32.unpack_from(message, place + 1)[0]
+    if end > len(message):
+        raise UndecodableChange(f"a value claims {end - start} bytes where {len(message) - start} remain")
+    return Binary(message[start:end]), end
 
 
 def _expect(message: bytes, place: int, *kinds: int) -> int:
@@ -346,9 +357,12 @@ def _read_type(message: bytes, place: int, streaming: bool) -> tuple[Message, in
 
 
 def _read_insert(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    transaction, place = _transaction(message, place, streaming)
-    (relation,) = _INT32.unpack_from(message, place)
-    _expect(message, place + 4, _NEW)
+    transaction = 0
+    if streaming:
+        transaction, place = _transaction(message, place, streaming)
+    relation, kind = _ROW.unpack_from(message, place)
+    if kind != _NEW:
+        _expect(message, place + 4, _NEW)
     cells, place = read_tuple(message, place + 5)
     return Insert(relation, cells, transaction), place
 

@@ -23,8 +23,9 @@ from headwater.capture.postgresql.types import SESSION
 from headwater.clock import Clock
 from headwater.errors import SourceRefused, SourceUnavailable, UndecodableChange
 
-DATA, KEEPALIVE = b"wk"
+DATA = ord("w")
 _DATA = Struct(">BQQq")
+_START = Struct(">Q")
 _KEEPALIVE = Struct(">BQqB")
 _STATUS = Struct(">cQQQqB")
 CONNECT_SECONDS = 10
@@ -34,11 +35,6 @@ REFUSALS = ("42", "55", "0A", "22")
 APPLICATION = "headwater"
 
 
-class Data(NamedTuple):
-    address: int
-    message: bytes
-
-
 class Keepalive(NamedTuple):
     end: int
     """All that was committed before this address has been sent."""
@@ -46,13 +42,15 @@ class Keepalive(NamedTuple):
     answer: bool
 
 
-Received = Data | Keepalive
+def parse_data(data: bytes) -> tuple[int, bytes]:
+    """Of a message of the copy stream that begins with DATA: the address in the log, and what pgoutput says."""
+    if len(data) < _DATA.size:
+        raise UndecodableChange(f"{data[:20]!r} is no message of a replication stream")
+    return _START.unpack_from(data, 1)[0], data[_DATA.size :]
 
 
-def parse_copy_data(data: bytes) -> Received:
-    """One message of the copy stream."""
-    if data[:1] == b"w" and len(data) >= _DATA.size:
-        return Data(_DATA.unpack_from(data)[1], data[_DATA.size :])
+def parse_keepalive(data: bytes) -> Keepalive:
+    """Any other message of the copy stream."""
     if data[:1] == b"k" and len(data) == _KEEPALIVE.size:
         _, end, _, answer = _KEEPALIVE.unpack(data)
         return Keepalive(end, bool(answer))

@@ -13,6 +13,7 @@ visible to queries, which two marks do not.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from headwater.capture.change import Change
 from headwater.capture.notes import Note
@@ -46,6 +47,10 @@ class TableSnapshot:
     entry: int = 0
     """The table's entry in the publication. If it is another one now, changes were not heard of in between."""
 
+    partitions: tuple[int, ...] | None = None
+    """Of a partitioned table: the partitions whose rows the topic has once this copy is done; None if nobody looked.
+    One that is attached brings rows that no change tells of, and one that is detached takes some away."""
+
     def advanced(self, *, last: tuple[str, ...] | None, rows: int, done: bool) -> "TableSnapshot":
         return replace(self, after=last or self.after, rows=self.rows + rows, done=done)
 
@@ -53,11 +58,12 @@ class TableSnapshot:
         return {
             "table": self.table, "id": self.id, "after": self.after, "rows": self.rows, "estimate": self.estimate,
             "where": self.where, "done": self.done, "renews": self.renews, "entry": self.entry,
+            "partitions": self.partitions,
         }  # fmt: skip
 
     @classmethod
     def from_note(cls, note: Note) -> "TableSnapshot":
-        after = note.get("after")
+        after, partitions = note.get("after"), note.get("partitions")
         return cls(
             table=str(note["table"]),
             id=str(note["id"]),
@@ -68,7 +74,32 @@ class TableSnapshot:
             done=bool(note["done"]),
             renews=int(str(note.get("renews", 0))),
             entry=int(str(note.get("entry", 0))),
+            partitions=None if partitions is None else tuple(partitions),  # type: ignore[arg-type]
         )
+
+
+class Reshaped(NamedTuple):
+    """What has to be copied because a partitioned table has other partitions than before."""
+
+    where: str
+    """The rows; all of them if it is empty."""
+
+    vanished: bool
+    """Whether rows may have gone: then those that the copy does not find are deleted."""
+
+
+def reshaped(copy: TableSnapshot, now: Sequence[int]) -> Reshaped | None:
+    """
+    >>> done = TableSnapshot("public.logs", "s", done=True, partitions=(5, 6))
+    >>> reshaped(done, [5, 6]), reshaped(done, [5, 6, 7]), reshaped(done, [6])
+    (None, Reshaped(where='tableoid IN (7)', vanished=False), Reshaped(where='', vanished=True))
+    """
+    if copy.partitions is None or set(copy.partitions) == set(now):
+        return None
+    if not copy.done or set(copy.partitions) - set(now):
+        return Reshaped("", True)
+    fresh = sorted(set(now) - set(copy.partitions))
+    return Reshaped(f"tableoid IN ({', '.join(map(str, fresh))})", False)
 
 
 def rows_of_chunk(rows_read: int, bytes_read: int) -> int:

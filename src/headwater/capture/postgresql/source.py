@@ -29,7 +29,7 @@ from headwater.capture.postgresql.catalog import Catalog
 from headwater.capture.postgresql.database import Database
 from headwater.capture.postgresql.pgoutput import Begin, Decoder, LogicalMessage
 from headwater.capture.postgresql.reading import WholeTable, chunk_query, keys_query, read_rows
-from headwater.capture.postgresql.replication import Data, Keepalive, ReplicationConnection, parse_copy_data
+from headwater.capture.postgresql.replication import DATA, ReplicationConnection, parse_data, parse_keepalive
 from headwater.capture.postgresql.setup import (
     check_slot,
     create_slot,
@@ -38,7 +38,7 @@ from headwater.capture.postgresql.setup import (
     lsn,
     protocol_version,
 )
-from headwater.capture.postgresql.snapshot import TableSnapshot, Window, rows_of_chunk
+from headwater.capture.postgresql.snapshot import TableSnapshot, Window, reshaped, rows_of_chunk
 from headwater.capture.postgresql.tables import Plan, TableFacts
 from headwater.capture.postgresql.wal_budget import AtLimit
 from headwater.capture.postgresql.watching import SlotWatch
@@ -49,7 +49,9 @@ from headwater.settings import milliseconds
 
 _logger = logging.getLogger(__name__)
 
-RECEIVE_BYTES = 4 * 1024**2
+RECEIVE_BYTES = 512 * 1024
+"""At once: changes are turned into records while they are still in the processor's cache."""
+
 COPY_ROWS = 10_000
 MENDED_ROWS = 500
 RECENT_TRANSACTIONS = 65_536
@@ -111,10 +113,7 @@ class PostgresSource:
             capture=self.settings.capture, database=self._identity.database, version=self.settings.version
         )
         self._catalog = self._open_catalog(notes)
-        self._watch_slot = SlotWatch(
-            self._database, self._clock, capture=self.settings.capture, slot=self.settings.name,
-            limit=self.settings.retained_bytes_max, at_limit=self.settings.at_limit,
-        )  # fmt: skip
+        self._watch_slot = self._watching(self._database)
         self._publish(all_there=not any(what.startswith("snapshot/") for what in notes))
         if "renew" in notes:
             notes = self._renew(notes)
@@ -126,6 +125,21 @@ class PostgresSource:
         self._copy_unheard()
         self._confirmed = int(str(notes.get("confirmed", {}).get("address", 0)))
         self._start()
+
+    def _watching(self, database: Database) -> SlotWatch:
+        return SlotWatch(
+            database, self._clock, capture=self.settings.capture, slot=self.settings.name,
+            limit=self.settings.retained_bytes_max, at_limit=self.settings.at_limit,
+        )  # fmt: skip
+
+    def guard(self) -> SourceStatus:
+        """What the database keeps while nobody reads. SourceGap if that was too much, and the slot was dropped."""
+        status, database = SourceStatus(), Database(self.settings.url)
+        try:
+            self._watching(database).guard(status)
+        finally:
+            database.close()
+        return status
 
     def tables(self) -> Sequence[CapturedTable]:
         return [self._catalog.plan_of(facts).table for facts in self._catalog.facts.values()]
@@ -166,19 +180,40 @@ class PostgresSource:
             if self.settings.snapshot:
                 _logger.warning("changes of table %s were not heard of for a while; it is copied anew", table.full_name)
                 self._let_settle()
-                now = int(str(self._database.one("SELECT (pg_current_wal_lsn() - '0/0')::bigint")))
-                self._keep(self._fresh(table, renews=generation_base(self._generation) + now))
+                self._keep(self._fresh(table, renews=self._renewed_from_now()))
             else:
                 _logger.warning("changes of table %s were not heard of for a while", table.full_name)
                 self._keep(replace(known, entry=self._entry(table.full_name)))
+
+    def _copy_reshaped(self) -> None:
+        """Partitions that were attached or detached: rows have come or gone that no change tells of."""
+        for table in list(self._catalog.facts.values()):
+            known = self._snapshots.get(table.full_name)
+            if known is None or not table.partitioned:
+                continue
+            now = tuple(self._database.partitions(table.id))
+            if known.partitions is None:
+                self._keep(replace(known, partitions=now))
+            elif (wanted := reshaped(known, now)) is not None and self.settings.snapshot:
+                _logger.warning("table %s has other partitions than before; rows are copied anew", table.full_name)
+                # The copy of a table without a key begins by taking back all that its topic has.
+                where = wanted.where if table.key else ""
+                renews = self._renewed_from_now() if wanted.vanished else 0
+                self._keep(replace(self._fresh(table, where=where, renews=renews), partitions=now))
+
+    def _renewed_from_now(self) -> int:
+        now = int(str(self._database.one("SELECT (pg_current_wal_lsn() - '0/0')::bigint")))
+        return generation_base(self._generation) + now
 
     def _entry(self, table: str) -> int:
         return self._catalog.entries.get(table, 0)
 
     def _fresh(self, table: TableFacts, *, where: str = "", renews: int = 0) -> TableSnapshot:
+        # Asked for before anything is read: what is attached later is seen as another one.
+        partitions = tuple(self._database.partitions(table.id)) if table.partitioned else None
         return TableSnapshot(
             table.full_name, uuid.uuid4().hex[:12],
-            estimate=table.rows, where=where, renews=renews, entry=self._entry(table.full_name),
+            estimate=table.rows, where=where, renews=renews, entry=self._entry(table.full_name), partitions=partitions,
         )  # fmt: skip
 
     def _find_slot(self, notes: Mapping[str, Note]) -> None:
@@ -272,10 +307,10 @@ class PostgresSource:
         )
         answer = False
         for place, data in enumerate(received):
-            message = parse_copy_data(data)
-            if isinstance(message, Keepalive):
-                self._keepalive, answer = message.end, answer or message.answer
-            elif not self._take(message):
+            if data[0] != DATA:
+                keepalive = parse_keepalive(data)
+                self._keepalive, answer = keepalive.end, answer or keepalive.answer
+            elif not self._take(*parse_data(data)):
                 self._ahead = received[place:]
                 break
         self._recent.extend(self._assembler.committed)
@@ -283,18 +318,21 @@ class PostgresSource:
         self._tell(answer)
         return self._batch()
 
-    def _take(self, data: Data) -> bool:
+    def _take(self, address: int, data: bytes) -> bool:
         """Whether it was taken: not so if a table must be read as a whole before the stream goes on."""
-        message = self._decoder.decode(data.message)
+        message = self._decoder.decode(data)
         if self._whole is not None and self._due(message):
             self._copying = self._read_whole()
             return False
         if isinstance(message, LogicalMessage) and not message.transactional:
             self._mark(message)
             return True
+        if self._window is None:
+            self._assembler.take(address, message)
+            return True
         before = len(self._assembler.changes)
-        self._assembler.take(data.address, message)
-        if self._window is not None and len(self._assembler.changes) > before and self._assembler.transaction:
+        self._assembler.take(address, message)
+        if self._assembler.transaction:
             for change in self._assembler.changes[before:]:
                 if change.table.full_name == self._window.snapshot.table:
                     self._window.note(change, self._assembler.transaction.id)
@@ -516,6 +554,7 @@ class PostgresSource:
             self._publish(all_there=False)
             self._copy_unheard()
             self._want_snapshots()
+            self._copy_reshaped()
 
     def status(self) -> SourceStatus:
         self._status.position = lsn(max(self._confirmed, self._assembler.end))

@@ -113,13 +113,8 @@ class Plan:
         self._identity = [one.identity for one in relation.columns]
 
     def row(self, cells: Cells) -> Row:
-        if len(cells) == len(self.converters) and UNCHANGED not in cells:
-            return [
-                b"null" if cell is None else convert(cell)  # type: ignore[arg-type]
-                for cell, convert in zip(cells, self.converters, strict=True)
-            ]
         return [
-            None if cell is UNCHANGED else b"null" if cell is None else convert(cell)  # type: ignore[arg-type]
+            b"null" if cell is None else None if cell is UNCHANGED else convert(cell)  # type: ignore[arg-type]
             for cell, convert in zip(cells, self.converters, strict=True)
         ]
 

@@ -11,21 +11,26 @@ class AtLimit(StrEnum):
     """What to do when the database keeps more than it may."""
 
     DROP_SLOT = "drop-slot"
+    PAUSE_OTHERS = "pause-others"
     WARN = "warn"
 
 
 class Verdict(StrEnum):
     FINE = "fine"
     WARN = "warn"
+    PAUSE = "pause"
     DROP = "drop"
 
 
-def judge(retained: int, limit: int | None, at_limit: AtLimit) -> Verdict:
-    """
+def judge(retained: int, limit: int | None, at_limit: AtLimit, *, pausing: bool = False) -> Verdict:
+    """Others that were paused stay so until it is half way back: `pausing`.
+
     >>> judge(2**30, 2**31, AtLimit.DROP_SLOT), judge(2**31, 2**31, AtLimit.DROP_SLOT), judge(2**33, None, AtLimit.WARN)
     (<Verdict.WARN: 'warn'>, <Verdict.DROP: 'drop'>, <Verdict.WARN: 'warn'>)
     """
+    threshold = UNLIMITED_WARNING_BYTES if limit is None else limit * WARN_SHARE
     if limit is not None and retained >= limit and at_limit is AtLimit.DROP_SLOT:
         return Verdict.DROP
-    threshold = UNLIMITED_WARNING_BYTES if limit is None else limit * WARN_SHARE
+    if limit is not None and retained >= (threshold if pausing else limit) and at_limit is AtLimit.PAUSE_OTHERS:
+        return Verdict.PAUSE
     return Verdict.WARN if retained >= threshold else Verdict.FINE

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from headwater.capture.postgresql.database import Database
+from headwater.capture.postgresql.database import Database, SlotFacts
 from headwater.capture.postgresql.setup import drop_slot
 from headwater.capture.postgresql.wal_budget import AtLimit, Verdict, judge
 from headwater.capture.source import SourceStatus
@@ -45,6 +45,7 @@ class SlotWatch:
         self._capture, self._slot, self._limit, self._at_limit = capture, slot, limit, at_limit
         self._lag = Lag()
         self._looked_at_ms = -(10**9)
+        self._pausing = False
 
     def look(self, status: SourceStatus, confirmed: int) -> None:
         """Write down how it is. SourceGap if the slot is gone, or has to go."""
@@ -58,11 +59,21 @@ class SlotWatch:
                 f"replication slot {self._slot} was lost while it was read",
                 f'Copy the tables anew with "headwater capture snapshot {self._capture}".',
             )
+        self._judge(status, slot, confirmed, now_ms)
+
+    def guard(self, status: SourceStatus) -> None:
+        """The same while nobody reads the slot; one that was not made yet, or is gone, keeps nothing."""
+        slot = self._database.slot(self._slot)
+        if slot is not None and not slot.lost:
+            self._judge(status, slot, 0, self._clock.elapsed_ms())
+
+    def _judge(self, status: SourceStatus, slot: SlotFacts, confirmed: int, now_ms: int) -> None:
         reached = max(confirmed, slot.confirmed)
         self._lag.see(slot.now, at_ms=now_ms)
         status.retained_bytes, status.lag_bytes = slot.retained, max(0, slot.now - reached)
         status.lag_seconds = self._lag.seconds(reached, now_ms=now_ms)
-        verdict = judge(slot.retained, self._limit, self._at_limit)
+        verdict = judge(slot.retained, self._limit, self._at_limit, pausing=self._pausing)
+        self._pausing = status.pause_others = verdict is Verdict.PAUSE
         status.warning = "" if verdict is Verdict.FINE else f"the database keeps {slot.retained:,} bytes of WAL"
         if verdict is Verdict.DROP:
             self._give_up(slot.retained)
