@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import fetch, latency, machine, memory, opening, produce
+from benchmarks.capture import capture
+from benchmarks.capture.tables import capture_tables
 from benchmarks.contenders import running_field
 from benchmarks.flow import plan as flow_plan
 from benchmarks.flow.apart import measure_apart
@@ -31,7 +33,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a small form that takes a few minutes; writes no page")
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"sections, of {','.join(SECTIONS)}")
     parser.add_argument("--gib", type=float, help="size of the log whose opening is timed")
-    parser.add_argument("--rounds", type=int, help="rounds of produce, fetch, source, keyed and sink")
+    parser.add_argument("--rounds", type=int, help="rounds of produce, fetch, capture, source, keyed and sink")
     parser.add_argument("--folder", type=Path, help="where brokers keep their data; on the disk to be measured")
     parser.add_argument("--page", type=Path, help="write the page here, whatever was measured")
     parser.add_argument("--quiet", action="store_true", help="do not say what is being measured")
@@ -49,7 +51,10 @@ def plan_of(given: argparse.Namespace) -> Plan:
     if given.gib is not None:
         plan = replace(plan, open_gib=given.gib)
     if given.rounds is not None:
-        plan = replace(plan, rounds=given.rounds, flow=replace(plan.flow, rounds=given.rounds))
+        plan = replace(
+            plan, rounds=given.rounds,
+            flow=replace(plan.flow, rounds=given.rounds), capture=replace(plan.capture, rounds=given.rounds),
+        )  # fmt: skip
     return plan
 
 
@@ -81,6 +86,7 @@ def measure(given: argparse.Namespace, folder: Path) -> tuple[Results, list[str]
     if "open" in given.sections:
         notices.append(f"The log that is opened holds {plan.open_gib:g} GiB in {opening.PARTITIONS} partitions.")
         attempt("open", lambda: opening.measure(folder, plan, results, progress))
+    attempt("capture", lambda: capture.measure(folder, plan.capture, results, progress))
     for section in flow_plan.SECTIONS:
         attempt(section, partial(measure_apart, section, folder, plan.flow, results, progress))
     return results, notices, failed
@@ -93,7 +99,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="headwater-bench-", dir=given.folder) as folder:
         results, notices, failed = measure(given, Path(folder))
         words = machine.description(Path(folder))
-    tables = [*all_tables(results), *flow_tables(results)]
+    tables = [*all_tables(results), *capture_tables(results), *flow_tables(results)]
     show(tables, [*notices, words])
     full = not failed and not given.quick and set(given.sections) == set(SECTIONS)
     target = given.page or (PAGE if full else None)

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, field
 
+from benchmarks.capture import plan as capture_plan
+from benchmarks.capture.plan import CapturePlan
 from benchmarks.flow import plan as flow_plan
 from benchmarks.flow.plan import FlowPlan
 
 BROKER_SECTIONS = ("produce", "fetch", "latency", "memory")
 """Those for which all brokers are started at once."""
-SECTIONS = (*BROKER_SECTIONS, "open", *flow_plan.SECTIONS)
+SECTIONS = (*BROKER_SECTIONS, "open", *capture_plan.SECTIONS, *flow_plan.SECTIONS)
 SIZES = (100, 1000)
 ACKS = (1, -1)
 
@@ -28,6 +30,7 @@ class Plan:
     consumers: int = 500
     silent_consumers: int = 100
     memory_seconds: int = 10
+    capture: CapturePlan = field(default_factory=CapturePlan)
     flow: FlowPlan = field(default_factory=FlowPlan)
 
 
@@ -44,6 +47,7 @@ QUICK = Plan(
     consumers=500,
     silent_consumers=100,
     memory_seconds=4,
+    capture=capture_plan.QUICK,
     flow=flow_plan.QUICK,
 )
 
