@@ -7,7 +7,7 @@ from headwater.errors import InvalidFormat, InvalidSchema
 from headwater.flow.formats.schema import Schema, nearest, parse_ddl
 from headwater.flow.registry.client import LATEST, Found, RegistryClient
 
-KINDS = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
+KINDS = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF", "debezium": "JSON"}
 """Formats that a registry has schemas for, and what it calls them."""
 
 SUBJECT, VERSION, MESSAGE = "subject", "version", "message"
@@ -27,12 +27,16 @@ def describe(
     if format not in KINDS:
         raise InvalidFormat(f"a registry has no schemas for format {format}", nearest(format, KINDS))
     said = {name: value for name, value in options.items() if name not in (SUBJECT, VERSION)}
+    if declared is not None and format == "debezium":
+        return Described(declared, said)
     if declared is not None and format != "protobuf":
         return Described(declared, {**said, "registry": client.where})
     found = client.version(options.get(SUBJECT, f"{topic}-value"), options.get(VERSION, LATEST))
     if found.kind != KINDS[format]:
         of_kind = next((name for name, kind in KINDS.items() if kind == found.kind), found.kind)
         raise InvalidFormat(f"the registered schema of {topic} is of kind {found.kind}", f'Say format="{of_kind}".')
+    if format == "debezium":
+        return Described(_checked(_changes(found)), said)  # its values say by themselves how they are written
     said |= {"registry": client.where}
     if format == "json":
         return Described(_checked(_json(found)), said)
@@ -53,6 +57,12 @@ def _json(found: Found) -> Schema:
     from headwater.flow.registry.json_types import schema_of_json
 
     return schema_of_json(found.text, dict(found.references))
+
+
+def _changes(found: Found) -> Schema:
+    from headwater.flow.registry.change_types import schema_of_changes
+
+    return schema_of_changes(found.text, dict(found.references))
 
 
 def _protobuf(found: Found, message: str) -> tuple[Schema, str]:
