@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headwater import capture
+    from headwater.alerts import notify
     from headwater.client import connect
     from headwater.errors import HeadwaterError
     from headwater.flow import sketches
@@ -39,6 +40,7 @@ _HOMES = {
     "capture": "headwater.capture",
     "connect": "headwater.client",
     "device_time": "headwater.flow.declare.clocks",
+    "notify": "headwater.alerts.notify",
     "sinks": "headwater.flow.declare.sinks",
     "HeadwaterError": "headwater.errors",
     "Log": "headwater.log.log",
@@ -88,6 +90,7 @@ __all__ = [
     "device_time",
     "distinct",
     "hopping",
+    "notify",
     "percentile",
     "rate",
     "ratio",

@@ -9,8 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwater.alerts.evaluating import alerts_told
 from headwater.capture.definition import Definitions
 from headwater.capture.http.receiver import Receiver
+from headwater.capture.schemas import Registration
+from headwater.errors import NoOwnCompatibility, SchemaError
 from headwater.log.groups.member import DescribedGroup
 from headwater.log.log import Log
 from headwater.record import TopicPartition
@@ -18,6 +21,7 @@ from headwater.registry.decoding import Decoder
 from headwater.registry.journal import TopicJournal
 from headwater.registry.registry import Registry
 from headwater.registry.rest import Rest
+from headwater.registry.words import JSON, Compatibility, SchemaText
 from headwater.serve.api import Api
 from headwater.serve.bodies import Bodies
 from headwater.serve.http import build_app, server_of
@@ -57,7 +61,7 @@ class HttpPort:
         self.registry = Registry(TopicJournal(log))
         bodies = Bodies(settings)
         self._parts = PartsTold(log, data, kafka_address)
-        sources = Sources(groups, self._parts.flows, self._parts.captures)
+        sources = Sources(groups, self._parts.flows, self._parts.captures, self._parts.alerts)
         self._api = Api(log, data, sources, settings, decode=Decoder(self.registry).json_text)
         tokens = Tokens(data)
         routes = [
@@ -80,6 +84,21 @@ class HttpPort:
         self._thread = threading.Thread(target=self._run, args=[listening], name="headwater-http", daemon=True)
         self._thread.start()
         _logger.info("listening on %s", self.url)
+
+    def register(self, said: Registration) -> None:
+        """Take the schema of a captured topic. What the table has become cannot be refused any more: so no rule holds,
+        unless somebody has set one; then the schema that breaks it is only told of."""
+        try:
+            self._own_rule(said.subject)
+            self.registry.register(said.subject, SchemaText(said.text, JSON))
+        except SchemaError as error:
+            _logger.warning("the schema of %s is not registered: %s", said.subject, error)
+
+    def _own_rule(self, subject: str) -> None:
+        try:
+            self.registry.own_level(subject)
+        except NoOwnCompatibility:
+            self.registry.set_level(subject, Compatibility.NONE)
 
     def stop(self) -> None:
         self._server.should_exit = True
@@ -128,6 +147,9 @@ class PartsTold:
         return [
             {"state": "waiting", **(self._captures.status(name) or {}), "name": name} for name in self._captures.names()
         ]
+
+    def alerts(self) -> list[dict[str, Any]]:
+        return alerts_told(self._data)
 
     def close(self) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""One running node: the log, its maintenance, the Kafka port; the HTTP port and captures if they are wanted.
+"""One running node: the log, its maintenance, the Kafka port; the HTTP port, captures, alerts if they are wanted.
 
 Started in that order, stopped in reverse. While it runs, the file node.json in the data directory says where the node
 can be reached, so that commands given the same directory talk to it instead of fighting it for the lock.
@@ -88,6 +88,8 @@ class Node:
             self._write_node_file()
             if self.settings.captures:
                 started.callback(self._start_captures(self._log))
+            if self.settings.alerts:
+                started.callback(self._start_alerts(self._log))
             self._running = started.pop_all()
 
     def _open_http(self, log: Log, kafka: "KafkaPort") -> "HttpPort | None":
@@ -105,9 +107,19 @@ class Node:
         from headwater.capture.appender import LogAppender
         from headwater.capture.supervisor import Supervisor
 
-        captures = Supervisor(self.data, lambda: LogAppender(log), self._clock)
+        if self._http is None:
+            captures = Supervisor(self.data, lambda: LogAppender(log), self._clock)
+        else:
+            captures = Supervisor(self.data, lambda: LogAppender(log), self._clock, register=self._http.register)
         captures.start()
         return captures.stop
+
+    def _start_alerts(self, log: Log) -> Callable[[], None]:
+        from headwater.alerts.supervisor import Supervisor
+
+        alerts = Supervisor(self.data, log, self._clock)
+        alerts.start()
+        return alerts.stop
 
     def stop(self) -> None:
         """Refuse new requests, let running ones end, close the log. What was acknowledged stays."""

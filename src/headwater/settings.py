@@ -163,3 +163,6 @@ class NodeSettings:
 
     captures: bool = False
     """Run the captures that the data directory defines."""
+
+    alerts: bool = False
+    """Look after the alerts that apps declared in the data directory."""

@@ -1,8 +1,9 @@
 """The picture of the parts is a test: an arrow that is not drawn is an import that is not allowed."""
 
+import re
 from pathlib import Path
 
-from tests.rules.source import PACKAGE, imports_of, modules, name_of, part_of
+from tests.rules.source import PACKAGE, ROOT, imports_of, modules, name_of, part_of
 
 # The files of shared words stand at the bottom and import nothing of ours.
 WORDS = {"clock", "errors", "record", "settings"}
@@ -13,14 +14,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "views": set(),
     "wire": {"log"},
     "capture": {"log"},
+    "webhooks": set(),
+    "alerts": {"log", "views", "webhooks"},
     "registry": {"log"},
     "serve": {"log", "views"},
     "client": set(),
-    "flow": {"log", "views"},
-    "http_port": {"log", "wire", "capture", "registry", "serve", "flow"},
-    "node": {"log", "wire", "capture", "http_port"},
+    "flow": {"log", "views", "webhooks"},
+    "http_port": {"log", "wire", "alerts", "capture", "registry", "serve", "flow"},
+    "node": {"log", "wire", "alerts", "capture", "http_port"},
     "testing": {"log", "flow", "node"},
-    "cli": {"log", "views", "wire", "capture", "flow", "node", "serve"},
+    "demo": {"flow"},
+    "cli": {"log", "views", "wire", "alerts", "capture", "flow", "node", "serve", "demo"},
 }
 
 # Siblings of wire that are drawn in the picture and not built yet. Building one moves it into the table above.
@@ -33,18 +37,18 @@ DOORS = {"__init__", "__main__"}
 HOMES_OF_LIBRARIES: dict[str, set[str]] = {
     "asyncio": {"wire", "serve", "http_port", "node"},
     "uvloop": {"wire", "node"},
-    "socket": {"wire", "http_port", "node", "flow", "cli", "capture"},
+    "socket": {"wire", "http_port", "node", "flow", "cli", "capture", "webhooks"},
     "starlette": {"serve"},
     "uvicorn": {"serve"},
     "kio": {"wire"},
-    "confluent_kafka": {"cli"},
+    "confluent_kafka": {"cli", "demo"},
     "rich": {"cli"},
     "argparse": {"cli"},
     "fsspec": {"log", "flow"},
     "numba": {"log", "flow"},
     "pyarrow": {"views", "flow"},
     "sqlite3": {"views", "capture"},
-    "psycopg": {"views", "capture"},
+    "psycopg": {"views", "capture", "demo"},
     "pymysql": {"capture"},
     "pyspark": {"flow"},
 }
@@ -75,13 +79,22 @@ def test_parts_import_only_what_lies_below_them() -> None:
     assert broken == []
 
 
+def test_the_table_in_the_architecture_page_says_the_same() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (nothing|(?:`\w+`(?:, )?)+) \|$", page, flags=re.M)
+    said = {
+        part: set(re.findall(r"`(\w+)`", targets)) for parts, targets in rows for part in re.findall(r"`(\w+)`", parts)
+    }
+    assert said == MAY_IMPORT
+
+
 def test_shared_words_import_nothing_of_ours() -> None:
     broken = {name_of(file): parts_imported_by(file) for file in modules() if part_of(file) in WORDS}
     assert {file: targets for file, targets in broken.items() if targets} == {}
 
 
 def test_siblings_are_never_in_each_others_row() -> None:
-    siblings = {"wire", "capture", "flow", "registry", "serve", *NOT_BUILT}
+    siblings = {"wire", "alerts", "capture", "flow", "registry", "serve", *NOT_BUILT}
     assert all(MAY_IMPORT[part].isdisjoint(siblings) for part in siblings & MAY_IMPORT.keys())
 
 

@@ -27,11 +27,17 @@ LOCK_FILE = ".lock"
 
 @contextmanager
 def reach(
-    arguments: argparse.Namespace, *, create: bool = False, captures: bool = False, http: bool = False
+    arguments: argparse.Namespace,
+    *,
+    create: bool = False,
+    captures: bool = False,
+    alerts: bool = False,
+    http: bool | HttpSettings = False,
 ) -> Iterator[str]:
     """The address to talk to. A data directory that does not exist is an error, unless `create`.
 
-    A node that is started for the command runs captures, and has an HTTP port, only if the command wants them.
+    A node that is started for the command runs captures and alerts, and has an HTTP port, only if the command wants
+    them; one that runs captures runs alerts too.
     """
     if arguments.kafka is not None:
         check_listening(arguments.kafka)
@@ -48,8 +54,9 @@ def reach(
     # Loaded only when it is needed: a command that finds a node should not wait for a server to be loaded.
     from headwater.node import Node
 
-    own = HttpSettings(port=0) if http else None
-    node = Node(arguments.data, NodeSettings(wire=WireSettings(port=0), http=own, captures=captures))
+    own = http if isinstance(http, HttpSettings) else HttpSettings(port=0) if http else None
+    wanted = NodeSettings(wire=WireSettings(port=0), http=own, captures=captures, alerts=captures or alerts)
+    node = Node(arguments.data, wanted)
     try:
         node.start()
     except DataDirectoryLocked as refusal:
@@ -81,6 +88,15 @@ def read_node_file(data: Path) -> Address | None:
         return address(str(said["kafka"])) if str(said["process"]) == owner else None
     except (OSError, ValueError, KeyError, TypeError):
         return None  # not written yet, or just being removed
+
+
+def http_url(data: Path) -> str:
+    """Where the node that owns a data directory answers HTTP; "" if it does not."""
+    try:
+        said = json.loads((data / NODE_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    return str(said.get("http", ""))
 
 
 def listening(where: Address) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headwater.cli.alerting import define_alerts
 from headwater.cli.arguments import add_connection, checked, setting
 from headwater.cli.connection import reach
 from headwater.cli.failure import Failure
@@ -76,6 +77,7 @@ def remember(arguments: argparse.Namespace, app: "App") -> None:
         "stores": sorted(public_url(one) if one.startswith(POSTGRES_SCHEMES) else one for one in stores),
     }
     (folder / APP_FILE).write_text(json.dumps(said))
+    define_alerts(arguments, app)
 
 
 def remembered(data: Path) -> dict[str, KnownApp]:

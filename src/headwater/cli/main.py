@@ -40,12 +40,13 @@ VERBS = (
     Verb("run", "keep an app's views and topics up to date", "headwater.cli.run"),
     Verb("plan", "show what an app reads, does, keeps and writes", "headwater.cli.plan"),
     Verb("view", "list, get and watch views", "headwater.cli.view"),
+    Verb("alert", "list alerts and what they hold", "headwater.cli.alert"),
     Verb("verify", "recompute views from the log and compare", "headwater.cli.verify"),
     Verb("late", "show rows that came too late, and take them back", "headwater.cli.late"),
     Verb("top", "topics, groups and flows, live", "headwater.cli.top"),
     Verb("state", "show, check and reshard what flows keep", "headwater.cli.state"),
     Verb("log", "check the files of a data directory", "headwater.cli.log"),
-    Verb("demo", "a small shop on a node of its own, for a few seconds", "headwater.cli.demo"),
+    Verb("demo", "a small shop, end to end, with its dashboard", "headwater.cli.demo"),
 )
 
 

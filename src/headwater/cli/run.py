@@ -55,8 +55,17 @@ def run(arguments: argparse.Namespace) -> int:
         starting = stack.enter_context(beginning_spark(arguments, app.name))
         defined_ms = define(arguments, app.captures)
         address = stack.enter_context(
-            reach(arguments, create=True, http=asks_the_node(app), captures=bool(app.captures))
+            reach(
+                arguments,
+                create=True,
+                http=asks_the_node(app),
+                captures=bool(app.captures),
+                alerts=bool(app.alerts),
+            )
         )
+        if app.captures and asks_the_node(app):
+            # Those that have begun have told the registry what their tables are.
+            wait_for(arguments, app.captures, stopping, since_ms=defined_ms, complete=False)
         settle(app, arguments.data)
         # Loaded while the JVM is on its way.
         from headwater.flow.job.running import RunningApp, RunSettings
@@ -80,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         running.start()
         remember(arguments, app)
         stack.enter_context(board.shown())
-        ended = _wait(running, arguments.seconds, stopping)
+        ended = ended_by_itself(running, arguments.seconds, stopping)
     board.finish(caught_up=arguments.once and ended)
     return 128 + stopping.asked_by if stopping.asked_by else 0
 
@@ -95,7 +104,7 @@ def refuse_if_running(folder: Path) -> None:
         job.unlock()
 
 
-def _wait(running: "object", seconds: float | None, stopping: Stopping) -> bool:
+def ended_by_itself(running: "object", seconds: float | None, stopping: Stopping) -> bool:
     """Until all jobs have ended (True), the time is up or somebody asks; in short steps, so that Ctrl-C is heard."""
     from headwater.flow.job.running import RunningApp
 
@@ -118,9 +127,9 @@ class Board:
         self._totals: dict[str, dict[str, Account]] = {}
         self._live: Live | None = None
 
-    def shown(self) -> ExitStack:
+    def shown(self, *, visible: bool = True) -> ExitStack:
         stack = ExitStack()
-        if sys.stdout.isatty() and not self._as_json:
+        if visible and sys.stdout.isatty() and not self._as_json:
             self._live = stack.enter_context(Live(self._table(), console=console(sys.stdout), transient=True))
             stack.callback(self._end_live)
         return stack
@@ -142,6 +151,24 @@ class Board:
 
     def _table(self) -> Table:
         return plain_table(COLUMNS, [_line(job, progress, self._totals[job]) for job, progress in self._last.items()])
+
+    def accounts(self) -> dict[str, "Account"]:
+        """By output: what became of its rows so far."""
+        with self._lock:
+            return {name: account for totals in self._totals.values() for name, account in totals.items()}
+
+    def reached(self, job: str, ends: Mapping[str, Mapping[int, int]]) -> bool:
+        """Has a job read its topics up to these offsets? Not before its first batch."""
+        with self._lock:
+            progress = self._last.get(job)
+        if progress is None:
+            return False
+        read = progress.record.end
+        return all(
+            read[topic].get(partition, 0) >= end
+            for topic in read.keys() & ends.keys()
+            for partition, end in ends[topic].items()
+        )
 
     def finish(self, *, caught_up: bool) -> None:
         """What became of every row, when all is over."""

@@ -68,6 +68,7 @@ def settings_from(arguments: argparse.Namespace) -> NodeSettings:
         ),
         http=http_settings(arguments),
         captures=True,
+        alerts=True,
     )
 
 

@@ -1,4 +1,4 @@
-"""GET /groups, /flows, /captures, /health and /ready: how things are."""
+"""GET /groups, /flows, /captures, /alerts, /health and /ready: how things are."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -12,6 +12,7 @@ from headwater.serve.endpoints import Endpoint, text
 GROUP = text("group", "the name of the group", in_path=True)
 FLOW = text("flow", "the name of the flow, as APP.JOB", in_path=True)
 CAPTURE = text("capture", "the name of the capture", in_path=True)
+ALERT = text("alert", "the name of the alert, as APP.ALERT", in_path=True)
 OBJECT: dict[str, Any] = {"type": "object"}
 LIST: dict[str, Any] = {"type": "array", "items": OBJECT}
 GROUP_SCHEMA: dict[str, Any] = {
@@ -53,6 +54,8 @@ class Sources(NamedTuple):
     """Each has a `name`, APP.JOB."""
     captures: Told
     """Each has a `name`."""
+    alerts: Told = lambda: ()
+    """Each has a `name`, APP.ALERT."""
 
 
 class Operations:
@@ -77,6 +80,11 @@ class Operations:
             Endpoint(
                 "/captures/{capture}", "One capture", self.capture, OBJECT, (CAPTURE,), missing, tag="captures",
                 operation="describeCapture",
+            ),
+            Endpoint("/alerts", "All alerts, what they hold", self.alerts, LIST, tag="alerts", operation="listAlerts"),
+            Endpoint(
+                "/alerts/{alert}", "One alert", self.alert, OBJECT, (ALERT,), missing, tag="alerts",
+                operation="describeAlert",
             ),
             Endpoint("/health", "Is the process alive", self.health, OBJECT, tag="node", operation="health"),
             Endpoint("/ready", "Can it serve all it has", self.ready, OBJECT, tag="node", operation="ready"),
@@ -119,6 +127,12 @@ class Operations:
 
     def capture(self, asked: Asked) -> object:
         return _named(self._sources.captures(), asked["capture"], "capture")
+
+    def alerts(self, asked: Asked) -> Sequence[Mapping[str, Any]]:
+        return self._sources.alerts()
+
+    def alert(self, asked: Asked) -> object:
+        return _named(self._sources.alerts(), asked["alert"], "alert")
 
     def health(self, asked: Asked) -> object:
         return {"status": "alive"}

@@ -1,16 +1,17 @@
 """An app: everything one user file declares."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.alerting import AlertDeclaration, Target, checked_targets, found_view
 from headwater.flow.declare.capturing import CaptureDeclaration
 from headwater.flow.declare.clocks import Clock, check_column, check_time, clock_of
 from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.grouping import groups, parse_grouping
-from headwater.flow.declare.nodes import Aggregate, Source, SourceStream, SourceTable, Sql
+from headwater.flow.declare.nodes import Aggregate, Expression, Source, SourceStream, SourceTable, Sql, Where
 from headwater.flow.declare.place import Place, calling_place
 from headwater.flow.declare.registered import Registered
 from headwater.flow.declare.sinks import SinkDeclaration
@@ -48,9 +49,12 @@ class Output:
     doc: str = ""
     emission: Emission | None = None
     """For a result of windows that says nothing itself."""
+    of: str = ""
+    """The view that this one has some rows of, those that meet `condition`: it is that of an alert."""
+    condition: Expression | None = None
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name} ({self.place})"
+        return f"{'alert' if self.of else self.kind} {self.name} ({self.place})"
 
 
 class App:
@@ -74,6 +78,7 @@ class App:
         self.outputs: dict[str, Output] = {}
         self.captures: dict[str, CaptureDeclaration] = {}
         """By topic: what is captured for it."""
+        self.alerts: dict[str, AlertDeclaration] = {}
 
     # -- inputs --------------------------------------------------------------------------------------------------------
 
@@ -131,6 +136,7 @@ class App:
         versions: str = "0s",
         valid_from: str | None = None,
         valid_to: str | None = None,
+        idle: str | None = "1 second",
         format: str = "",
         name: str = "",
         options: Mapping[str, str] | None = None,
@@ -142,7 +148,8 @@ class App:
         of a table in a database, and follows its changes.
 
         For joins as of a time its `versions` are kept for so long. Each holds from the timestamp of its record on, or
-        from what column `valid_from` says, until the next one, or until what `valid_to` says.
+        from what column `valid_from` says, until the next one, or until what `valid_to` says. Events wait for the table
+        to be read up to their time, but no longer than `idle` for a partition in which nothing happens.
         """
         names = _tuple(key)
         format = format or ("json" if capture is None else "debezium")
@@ -169,6 +176,7 @@ class App:
             dict(options or {}),
             valid_from,
             valid_to,
+            None if idle is None else duration_us(idle),
         )
         if capture is not None and self.captures.setdefault(topic, capture) != capture:
             raise InvalidDeclaration(
@@ -213,10 +221,7 @@ class App:
 
         def declare(body: AnyBody) -> AnyBody:
             view = name or body.__name__
-            if not VIEW_NAME.fullmatch(view):
-                raise InvalidDeclaration(
-                    f"{view!r} ({place}) cannot name a view", "Use up to 60 letters, digits and underscores."
-                )
+            _check_view_name(view, "a view", place)
             self._add_output(
                 Output(
                     VIEW,
@@ -280,6 +285,38 @@ class App:
             return body
 
         return declare
+
+    def alert(
+        self,
+        name: str,
+        *,
+        on: Callable[..., object] | str,
+        when: Expression,
+        notify: Sequence[Target],
+        for_: str = "0s",
+        every: str | None = None,
+        about: str = "",
+    ) -> None:
+        """Tell somebody of rows of a view: of each key for which `when` has been true for as long as `for_`, again
+        after `every` while it is, and when it no longer is.
+
+        `on` is the view: its function, or its name. `notify`: hw.notify.webhook(...), .email(...), .topic(...). The
+        rows that meet the condition are a view themselves, under the alert's name. Of windows the newest of each key
+        counts.
+        """
+        place = calling_place()
+        view = found_view(self.outputs.values(), on, name, place)
+        targets = checked_targets(name, notify, place)
+        _check_view_name(name, "an alert", place)
+        declared = AlertDeclaration(
+            name, view.name, duration_us(for_), None if every is None else duration_us(every), targets,
+            about or view.doc, place, view.store,
+        )  # fmt: skip
+        body: Body = lambda: Table(Where(place, view.body().node, when))  # noqa: E731
+        self._add_output(
+            Output(VIEW, name, view.key, body, place, store=view.store, doc=about, of=view.name, condition=when)
+        )
+        self.alerts[name] = declared
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -346,6 +383,13 @@ def _check_name(what: str, name: str) -> None:
         raise InvalidDeclaration(
             f"{name!r} ({calling_place()}) cannot name {what}",
             "Use up to 200 letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
+        )
+
+
+def _check_view_name(name: str, what: str, place: Place) -> None:
+    if not VIEW_NAME.fullmatch(name):
+        raise InvalidDeclaration(
+            f"{name!r} ({place}) cannot name {what}", "Use up to 60 letters, digits and underscores."
         )
 
 

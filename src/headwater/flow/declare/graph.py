@@ -13,6 +13,7 @@ from headwater.flow.declare.nodes import (
     Node,
     OneInput,
     Source,
+    Where,
     Windowed,
     sources_of,
     walk,
@@ -59,7 +60,7 @@ def plan(app: App, explain: Explain = str) -> list[Job]:
 
     Outputs share a job if they read exactly the same topics: so a new view never changes what job an old one is in.
     """
-    planned = [_planned(output, _run_body(output, explain)) for output in app.outputs.values()]
+    planned = _all_planned(app, explain)
     if not planned:
         raise InvalidDeclaration(
             f"app {app.name} ({app.place}) has nothing to keep up to date",
@@ -73,6 +74,19 @@ def plan(app: App, explain: Explain = str) -> list[Job]:
     jobs = [_job(topics, members) for topics, members in groups.items()]
     _refuse_own_topics(app.name, jobs)
     return jobs
+
+
+def _all_planned(app: App, explain: Explain) -> list[Planned]:
+    """What an alert looks at is what its view has, and not the same thing once more."""
+    planned: dict[str, Planned] = {}
+    for name, output in app.outputs.items():
+        if output.of:
+            view = planned[output.of]  # declared before it
+            narrowed = Where(output.place, view.node, output.condition)
+            planned[name] = Planned(replace(output, key=view.output.key), narrowed)
+        else:
+            planned[name] = _planned(output, _run_body(output, explain))
+    return list(planned.values())
 
 
 def _run_body(output: Output, explain: Explain) -> Node:

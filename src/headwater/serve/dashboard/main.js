@@ -5,8 +5,9 @@ import { topics, topic } from "./topics.js";
 import { flows } from "./flows.js";
 import { views, view } from "./views.js";
 import { captures } from "./captures.js";
+import { alerts } from "./alerts.js";
 
-const PAGES = { "": overview, topics, flows, views, captures };
+const PAGES = { "": overview, topics, flows, views, captures, alerts };
 const ONE = { topics: topic, views: view };
 const EVERY_MS = 2000;
 const main = document.getElementById("main"), state = document.getElementById("state");

@@ -1,0 +1,161 @@
+"""Telling one target of everything that concerns it, in order, at least once.
+
+A target reads the topic APP.alerts like any consumer: its offset is that of a group, so that what it has not been told
+yet shows as lag. The offset moves when something was delivered, refused, or given up after the time that the target
+allows; a crash before that sends the same once more, under the same id. Every attempt is noted in APP.deliveries.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from headwater.alerts.backoff import pause_seconds
+from headwater.alerts.definition import alerts_topic, deliveries_topic
+from headwater.alerts.episodes import TOLD
+from headwater.alerts.journal import ensure_topic
+from headwater.alerts.notify import Target
+from headwater.alerts.targets import Notification, Tell
+from headwater.clock import Clock
+from headwater.errors import HeadwaterError
+from headwater.log.groups.offsets import CommittedOffset
+from headwater.log.log import Log
+from headwater.record import Record, TopicPartition
+from headwater.webhooks.sending import DELIVERED, FAILED, Answer
+
+_logger = logging.getLogger(__name__)
+
+GIVEN_UP = "given up"
+LOOK_SECONDS = 0.2
+# A group of which nothing is heard for days is forgotten; one that says again where it is never.
+RENEW_MS = 3_600_000
+HOUR_MS = 3_600_000
+
+
+def group_of(app: str, target: Target) -> str:
+    """
+    >>> from headwater.alerts.notify import topic
+    >>> group_of("shop", topic("on-call"))
+    'shop.alerts.topic-on-call'
+    """
+    return f"{alerts_topic(app)}.{target.name.replace(' ', '-')}"
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Who is told, of what, and how."""
+
+    app: str
+    target: Target
+    alerts: frozenset[str]
+    tell: Tell
+
+
+class Deliverer:
+    """`begin` says from where on; then `start` and `stop`, or `deliver_all` in a test."""
+
+    def __init__(self, delivery: Delivery, log: Log, clock: Clock) -> None:
+        self._delivery, self._log, self._clock = delivery, log, clock
+        self._topic, self._group = alerts_topic(delivery.app), group_of(delivery.app, delivery.target)
+        self._place = TopicPartition(self._topic, 0)
+        self._random = Random(self._group)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="headwater-alert-delivery", daemon=True)
+        self._offset = 0
+        self._committed_ms = 0
+        self.attempts_failed = 0
+        """In a row, of what is being told now."""
+
+    def begin(self) -> None:
+        """A target that is new is told of what comes, not of what was."""
+        ensure_topic(self._log, self._topic)
+        ensure_topic(self._log, deliveries_topic(self._delivery.app))
+        known = self._log.group_offsets.fetch(self._group).get(self._place)
+        partition = self._log.partition(*self._place)
+        self._offset = partition.end_offset if known is None else max(known.offset, partition.start_offset)
+        self._commit()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def ask_to_stop(self) -> None:
+        self._stopping.set()
+
+    def join(self) -> None:
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.deliver_all()
+                if self._clock.elapsed_ms() - self._committed_ms >= RENEW_MS:
+                    self._commit()
+            except HeadwaterError as error:
+                _logger.warning("%s cannot be told for a moment: %s", self._delivery.target.name, error)
+            self._stopping.wait(LOOK_SECONDS)
+
+    def deliver_all(self) -> None:
+        """All that is there now, unless it is asked to stop."""
+        moved = False
+        for notification, offset in self._waiting():
+            concerns = notification.get("alert") in self._delivery.alerts and notification.get("state") in TOLD
+            if concerns and not self._deliver(notification):
+                return
+            self._offset, moved = offset + 1, True
+            if concerns:
+                self._commit()
+                moved = False
+        if moved:
+            self._commit()
+
+    def _waiting(self) -> Iterator[tuple[Notification, int]]:
+        start = max(self._offset, self._log.partition(*self._place).start_offset)
+        for record in self._log.read(self._topic, offset=start):
+            yield json.loads(record.value or b"{}"), record.offset
+
+    def _deliver(self, notification: Notification) -> bool:
+        """False if it was asked to stop first: then nothing is decided."""
+        attempt = 0
+        while not self._stopping.is_set():
+            attempt += 1
+            began_ms = self._clock.elapsed_ms()
+            answer = self._delivery.tell(notification)
+            pause = pause_seconds(attempt, self._random, answer.retry_after_seconds)
+            if answer.outcome == FAILED and self._too_old(notification, pause):
+                answer = answer._replace(outcome=GIVEN_UP)
+            self._note(notification, answer, attempt, self._clock.elapsed_ms() - began_ms)
+            self.attempts_failed = attempt if answer.outcome == FAILED else 0
+            if answer.outcome != FAILED:
+                return True
+            self._stopping.wait(pause)
+        return False
+
+    def _too_old(self, notification: Notification, pause: float) -> bool:
+        until_ms: float = notification["at_ms"] + self._delivery.target.retry_hours * HOUR_MS
+        return self._clock.now_ms() + 1000 * pause > until_ms
+
+    def _note(self, notification: Notification, answer: Answer, attempt: int, took_ms: int) -> None:
+        said: Mapping[str, Any] = {
+            "id": notification["id"],
+            "alert": notification["alert"],
+            "state": notification["state"],
+            "target": self._delivery.target.name,
+            "outcome": answer.outcome,
+            "status": answer.status,
+            "said": answer.said,
+            "attempt": attempt,
+            "took_ms": took_ms,
+            "at_ms": self._clock.now_ms(),
+        }
+        if answer.outcome != DELIVERED:
+            _logger.warning("%s: %s %s: %s", said["target"], said["id"], answer.outcome, answer.said)
+        record = Record(json.dumps(said, ensure_ascii=False).encode(), notification["id"].encode())
+        self._log.append(deliveries_topic(self._delivery.app), record)
+
+    def _commit(self) -> None:
+        self._log.group_offsets.commit(self._group, {self._place: CommittedOffset(self._offset)})
+        self._committed_ms = self._clock.elapsed_ms()

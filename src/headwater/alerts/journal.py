@@ -1,0 +1,145 @@
+"""What became of alerts, in the log: the topic APP.alerts, from which all that is under way is known again.
+
+One record for each step of an episode, all that happened at one look in one batch. Key `ALERT/KEY`; value
+
+    {"id": "3f…-1", "episode": "3f…", "app": "shop", "alert": "slow", "state": "raised", "key": {…}, "row": {…},
+     "since_ms": …, "at_ms": …, "raised_ms": …, "number": 1, "why": "", "text": "slow raised: …"}
+
+A record holds the whole episode, so the newest one of a key says how it is. What is under way is also kept in a file,
+with the offset up to which that is true: whoever starts reads the file and then the topic from there. Without the file
+the topic alone tells, as long as its retention lets it.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from headwater.alerts.definition import Definitions, alerts_topic
+from headwater.alerts.episodes import OVER, Episode, State
+from headwater.errors import TopicExists, UnknownTopic
+from headwater.log.log import Log
+from headwater.record import Record
+
+RETENTION_MS = 30 * 86_400_000
+TEXT_MAX = 500
+
+Known = dict[str, dict[str, Episode]]
+"""Alert → text of the key → what is under way."""
+
+
+class Noted(NamedTuple):
+    alert: str
+    episode: Episode
+
+    @property
+    def text(self) -> str:
+        return key_text(self.episode.key)
+
+
+def ensure_topic(log: Log, topic: str, *, retention_ms: int = RETENTION_MS) -> None:
+    try:
+        log.topic(topic)
+    except UnknownTopic:
+        try:
+            log.create_topic(topic, configs={"retention.ms": str(retention_ms)})
+        except TopicExists:
+            pass
+
+
+class Journal:
+    def __init__(self, log: Log, app: str, definitions: Definitions) -> None:
+        self._log, self._app, self._definitions = log, app, definitions
+        self.topic = alerts_topic(app)
+        ensure_topic(log, self.topic)
+        self.known: Known = {}
+        self.end = 0
+        self._load()
+
+    def _load(self) -> None:
+        partition = self._log.partition(self.topic, 0)
+        partition.make_durable(partition.end_offset)
+        kept = self._definitions.state(self._app) or {}
+        if 0 <= kept.get("end", -1) <= partition.high_watermark:
+            self.end = kept["end"]
+            for said in kept["episodes"]:
+                self._take(noted(said))
+        for record in self._log.read(self.topic, offset=max(self.end, partition.start_offset)):
+            self._take(noted(json.loads(record.value or b"{}")))
+            self.end = record.offset + 1
+
+    def _take(self, one: Noted) -> None:
+        of_alert = self.known.setdefault(one.alert, {})
+        if one.episode.state in OVER:
+            of_alert.pop(one.text, None)
+        else:
+            of_alert[one.text] = one.episode
+
+    def write(self, events: Iterable[Noted]) -> None:
+        """Durable when it returns, and all of it or nothing; only then it counts as known."""
+        rows = list(events)
+        if not rows:
+            return
+        records = [
+            Record(json.dumps(told(self._app, one), ensure_ascii=False).encode(), f"{one.alert}/{one.text}".encode())
+            for one in rows
+        ]
+        self.end = self._log.append(self.topic, records, partition=0).offset + 1
+        for one in rows:
+            self._take(one)
+
+    def save(self, status: Mapping[str, Any]) -> None:
+        """Keep what is under way in a file, so that the next start need not read everything."""
+        episodes = [told(self._app, Noted(alert, one)) for alert, known in self.known.items() for one in known.values()]
+        self._definitions.save_state(self._app, {"end": self.end, "episodes": episodes, "status": dict(status)})
+
+
+def key_text(key: Mapping[str, Any]) -> str:
+    """
+    >>> key_text({"url": "/ä", "n": 1})
+    '{"url":"/ä","n":1}'
+    """
+    return json.dumps(key, ensure_ascii=False, separators=(",", ":"))
+
+
+def told(app: str, one: Noted) -> dict[str, Any]:
+    """An event as its readers get it."""
+    episode = one.episode
+    return {
+        "id": episode.notification,
+        "episode": episode.id,
+        "app": app,
+        "alert": one.alert,
+        "state": str(episode.state),
+        "key": dict(episode.key),
+        "row": dict(episode.row),
+        "since_ms": episode.since_ms,
+        "at_ms": episode.at_ms,
+        "raised_ms": episode.raised_ms,
+        "number": episode.number,
+        "why": episode.why,
+        "text": sentence(one),
+    }
+
+
+def noted(said: Mapping[str, Any]) -> Noted:
+    names = ("key", "since_ms", "at_ms", "raised_ms", "number", "row", "why")
+    return Noted(
+        said["alert"],
+        Episode(id=said["episode"], state=State(said["state"]), **{name: said[name] for name in names}),
+    )
+
+
+def sentence(one: Noted) -> str:
+    """For people: which alert, of what, and the values it was told with.
+
+    >>> sentence(Noted("slow", Episode("a", {"url": "/"}, State.RAISED, 0, 0, row={"url": "/", "p99": 2.5})))
+    'slow raised: url=/, p99=2.5'
+    """
+    row = {**one.episode.key, **one.episode.row}
+    values = ", ".join(f"{name}={_short(value)}" for name, value in row.items())
+    return f"{one.alert} {one.episode.state}{f': {values}' if values else ''}"[:TEXT_MAX]
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else " " for sign in text[:100])

@@ -1,0 +1,123 @@
+"""All alerts of a node: for each app a thread that looks, and one for each target that is told.
+
+The folder of definitions is the order: an app that is run again with other alerts is obeyed within a second.
+"""
+
+import logging
+import threading
+from pathlib import Path
+
+from headwater.alerts.definition import AppAlerts, Definitions
+from headwater.alerts.delivering import Deliverer, Delivery
+from headwater.alerts.evaluating import Evaluation
+from headwater.alerts.targets import teller
+from headwater.clock import Clock
+from headwater.errors import HeadwaterError
+from headwater.log.log import Log
+
+_logger = logging.getLogger(__name__)
+
+DEFINITIONS_SECONDS = 0.5
+LOOK_SECONDS = 0.2
+
+
+class Supervisor:
+    """`start` returns at once; `stop` returns when everything that was under way has ended."""
+
+    def __init__(self, data: Path, log: Log, clock: Clock) -> None:
+        self._data, self._log, self._clock = data, log, clock
+        self._definitions = Definitions(data)
+        self._stopping = threading.Event()
+        self._running: dict[str, RunningAlerts] = {}
+        self._thread = threading.Thread(target=self._run, name="headwater-alerts", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                try:
+                    self._look()
+                except (HeadwaterError, OSError, ValueError, KeyError, TypeError):
+                    _logger.exception("the definitions of alerts cannot be read; trying again")
+                self._stopping.wait(DEFINITIONS_SECONDS)
+        finally:
+            for one in self._running.values():
+                one.ask_to_stop()
+            for one in self._running.values():
+                one.join()
+
+    def _look(self) -> None:
+        wanted = {app: self._definitions.get(app) for app in self._definitions.apps()}
+        for app, running in list(self._running.items()):
+            if wanted.get(app) != running.said or not running.alive:
+                running.ask_to_stop()
+                running.join()
+                del self._running[app]
+        for app, said in wanted.items():
+            if app not in self._running:
+                self._running[app] = RunningAlerts(said, self._data, self._log, self._clock)
+                self._running[app].start()
+
+
+class RunningAlerts:
+    """The alerts of one app."""
+
+    def __init__(self, said: AppAlerts, data: Path, log: Log, clock: Clock) -> None:
+        self.said = said
+        self._data, self._log, self._clock = data, log, clock
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"headwater-alerts-{said.app}", daemon=True)
+        self._deliverers: list[Deliverer] = []
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def ask_to_stop(self) -> None:
+        self._stopping.set()
+        for one in self._deliverers:
+            one.ask_to_stop()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _run(self) -> None:
+        evaluation: Evaluation | None = None
+        try:
+            # Targets first: who is new must not miss what the first look finds.
+            self._begin_deliveries()
+            evaluation = Evaluation(self.said, self._data, self._log, self._clock)
+            while not self._stopping.is_set():
+                evaluation.look()
+                self._stopping.wait(LOOK_SECONDS)
+        except (HeadwaterError, OSError, ValueError, KeyError):
+            # It is begun anew by whoever watches over it, from what the log has.
+            _logger.exception("alerts of %s ended; they begin anew", self.said.app)
+        finally:
+            for one in self._deliverers:
+                one.ask_to_stop()
+            for one in self._deliverers:
+                one.join()
+            if evaluation is not None:
+                evaluation.close()
+
+    def _begin_deliveries(self) -> None:
+        for name, target in self.said.targets().items():
+            alerts = frozenset(one.name for one in self.said.alerts if name in {to.name for to in one.targets})
+            tell = teller(target, self._log, self._clock)
+            self._deliverers.append(Deliverer(Delivery(self.said.app, target, alerts, tell), self._log, self._clock))
+        for one in self._deliverers:
+            one.begin()
+        for one in self._deliverers:
+            if not self._stopping.is_set():
+                one.start()

@@ -1,0 +1,128 @@
+"""Which keys meet the condition of an alert now, as the view of the alert says; each look costs what has changed.
+
+A view of windows has a row for each window of a key. Its newest window counts: what an older one said is past. A newest
+window is past too when the view has windows that begin after its end, though none of this key: then nothing of the key
+was there to count.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headwater.alerts.episodes import Held
+from headwater.alerts.journal import key_text
+from headwater.views.plain import plain
+from headwater.views.query import Query, parse_query
+from headwater.views.shape import Shape
+from headwater.views.store import Row, Snapshot, ViewStore
+
+WINDOW_COLUMNS = ("window_start", "window_end")
+KEYS_MAX = 10_000
+
+
+@dataclass
+class Watch:
+    """One alert's view, and the view it is of. Used from one thread."""
+
+    store: ViewStore
+    name: str
+    view: str
+    held: dict[str, Held] = field(default_factory=dict)
+    """All rows that meet the condition, by the text of their key; of windows the newest of each key."""
+    seen: tuple[int, int] | None = None
+    """Generation and change of the alert's view."""
+    more: bool = False
+    """There were more keys than are kept."""
+    _newest: dict[str, Row] = field(default_factory=dict)
+    _base: tuple[int, int] | None = None
+
+    def look(self) -> bool:
+        """Bring `held` up to date; whether anything was there to see. UnknownView while the view is not made yet."""
+        base = self._base_mark()  # first: then the alert's view is never behind what it is compared with unseen
+        with self.store.snapshot(self.name) as snapshot:
+            mark = snapshot.mark
+            now = mark.generation, mark.change
+            if now == self.seen and base == self._base:
+                return False
+            windowed = is_windowed(snapshot.shape)
+            if now != self.seen:
+                self._take(snapshot, windowed=windowed)
+            batch = mark.batch
+        if windowed and not self._settle_windows(batch):
+            return False  # the view is a batch ahead of the alert's: the next look sees both
+        self.seen, self._base = now, base
+        return True
+
+    def _base_mark(self) -> tuple[int, int] | None:
+        mark = self.store.mark(self.view)
+        return None if mark is None else (mark.generation, mark.change)
+
+    def _take(self, snapshot: Snapshot, *, windowed: bool) -> None:
+        rows = self._newest if windowed else self.held
+        mark = snapshot.mark
+        if self.seen is None or self.seen[0] != mark.generation or self.seen[1] < mark.changes_from:
+            rows.clear()
+            self.more = False
+            changed = [(row, row) for row in snapshot.select(Query(limit=KEYS_MAX + 1))]
+        else:
+            changed = [(one.key, one.row or {}) for one in snapshot.changes_after(self.seen[1])]
+        # Windows that are merged go and come in one batch: what goes must not take what came with it.
+        for key, row in sorted(changed, key=lambda one: bool(one[1])):
+            self._apply(snapshot.shape, key, row, windowed=windowed)
+
+    def _apply(self, shape: Shape, key: Row, row: Row, *, windowed: bool) -> None:
+        own = {name: plain(key[name]) for name in own_key(shape)}
+        text = key_text(own)
+        rows: dict[str, Any] = self._newest if windowed else self.held
+        if not row:
+            if not windowed or _same_window(rows.get(text), key):
+                rows.pop(text, None)
+            return
+        if text not in rows and len(rows) >= KEYS_MAX:
+            self.more = True
+        elif not windowed:
+            self.held[text] = Held(own, _values(row, own))
+        elif text not in rows or _start(row) >= _start(rows[text]):
+            self._newest[text] = row
+
+    def _settle_windows(self, batch: int) -> bool:
+        """Which of the newest windows that meet the condition are not past."""
+        with self.store.snapshot(self.view) as base:
+            if base.mark.batch > batch:
+                return False
+            last = base.select(parse_query(base.shape, None, f"{WINDOW_COLUMNS[0]} desc", 1))
+            current: dict[str, Held] = {}
+            for text, row in list(self._newest.items()):
+                if last and row[WINDOW_COLUMNS[1]] < last[0][WINDOW_COLUMNS[0]]:  # type: ignore[operator]  # both are times
+                    del self._newest[text]  # time does not come back
+                elif not self._has_newer(base, row):
+                    own = {name: plain(row[name]) for name in own_key(base.shape)}
+                    current[text] = Held(own, _values(row, own))
+        self.held = current
+        return True
+
+    def _has_newer(self, base: Snapshot, row: Row) -> bool:
+        same = {name: row[name] for name in own_key(base.shape)}
+        newer = {**same, f"{WINDOW_COLUMNS[0]} >": _start(row)}
+        return bool(base.select(parse_query(base.shape, newer, None, 1)))
+
+
+def is_windowed(shape: Shape) -> bool:
+    return all(name in shape.key for name in WINDOW_COLUMNS)
+
+
+def own_key(shape: Shape) -> list[str]:
+    """The key of an alert: without the window, if there is one."""
+    return [name for name in shape.key if not is_windowed(shape) or name not in WINDOW_COLUMNS]
+
+
+def _start(row: Mapping[str, Any]) -> Any:
+    return row[WINDOW_COLUMNS[0]]
+
+
+def _same_window(row: Row | None, key: Row) -> bool:
+    return row is not None and all(row[name] == key[name] for name in WINDOW_COLUMNS)
+
+
+def _values(row: Row, own: Mapping[str, object]) -> dict[str, Any]:
+    return {name: plain(value) for name, value in row.items() if name not in own}

@@ -1,0 +1,37 @@
+"""Alerts that an app declares: written down when it is run, for the node that looks after them."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from headwater.cli.failure import Failure
+from headwater.log.locks import locked
+
+if TYPE_CHECKING:
+    from headwater.flow.declare.app import App
+
+LOCK_FILE = ".lock"
+
+
+def define_alerts(arguments: argparse.Namespace, app: "App") -> None:
+    """What the app says now is all that counts: an alert that it no longer declares comes to its end."""
+    from headwater.alerts.definition import Alert, AppAlerts, Definitions
+    from headwater.alerts.episodes import Rule
+    from headwater.alerts.notify import Email, Topic, Webhook
+
+    definitions = Definitions(arguments.data)
+    if not app.alerts and app.name not in definitions.apps():
+        return
+    if app.alerts and arguments.kafka is not None and not locked(arguments.data / LOCK_FILE):
+        raise Failure(
+            f"the app has alerts ({', '.join(app.alerts)}), and alerts are looked after by the node that owns the data "
+            "directory; leave --kafka out, or give the --data of a running node"
+        )
+    alerts = []
+    for one in app.alerts.values():
+        wrong = [target for target in one.targets if not isinstance(target, Webhook | Email | Topic)]
+        if wrong:
+            raise Failure(f"alert {one.name} ({one.place}) cannot tell a {type(wrong[0]).__name__}; use hw.notify")
+        targets = tuple(target for target in one.targets if isinstance(target, Webhook | Email | Topic))
+        rule = Rule(one.for_us // 1000, None if one.every_us is None else max(1, one.every_us // 1000))
+        alerts.append(Alert(one.name, one.view, rule, targets, one.about, one.store))
+    definitions.save(AppAlerts(app.name, tuple(alerts)))

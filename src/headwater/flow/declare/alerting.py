@@ -1,0 +1,73 @@
+"""What an app knows of an alert: which rows it is about, and that somebody is to be told. The node does the telling."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.place import Place
+
+VIEW = "view"
+
+
+class Target(Protocol):
+    """Such as hw.notify.webhook(...) gives."""
+
+    @property
+    def name(self) -> str:
+        """Tells it from others, and nothing that is secret."""
+
+
+@dataclass(frozen=True)
+class AlertDeclaration:
+    name: str
+    view: str
+    for_us: int
+    every_us: int | None
+    targets: tuple[Target, ...]
+    about: str
+    place: Place
+    store: str = field(default="", repr=False)
+
+
+class Declared(Protocol):
+    """An output, as far as it matters here."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def of(self) -> str: ...
+
+    @property
+    def body(self) -> object: ...
+
+
+AnyDeclared = TypeVar("AnyDeclared", bound=Declared)
+
+
+def found_view(outputs: Iterable[AnyDeclared], on: object, alert: str, place: Place) -> AnyDeclared:
+    """The view that an alert is on, by its name or its function."""
+    views = [one for one in outputs if one.kind == VIEW and not one.of]
+    for one in views:
+        if one.name == on or one.body is on:
+            return one
+    said = on if isinstance(on, str) else getattr(on, "__name__", type(on).__name__)
+    known = ", ".join(one.name for one in views) or "none yet"
+    raise InvalidDeclaration(
+        f"alert {alert} ({place}) is on {said}, which is no view of the app",
+        f"Declare it below the view, which has to have @app.view(...). Views: {known}.",
+    )
+
+
+def checked_targets(alert: str, notify: Sequence[Target], place: Place) -> tuple[Target, ...]:
+    targets = tuple(notify)
+    hint = 'Write notify=[hw.notify.webhook("https://...")], or .email(...), or .topic(...).'
+    if not targets:
+        raise InvalidDeclaration(f"alert {alert} ({place}) tells nobody", hint)
+    if wrong := [one for one in targets if not isinstance(getattr(one, "name", None), str)]:
+        raise InvalidDeclaration(f"alert {alert} ({place}) cannot tell a {type(wrong[0]).__name__}", hint)
+    return targets

@@ -1,0 +1,149 @@
+"""One POST: to an address that was checked, within a time that was set."""
+
+import http.client
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from headwater.errors import UsageError
+from headwater.webhooks.addresses import refusal
+
+_logger = logging.getLogger(__name__)
+
+PORTS = {"http": 80, "https": 443}
+# Not now, or not so fast: everything else between 400 and 499 says that the same request is never taken.
+TRY_AGAIN = {408, 409, 423, 425, 429}
+RETRY_AFTER_MAX_SECONDS = 3600
+
+DELIVERED, FAILED, REFUSED = "delivered", "failed", "refused"
+
+
+class Answer(NamedTuple):
+    """What came of it. `failed` may be tried again, `refused` not."""
+
+    outcome: str
+    said: str
+    status: int | None = None
+    retry_after_seconds: float | None = None
+
+
+Resolve = Callable[[str, int], Sequence[str]]
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a name, in the order in which to try them."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Posts to one URL. May be used from several threads."""
+
+    url: str = field(repr=False)
+    timeout_seconds: float = 10.0
+    allow_private: bool = False
+    resolve: Resolve = resolve
+
+    def __post_init__(self) -> None:
+        check_url(self.url)
+
+    def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """Never raises for what the other side does, or does not."""
+        parts = urlsplit(self.url)
+        host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
+        try:
+            addresses = self.resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            return Answer(FAILED, f"{host} has no address: {error}")
+        if why := refusal(host, addresses, allow_private=self.allow_private):
+            return Answer(REFUSED, why)
+        return self._send(parts, host, (addresses[0], port), body, headers)
+
+    def _send(
+        self, parts: SplitResult, host: str, address: tuple[str, int], body: bytes, headers: Mapping[str, str]
+    ) -> Answer:
+        connection = Pinned(host, address, tls=parts.scheme == "https", timeout_seconds=self.timeout_seconds)
+        ending = threading.Timer(self.timeout_seconds, connection.cut)
+        ending.daemon = True
+        ending.start()
+        try:
+            target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
+            agent = {"user-agent": f"headwater/{version('headwater')}", "connection": "close"}
+            connection.request("POST", target, body, {**agent, **headers})
+            return judged(connection.getresponse())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            if connection.was_cut:
+                return Answer(FAILED, f"no answer within {self.timeout_seconds:g} seconds")
+            return Answer(FAILED, f"{type(error).__name__}: {error}"[:300])
+        finally:
+            ending.cancel()
+            connection.close()
+
+
+class Pinned(http.client.HTTPConnection):
+    """Goes to an address whatever the name means by now; speaks, and checks certificates, under the name."""
+
+    def __init__(self, host: str, address: tuple[str, int], *, tls: bool, timeout_seconds: float) -> None:
+        # http.client writes the host header: without the port where it is the scheme's own.
+        super().__init__(host, address[1], timeout=timeout_seconds)
+        self.default_port = PORTS["https" if tls else "http"]
+        self._address, self._tls = address, tls
+        self.was_cut = False
+
+    def connect(self) -> None:
+        self.sock = socket.create_connection(self._address, timeout=self.timeout)
+        if self._tls:
+            self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
+
+    def cut(self) -> None:
+        """End whatever goes on; from another thread."""
+        self.was_cut = True
+        opened: Any = self.sock
+        if opened is not None:
+            try:
+                opened.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has just ended by itself
+
+
+def judged(response: http.client.HTTPResponse) -> Answer:
+    status = response.status
+    if 200 <= status < 300:
+        return Answer(DELIVERED, f"{status} {response.reason}"[:100], status)
+    if 300 <= status < 400:
+        where = (response.getheader("location") or "nowhere")[:200]
+        return Answer(REFUSED, f"it answers {status} and sends us to {where}; redirects are not followed", status)
+    if status >= 500 or status in TRY_AGAIN:
+        return Answer(FAILED, f"it answers {status} {response.reason}"[:100], status, _retry_after(response))
+    return Answer(REFUSED, f"it answers {status} {response.reason}, and would do so again"[:150], status)
+
+
+def _retry_after(response: http.client.HTTPResponse) -> float | None:
+    said = (response.getheader("retry-after") or "").strip()
+    return min(float(said), RETRY_AFTER_MAX_SECONDS) if said.isascii() and said.isdigit() else None
+
+
+def check_url(url: str) -> None:
+    """UsageError unless it can be posted to. The message does not repeat it: a webhook's URL is often a secret.
+
+    >>> check_url("https://hooks.example/alerts")
+    """
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in PORTS and bool(parts.hostname) and parts.port != 0
+        secret = parts.username is not None
+    except ValueError:
+        fits = secret = False
+    if not fits:
+        raise UsageError("a webhook's URL must be http://HOST/... or https://HOST/..., and this one is not")
+    if secret:
+        raise UsageError("a webhook's URL has a user in it; sign with secret= instead")
+    if any(ord(sign) <= 32 or ord(sign) > 126 for sign in url):
+        raise UsageError("a webhook's URL has a space or a letter in it that must be written as %XX")

@@ -1,0 +1,193 @@
+"""Telling a target: in order, at least once, under the same id, within bounds."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.alerts import delivering
+from headwater.alerts.definition import Definitions, deliveries_topic
+from headwater.alerts.delivering import GIVEN_UP, Deliverer, Delivery, group_of
+from headwater.alerts.episodes import Episode, State
+from headwater.alerts.journal import Journal, Noted
+from headwater.alerts.notify import Webhook, topic, webhook
+from headwater.alerts.targets import teller
+from headwater.clock import ManualClock, SystemClock
+from headwater.log.log import Log
+from headwater.webhooks.sending import DELIVERED, FAILED, REFUSED, Answer
+from tests.alerts.places import ALERT, APP
+from tests.webhooks.target import WebhookTarget, webhook_target
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with Log.open(tmp_path) as log:
+        yield log
+
+
+@pytest.fixture
+def journal(log: Log, tmp_path: Path) -> Journal:
+    (tmp_path / "alerts" / APP).mkdir(parents=True)
+    return Journal(log, APP, Definitions(tmp_path))
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivering, "pause_seconds", lambda attempt, random, asked=None: 0.001)
+
+
+def raised(number: int, alert: str = ALERT, state: State = State.RAISED) -> Noted:
+    now_ms = SystemClock().now_ms()
+    return Noted(alert, Episode(f"e{number}", {"url": f"/{number}"}, state, now_ms, now_ms, now_ms, 1, {"p99": 2.5}))
+
+
+def to(target: WebhookTarget, **more: Any) -> Webhook:
+    return webhook(target.url, secret="s3cret", allow_private=True, **{"timeout_seconds": 2, **more})
+
+
+def deliverer(log: Log, target: Any, tell: Callable[..., Answer] | None = None, clock: Any = None) -> Deliverer:
+    clock = clock or SystemClock()
+    made = Deliverer(Delivery(APP, target, frozenset({ALERT}), tell or teller(target, log, clock)), log, clock)
+    made.begin()
+    return made
+
+
+def outcomes(log: Log) -> list[tuple[str, str, int]]:
+    noted = [json.loads(record.value or b"") for record in log.read(deliveries_topic(APP))]
+    return [(one["id"], one["outcome"], one["attempt"]) for one in noted]
+
+
+def test_everything_that_concerns_a_target_comes_in_order(log: Log, journal: Journal) -> None:
+    with webhook_target() as target:
+        telling = deliverer(log, to(target))
+        journal.write([raised(1), raised(2, "another"), raised(3, state=State.PENDING), raised(4)])
+        journal.write([raised(1, state=State.RESOLVED)])
+        telling.deliver_all()
+    assert target.ids() == ["e1-1", "e4-1", "e1-resolved"]
+    told = json.loads(target.taken[0].body)
+    assert (told["text"], told["key"], told["row"]) == ("too_slow raised: url=/1, p99=2.5", {"url": "/1"}, {"p99": 2.5})
+
+
+def test_a_target_that_fails_is_told_again_under_the_same_id(log: Log, journal: Journal) -> None:
+    with webhook_target(500, 503, 200) as target:
+        telling = deliverer(log, to(target))
+        journal.write([raised(1)])
+        telling.deliver_all()
+    assert target.ids() == ["e1-1"] * 3
+    assert outcomes(log) == [("e1-1", FAILED, 1), ("e1-1", FAILED, 2), ("e1-1", DELIVERED, 3)]
+
+
+def test_a_target_that_hangs_costs_its_timeout_and_is_told_again(log: Log, journal: Journal) -> None:
+    with webhook_target(0, 200) as target:
+        telling = deliverer(log, to(target, timeout_seconds=0.3))
+        journal.write([raised(1)])
+        began = time.monotonic()
+        telling.deliver_all()
+        assert time.monotonic() - began < 3
+    assert outcomes(log) == [("e1-1", FAILED, 1), ("e1-1", DELIVERED, 2)]
+
+
+def test_a_target_that_sends_us_inside_is_refused_and_the_next_is_told(log: Log, journal: Journal) -> None:
+    inside = "http://169.254.169.254/latest/meta-data"
+    with webhook_target((307, "location", inside), 200) as target:
+        telling = deliverer(log, to(target))
+        journal.write([raised(1), raised(2)])
+        telling.deliver_all()
+    assert outcomes(log) == [("e1-1", REFUSED, 1), ("e2-1", DELIVERED, 1)]
+
+
+def test_a_private_target_is_refused_unless_it_is_allowed(log: Log, journal: Journal) -> None:
+    with webhook_target() as target:
+        telling = deliverer(log, webhook(target.url))
+        journal.write([raised(1)])
+        telling.deliver_all()
+    assert target.taken == []
+    assert outcomes(log) == [("e1-1", REFUSED, 1)]
+
+
+def test_attempts_end_when_the_time_that_a_target_allows_is_over(log: Log, journal: Journal) -> None:
+    clock = ManualClock(wall_ms=SystemClock().now_ms())
+
+    def tell(notification: object) -> Answer:
+        clock.advance(30 * 60_000)
+        return Answer(FAILED, "down")
+
+    telling = deliverer(log, webhook("https://hooks.example/", retry_hours=2.1), tell, clock)
+    journal.write([raised(1)])
+    telling.deliver_all()
+    assert [outcome for _, outcome, _ in outcomes(log)] == [FAILED] * 4 + [GIVEN_UP]
+
+
+def test_who_was_told_is_not_told_again_after_a_restart(log: Log, journal: Journal) -> None:
+    with webhook_target() as target:
+        first = deliverer(log, to(target))
+        journal.write([raised(1)])
+        first.deliver_all()
+        journal.write([raised(2)])
+        deliverer(log, to(target)).deliver_all()
+    assert target.ids() == ["e1-1", "e2-1"]
+
+
+def test_a_stop_before_the_offset_moves_tells_once_more_under_the_same_id(log: Log, journal: Journal) -> None:
+    with webhook_target() as target:
+        telling = deliverer(log, to(target))
+        journal.write([raised(1)])
+        telling._commit = _killed  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            telling.deliver_all()
+        deliverer(log, to(target)).deliver_all()
+    assert target.ids() == ["e1-1", "e1-1"]
+
+
+def _killed() -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_new_target_is_told_of_what_comes_and_not_of_what_was(log: Log, journal: Journal) -> None:
+    journal.write([raised(1)])
+    with webhook_target() as target:
+        telling = deliverer(log, to(target))
+        journal.write([raised(2)])
+        telling.deliver_all()
+    assert target.ids() == ["e2-1"]
+
+
+def test_what_is_waiting_shows_as_the_lag_of_a_group(log: Log, journal: Journal) -> None:
+    target = topic("on-call")
+    telling = deliverer(log, target)
+    journal.write([raised(1), raised(2)])
+    [committed] = log.group_offsets.fetch(group_of(APP, target)).values()
+    assert committed.offset == 0
+    telling.deliver_all()
+    [committed] = log.group_offsets.fetch(group_of(APP, target)).values()
+    assert committed.offset == 2
+
+
+def test_a_topic_is_told_with_the_id_as_key(log: Log, journal: Journal) -> None:
+    telling = deliverer(log, topic("on-call"))
+    journal.write([raised(1)])
+    telling.deliver_all()
+    [record] = log.read("on-call")
+    assert record.key == b"e1-1"
+    assert json.loads(record.value or b"")["alert"] == ALERT
+
+
+def test_a_target_that_is_down_is_let_go_when_the_node_stops(log: Log, journal: Journal) -> None:
+    begun = threading.Event()
+
+    def tell(notification: object) -> Answer:
+        begun.set()
+        return Answer(FAILED, "down")
+
+    telling = deliverer(log, topic("on-call"), tell)
+    journal.write([raised(1)])
+    telling.start()
+    assert begun.wait(5)
+    telling.ask_to_stop()
+    telling.join()
+    [committed] = log.group_offsets.fetch(group_of(APP, topic("on-call"))).values()
+    assert committed.offset == 0, "nothing was decided"

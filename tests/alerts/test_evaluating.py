@@ -1,0 +1,158 @@
+"""Alerts of an app, from the view to the journal; time is held still."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.alerts.definition import Alert, AppAlerts, Definitions, alerts_topic
+from headwater.alerts.episodes import Rule
+from headwater.alerts.evaluating import NO_LONGER, Evaluation, alerts_told
+from headwater.alerts.notify import topic, webhook
+from headwater.clock import ManualClock
+from headwater.log.log import Log
+from tests.alerts.places import ALERT, APP, VIEW, WrittenViews
+
+TARGETS = (webhook("https://hooks.example/s3cret-path", secret="s3cret"), topic("on-call"))
+
+
+def alerts(hold_ms: int = 0, repeat_ms: int | None = None) -> AppAlerts:
+    return AppAlerts(APP, (Alert(ALERT, VIEW, Rule(hold_ms, repeat_ms), TARGETS, "pages that are slow"),))
+
+
+class Lived:
+    """A node's part that can be killed: whatever it did not write down is gone."""
+
+    def __init__(self, data: Path, log: Log, clock: ManualClock) -> None:
+        self.data, self.log, self.clock = data, log, clock
+        self.evaluation: Evaluation | None = None
+
+    def begin(self, said: AppAlerts) -> None:
+        Definitions(self.data).save(said)
+        if self.evaluation is not None:
+            self.evaluation.close()
+        self.evaluation = Evaluation(said, self.data, self.log, self.clock)
+
+    def look(self, *, later_ms: int = 0) -> None:
+        self.clock.advance(later_ms)
+        assert self.evaluation is not None
+        self.evaluation.look()
+
+    def told(self) -> list[tuple[str, str]]:
+        events = [json.loads(record.value or b"") for record in self.log.read(alerts_topic(APP))]
+        return [(one["state"], one["key"]["url"]) for one in events]
+
+    def ids(self) -> list[str]:
+        return [json.loads(record.value or b"")["id"] for record in self.log.read(alerts_topic(APP))]
+
+
+@pytest.fixture
+def lived(tmp_path: Path) -> Iterator[Lived]:
+    with Log.open(tmp_path) as log:
+        lived = Lived(tmp_path, log, ManualClock())
+        yield lived
+        if lived.evaluation is not None:
+            lived.evaluation.close()
+
+
+@pytest.fixture
+def views(tmp_path: Path) -> WrittenViews:
+    return WrittenViews(tmp_path)
+
+
+def test_an_alert_is_raised_repeated_and_resolved(lived: Lived, views: WrittenViews) -> None:
+    lived.begin(alerts(hold_ms=120_000, repeat_ms=3_600_000))
+    views.write([{"url": "/a", "p99": 2.0}])
+    lived.look()
+    lived.look(later_ms=120_000)
+    lived.look(later_ms=3_600_000)
+    views.write([{"url": "/a", "_op": "d"}])
+    lived.look(later_ms=1000)
+    assert lived.told() == [("pending", "/a"), ("raised", "/a"), ("repeated", "/a"), ("resolved", "/a")]
+    assert len(set(lived.ids())) == 4
+
+
+def test_what_held_before_an_alert_was_declared_is_told_too(lived: Lived, views: WrittenViews) -> None:
+    views.write([{"url": "/a", "p99": 2.0}])
+    lived.begin(alerts())
+    lived.look()
+    assert lived.told() == [("raised", "/a")]
+
+
+@pytest.mark.parametrize("file_lost", [False, True], ids=["with its file", "with the topic alone"])
+def test_after_a_kill_nothing_is_lost_and_nothing_told_twice(
+    lived: Lived, views: WrittenViews, file_lost: bool, tmp_path: Path
+) -> None:
+    lived.begin(alerts(hold_ms=60_000))
+    views.write([{"url": "/a", "p99": 2.0}])
+    lived.look()
+    for _ in range(3):
+        if file_lost:
+            (tmp_path / "alerts" / APP / "state.json").unlink()
+        lived.begin(alerts(hold_ms=60_000))
+        lived.look(later_ms=30_000)
+    views.write([{"url": "/a", "_op": "d"}, {"url": "/b", "p99": 3.0}])
+    lived.begin(alerts(hold_ms=60_000))
+    lived.look()
+    assert lived.told() == [("pending", "/a"), ("raised", "/a"), ("pending", "/b"), ("resolved", "/a")]
+
+
+def test_a_file_older_than_the_topic_is_caught_up_with(lived: Lived, views: WrittenViews, tmp_path: Path) -> None:
+    state = tmp_path / "alerts" / APP / "state.json"
+    lived.begin(alerts())
+    lived.look()
+    old = state.read_bytes()
+    views.write([{"url": "/a", "p99": 2.0}])
+    lived.look()
+    state.write_bytes(old)
+    lived.begin(alerts())
+    lived.look(later_ms=1000)
+    assert lived.told() == [("raised", "/a")]
+
+
+def test_what_ended_while_nobody_looked_is_resolved(lived: Lived, views: WrittenViews) -> None:
+    lived.begin(alerts())
+    views.write([{"url": "/a", "p99": 2.0}])
+    lived.look()
+    views.write([{"url": "/a", "_op": "d"}])
+    lived.begin(alerts())
+    lived.look(later_ms=1000)
+    assert lived.told() == [("raised", "/a"), ("resolved", "/a")]
+
+
+def test_an_alert_that_is_no_longer_declared_comes_to_its_end(lived: Lived, views: WrittenViews) -> None:
+    lived.begin(alerts())
+    views.write([{"url": "/a", "p99": 2.0}])
+    lived.look()
+    lived.begin(AppAlerts(APP, ()))
+    lived.look()
+    assert lived.told() == [("raised", "/a"), ("resolved", "/a")]
+    *_, last = lived.log.read(alerts_topic(APP))
+    assert json.loads(last.value or b"")["why"] == NO_LONGER
+
+
+def test_it_is_told_how_alerts_are_and_nothing_that_is_secret(lived: Lived, views: WrittenViews) -> None:
+    lived.begin(alerts())
+    views.write([{"url": "/a", "p99": 2.0}])
+    lived.look()
+    [told] = alerts_told(lived.data)
+    assert (told["name"], told["state"], told["raised"]) == ("shop.too_slow", "raised", 1)
+    assert told["keys"][0]["key"] == {"url": "/a"}
+    assert "s3cret" not in json.dumps(told)
+    assert "s3cret" not in (lived.data / "alerts" / APP / "state.json").read_text()
+
+
+def test_an_alert_whose_view_is_not_there_yet_says_so_and_waits(lived: Lived) -> None:
+    lived.begin(alerts())
+    lived.look()
+    [told] = alerts_told(lived.data)
+    assert "run the app" in told["said"]
+    assert lived.told() == []
+
+
+def test_definitions_are_for_their_owner_alone(lived: Lived) -> None:
+    lived.begin(alerts())
+    file = lived.data / "alerts" / APP / "definition.json"
+    assert file.stat().st_mode & 0o077 == 0
+    assert Definitions(lived.data).get(APP) == alerts()

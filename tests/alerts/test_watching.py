@@ -1,0 +1,131 @@
+"""Which keys meet the condition of an alert now."""
+
+from pathlib import Path
+
+import pytest
+
+from headwater.alerts import watching
+from headwater.alerts.watching import Watch
+from headwater.errors import UnknownView
+from headwater.views.mark import Mark
+from headwater.views.store import open_store
+from tests.alerts.places import ALERT, APP, PLAIN, VIEW, WINDOWS, WrittenViews, minute
+
+
+def looked(watch: Watch) -> list[str]:
+    watch.look()
+    return sorted(str(one.key["url"]) for one in watch.held.values())
+
+
+@pytest.fixture
+def views(tmp_path: Path) -> WrittenViews:
+    return WrittenViews(tmp_path)
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Watch:
+    return Watch(open_store(tmp_path, APP, read_only=True), ALERT, VIEW)
+
+
+def test_a_view_that_is_not_there_yet_says_so(watch: Watch) -> None:
+    with pytest.raises(UnknownView):
+        watch.look()
+
+
+def test_all_rows_at_the_first_look_and_changes_at_the_next(views: WrittenViews, watch: Watch) -> None:
+    views.write([{"url": "/a", "p99": 2.0}, {"url": "/b", "p99": 3.0}])
+    assert looked(watch) == ["/a", "/b"]
+    views.write([{"url": "/a", "_op": "d"}, {"url": "/c", "p99": 4.0}])
+    assert looked(watch) == ["/b", "/c"]
+
+
+def test_a_look_at_nothing_new_says_so(views: WrittenViews, watch: Watch) -> None:
+    views.write([{"url": "/a", "p99": 2.0}])
+    assert watch.look()
+    assert not watch.look()
+
+
+def test_values_are_those_of_now_and_as_json_has_them(views: WrittenViews, watch: Watch) -> None:
+    views.write([{"url": "/a", "p99": 2.0}])
+    watch.look()
+    views.write([{"url": "/a", "p99": float("nan")}])
+    watch.look()
+    [held] = watch.held.values()
+    assert (held.key, held.row) == ({"url": "/a"}, {"p99": "NaN"})
+
+
+def test_a_view_that_was_built_anew_is_read_anew(views: WrittenViews, watch: Watch) -> None:
+    views.write([{"url": "/a", "p99": 2.0}])
+    looked(watch)
+    views.store.begin_shadow(ALERT, PLAIN, ["url"], job="shop/1/rebuild")
+    views.store.swap(ALERT, Mark("shop/1", 9, {}))
+    assert looked(watch) == []
+
+
+def test_more_keys_than_are_kept_are_said(views: WrittenViews, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "KEYS_MAX", 3)
+    views.write([{"url": f"/{number}", "p99": 2.0} for number in range(5)])
+    assert len(looked(watch)) == 3
+    assert watch.more
+
+
+class TestWindows:
+    @pytest.fixture
+    def views(self, tmp_path: Path) -> WrittenViews:
+        return WrittenViews(tmp_path, WINDOWS)
+
+    def test_the_window_is_not_in_the_key(self, views: WrittenViews, watch: Watch) -> None:
+        views.write([minute(0)])
+        watch.look()
+        [held] = watch.held.values()
+        assert held.key == {"url": "/"}
+        assert held.row["window_start"] == "2026-03-01T12:00:00+00:00"
+
+    def test_it_goes_on_from_window_to_window(self, views: WrittenViews, watch: Watch) -> None:
+        for number in range(3):
+            views.write([minute(number, errors=10 + number)])
+            assert looked(watch) == ["/"]
+        [held] = watch.held.values()
+        assert held.row["errors"] == 12
+
+    def test_the_newest_window_of_a_key_counts(self, views: WrittenViews, watch: Watch) -> None:
+        views.write([minute(0)])
+        views.write([], others=[minute(1, errors=0)])
+        assert looked(watch) == []
+
+    def test_a_window_that_is_corrected_no_longer_holds(self, views: WrittenViews, watch: Watch) -> None:
+        views.write([minute(0)])
+        assert looked(watch) == ["/"]
+        views.write([minute(0, errors=1, _op="d")])
+        assert looked(watch) == []
+
+    def test_a_key_of_which_nothing_comes_is_past_when_time_has_gone_on(
+        self, views: WrittenViews, watch: Watch
+    ) -> None:
+        views.write([minute(0, "/a")])
+        views.write([], others=[minute(1, "/b", errors=0)])
+        assert looked(watch) == ["/a"], "its next window may still come"
+        views.write([], others=[minute(2, "/b", errors=0)])
+        assert looked(watch) == []
+
+    def test_windows_that_are_merged_are_one(self, views: WrittenViews, watch: Watch) -> None:
+        views.write([minute(0)])
+        looked(watch)
+        longer = {**minute(0), "window_end": minute(3)["window_end"]}
+        views.write([longer, minute(0, _op="d")])
+        assert looked(watch) == ["/"]
+
+    def test_a_view_that_is_a_batch_ahead_of_the_alerts_is_not_compared(
+        self, views: WrittenViews, watch: Watch
+    ) -> None:
+        views.write([minute(0)])
+        looked(watch)
+        views.begin([minute(1)])
+        assert looked(watch) == ["/"], "the same window is on its way to the alert's view"
+        views.finish([minute(1)])
+        assert looked(watch) == ["/"]
+
+    def test_of_windows_long_past_nothing_is_kept(self, views: WrittenViews, watch: Watch) -> None:
+        views.write([minute(number) for number in range(100)])
+        looked(watch)
+        assert len(watch._newest) == 1

@@ -1,0 +1,43 @@
+"""headwater alert list, and /alerts: what alerts hold, from files that a node keeps."""
+
+import json
+import time
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from headwater.alerts.definition import Alert, AppAlerts, Definitions
+from headwater.alerts.episodes import Rule
+from headwater.alerts.notify import topic
+from headwater.cli.main import main
+from headwater.settings import HttpSettings, NodeSettings
+from headwater.testing import running_node
+from tests.alerts.places import ALERT, APP, VIEW, WrittenViews
+
+
+def test_without_alerts_it_says_how_one_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["alert", "list", "--data", str(tmp_path)]) == 0
+    assert "app.alert(...)" in capsys.readouterr().out
+
+
+def test_a_node_raises_tells_and_shows_an_alert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Definitions(tmp_path).save(AppAlerts(APP, (Alert(ALERT, VIEW, Rule(), (topic("on-call"),)),)))
+    views = WrittenViews(tmp_path)
+    with running_node(tmp_path, NodeSettings(http=HttpSettings(), alerts=True)) as node:
+        views.write([{"url": "/<b>", "p99": 2.0}])
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and not _told(node.http_url):
+            time.sleep(0.05)
+        with urlopen(f"{node.http_url}/alerts/{APP}.{ALERT}") as answer:
+            alert = json.load(answer)
+        told = [json.loads(record.value or b"") for record in node.log.read("on-call")]
+    assert (alert["state"], alert["raised"], alert["keys"][0]["key"]) == ("raised", 1, {"url": "/<b>"})
+    assert [one["state"] for one in told] == ["raised"]
+    assert main(["alert", "list", "--raised", "--data", str(tmp_path)]) == 0
+    assert "url=/<b>" in capsys.readouterr().out
+
+
+def _told(url: str) -> bool:
+    with urlopen(f"{url}/topics") as answer:
+        return "on-call" in {one["name"] for one in json.load(answer)}

@@ -1,0 +1,94 @@
+"""One POST: to an address that was checked, within a time that was set."""
+
+import time
+
+import pytest
+
+from headwater.errors import UsageError
+from headwater.webhooks.sending import DELIVERED, FAILED, REFUSED, Sender, check_url
+from tests.webhooks.target import closed_port, webhook_target
+
+
+def test_what_is_posted_arrives_as_it_is() -> None:
+    with webhook_target(204) as target:
+        answer = Sender(target.url, allow_private=True).post(b'{"n": 1}', {"webhook-id": "a1"})
+    assert (answer.outcome, answer.status) == (DELIVERED, 204)
+    [taken] = target.taken
+    assert (taken.path, taken.body, taken.headers["webhook-id"]) == ("/alerts?team=a", b'{"n": 1}', "a1")
+    assert taken.headers["host"] == target.url.split("/")[2]
+
+
+def test_a_private_address_is_refused_and_nothing_is_sent() -> None:
+    with webhook_target() as target:
+        answer = Sender(target.url).post(b"{}", {})
+    assert answer.outcome == REFUSED
+    assert "127.0.0.1, which is private" in answer.said
+    assert target.taken == []
+
+
+def test_a_name_is_looked_up_once_and_what_was_checked_is_where_it_goes() -> None:
+    asked: list[str] = []
+
+    def resolve(host: str, port: int) -> list[str]:
+        asked.append(host)
+        return ["127.0.0.1"]
+
+    with webhook_target() as target:
+        url = target.url.replace("127.0.0.1", "hooks.invalid")
+        assert Sender(url, allow_private=True, resolve=resolve).post(b"{}", {}).outcome == DELIVERED
+    assert asked == ["hooks.invalid"], "a second look could say another address than the one that was checked"
+    assert target.taken[0].headers["host"].startswith("hooks.invalid:")
+
+
+def test_a_name_that_means_a_private_address_is_refused() -> None:
+    sender = Sender("https://metadata.example/latest", resolve=lambda host, port: ["1.1.1.1", "169.254.169.254"])
+    assert sender.post(b"{}", {}).outcome == REFUSED
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(status: int) -> None:
+    with webhook_target() as inside, webhook_target((status, "location", inside.url)) as target:
+        answer = Sender(target.url, allow_private=True).post(b"{}", {})
+    assert (answer.outcome, answer.status) == (REFUSED, status)
+    assert inside.taken == []
+
+
+@pytest.mark.parametrize("status, outcome", [(500, FAILED), (503, FAILED), (429, FAILED), (408, FAILED),
+                                             (400, REFUSED), (404, REFUSED), (410, REFUSED)])  # fmt: skip
+def test_what_may_be_tried_again_is_told_from_what_may_not(status: int, outcome: str) -> None:
+    with webhook_target(status) as target:
+        assert Sender(target.url, allow_private=True).post(b"{}", {}).outcome == outcome
+
+
+def test_a_target_that_asks_for_patience_is_heard() -> None:
+    with webhook_target((503, "retry-after", "120")) as target:
+        assert Sender(target.url, allow_private=True).post(b"{}", {}).retry_after_seconds == 120
+
+
+@pytest.mark.parametrize("behaviour", [0, -1], ids=["says nothing", "says a byte now and then"])
+def test_a_target_that_hangs_is_given_up_in_time(behaviour: int) -> None:
+    with webhook_target(behaviour) as target:
+        began = time.monotonic()
+        answer = Sender(target.url, timeout_seconds=0.4, allow_private=True).post(b"{}", {})
+        took = time.monotonic() - began
+    assert answer.outcome == FAILED
+    assert "0.4 seconds" in answer.said
+    assert took < 3
+
+
+def test_nobody_who_listens_and_no_such_name_are_failures_to_try_again() -> None:
+    refused = Sender(f"http://127.0.0.1:{closed_port()}/", allow_private=True).post(b"{}", {})
+    unknown = Sender("http://there.invalid/", resolve=_unknown).post(b"{}", {})
+    assert (refused.outcome, unknown.outcome) == (FAILED, FAILED)
+
+
+def _unknown(host: str, port: int) -> list[str]:
+    raise OSError("Name or service not known")
+
+
+@pytest.mark.parametrize("url", ["ftp://x/", "https:///path", "hooks.example", "http://u:p@x/", "http://x/a b", "http://x:0/",
+                                 "http://[::1", "http://x/\n", "file:///etc/passwd"])  # fmt: skip
+def test_a_url_that_cannot_be_posted_to_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_url(url)
+    assert url not in str(refused.value)
