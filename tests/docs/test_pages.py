@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import Reader, blocks_of
+from tests.flow.spark_session import shared_session
 from tests.rules.source import ROOT
 from tests.servers.postgres_cluster import empty_database, running_cluster
 
@@ -26,6 +27,8 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
 @pytest.mark.timeout(600)  # pages about flows start Spark
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_of_the_page_runs(page: Path, reader: Reader) -> None:
+    if "running_app" in page.read_text(encoding="utf-8"):
+        shared_session()  # every block that runs an app would start a Spark of its own
     with a_shop_at(reader.port_for("5432")) if SHOP in page.read_text(encoding="utf-8") else nullcontext():
         for block in blocks_of(page):
             reader.run(block, page)

@@ -47,6 +47,8 @@ SETTINGS = {
     "spark.sql.streaming.pollingDelay": "50ms",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.locality.wait": "0s",
+    # Otherwise every call that makes a column asks the JVM three times more, only to note where it was made.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.warehouse.dir": "",
 }
 

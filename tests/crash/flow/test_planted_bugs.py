@@ -34,7 +34,13 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 @pytest.mark.parametrize(
     "moment",
-    [STATE_COMMITTED, ROWS_ABOUT_TO_GO_IN, A_VIEW_WRITTEN, SENT_AND_NOT_NOTED],
+    [
+        STATE_COMMITTED,
+        *(
+            pytest.param(one, marks=pytest.mark.torture)
+            for one in (ROWS_ABOUT_TO_GO_IN, A_VIEW_WRITTEN, SENT_AND_NOT_NOTED)
+        ),
+    ],
     ids=lambda moment: moment.place.split(".")[-1] + (", after" if moment.after else ""),
 )
 def test_the_judge_finds_nothing_in_the_code_as_it_is(spark: SparkSession, node: Node, moment: Moment) -> None:
@@ -61,6 +67,7 @@ def test_state_continued_from_the_newest_version_instead_of_the_one_before_the_b
     assert any(sentence.startswith("view revenue holds") for sentence in found)
 
 
+@pytest.mark.torture
 def test_a_mark_in_another_transaction_than_its_rows(
     spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +80,7 @@ def test_a_mark_in_another_transaction_than_its_rows(
     assert any(sentence.startswith("view ") for sentence in found)
 
 
+@pytest.mark.torture
 def test_a_batch_noted_as_finished_before_its_sinks_have_it(
     spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +91,7 @@ def test_a_batch_noted_as_finished_before_its_sinks_have_it(
     assert any(sentence.startswith("big-orders holds") for sentence in found)
 
 
+@pytest.mark.torture
 def test_a_topic_sent_again_as_another_producer(
     spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +102,7 @@ def test_a_topic_sent_again_as_another_producer(
     assert any("2 times, not 1 times" in sentence or "a change says" in sentence for sentence in found)
 
 
+@pytest.mark.torture
 def test_a_topic_whose_batch_is_noted_before_it_is_sent(
     spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:

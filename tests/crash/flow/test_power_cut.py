@@ -65,12 +65,16 @@ def lives_through(killing: Killing, disk: Disk, cuts: tuple[Round, ...]) -> list
     return [*killing.outcome.anomalies, said[-2000:]] if killing.outcome.anomalies else []
 
 
-def test_a_job_whose_power_is_cut_again_and_again_writes_each_row_once(disk: Disk, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cuts", [CUTS[:2], pytest.param(CUTS, marks=pytest.mark.torture)], ids=["two", "all"])
+def test_a_job_whose_power_is_cut_again_and_again_writes_each_row_once(
+    disk: Disk, tmp_path: Path, cuts: tuple[Round, ...]
+) -> None:
     killing = Killing(disk.place / "run", 1, f"sqlite:///{tmp_path / 'other.sqlite'}", ahead=False)
-    assert lives_through(killing, disk, CUTS) == []
-    assert sorted(killing.outcome.kills) == sorted(strikes[0].name for strikes in CUTS)
+    assert lives_through(killing, disk, cuts) == []
+    assert sorted(killing.outcome.kills) == sorted(strikes[0].name for strikes in cuts)
 
 
+@pytest.mark.torture
 def test_a_job_that_does_not_sync_what_it_notes_is_found_out(disk: Disk, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'other.sqlite'}"
     killing = Killing(disk.place / "run", 1, store, ahead=False, forgetful=True)

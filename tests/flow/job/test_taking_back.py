@@ -108,7 +108,7 @@ def test_the_job_goes_on_from_there_and_windows_that_are_still_open_have_the_row
     check(app, "hops", "slid")
 
 
-@pytest.mark.parametrize("resumed_by", ["command", "job"])
+@pytest.mark.parametrize("resumed_by", [pytest.param("command", marks=pytest.mark.torture), "job"])
 def test_what_breaks_off_in_the_middle_is_carried_to_its_end(
     tester: Tester, monkeypatch: pytest.MonkeyPatch, resumed_by: str
 ) -> None:

@@ -37,7 +37,7 @@ from headwater.flow.job.sources import AT
 from headwater.flow.job.stateless import quoted
 from headwater.flow.job.verifying import frames_at
 from headwater.flow.job.window_query import Past, window_rows
-from headwater.flow.job.window_rows import pane_of, time_us
+from headwater.flow.job.window_rows import HAPPENED, pane_of
 from headwater.flow.job.windowing import WindowOperator
 from headwater.flow.kafka.client import Client
 from headwater.flow.operators.comparisons.kinds import agos_of
@@ -187,7 +187,7 @@ def _overlaps(node: Node) -> bool:
 
 def _end_us(window: Window) -> Column:
     """Where the part of time ends that a row is kept for."""
-    return pane_of(window) + window.pane_us if isinstance(window, Hopping) else time_us() + 1
+    return f.expr(f"{pane_of(window)} + {window.pane_us}L" if isinstance(window, Hopping) else f"{HAPPENED} + 1L")
 
 
 def _length_us(node: Node) -> int:

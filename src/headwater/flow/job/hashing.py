@@ -13,7 +13,6 @@ def shard_hash(key: Sequence[str]) -> Column:
 
     So the shuffle that groups by key brings a shard to one task, and no second one is needed.
     """
-    columns = [f.col(quoted(name)) for name in key]
-    high = f.shiftleft(f.shiftright(f.xxhash64(*columns), 32), 32)
-    low = f.hash(*columns).cast("long").bitwiseAND(f.lit(0xFFFFFFFF).cast("long"))
-    return high.bitwiseOR(low)
+    columns = ", ".join(map(quoted, key))
+    high, low = f"shiftleft(shiftright(xxhash64({columns}), 32), 32)", f"cast(hash({columns}) as long)"
+    return f.expr(f"{high} | ({low} & {0xFFFFFFFF}L)")

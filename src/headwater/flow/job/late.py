@@ -20,6 +20,7 @@ from headwater.flow.declare.nodes import (
     Windowed,
 )
 from headwater.flow.job.deduping import LATE
+from headwater.flow.job.delays import AT_ONCE, arriving
 from headwater.flow.job.evaluating import Evaluation
 from headwater.flow.job.lateness import Times
 from headwater.flow.job.merging import Told
@@ -48,7 +49,7 @@ def late_records(evaluation: Evaluation, operators: Operators, told: list[Told],
 
 def _late_frame(node: Node, evaluation: Evaluation, operators: Operators) -> DataFrame | None:
     if isinstance(node, Windowed | IntervalJoin | LatestJoin | AsOfJoin):
-        return operators.late[node] if evaluation.counter(node).totals()["late"] else None
+        return operators.late[node]() if evaluation.counter(node).totals()["late"] else None
     if isinstance(node, Dedupe):
         nothing = f.lit(None).cast("long")
         late = evaluation.made[node].where(f.col(LATE).isNotNull())
@@ -81,18 +82,22 @@ def _described(rows: pa.Table, node: Node, operator: str, times: Times, batch: i
 def _why(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
     time_us = _microseconds(row)
     if isinstance(node, Windowed):
-        reached_us = times.watermark_us or 0
+        reached_us = _reached_us(node, times)
         span = None if row[LATE_START] is None else {"start": iso(row[LATE_START]), "end": iso(row[LATE_END])}
         return {
             "reason": _reason(node, reached_us, row[LATE_END], time_us),
             "time": iso(time_us), "watermark": iso(reached_us), "window": span,
         }  # fmt: skip
     if isinstance(node, Join):
-        reached_us = times.watermark_us or 0
+        reached_us = _reached_us(node, times)
         return {
             "reason": _join_reason(node, times.sources[row["source"]], reached_us, time_us),
             "time": iso(time_us), "watermark": iso(reached_us), "window": None,
         }  # fmt: skip
+    if arriving(node) != AT_ONCE:
+        reached_us = _reached_us(node, times)
+        reason = f"its time lies {(reached_us - time_us) / 1e6:,.3f} s behind the watermark behind the join"
+        return {"reason": reason, "time": iso(time_us), "watermark": iso(reached_us), "window": None}
     passed_us = times.passed_us(row["source"], row["partition"])
     reason = times.reason(row["source"], row["partition"], time_us)
     return {"reason": reason, "time": iso(time_us), "watermark": iso(passed_us), "window": None}
@@ -104,9 +109,13 @@ def _why_alone(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
     key = ", ".join(f"{name} = {json.dumps(found.get(name), ensure_ascii=False)}" for name, _ in node.on)
     waited = f" within {node.wait_us / 1e6:,.0f} s" if isinstance(node, LatestJoin) and node.wait_us else ""
     held = " at its time" if isinstance(node, AsOfJoin) else waited
-    reached_us = times.watermark_us or 0
+    reached_us = _reached_us(node, times)
     reason = f"the table has no row for {key}{held}"
     return {"reason": reason, "time": iso(_microseconds(row)), "watermark": iso(reached_us), "window": None}
+
+
+def _reached_us(node: Node, times: Times) -> int:
+    return times.reached(node)[1] or 0
 
 
 def _join_reason(node: Join, source: Source, reached_us: int, time_us: int) -> str:

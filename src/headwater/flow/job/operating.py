@@ -1,7 +1,8 @@
 """Operators that keep state, in one batch: Spark reduces it to a row per key, tasks merge that with their shards."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -73,7 +74,7 @@ class Operators:
         """The version that the batch being worked on starts from."""
         self.times = Times({})
         """How far the sources had come in time before it."""
-        self.late: dict[Node, DataFrame] = {}
+        self.late: dict[Node, Callable[[], DataFrame]] = {}
         """Of operators of windows: the rows that came too late, should there be any."""
         self.windows: dict[str, WindowOperator] = {}
         self.compared: dict[str, CompareOperator] = {}
@@ -100,7 +101,7 @@ class Operators:
         if isinstance(operator, WindowOperator):
             assert isinstance(node, Windowed)
             self.windows[operator.name] = operator
-            self.late[node] = late_frame(node, frame, operator.clock.watermark_us)
+            self.late[node] = partial(late_frame, node, frame, operator.clock.watermark_us)
             return reduced.mapInArrow(WindowTask(operator, handle), spark_schema(operator.output))
         if isinstance(operator, ModelOperator):
             return reduced.mapInArrow(ModelTask(operator, handle), spark_schema(operator.output))
@@ -153,7 +154,7 @@ class Operators:
             return grouped_rows(node, frame, self.names[node], shards=self._shards)
         if isinstance(node, STREAM_JOINS):
             prepared = self._prepared(node, frame, others[0], counter)
-            self.late[node] = prepared.late
+            self.late[node] = lambda: prepared.late
             return prepared.operator, prepared.rows
         if isinstance(node, Compared):
             _, reached_us = self.times.reached(node.windowed)

@@ -65,10 +65,10 @@ def reduced_windows(
 def late_frame(node: Windowed, frame: DataFrame, watermark_us: int | None) -> DataFrame:
     """Rows that are too late: where they lie, what they were, and their first window if its place is fixed."""
     row = f.to_json(f.struct(*(f.col(quoted(name)) for name in visible(frame))), {"ignoreNullFields": "false"})
-    window, nothing = node.window, f.lit(None).cast("long")
+    window, nothing = node.window, "cast(null as long)"
     start, end = earliest(window) if isinstance(window, Tumbling | Calendar | Hopping) else (nothing, nothing)
     too_late = frame.where(is_late(window, watermark_us, node.emission.horizon_us))
-    return too_late.select(f"{AT}.*", row.alias(LATE), start.alias(LATE_START), end.alias(LATE_END))
+    return too_late.select(f"{AT}.*", row.alias(LATE), f.expr(start).alias(LATE_START), f.expr(end).alias(LATE_END))
 
 
 def _read(node: Windowed, frame: DataFrame, groups: tuple[str, ...]) -> Aggregates:

@@ -1,5 +1,7 @@
 """The windows of rows, in Spark SQL: where a row's window begins, which rows are too late, what a batch is reduced to.
 
+All are written as text: a column made call by call asks the JVM several times for each, in every batch anew.
+
 Times are in microseconds. Where a reduced row lies is told by these columns; until tasks are given them their names
 begin with `_w_`, as no column of a user's does.
 
@@ -28,24 +30,30 @@ MONTHS = {"month": 1, "quarter": 3, "year": 12}
 DAYS = {"day": 1, "week": 7}
 
 
+HAPPENED = f"unix_micros({AT}.time)"
+
+
 class Span(NamedTuple):
-    start: Column
-    end: Column
+    start: str
+    end: str
 
 
 def time_us() -> Column:
     """When a row happened."""
-    return f.unix_micros(f.col(AT)["time"])
+    return f.expr(HAPPENED)
 
 
-def pane_of(window: Hopping) -> Column:
+def pane_of(window: Hopping) -> str:
     """Where the pane of a row begins."""
-    return _floor(time_us(), window.pane_us, window.offset_us)
+    return _floor(HAPPENED, window.pane_us, window.offset_us)
 
 
 def groups_of(window: Window) -> Mapping[str, Column]:
     """What, beside the user's key, the rows of a batch are grouped by before they are merged."""
-    position = f.col(AT)
+    return {name: f.expr(sql) for name, sql in _grouping(window).items()}
+
+
+def _grouping(window: Window) -> dict[str, str]:
     match window:
         case Tumbling() | Calendar():
             return {f"{OWN}window_start": earliest(window).start}
@@ -53,11 +61,11 @@ def groups_of(window: Window) -> Mapping[str, Column]:
             return {f"{OWN}pane_start": pane_of(window)}
         case Session(gap_us):
             # Rows of one bucket are less than a gap apart, and so always of one session.
-            return {f"{OWN}bucket": _floor(time_us(), gap_us, 0)}
+            return {f"{OWN}bucket": _floor(HAPPENED, gap_us, 0)}
         case Sliding():
-            return {TIME: time_us()}
+            return {TIME: HAPPENED}
         case Count():
-            return {TIME: time_us(), **{f"{OWN}{name}": position[name] for name in ("source", "partition", "offset")}}
+            return {TIME: HAPPENED, **{f"{OWN}{name}": f"{AT}.{name}" for name in ("source", "partition", "offset")}}
 
 
 def measured(window: Window) -> Mapping[str, Column]:
@@ -71,11 +79,11 @@ def earliest(window: Tumbling | Calendar | Hopping) -> Span:
     """The first of the windows that a row lies in."""
     match window:
         case Tumbling(size_us, offset_us):
-            start = _floor(time_us(), size_us, offset_us)
-            return Span(start, start + size_us)
+            start = _floor(HAPPENED, size_us, offset_us)
+            return Span(start, f"({start} + {size_us}L)")
         case Hopping(size_us, slide_us, offset_us):
-            start = _floor(time_us() - size_us, slide_us, offset_us) + slide_us
-            return Span(start, start + size_us)
+            start = f"({_floor(f'({HAPPENED} - {size_us}L)', slide_us, offset_us)} + {slide_us}L)"
+            return Span(start, f"({start} + {size_us}L)")
         case Calendar(unit, zone, offset_us):
             return _in_calendar(unit, zone, offset_us)
 
@@ -84,18 +92,18 @@ def is_late(window: Window, watermark_us: int | None, horizon_us: int) -> Column
     """Of a row: does it come when one of its windows is no longer kept? Then it counts in none of them."""
     if watermark_us is None:
         return f.lit(False)
-    forgotten = f.lit(watermark_us - horizon_us).cast("long")
+    forgotten_us = watermark_us - horizon_us
     if isinstance(window, Tumbling | Calendar | Hopping):
-        return earliest(window).end <= forgotten
-    return time_us() < forgotten
+        return f.expr(f"{earliest(window).end} <= {forgotten_us}L")
+    return f.expr(f"{HAPPENED} < {forgotten_us}L")
 
 
 def moment(us: int) -> datetime:
     return EPOCH + timedelta(microseconds=us)
 
 
-def _floor(time: Column, step_us: int, offset_us: int) -> Column:
-    return time - f.pmod(time - offset_us, f.lit(step_us).cast("long"))
+def _floor(time: str, step_us: int, offset_us: int) -> str:
+    return f"({time} - pmod({time} - {offset_us}L, {step_us}L))"
 
 
 def _in_calendar(unit: str, zone: str, offset_us: int) -> Span:
@@ -104,15 +112,14 @@ def _in_calendar(unit: str, zone: str, offset_us: int) -> Span:
     Where the wall shows a time twice, or skips one, a row that it shows before the beginning of a window may lie behind
     it, or the other way round: moments decide.
     """
-    shift = f.expr(f"interval '{offset_us // 1_000_000}.{offset_us % 1_000_000:06d}' second")
-    wall = f.date_trunc(unit, f.from_utc_timestamp(f.col(AT)["time"], zone) - shift)
+    shift = f"interval '{offset_us // 1_000_000}.{offset_us % 1_000_000:06d}' second"
+    wall = f"date_trunc('{unit}', from_utc_timestamp({AT}.time, '{zone}') - {shift})"
     length, name = (MONTHS[unit], "month") if unit in MONTHS else (DAYS[unit], "day")
     earlier, start, end, later = (
-        f.unix_micros(f.to_utc_timestamp(wall + f.expr(f"interval {length * steps} {name}") + shift, zone))
+        f"unix_micros(to_utc_timestamp({wall} + interval '{length * steps}' {name} + {shift}, '{zone}'))"
         for steps in (-1, 0, 1, 2)
     )
-    time = time_us()
     return Span(
-        f.when(time < start, earlier).when(time < end, start).otherwise(end),
-        f.when(time < start, start).when(time < end, end).otherwise(later),
+        f"case when {HAPPENED} < {start} then {earlier} when {HAPPENED} < {end} then {start} else {end} end",
+        f"case when {HAPPENED} < {start} then {start} when {HAPPENED} < {end} then {end} else {later} end",
     )

@@ -27,7 +27,7 @@ from headwater.flow.formats.schema import Field, Schema
 from headwater.flow.kafka.client import Client
 from headwater.flow.source import positions
 from headwater.flow.source.options import SourceOptions, parse_options, read_offsets, written_offsets
-from headwater.flow.source.planning import Guess, Plan, plan
+from headwater.flow.source.planning import FIRST_STEP_MS, Guess, Plan, plan
 from headwater.flow.source.reach import Reach
 from headwater.flow.source.registering import with_registered
 from headwater.flow.source.rows import RangeReader, frame_batches, read_rows
@@ -206,7 +206,7 @@ class StreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvailable
         rows = self._rows_max(client, begin, ends, limit)
         made = plan(begin, ends, rows, lambda time_ms: positions.at_time(client, ends, time_ms), guess=self._guess)
         if made.time_ms is not None:
-            step = 1 if self._guess is None else made.time_ms - self._guess.time_ms
+            step = FIRST_STEP_MS if self._guess is None else made.time_ms - self._guess.time_ms
             self._guess = Guess(made.time_ms, max(1, step))
         return made
 

@@ -17,8 +17,10 @@ OffsetsAtTime = Callable[[int], Offsets]
 TIME_MS_MAX = 1 << 42
 """The year 2109: a record from beyond it is read with the last ones."""
 PROBES_MAX = 48
-ENOUGH = 0.75
-"""Of the limit: looking for a better time would cost more than it gives."""
+ENOUGH, AIM = 0.75, 0.9
+"""Of the limit: looking for a better time would cost more than it gives; and what is aimed at, so as to find one."""
+FIRST_STEP_MS = 60_000
+"""How far the second plan tries to go, when nobody knows yet how far plans go."""
 
 
 class Guess(NamedTuple):
@@ -80,7 +82,7 @@ class _Search:
         if guess is not None:
             self._leap(guess)
         while self._high_ms - self._low_ms > 1 and self._probes < PROBES_MAX and self._rows() < ENOUGH * self._limit:
-            self._probe((self._low_ms + self._high_ms) // 2)
+            self._probe(self._between())
         reached = self._rows()
         if reached >= ENOUGH * self._limit:
             return Plan(self._low, self._low_ms, self._probes)
@@ -88,6 +90,17 @@ class _Search:
         ends = self._shared(self._limit - reached)
         held = frozenset(place for place, end in ends.items() if end < self._high[place])
         return Plan(ends, self._low_ms, self._probes, held)
+
+    def _between(self) -> int:
+        """The time at which as much would fit as is aimed at, if rows came evenly between the two; every other time
+        the middle, so that it ends soon also where they do not."""
+        middle = (self._low_ms + self._high_ms) // 2
+        if self._probes % 2 or self._low_ms == 0 or self._high_ms == TIME_MS_MAX:
+            return middle
+        low, high = self._rows(), rows_between(self._start, self._high)
+        share = (AIM * self._limit - low) / max(1, high - low)
+        guessed = self._low_ms + int(share * (self._high_ms - self._low_ms))
+        return min(max(guessed, self._low_ms + 1), self._high_ms - 1)
 
     def _rows(self) -> int:
         return rows_between(self._start, self._low)
