@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -8,7 +9,7 @@ from headwater.cli.observing import Frame, GroupFigures, TopicFigures
 from headwater.cli.output import ago
 from headwater.cli.top import screen, size
 from headwater.flow.job.accounts import Account
-from headwater.flow.job.figures import JobFigures, OutputFigures
+from headwater.flow.job.figures import HotFigures, JobFigures, OutputFigures
 from tests.cli.conftest import Terminal
 
 BUSY = Account(rows_in=123_456_789, rows_out=120_000_000, filtered=3_400_000, late=1_234, poisoned=55_555)
@@ -92,3 +93,14 @@ def test_sizes_are_written_so_that_they_can_be_read_at_a_glance(count: int, text
 @pytest.mark.parametrize("ms, text", [(0, "0s"), (59_999, "59s"), (60_000, "1m 0s"), (90_061_000, "1d 1h")])
 def test_times_are_written_so_that_they_can_be_read_at_a_glance(ms: int, text: str) -> None:
     assert ago(ms) == text
+
+
+def test_keys_that_are_split_are_shown_with_the_side_that_has_their_rows() -> None:
+    hot = tuple(HotFigures("feed", f"k{number}", "left", 1_000_000 - number) for number in range(7))
+    frame = replace(FRAME, jobs=(replace(FRAME.jobs[0], hot=hot),))
+    lines = [line.split() for line in lines_of(frame)]
+    first = lines.index(["join", "hot", "key", "rows", "of", "its"])
+    assert lines[first + 1] == ["shop.feed", "k0", "1,000,000", "left"]
+    assert lines[first + 5] == ["shop.feed", "k4", "999,996", "left"]
+    assert lines[first + 6] == []
+    assert frame.to_json()["jobs"][0]["hot"][0] == {"operator": "feed", "key": "k0", "side": "left", "rows": 1_000_000}

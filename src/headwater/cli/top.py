@@ -15,10 +15,11 @@ from headwater.cli.connection import reach
 from headwater.cli.observing import Frame, Observer
 from headwater.cli.output import Cell, ago, console, plain_table, write_json
 from headwater.clock import SystemClock
-from headwater.flow.job.figures import JobFigures, OutputFigures
+from headwater.flow.job.figures import HotFigures, JobFigures, OutputFigures
 from headwater.flow.job.time_told import plain
 
 PAUSE_SECONDS = 1.0
+HOT_SHOWN = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +70,10 @@ def screen(frame: Frame) -> Stack:
         (["job", "status", "batch", "rows/s", "lag", "last batch", "state"], [job_row(job) for job in frame.jobs]),
         (["job", "watermark", "behind", "idle"], [time_row(job) for job in frame.jobs if job.watermark_us is not None]),
         (
+            ["join", "hot key", "rows", "of its"],
+            [hot_row(job, one) for job in frame.jobs for one in job.hot[:HOT_SHOWN]],
+        ),
+        (
             ["output", "rows in", "out", "filtered", "late", "poisoned", "last in", "last out"],
             [output_row(job, output) for job, output in outputs],
         ),
@@ -113,6 +118,11 @@ def time_row(job: JobFigures) -> list[Cell]:
         None if behind is None else ago(behind // 1000),
         ", ".join(job.idle) or None,
     ]
+
+
+def hot_row(job: JobFigures, hot: HotFigures) -> list[Cell]:
+    """A key of a join that all tasks work on, and which side has its many rows."""
+    return [f"{job.name.partition('.')[0]}.{hot.operator}", hot.key, hot.rows, hot.side]
 
 
 def output_row(job: JobFigures, output: OutputFigures) -> list[Cell]:

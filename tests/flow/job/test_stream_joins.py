@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 import headwater as hw
 from headwater.errors import FlowError, InvalidDeclaration
+from headwater.flow.job import join_rows, reducing_joins
 from headwater.flow.job.testing import AppTester
 
 Tester = Callable[[hw.App], AppTester]
@@ -128,6 +130,30 @@ def test_an_event_has_the_row_of_the_table_as_it_is_then(tester: Tester) -> None
     ]  # fmt: skip
     account = app.account("addressed")
     assert (account.rows_in, account.rows_out, account.late, account.balanced) == (7, 5, 2, True)
+
+
+def test_events_are_not_moved_if_a_batch_brings_nothing_for_the_table(
+    tester: Tester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, moved = tester(shop()), list[int]()
+
+    def sharded(left: DataFrame, right: DataFrame, keys: int, shards: int) -> DataFrame:
+        moved.append(shards)
+        return join_rows.sharded(left, right, keys, shards)
+
+    monkeypatch.setattr(reducing_joins, "sharded", sharded)
+    app.feed("people", [{"name": "ann", "town": "Bern"}, {"name": "cem", "town": "Rome"}], key="name", at=at(0))
+    app.feed("orders", [order(1, "ann", 0)], at=at(0))
+    app.run()
+    before = len(moved)
+    app.feed("orders", [order(2, "cem", 1), order(3, "bob", 1), order(4, "ann", 2)], at=at(2))
+    app.run()
+    # To learn its columns the join is made once without rows, and then for the batch.
+    assert len(moved) - before == 1
+    told = [(row["id"], row["town"]) for row in app.values("addressed")]
+    assert told == [(1, "Bern"), (2, "Rome"), (4, "Bern")]
+    account = app.account("addressed")
+    assert (account.rows_in, account.rows_out, account.late, account.balanced) == (6, 5, 1, True)
 
 
 def test_an_event_may_wait_for_its_row(tester: Tester) -> None:

@@ -4,8 +4,12 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import pytest
+
 import headwater as hw
+from headwater.flow.job.folder import JobFolder
 from headwater.flow.job.testing import AppTester
+from headwater.flow.operators.joins import splitting
 
 Tester = Callable[[hw.App], AppTester]
 LIMIT = 5
@@ -29,7 +33,10 @@ def expected(follows: set[tuple[int, int]], posts: dict[int, tuple[int, int]]) -
     return found
 
 
-def test_a_timeline_is_right_while_people_follow_and_unfollow_write_and_delete(tester: Tester) -> None:
+def test_a_timeline_is_right_while_people_follow_and_unfollow_write_and_delete(
+    tester: Tester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(splitting, "HOT_ROWS", 10)
     app, random = tester(social()), Random(3)
     follows: set[tuple[int, int]] = set()
     posts: dict[int, tuple[int, int]] = {}
@@ -55,5 +62,10 @@ def test_a_timeline_is_right_while_people_follow_and_unfollow_write_and_delete(t
         timelines = {row["follower"]: [post["id"] for post in row["posts"]] for row in app.rows("timeline")}
         assert timelines == expected(follows, posts)
     assert app.prove("timeline").different == 0
+    (batches,) = (app.node.data / "flows" / "social").glob("*/batches")
+    split = JobFolder(batches.parent).finished(0)
+    assert split is not None
+    # Worked on by both tasks in the batch behind it.
+    assert {one.key for one in split.hot["feed"]} >= {"1", "2"}
     with app.view("timeline") as view:
         assert view.get(1) is not None

@@ -1,14 +1,16 @@
 """The newest rows of each group are right after any batches of changes, whatever is deleted."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.flow.operators.joins.tables import AFTER, ROW, Side
 from headwater.flow.operators.newest import Newest, newest_step
-from headwater.flow.state import EMPTY, HASH, StateStore
+from headwater.flow.state import EMPTY, HASH, StateStore, leading
 from headwater.flow.state.files import DiskFiles
 from headwater.log.storage.simulated import SimulatedDisk
 
@@ -45,6 +47,13 @@ changes = st.builds(
     st.integers(0, 6),
     st.none() | st.tuples(st.sampled_from("abc"), st.none() | st.sampled_from([0.0, 1.0, 2.0])),
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_read_in_advance() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leading, "first_limits", lambda counts: counts.copy())
+        yield
 
 
 @settings(max_examples=100)

@@ -7,7 +7,7 @@ A node holds what the user wrote and where; what it means is in job/compiling.py
 came (text or PySpark columns), so most of the graph can be made and checked while no Spark runs.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -430,6 +430,13 @@ def walk(node: Node) -> list[Node]:
 
     visit(node)
     return found
+
+
+def unchanged(node: Node, quiet: Collection[str]) -> bool:
+    """Can a table not change in a batch that brings nothing of some topics? What time alone may change can."""
+    steps = walk(node)
+    by_time = any(isinstance(one, (*TIMED, Compared, KMeans)) for one in steps)
+    return not by_time and all(one.topic in quiet for one in sources_of(node))
 
 
 def steps_behind(node: Node) -> tuple[list[Node], Node]:

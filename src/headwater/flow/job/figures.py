@@ -13,6 +13,7 @@ from headwater.flow.job.inventory import KeptJob, jobs_in
 from headwater.flow.job.ledger import Entry, Ledger
 from headwater.flow.job.time_told import behind_us, times_told
 from headwater.flow.kafka.client import Client
+from headwater.flow.operators.joins.hot_keys import SIDES, Hot
 from headwater.log.locks import locked
 from headwater.record import TopicPartition
 
@@ -24,6 +25,15 @@ class OutputFigures:
     name: str
     total: Account
     last: Account
+
+
+@dataclass(frozen=True)
+class HotFigures:
+    operator: str
+    key: str
+    side: str
+    rows: int
+    """About: those that were changed or deleted since count until state is merged."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,8 @@ class JobFigures:
     """Partitions that are not waited for."""
     topics: tuple[str, ...] = ()
     """What it reads."""
+    hot: tuple[HotFigures, ...] = ()
+    """Keys of joins with so many rows that they are split, those with the most first."""
 
     def to_json(self) -> dict[str, Any]:
         outputs = [
@@ -86,12 +98,18 @@ class JobObserver:
             behind_us(last.record) if last else None,
             tuple(times_told(last.record)["idle"]) if last else (),
             tuple(sorted(last.record.end)) if last else (),
+            _hot(last.record.hot) if last else (),
         )
 
     def _entries(self, job: KeptJob) -> dict[str, Entry]:
         ledger = self._ledgers.setdefault(job.app, Ledger(job.app))
         ledger.read_on(self._client)
         return {output: entry for (name, output), entry in ledger.entries.items() if name == job.name}
+
+
+def _hot(hot: Hot) -> tuple[HotFigures, ...]:
+    found = [HotFigures(name, one.key, SIDES[one.side], one.rows) for name, keys in hot.items() for one in keys]
+    return tuple(sorted(found, key=lambda one: -one.rows))
 
 
 def _lag(position: Mapping[str, Mapping[int, int]], ends: Places) -> int:

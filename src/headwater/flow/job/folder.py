@@ -20,6 +20,7 @@ from typing import Any
 from headwater.errors import JobRefused
 from headwater.flow.job.accounts import Account
 from headwater.flow.job.watermarks import Clocks
+from headwater.flow.operators.joins.hot_keys import Hot, hot_of_json, hot_to_json
 from headwater.flow.source.ticks import NO_TICK, TICK, WISH_FILE, Tick, Wish, tick_of, with_tick
 from headwater.log.storage import LocalStorage, read_whole, replace_durably
 from headwater.record import TopicPartition
@@ -47,6 +48,8 @@ class BatchRecord:
     """Partitions it did not wait for."""
     processed_us: int | None = None
     """When its rows were processed, if windows want to know (processing_time.py)."""
+    hot: Hot = field(default_factory=dict)
+    """Keys of joins with so many rows that the next batch splits them (operators/joins/splitting.py)."""
 
     @property
     def newest_us(self) -> int | None:
@@ -63,6 +66,7 @@ class BatchRecord:
             "watermark_us": self.watermark_us,
             "idle": sorted(self.idle),
             **({} if self.processed_us is None else {"processed_us": self.processed_us}),
+            **({"hot": hot_to_json(self.hot)} if self.hot else {}),
         }
 
     @classmethod
@@ -73,7 +77,7 @@ class BatchRecord:
         idle = frozenset(TopicPartition(*one) for one in row.get("idle", ()))
         start, end = offsets(row["start"]), offsets(row["end"])
         moments = row.get("watermark_us"), idle, row.get("processed_us")
-        return cls(row["batch"], start, end, accounts, clocks, *moments)
+        return cls(row["batch"], start, end, accounts, clocks, *moments, hot=hot_of_json(row.get("hot", {})))
 
 
 def offsets(row: Mapping[str, Mapping[str, Any]]) -> Offsets:

@@ -86,9 +86,19 @@ def _nothing(frame: DataFrame) -> Column:
 
 def sharded(left: DataFrame, right: DataFrame, keys: int, shards: int) -> DataFrame:
     """Both, each shard in the partition of its number."""
-    names = [*(f"_k{place}" for place in range(keys)), SPREAD]
+    names = placed_by(keys)
     both = left.unionByName(right, allowMissingColumns=True).repartition(shards, *(f.col(name) for name in names))
     return both.withColumn(HASH, shard_hash(names))
+
+
+def in_place(rows: DataFrame, keys: int) -> DataFrame:
+    """Rows of one side where they are; those of a shard may be in any partition."""
+    return rows.withColumn(HASH, shard_hash(placed_by(keys)))
+
+
+def placed_by(keys: int) -> list[str]:
+    """The columns that decide in which shard a row lies."""
+    return [*(f"_k{place}" for place in range(keys)), SPREAD]
 
 
 def batch_join(node: Join, left: DataFrame, right: DataFrame) -> DataFrame:

@@ -1,24 +1,30 @@
 """What a task does with its part of a batch of a join: bring the changed rows of both sides together with what is kept.
 
-State has a part for each side, in a store of its own: `<operator>.left`, `<operator>.right`.
+State has a part for each side, in a store of its own: `<operator>.left`, `<operator>.right`. Pairs of keys with very
+many rows are made by several tasks (splitting.py), each of a slice; only the task of the shard writes, and reports.
 """
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.flow.job.join_rows import LEFT_ROW, RIGHT_ROW, WHICH
-from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
+from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report, without_report
+from headwater.flow.job.splitting import SLICE
 from headwater.flow.operators.changes import change_schema
-from headwater.flow.operators.joins.tables import AFTER, ROW, TableJoin, table_join_step
+from headwater.flow.operators.joins.hot_keys import HotKey
+from headwater.flow.operators.joins.splitting import HOT_ROWS, LEFT, RIGHT, owner_step, slice_bounds, slice_step
+from headwater.flow.operators.joins.tables import AFTER, ALL_ROWS, ROW, TableJoin
 from headwater.flow.state.manifest import HASH, StateSchema
 from headwater.flow.state.shard import ShardState, StateHandle
 
 PARTS = ("left", "right")
 SIDE = "_side"
+Given = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,9 @@ class TableJoinOperator:
     name: str
     key: tuple[str, ...]
     work: TableJoin
+    hot: tuple[HotKey, ...] = ()
+    """Keys that are split in this batch."""
+    hot_rows: int = HOT_ROWS
 
     @property
     def parts(self) -> Mapping[str, StateSchema]:
@@ -60,15 +69,46 @@ class TableJoinTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         handles = [StateHandle.from_json(self.handles[part]) for part in PARTS]
         for shard, rows in by_shard(batches, handles[0].shards):
-            given = side_rows(rows, 0, (HASH, ROW, AFTER)), side_rows(rows, 1, (HASH, ROW, AFTER))
             left, right = (ShardState(handle, shard) for handle in handles)
-            step = table_join_step(self.operator.work, left, right, given)
-            told = [
-                Told(self.operator.name, shard, 0, (run,) if run else (), part=part)
-                for part, run in zip(PARTS, step.runs, strict=True)
-            ]
-            yield with_report(marked(step.before, 0), told[0], self.operator.told)
-            yield with_report(marked(step.after, 1), told[1], self.operator.told)
+            for number, part in slices_in(rows):
+                given = side_rows(part, 0, (HASH, ROW, AFTER)), side_rows(part, 1, (HASH, ROW, AFTER))
+                if number is None:
+                    yield from self._shard(shard, left, right, given)
+                else:
+                    yield from self._slice(number, left, right, given)
+
+    def _shard(self, shard: int, left: ShardState, right: ShardState, given: Given) -> Iterator[pa.RecordBatch]:
+        operator = self.operator
+        step, hot = owner_step(operator.work, left, right, given, operator.hot, operator.hot_rows)
+        told = [
+            Told(operator.name, shard, 0, (run,) if run else (), part=part)
+            for part, run in zip(PARTS, step.runs, strict=True)
+        ]
+        yield with_report(marked(step.before, 0), replace(told[0], hot=hot), operator.told)
+        yield with_report(marked(step.after, 1), told[1], operator.told)
+
+    def _slice(self, number: int, left: ShardState, right: ShardState, given: Given) -> Iterator[pa.RecordBatch]:
+        """Keys whose left is split, and those whose right is."""
+        own = slice_bounds(number, len(StateHandle.from_json(self.handles[PARTS[0]]).runs))
+        for side, bounds in ((LEFT, (own, ALL_ROWS)), (RIGHT, (ALL_ROWS, own))):
+            hashes = pa.array([one.hash for one in self.operator.hot if one.side == side], pa.int64())
+            ours, theirs = (
+                None if rows is None else rows.filter(pc.is_in(rows.column(HASH), hashes)) for rows in given
+            )
+            before, after = slice_step(self.operator.work, left, right, (ours, theirs), bounds)
+            yield without_report(marked(before, 0), self.operator.told)
+            yield without_report(marked(after, 1), self.operator.told)
+
+
+def slices_in(rows: pa.RecordBatch) -> Iterator[tuple[int | None, pa.RecordBatch]]:
+    """Rows of a shard that are its own, and those of each slice."""
+    if SLICE not in rows.schema.names:
+        yield None, rows
+        return
+    slices = rows.column(SLICE)
+    for number in pc.unique(slices).to_pylist():
+        wanted = slices.is_null() if number is None else pc.fill_null(pc.equal(slices, number), False)
+        yield number, rows.filter(wanted)
 
 
 def side_rows(rows: pa.RecordBatch, side: int, beside: tuple[str, ...]) -> pa.RecordBatch | None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from headwater.flow.operators.aggregates import Aggregate, result_schema, state_schema
 from headwater.flow.operators.changes import change_schema
+from headwater.flow.operators.joins.hot_keys import HotKey
 from headwater.flow.operators.keyed import Step, aggregate_step, latest_step
 from headwater.flow.operators.latest import Latest
 from headwater.flow.state.manifest import HASH, RunInfo, StateSchema
@@ -47,6 +48,10 @@ class Operator:
         return aggregate_step(state, self.work, rows)
 
 
+NO_SHARD = -1
+"""Of what a task tells that has worked on rows of many shards, and written to none."""
+
+
 @dataclass(frozen=True)
 class Told:
     """What a task tells the driver of one shard."""
@@ -62,6 +67,8 @@ class Told:
     """Rows that had to have a partner in a join, and are told to have none."""
     part: str = ""
     """Of an operator that keeps its state in several stores, which one was written to."""
+    hot: tuple[HotKey, ...] = ()
+    """Keys with very many rows."""
 
     @property
     def store(self) -> str:
@@ -73,7 +80,8 @@ class Told:
     @classmethod
     def from_json(cls, text: str) -> "Told":
         row = json.loads(text)
-        return cls(**{**row, "runs": tuple(RunInfo.of(run) for run in row["runs"])})
+        hot = tuple(HotKey(**one) for one in row["hot"])
+        return cls(**{**row, "runs": tuple(RunInfo.of(run) for run in row["runs"]), "hot": hot})
 
 
 def store_name(operator: str, part: str = "") -> str:
@@ -104,6 +112,12 @@ def with_report(rows: pa.RecordBatch, told: Told, schema: pa.Schema) -> pa.Recor
     ]
     commit = pa.concat_arrays([pa.nulls(rows.num_rows, pa.string()), pa.array([told.to_json()])])
     return pa.RecordBatch.from_arrays([*columns, commit], schema=schema)
+
+
+def without_report(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """What a task gives on that has nothing to commit."""
+    columns = [column.cast(field.type) for column, field in zip(rows.columns, schema, strict=False)]
+    return pa.RecordBatch.from_arrays([*columns, pa.nulls(rows.num_rows, pa.string())], schema=schema)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class NewestOperator:
     @property
     def fingerprint(self) -> str:
         side = self.work.side
-        return hashlib.sha256(f"newest {side.key} {side.on}".encode()).hexdigest()[:16]
+        return hashlib.sha256(f"newest {side.key} {side.on} {self.work.order}".encode()).hexdigest()[:16]
 
     @property
     def output(self) -> pa.Schema:

@@ -27,6 +27,7 @@ from headwater.flow.declare.nodes import (
     SourceTable,
     TableJoin,
     Windowed,
+    unchanged,
 )
 from headwater.flow.job.aggregates import read_aggregates
 from headwater.flow.job.arrow_types import arrow_schema, arrow_type, spark_schema
@@ -38,7 +39,7 @@ from headwater.flow.job.hashing import shard_hash
 from headwater.flow.job.join_results import results_of
 from headwater.flow.job.joining import TableJoinOperator, TableJoinTask
 from headwater.flow.job.lateness import Times
-from headwater.flow.job.merging import ROWS, MergeTask, Operator, Told, store_name
+from headwater.flow.job.merging import NO_SHARD, ROWS, MergeTask, Operator, Told, store_name
 from headwater.flow.job.modelling import ModelOperator, ModelTask, reduced_to_points
 from headwater.flow.job.newest_rows import NewestOperator, NewestTask, grouped_rows
 from headwater.flow.job.processing_time import at_processing_time, next_end_us
@@ -51,6 +52,7 @@ from headwater.flow.job.watermarks import FOREVER_US
 from headwater.flow.job.windowing import WindowOperator, WindowTask
 from headwater.flow.operators import latest
 from headwater.flow.operators.aggregates import partials
+from headwater.flow.operators.joins.hot_keys import Hot
 from headwater.flow.state.background import BackgroundMerger
 from headwater.flow.state.manifest import HASH, RunInfo, StateSchema
 from headwater.flow.state.store import StateStore
@@ -76,6 +78,10 @@ class Operators:
         """How far the sources had come in time before it."""
         self.late: dict[Node, Callable[[], DataFrame]] = {}
         """Of operators of windows: the rows that came too late, should there be any."""
+        self.hot: Hot = {}
+        """Keys with so many rows that all tasks work on them."""
+        self.quiet: frozenset[str] = frozenset()
+        """Topics that it brings nothing of."""
         self.windows: dict[str, WindowOperator] = {}
         self.compared: dict[str, CompareOperator] = {}
         self.joins: dict[str, StreamJoinOperator] = {}
@@ -149,7 +155,8 @@ class Operators:
     ) -> tuple[AnyOperator, DataFrame]:
         """What an operator does, and the frame that its tasks are given: where possible, one row for each key."""
         if isinstance(node, TableJoin):
-            return joined_tables(node, frame, others[0], self.names[node], shards=self._shards)
+            name = self.names[node]
+            return joined_tables(node, frame, others[0], name, shards=self._shards, hot=self.hot.get(name, ()))
         if isinstance(node, Newest):
             return grouped_rows(node, frame, self.names[node], shards=self._shards)
         if isinstance(node, STREAM_JOINS):
@@ -178,7 +185,8 @@ class Operators:
     ) -> Prepared:
         name, reached = self.names[node], (self.times.before_us, self.times.watermark_us)
         if isinstance(node, LatestJoin):
-            return joined_latest(node, left, right, name, reached, shards=self._shards)
+            quiet = unchanged(node.right, self.quiet)
+            return joined_latest(node, left, right, name, reached, shards=self._shards, quiet=quiet)
         if isinstance(node, IntervalJoin):
             return joined_streams(node, left, right, name, reached, shards=self._shards, counter=counter)
         return joined_as_of(node, left, right, name, reached, shards=self._shards, counter=counter)
@@ -238,7 +246,7 @@ class Operators:
     def commit(self, version: int, told: list[Told]) -> None:
         """Make what the tasks wrote the next version. Operators that had no rows get a version too."""
         runs: dict[str, dict[int, tuple[RunInfo, ...]]] = {name: {} for name in self._stores}
-        for one in told:
+        for one in (one for one in told if one.shard != NO_SHARD):
             if one.shard in runs[one.store]:
                 raise FlowError(
                     f"two tasks have worked on shard {one.shard} of {one.operator}: its rows were torn apart",

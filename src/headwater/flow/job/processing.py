@@ -38,6 +38,7 @@ from headwater.flow.job.sources import frames_of, staged_names
 from headwater.flow.job.spark_checkpoint import keep_planned
 from headwater.flow.job.watermarks import FOREVER_US, Clocks, heard, idle_ms, streams_of
 from headwater.flow.kafka.client import Client
+from headwater.flow.operators.joins.hot_keys import hot_after
 from headwater.flow.sinks.sink import Mark, Sink
 from headwater.flow.source.splitting import ranges_between
 from headwater.flow.source.staging import Staged, clear_stage, read_plan, read_stage
@@ -125,6 +126,8 @@ class Processor:
         admission = self._admission(batch) if tick.admits else Admission()
         times = self._at_processing_time(self._times(before, start, end, tick), before, batch)
         self._operators.times = times
+        self._operators.hot = before.hot if before else {}
+        self._operators.quiet = frozenset(topic for topic in end if start.get(topic) == end[topic])
         frame.sparkSession.conf.set(SHUFFLE_PARTITIONS, self._shards)
         source = frame.persist() if self._read_twice else frame
         evaluation = Evaluation(frames_of(self._job, source), admission.operate(self._operators), self._keep)
@@ -140,7 +143,8 @@ class Processor:
             source.unpersist()
         clocks = heard(before.clocks if before else Clocks(), staged, streams_of(self._job.sources))
         moments = times.watermark_us, times.idle, times.processed_us
-        record = BatchRecord(batch, start, end, accounts, clocks, *moments)
+        hot = hot_after(self._operators.hot, ((one.operator, one.hot) for one in told))
+        record = BatchRecord(batch, start, end, accounts, clocks, *moments, hot=hot)
         self._leave_behind(record, collected, told, Asides(poisoned_records(staged), late), origin)
         return record
 

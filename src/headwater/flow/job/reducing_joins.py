@@ -23,13 +23,16 @@ from headwater.flow.declare.nodes import (
 )
 from headwater.flow.job.counting import Counter
 from headwater.flow.job.deduping import LATE
-from headwater.flow.job.join_rows import no_null, pairing_of, sharded, sided
+from headwater.flow.job.join_rows import in_place, no_null, pairing_of, placed_by, sharded, sided
 from headwater.flow.job.joining import SIDE, TableJoinOperator
 from headwater.flow.job.sources import AT, DELETED
+from headwater.flow.job.splitting import split_over
 from headwater.flow.job.stateless import quoted, visible
 from headwater.flow.job.stream_joining import StreamJoinOperator
 from headwater.flow.job.window_rows import LATE_END, LATE_START, time_us
-from headwater.flow.operators.joins import as_of, events, interval, latest, tables
+from headwater.flow.operators.joins import as_of, events, interval, latest, splitting, tables
+from headwater.flow.operators.joins.hot_keys import HotKey
+from headwater.flow.operators.joins.splitting import may_split
 from headwater.flow.operators.windows.clock import WindowClock
 
 SLOTS = 16
@@ -41,13 +44,15 @@ Reached = tuple[int | None, int | None]
 
 
 def joined_tables(
-    node: TableJoin, left: DataFrame, right: DataFrame, name: str, *, shards: int
+    node: TableJoin, left: DataFrame, right: DataFrame, name: str, *, shards: int, hot: tuple[HotKey, ...] = ()
 ) -> tuple[TableJoinOperator, DataFrame]:
-    """`left` and `right` are both sides of every change."""
+    """`left` and `right` are both sides of every change; `hot` are keys to be split."""
     pairing = pairing_of(node, left, right)
     keys, on = (key_of(node.left), key_of(node.right)), tuple(zip(*node.on, strict=True))
     sides = [tables.Side(*each) for each in zip((pairing.left, pairing.right), keys, on, strict=True)]
-    operator = TableJoinOperator(name, node.key, tables.TableJoin(sides[0], sides[1], pairing))
+    work = tables.TableJoin(sides[0], sides[1], pairing)
+    split = tuple(one for one in hot if shards > 1 and may_split(work, one.side))
+    operator = TableJoinOperator(name, node.key, work, split, splitting.HOT_ROWS)
     if not pairing.keeps_left:
         left = left.where(no_null(left, sides[0].on))
     if not pairing.keeps_right:
@@ -56,7 +61,9 @@ def joined_tables(
         sided(frame, other, side.on, number, side.key, _of_table(side))
         for number, (frame, other, side) in enumerate(zip((left, right), (right, left), sides, strict=True))
     )
-    return operator, sharded(ours, theirs, len(node.on), shards)
+    if not split:
+        return operator, sharded(ours, theirs, len(node.on), shards)
+    return operator, split_over(ours.unionByName(theirs), placed_by(len(node.on)), split, shards)
 
 
 class Prepared(NamedTuple):
@@ -94,9 +101,9 @@ def joined_streams(
 
 
 def joined_latest(
-    node: LatestJoin, left: DataFrame, right: DataFrame, name: str, times: Reached, *, shards: int
+    node: LatestJoin, left: DataFrame, right: DataFrame, name: str, times: Reached, *, shards: int, quiet: bool = False
 ) -> Prepared:
-    """`right` is both sides of every change of the table."""
+    """`right` is both sides of every change of the table; `quiet`: there is none in this batch."""
     pairing, on = pairing_of(node, *_timed(node, left, right)), _on(node)
     table = tables.Side(pairing.right, key_of(node.right), on[1])
     work = latest.LatestJoin(
@@ -104,8 +111,10 @@ def joined_latest(
     )
     ours = sided(left, right, on[0], 0, [AT], position_of(left, node.left))
     theirs = sided(right.where(no_null(right, on[1])), left, on[1], 1, table.key, _of_table(table))
-    operator = StreamJoinOperator(name, work, WindowClock(*times))
-    return Prepared(operator, sharded(ours, theirs, len(node.on), shards), late_events(left, None, 0))
+    looks = quiet and not node.wait_us
+    rows = in_place(ours, len(node.on)) if looks else sharded(ours, theirs, len(node.on), shards)
+    operator = StreamJoinOperator(name, work, WindowClock(*times), looks=looks)
+    return Prepared(operator, rows, late_events(left, None, 0))
 
 
 def joined_as_of(

@@ -2,6 +2,9 @@
 
 Every shard is looked at in every batch that the watermark has moved in, also one without rows: that an event has no
 partner is told by time alone.
+
+Events that meet a table as it is, and do not wait, only look. If a batch brings nothing for the table, they do so where
+they are: any task can read any shard.
 """
 
 import hashlib
@@ -14,7 +17,7 @@ from pyspark import TaskContext
 
 from headwater.errors import FlowError
 from headwater.flow.job.joining import SIDE, marked, side_rows
-from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
+from headwater.flow.job.merging import COMMIT, NO_SHARD, Told, by_shard, with_report
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.joins.as_of import EXTRA, AsOfJoin
 from headwater.flow.operators.joins.events import GIVEN, MISSING, TIME, Shard, result_schema
@@ -39,6 +42,8 @@ class StreamJoinOperator:
     work: Work
     clock: WindowClock
     key: tuple[str, ...] = ()
+    looks: bool = False
+    """Nothing is written in this batch: tasks may have rows of any shard."""
 
     @property
     def parts(self) -> Mapping[str, StateSchema]:
@@ -96,6 +101,10 @@ class StreamJoinTask:
         handles = {part: StateHandle.from_json(text) for part, text in self.handles.items()}
         shards = next(iter(handles.values())).shards
         given = dict(by_shard(batches, shards))
+        if self.operator.looks:
+            for shard, rows in given.items():
+                yield self._looked(Shard(handles, shard), rows)
+            return
         for shard in sorted({*given, *self._own(shards)}):
             yield from self._shard(Shard(handles, shard), given.get(shard))
 
@@ -113,6 +122,12 @@ class StreamJoinTask:
         for part in others:  # of one part alone nothing is ever taken back
             other = Told(operator.name, shard.number, 0, tuple(step.runs.get(part, [])), part=part)
             yield with_report(marked(step.before, 0), other, operator.told)
+
+    def _looked(self, shard: Shard, rows: pa.RecordBatch) -> pa.RecordBatch:
+        operator, given = self.operator, side_rows(rows, 0, GIVEN)
+        step = operator.work.step(shard, (given, None), operator.clock)
+        told = replace(self._counted((given, None), step.after), shard=NO_SHARD)
+        return with_report(marked(step.after, 1), told, operator.told)
 
     def _counted(self, given: tuple[pa.RecordBatch | None, pa.RecordBatch | None], after: pa.RecordBatch) -> Told:
         """Facts that were taken in, and those without a partner that had to have one."""

@@ -1,8 +1,9 @@
 """The first rows of each group of a table, in an order, as one list: kept right whatever is changed or deleted.
 
-All rows of a group are kept, for any of them may be the next when one of the first goes. What the list was and is comes
-from the rows themselves, so that nothing else has to be kept beside them. Rows of one place in the order are told apart
-by the key of their table.
+All rows of a group are kept, for any of them may be the next when one of the first goes. They lie in that order, and
+only the first of them are read: as many as the list may have, and as a batch takes away. What the list was and is comes
+from the rows themselves, and nothing else has to be kept beside them. Rows of one place in the order are told apart by
+the key of their table.
 """
 
 from dataclasses import dataclass
@@ -13,12 +14,16 @@ import pyarrow as pa
 
 from headwater.flow.operators.changes import merge_changes
 from headwater.flow.operators.joins.events import groups_of
-from headwater.flow.operators.joins.pairing import renamed
-from headwater.flow.operators.joins.tables import Side, touched_rows, untouched_rows, write_touched
+from headwater.flow.operators.joins.pairing import renamed, without_nulls
+from headwater.flow.operators.joins.tables import ROW, Side, Touched, touched_rows, untouched_rows
+from headwater.flow.operators.order_codes import falling_codes
 from headwater.flow.operators.ordering import sorted_places
 from headwater.flow.state.equality import Integers, Mask, rows_equal
-from headwater.flow.state.manifest import RunInfo, StateSchema
+from headwater.flow.state.manifest import DELETED, HASH, RunInfo, StateSchema
 from headwater.flow.state.shard import ShardState
+
+PLACE = "_place"
+"""Where a row stands in the order, the highest value first (order_codes.py)."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,9 @@ class Newest:
 
     @property
     def state(self) -> StateSchema:
-        return self.side.state
+        """That of a side of a join, sorted by the order first."""
+        side = self.side.state
+        return StateSchema(side.key.append(pa.field(PLACE, pa.int64())), side.values, (PLACE, ROW))
 
     @property
     def key(self) -> pa.Schema:
@@ -60,7 +67,9 @@ def newest_step(work: Newest, state: ShardState, given: pa.RecordBatch | None) -
     count = int(groups.max()) + 1 if len(groups) else 0
     _, first = np.unique(groups, return_index=True)
     keys = renamed(touched.keys.take(pa.array(first)), work.side.on)
-    found = state.matches(touched.hashes[first], keys)
+    # What a batch takes away may leave room at the end of a list; it is among the first, or further down.
+    taken = np.bincount(groups[touched.before >= 0], minlength=count)
+    found = state.leading(touched.hashes[first], keys, work.limit + taken)
     untouched = untouched_rows(work.side, touched, found.rows)
     kept = found.rows.filter(pa.array(untouched)).select(work.side.columns.names)
     rows = pa.concat_batches([touched.rows, pa.RecordBatch.from_arrays(kept.columns, schema=touched.rows.schema)])
@@ -71,8 +80,24 @@ def newest_step(work: Newest, state: ShardState, given: pa.RecordBatch | None) -
         _lists(work, rows, ranks, Placed(_with(groups[own >= 0], of_kept), _with(own[own >= 0], there)), count)
         for own in (touched.before, touched.after)
     )
-    run = write_touched(work.side, state, touched)
+    run = _written(work, state, touched)
     return NewestStep(merge_changes(keys, before.there, before.values, after.there, after.values), run)
+
+
+def _written(work: Newest, state: ShardState, touched: Touched) -> RunInfo | None:
+    """A row that gets another place in the order is written there, and deleted where it was."""
+    places = falling_codes(touched.rows.column(work.order))
+    is_, was = touched.after >= 0, touched.before >= 0
+    stays = is_ & was & (places[touched.before] == places[touched.after])
+    known = without_nulls(touched.keys)
+    put, gone = np.flatnonzero(known & is_), np.flatnonzero(known & was & ~stays)
+    entities, at = _with(put, gone), _with(touched.after[put], touched.before[gone])
+    deleted = np.arange(len(entities)) >= len(put)
+    columns = {HASH: pa.array(touched.hashes[entities]), ROW: pa.array(touched.own[entities])}
+    columns |= {PLACE: pa.array(places[at]), DELETED: pa.array(deleted)}
+    rows = touched.rows.take(pa.array(at))
+    batch = pa.RecordBatch.from_arrays([*columns.values(), *rows.columns], names=[*columns, *rows.schema.names])
+    return state.write(batch, existed=deleted | stays[entities])
 
 
 class Lists(NamedTuple):

@@ -53,6 +53,16 @@ class Times(NamedTuple):
     wanted: Integers
 
 
+class Leading(NamedTuple):
+    """First rows of some hashes; those that have more, and where in the order they go on."""
+
+    batch: pa.RecordBatch
+    among: Integers
+    rows: Integers
+    goes_on: Integers
+    edges: Integers
+
+
 class Run:
     def __init__(self, info: RunInfo, buffer: pa.Buffer, schema: pa.Schema) -> None:
         self.info = info
@@ -96,6 +106,32 @@ class Run:
             if lengths.any():
                 among = np.repeat(np.arange(begins[number], ends[number]), lengths)
                 yield Within(self.batches[number], among, expanded(first, lengths))
+
+    def counts(self, wanted: Integers) -> Integers:
+        """How many rows each hash has; `wanted` is ascending."""
+        found = np.zeros(len(wanted), np.int64)
+        begins = np.searchsorted(wanted, self._firsts, side="left")
+        ends = np.searchsorted(wanted, self._lasts, side="right")
+        for number in np.flatnonzero(begins < ends):
+            part, hashes = slice(begins[number], ends[number]), self.hashes[number]
+            first = first_at_or_above(hashes, wanted[part])
+            found[part] += np.searchsorted(hashes, wanted[part], side="right") - first
+        return found
+
+    def leading(self, wanted: Integers, limits: Integers, column: str) -> Iterator["Leading"]:
+        """The first rows of each hash, up to a limit, and what those of which there are more go on with."""
+        begins = np.searchsorted(wanted, self._firsts, side="left")
+        ends = np.searchsorted(wanted, self._lasts, side="right")
+        for number in np.flatnonzero(begins < ends):
+            part, hashes = slice(begins[number], ends[number]), self.hashes[number]
+            first = first_at_or_above(hashes, wanted[part])
+            behind = np.searchsorted(hashes, wanted[part], side="right")
+            lengths = np.minimum(behind - first, limits[part])
+            more = np.flatnonzero(lengths < behind - first)
+            edges = self.batches[number].column(column).to_numpy()[(first + lengths)[more]]
+            if lengths.any():
+                among = np.repeat(np.arange(begins[number], ends[number]), lengths)
+                yield Leading(self.batches[number], among, expanded(first, lengths), begins[number] + more, edges)
 
     def place(self, hash_: int) -> int:
         """The row of the first hash that is not below this one, counted over all batches."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 from headwater.errors import FlowError
 from headwater.flow.state.combining import combined, followers_of, hidden, newest_rows, order_of, sort_columns
 from headwater.flow.state.equality import Integers, Mask, as_mask, rows_equal
+from headwater.flow.state.leading import leading_rows
 from headwater.flow.state.manifest import DELETED, EVERYTHING, HASH, RUNS, RunInfo, Slot, StateSchema, slots_of
 from headwater.flow.state.merging import TASK_BYTES_MAX, absorbed, weight
 from headwater.flow.state.opened import OpenedRuns, opened
@@ -151,14 +152,15 @@ class ShardState:
                 pieces.append(batch.take(rows))
         return self._newest(np.concatenate(places), pa.concat_batches(pieces), keys)
 
-    def matches(self, hashes: Integers, keys: pa.RecordBatch) -> Fetched:
-        """All rows whose key has these values in some of its columns, those that the hash is of.
+    def matches(self, hashes: Integers, keys: pa.RecordBatch, low: int = -(2**63), high: int = 2**63 - 1) -> Fetched:
+        """All rows whose key has these values in some of its columns, those that the hash is of, and whose first column
+        of order lies in [low, high).
 
         No key is asked for twice. Rows are sorted as runs are.
         """
         keys = conformed(keys, pa.schema([self.schema.key.field(name) for name in keys.schema.names]))
         order = sorted_order([hashes])
-        lowest, highest = (np.full(len(hashes), bound) for bound in (-(2**63), 2**63 - 1))
+        lowest, highest = (np.full(len(hashes), bound) for bound in (low, high))
         places, pieces = [np.empty(0, np.int64)], [pa.RecordBatch.from_pylist([], self._rows)]
         for run in self._newest_first():
             for batch, among, rows in run.within(hashes[order], lowest, highest, self._order[0]):
@@ -171,6 +173,19 @@ class ShardState:
         order = order_of(rows, self.schema)
         order = order[~hidden(rows, order, self.schema) & ~as_mask(rows.column(DELETED))[order]]
         return Fetched(found[order], rows.take(order))
+
+    def held(self, hashes: Integers) -> Integers:
+        """About how many rows each hash has: those that were changed or deleted since are counted as well."""
+        order = sorted_order([hashes])
+        counts = np.zeros(len(hashes), np.int64)
+        for run in self._newest_first():
+            counts[order] += run.counts(hashes[order])
+        return counts
+
+    def leading(self, hashes: Integers, keys: pa.RecordBatch, counts: Integers) -> Fetched:
+        """At least so many of the first rows of each key, in the order of runs, or all; as `matches` has them."""
+        keys = conformed(keys, pa.schema([self.schema.key.field(name) for name in keys.schema.names]))
+        return Fetched(*leading_rows(self._newest_first(), self.schema, hashes, keys, counts))
 
     def _newest(self, places: Integers, rows: pa.RecordBatch, keys: pa.RecordBatch) -> Fetched:
         """What the first of several rows with the same key says; other keys may share its hash."""

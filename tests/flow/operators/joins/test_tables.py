@@ -8,15 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.flow.operators.joins.pairing import HOWS, Condition, Pairing
-from headwater.flow.operators.joins.tables import AFTER, ROW, Side, TableJoin, table_join_step
+from headwater.flow.operators.joins.tables import AFTER, ROW, JoinStep, Side, TableJoin, table_join_step
 from headwater.flow.state import EMPTY, HASH, StateStore
 from headwater.flow.state.files import DiskFiles
+from headwater.flow.state.shard import ShardState
 from headwater.log.storage.simulated import SimulatedDisk
 
 LEFT = pa.schema([("id", pa.int64()), ("user", pa.string()), ("kind", pa.int64()), ("price", pa.float64())])
 RIGHT = pa.schema([("number", pa.int64()), ("name", pa.string()), ("sort", pa.int64()), ("limit", pa.float64())])
 ON = (("user", "name"), ("kind", "sort"))
 Rows = dict[int, tuple[Any, ...]]
+Given = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
 
 
 class Change(NamedTuple):
@@ -38,6 +40,11 @@ def hash_of(row: tuple[Any, ...]) -> int:
     return len(row[1] or "") * 2 + (row[2] or 0) % 2
 
 
+def own_hash(key: int) -> int:
+    """Of a row's own key: two keys share one, and they are spread as hashes are."""
+    return (key // 2 % 16 - 8) * 2**59
+
+
 def incoming(schema: pa.Schema, before: Rows, after: Rows) -> pa.RecordBatch | None:
     """What a batch changes, as both sides of each change."""
     rows = []
@@ -46,7 +53,7 @@ def incoming(schema: pa.Schema, before: Rows, after: Rows) -> pa.RecordBatch | N
         for row, is_after in sides if before.get(key) != after.get(key) else []:
             if row is not None:
                 named = dict(zip(schema.names, row, strict=True))
-                rows.append({HASH: hash_of(row), ROW: row[0] // 2, AFTER: is_after, **named})
+                rows.append({HASH: hash_of(row), ROW: own_hash(row[0]), AFTER: is_after, **named})
     fields = [(HASH, pa.int64()), (ROW, pa.int64()), (AFTER, pa.bool_()), *schema]
     return pa.RecordBatch.from_pylist(rows, pa.schema(fields)) if rows else None
 
@@ -80,6 +87,9 @@ class Running:
         self.tables: tuple[Rows, Rows] = ({}, {})
         self.result: list[tuple[Any, ...]] = []
 
+    def step(self, left: ShardState, right: ShardState, given: Given) -> JoinStep:
+        return table_join_step(self.join, left, right, given)
+
     def batch(self, changes: list[Change], again: int = 1) -> None:
         now: tuple[Rows, Rows] = (dict(self.tables[0]), dict(self.tables[1]))
         for side, key, row in changes:
@@ -89,7 +99,7 @@ class Running:
         given = incoming(LEFT, self.tables[0], now[0]), incoming(RIGHT, self.tables[1], now[1])
         for _ in range(again):
             left, right = (store.shard(store.begin(self.version), 0) for store in self.stores)
-            step = table_join_step(self.join, left, right, given)
+            step = self.step(left, right, given)
             for store, run in zip(self.stores, step.runs, strict=True):
                 store.commit(self.version + 1, self.version, filter(None, [run]))
         self.version += 1

@@ -96,25 +96,49 @@ class Entities(NamedTuple):
         return begins, begins + np.bincount(self.groups[self.touched], minlength=groups), ends
 
 
+class Bounds(NamedTuple):
+    """A range of `_row`, up to its end without it."""
+
+    first: int
+    end: int
+
+
+ALL_ROWS = Bounds(-(2**63), 2**63 - 1)
+Both = tuple["Touched", "Touched"]
+
+
 def table_join_step(
     join: TableJoin, left: ShardState, right: ShardState, given: tuple[pa.RecordBatch | None, pa.RecordBatch | None]
 ) -> JoinStep:
     """`given` are rows of each side with `_hash`, that of what they are joined on, `_row` and `_after`."""
-    touched = [touched_rows(side, rows) for side, rows in zip((join.left, join.right), given, strict=True)]
-    hashes = np.concatenate([one.hashes for one in touched])
-    keys = pa.concat_batches([one.keys for one in touched])
+    touched = touched_rows(join.left, given[0]), touched_rows(join.right, given[1])
+    before, after = join_results(join, left, right, touched, asked_of(*touched))
+    runs = write_touched(join.left, left, touched[0]), write_touched(join.right, right, touched[1])
+    return JoinStep(before, after, runs)
+
+
+def asked_of(left: Touched, right: Touched) -> "Asked":
+    hashes = np.concatenate([left.hashes, right.hashes])
+    keys = pa.concat_batches([left.keys, right.keys])
     order, firsts = grouped([hashes], keys)
     groups = np.empty(len(order), np.int64)
     groups[order] = np.cumsum(firsts) - 1
     one = order[firsts]
-    asked = Asked(
-        hashes[one], keys.take(pa.array(one)), groups[: len(touched[0].hashes)], groups[len(touched[0].hashes) :]
-    )
-    ours = _entities(join.left, left, touched[0], asked, asked.left, _wanted(asked, 0, join))
-    theirs = _entities(join.right, right, touched[1], asked, asked.right, _wanted(asked, 1, join))
-    before, after = _results(join, ours, theirs, asked)
-    runs = write_touched(join.left, left, touched[0]), write_touched(join.right, right, touched[1])
-    return JoinStep(before, after, runs)
+    return Asked(hashes[one], keys.take(pa.array(one)), groups[: len(left.hashes)], groups[len(left.hashes) :])
+
+
+def join_results(
+    join: TableJoin,
+    left: ShardState,
+    right: ShardState,
+    touched: Both,
+    asked: "Asked",
+    bounds: tuple[Bounds, Bounds] = (ALL_ROWS, ALL_ROWS),
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Rows of the result that are no longer, and those that are; of rows kept, those within bounds are looked at."""
+    ours = _entities(join.left, left, touched[0], asked, asked.left, _wanted(asked, 0, join), bounds[0])
+    theirs = _entities(join.right, right, touched[1], asked, asked.right, _wanted(asked, 1, join), bounds[1])
+    return _results(join, ours, theirs, asked)
 
 
 class Asked(NamedTuple):
@@ -165,6 +189,15 @@ def _changed(touched: Touched) -> Touched:
     was, is_ = (touched.rows.take(pa.array(places[both])) for places in (touched.before, touched.after))
     keep = np.ones(len(touched.before), np.bool_)
     keep[both[rows_equal(was.columns, is_.columns, len(both))]] = False
+    return _kept(touched, keep)
+
+
+def without(touched: Touched, hashes: Integers) -> Touched:
+    """All but those of some join keys."""
+    return _kept(touched, ~np.isin(touched.hashes, hashes))
+
+
+def _kept(touched: Touched, keep: Mask) -> Touched:
     if keep.all():
         return touched
     return Touched(
@@ -187,10 +220,10 @@ def _wanted(asked: Asked, side: int, join: TableJoin) -> Mask:
 
 
 def _entities(
-    side: Side, state: ShardState, touched: Touched, asked: Asked, groups: Integers, wanted: Mask
+    side: Side, state: ShardState, touched: Touched, asked: Asked, groups: Integers, wanted: Mask, bounds: Bounds
 ) -> Entities:
     places = np.flatnonzero(wanted)
-    found = state.matches(asked.hashes[places], renamed(asked.keys.take(pa.array(places)), side.on))
+    found = state.matches(asked.hashes[places], renamed(asked.keys.take(pa.array(places)), side.on), *bounds)
     untouched = untouched_rows(side, touched, found.rows)
     kept, kept_groups = found.rows.filter(pa.array(untouched)), places[found.places[untouched]]
     rows = pa.concat_batches([touched.rows, conformed(kept, touched.rows.schema)])

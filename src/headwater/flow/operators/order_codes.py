@@ -1,0 +1,73 @@
+"""Values of any type as 64-bit numbers, the highest value first (pure).
+
+Rows that are kept by such a number are read from the highest value on. Numbers never contradict the order of values as
+Spark SQL has it; different values may share one (long texts, nulls with the lowest number, types without an order of
+their own), so that rows of one number still have to be compared.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.flow.state.equality import Integers, valid
+
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+BYTES = 8
+
+
+def falling_codes(column: pa.Array) -> Integers:
+    """
+    >>> numbers = falling_codes(pa.array([1.5, None, -2.0, float("nan")]))
+    >>> np.argsort(numbers).tolist()
+    [3, 0, 2, 1]
+    """
+    rising = np.where(valid(column), _rising(column), LOWEST)
+    # The highest number is left to whoever wants to say: behind all.
+    return np.minimum(np.invert(rising), HIGHEST - 1)
+
+
+def _rising(column: pa.Array) -> Integers:
+    kind = column.type
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        return _integers(column.cast(pa.int64()))
+    if pa.types.is_date32(kind):
+        return _integers(column.cast(pa.int32()).cast(pa.int64()))
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return _integers(column.cast(pa.int64()))
+    if pa.types.is_floating(kind):
+        return _floats(column)
+    if pa.types.is_decimal128(kind):
+        return _decimals(column)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return _texts(column)
+    return np.zeros(len(column), np.int64)
+
+
+def _integers(column: pa.Array) -> Integers:
+    return np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _floats(column: pa.Array) -> Integers:
+    """Bits of a float rise with it; those of negative ones fall. NaN is above all, and -0.0 the same as 0.0."""
+    values = np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False), np.float64) + 0.0
+    bits = values.view(np.int64)
+    return np.where(np.isnan(values), HIGHEST, np.where(bits < 0, bits ^ HIGHEST, bits))
+
+
+def _decimals(column: pa.Array) -> Integers:
+    """The number without its point; those that do not fit are the lowest or the highest."""
+    words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)[column.offset : column.offset + len(column)]
+    low, high = words[:, 0], words[:, 1]
+    return np.where(high == low >> 63, low, np.where(high < 0, LOWEST, HIGHEST))
+
+
+def _texts(column: pa.Array) -> Integers:
+    """The first bytes of each."""
+    plain = pa.concat_arrays([column]).cast(pa.large_binary())
+    offsets = np.frombuffer(plain.buffers()[1], np.int64)[plain.offset : plain.offset + len(plain) + 1]
+    content = np.frombuffer(plain.buffers()[2] or b"", np.uint8)
+    result = np.zeros(len(plain), np.uint64)
+    for place in range(BYTES):
+        at = offsets[:-1] + place
+        inside = at < offsets[1:]
+        result[inside] |= content[at[inside]].astype(np.uint64) << np.uint64(8 * (BYTES - 1 - place))
+    return (result ^ np.uint64(1 << 63)).view(np.int64)
