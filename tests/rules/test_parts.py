@@ -51,6 +51,8 @@ HOMES_OF_LIBRARIES: dict[str, set[str]] = {
     "psycopg": {"views", "capture", "demo"},
     "pymysql": {"capture"},
     "pyspark": {"flow"},
+    "redis": {"flow"},
+    "tantivy": {"views"},
 }
 
 

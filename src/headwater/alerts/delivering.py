@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from headwater.alerts.backoff import pause_seconds
+from headwater.webhooks.backoff import pause_seconds
 from headwater.alerts.definition import alerts_topic, deliveries_topic
 from headwater.alerts.episodes import TOLD
 from headwater.alerts.journal import ensure_topic

@@ -11,10 +11,10 @@ from headwater.flow.declare.capturing import CaptureDeclaration
 from headwater.flow.declare.clocks import Clock, check_column, check_time, clock_of
 from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.grouping import groups, parse_grouping
-from headwater.flow.declare.nodes import Aggregate, Expression, Source, SourceStream, SourceTable, Sql, Where
+from headwater.flow.declare.nodes import Aggregate, Expression, Source, SourceStream, SourceTable, Sql
 from headwater.flow.declare.place import Place, calling_place
 from headwater.flow.declare.registered import Registered
-from headwater.flow.declare.sinks import SinkDeclaration
+from headwater.flow.declare.sinks import Search, SinkDeclaration
 from headwater.flow.declare.stream import Stream, Table
 from headwater.flow.declare.windows import Emission, emission_of
 from headwater.flow.formats.decoding import MODULES
@@ -50,11 +50,11 @@ class Output:
     emission: Emission | None = None
     """For a result of windows that says nothing itself."""
     of: str = ""
-    """The view that this one has some rows of, those that meet `condition`: it is that of an alert."""
+    """The view whose rows these are: those that meet the `condition` of an alert, or all of them."""
     condition: Expression | None = None
 
     def __str__(self) -> str:
-        return f"{'alert' if self.of else self.kind} {self.name} ({self.place})"
+        return f"{self.kind if self.condition is None else 'alert'} {self.name} ({self.place})"
 
 
 class App:
@@ -215,8 +215,10 @@ class App:
         name: str = "",
         emit: str | None = None,
         corrections: str | None = None,
+        search: str | Sequence[str] = (),
     ) -> Callable[[AnyBody], AnyBody]:
-        """A table that people and programs can query, kept up to date. Of windows: `emit` as in `agg`."""
+        """A table that people and programs can query, kept up to date. Of windows: `emit` as in `agg`. `search` names
+        columns whose words can be searched for."""
         place, emission = calling_place(), _emission(emit, corrections)
 
         def declare(body: AnyBody) -> AnyBody:
@@ -234,6 +236,11 @@ class App:
                     emission=emission,
                 )
             )
+            if search:
+                kept = store or self.store
+                words = Search(view, _tuple(search if isinstance(search, str) else list(search)), kept)
+                found = Output(SINK, f"{view}.search", _tuple(key), body, place, sink=words, of=view)
+                self._add_output(found)
             return body
 
         return declare
@@ -300,9 +307,10 @@ class App:
         """Tell somebody of rows of a view: of each key for which `when` has been true for as long as `for_`, again
         after `every` while it is, and when it no longer is.
 
-        `on` is the view: its function, or its name. `notify`: hw.notify.webhook(...), .email(...), .topic(...). The
-        rows that meet the condition are a view themselves, under the alert's name. Of windows the newest of each key
-        counts.
+        `on` is the view: its function, or its name. `when` is SQL text, or a function that gives a PySpark column,
+        which cannot be made before Spark runs: `lambda: f.col("celsius") > 8`. `notify`: hw.notify.webhook(...),
+        hw.notify.email(...), hw.notify.topic(...). The rows that meet the condition are a view themselves, under the
+        alert's name. Of windows the newest of each key counts.
         """
         place = calling_place()
         view = found_view(self.outputs.values(), on, name, place)
@@ -312,9 +320,8 @@ class App:
             name, view.name, duration_us(for_), None if every is None else duration_us(every), targets,
             about or view.doc, place, view.store,
         )  # fmt: skip
-        body: Body = lambda: Table(Where(place, view.body().node, when))  # noqa: E731
         self._add_output(
-            Output(VIEW, name, view.key, body, place, store=view.store, doc=about, of=view.name, condition=when)
+            Output(VIEW, name, view.key, view.body, place, store=view.store, doc=about, of=view.name, condition=when)
         )
         self.alerts[name] = declared
 

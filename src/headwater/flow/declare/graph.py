@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import FunctionType
 
 from headwater.errors import HeadwaterError, InvalidDeclaration
 from headwater.flow.declare.app import NAME, SINK, TOPIC, VIEW, App, Output
@@ -77,16 +78,25 @@ def plan(app: App, explain: Explain = str) -> list[Job]:
 
 
 def _all_planned(app: App, explain: Explain) -> list[Planned]:
-    """What an alert looks at is what its view has, and not the same thing once more."""
+    """What is made of a view is made of what it has, and not of the same thing once more."""
     planned: dict[str, Planned] = {}
     for name, output in app.outputs.items():
         if output.of:
             view = planned[output.of]  # declared before it
-            narrowed = Where(output.place, view.node, output.condition)
-            planned[name] = Planned(replace(output, key=view.output.key), narrowed)
+            planned[name] = Planned(replace(output, key=view.output.key), _narrowed(output, view.node, explain))
         else:
             planned[name] = _planned(output, _run_body(output, explain))
     return list(planned.values())
+
+
+def _narrowed(output: Output, node: Node, explain: Explain) -> Node:
+    condition = output.condition
+    if condition is None:
+        return node
+    try:
+        return Where(output.place, node, condition() if isinstance(condition, FunctionType) else condition)
+    except Exception as error:
+        raise InvalidDeclaration(f"{output}: {explain(error)}") from error
 
 
 def _run_body(output: Output, explain: Explain) -> Node:

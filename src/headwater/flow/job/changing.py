@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.flow.declare.graph import VIEW
+from headwater.flow.declare.graph import SINK, VIEW
 from headwater.flow.job.carrying import Carry, carried, lacking, only_adds
 from headwater.flow.job.describing import Described, Words
 from headwater.flow.job.folder import JobFolder
@@ -82,6 +82,8 @@ def _carries(operators: tuple[str, ...], before: Described, now: Described) -> t
 def _new(name: str, said: Words, carries: tuple[Carry, ...] | None) -> Verdict:
     if not said["operators"]:
         return Verdict(name, NEW, "it begins where the job stands")
+    if said["kind"] == SINK and carries and not any(one.needed for one in carries):
+        return Verdict(name, NEW, "it begins where the job stands", carries)
     if _can_be_rewritten(said, carries):
         assert carries is not None
         return Verdict(name, NEW, f"it is made from the state of {carries[-1].source}", carries, rewrite=True)

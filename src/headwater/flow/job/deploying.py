@@ -79,7 +79,7 @@ class Deployment:
     def _bring_up(self, verdict: Verdict, now: Described, planned: Mapping[str, Planned], last: BatchRecord) -> None:
         if verdict.what == MIGRATE or verdict.rewrite:
             self._migrate(verdict, planned[verdict.output], now, last)
-        elif verdict.what in (NEW, REBUILD) and now.uses[verdict.output]:
+        elif verdict.what in (NEW, REBUILD) and now.uses[verdict.output] and not verdict.carries:
             self._check_log_is_whole(verdict, last)
             self._with_store(planned[verdict.output], lambda one, store: self._rebuild(one, store, now, last))
 

@@ -7,18 +7,24 @@ import pyarrow as pa
 
 from headwater.errors import TopicExists
 from headwater.flow.declare.app import TOPIC, VIEW, Output
+from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.graph import Planned
-from headwater.flow.declare.sinks import Console, Database, Foreach, Parquet
+from headwater.flow.declare.sinks import Console, Database, Foreach, Parquet, Redis, Search, Webhook
 from headwater.flow.job.resolving import Resolved
 from headwater.flow.kafka.client import Client
 from headwater.flow.sinks.console import ConsoleSink
 from headwater.flow.sinks.folders import folder_at
 from headwater.flow.sinks.foreach import ForeachBatchSink
 from headwater.flow.sinks.parquet import ParquetSink
+from headwater.flow.sinks.redis_cache import RedisSink
+from headwater.flow.sinks.search import SearchSink
 from headwater.flow.sinks.sink import Sink
 from headwater.flow.sinks.topic import TopicSink
 from headwater.flow.sinks.view import ViewSink, table_sink
+from headwater.flow.sinks.webhook import WebhookSink
+from headwater.views.full_text import index_folder
 from headwater.views.store import open_store
+from headwater.webhooks.sending import Sender
 
 RECORDS = pa.schema([("_key", pa.binary()), ("_value", pa.binary()), ("_timestamp_ms", pa.int64())])
 
@@ -48,6 +54,15 @@ def _view_or_other(app: str, output: Output, data: Path) -> Sink:
             return table_sink(url, table)
         case Foreach(function):
             return ForeachBatchSink(function, name=output.name)
+        case Redis(url, prefix, expire):
+            expire_ms = None if expire is None else max(1, duration_us(expire) // 1000)
+            return RedisSink(url, prefix=prefix, name=output.name, expire_ms=expire_ms)
+        case Webhook(url, secret, allow_private, rows_max, timeout_seconds):
+            return WebhookSink(
+                Sender(url, timeout_seconds, allow_private), name=output.name, secret=secret, rows_max=rows_max
+            )
+        case Search(view, columns, store):
+            return SearchSink(index_folder(data, app, view), view, columns, open_store(store or data, app))
         case Console(rows_max):
             return ConsoleSink(show, rows_max=rows_max, name=output.name)
     raise AssertionError(f"{output} has no sink")
