@@ -43,20 +43,19 @@ def find_connector(bench: Bench) -> Peer | None:
 
 
 def measure_partitions(bench: Bench, contenders: dict[str, Contender], node: BrokerProcess, partitions: int) -> None:
-    plan, case = bench.plan, Case(SECTION, (str(partitions),))
-    topics = {f"{WARM_UP}-{partitions}": plan.warm_up_rows, f"orders-{partitions}": plan.source_rows}
-    for topic, rows in topics.items():
-        bench.progress.say(f"source: filling {topic} with {rows:,} rows")
-        orders.fill(node.address, topic, partitions=partitions, rows=rows, users=USERS)
-    warm_up, measured = topics
-    for name, frame_of in contenders.items():
-        bench.progress.say(f"source: warming up {name}")
-        into_nothing(frame_of(warm_up), checkpoint(bench, name, f"{partitions}-{WARM_UP}"), rows=plan.warm_up_rows)
+    plan, case, topic = bench.plan, Case(SECTION, (str(partitions),)), f"orders-{partitions}"
+    bench.progress.say(f"source: filling {topic} with {plan.source_rows:,} rows")
+    orders.fill(node.address, topic, partitions=partitions, rows=plan.source_rows, users=USERS)
+    for turn in range(plan.source_warm_ups):
+        for name, frame_of in contenders.items():
+            bench.progress.say(f"source: warming up {name}")
+            place = checkpoint(bench, name, f"{partitions}-{WARM_UP}-{turn}")
+            into_nothing(frame_of(topic), place, rows=plan.source_rows)
     for number in range(plan.rounds):
         for name in in_turn(contenders, number):
             bench.progress.say(f"source: round {number + 1} of {plan.rounds}, {name}, {partitions} partitions")
             place = checkpoint(bench, name, f"{partitions}-{number}")
-            seconds = into_nothing(contenders[name](measured), place, rows=plan.source_rows)
+            seconds = into_nothing(contenders[name](topic), place, rows=plan.source_rows)
             bench.results.add(case, name, rows=plan.source_rows / seconds)
 
 
