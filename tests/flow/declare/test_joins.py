@@ -1,11 +1,13 @@
 """What is declared of joins, and how a plan says it."""
 
+from typing import Any
+
 import pytest
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.graph import plan
-from headwater.flow.declare.nodes import TableJoin, key_of
+from headwater.flow.declare.nodes import AsOfJoin, TableJoin, key_of
 from headwater.flow.declare.outline import outline
 from headwater.flow.declare.picture import as_text
 from headwater.flow.declare.stream import Stream, Table
@@ -70,16 +72,23 @@ def test_the_versions_of_a_table_are_one_source_however_many_joins_ask_for_them(
     assert [source.name for source in job.sources] == ["left", "rates.versions"]
 
 
-@pytest.mark.parametrize("step", ["window", "dedupe", "join"])
-def test_what_judges_rows_by_time_is_refused_behind_a_join_that_holds_them_back(step: str) -> None:
+def test_what_judges_rows_by_time_may_stand_behind_a_join_that_holds_them_back() -> None:
     app = hw.App("shop")
     left, right = (app.stream(topic, EVENTS, time="at") for topic in ("left", "right"))
     joined = left.join(right, on="k", within="1 hour", how="left", prefix="r_")
     assert isinstance(joined, Stream)
-    steps = {
-        "window": lambda: joined.window(hw.tumbling("1 minute")),
-        "dedupe": lambda: joined.dedupe("id", within="1 minute"),
-        "join": lambda: joined.join(right, on="k", within="1 hour"),
-    }
-    with pytest.raises(InvalidDeclaration, match="holds rows back"):
-        steps[step]()
+    counts = joined.dedupe("id", within="1 minute").window(hw.tumbling("1 minute")).by("k").agg("count(*) as n")
+    assert counts.node.keyed
+    with pytest.raises(InvalidDeclaration, match="counts rows behind join"):
+        joined.window(hw.count_window(3))
+
+
+def test_a_table_is_waited_for_a_second_and_as_long_as_it_says() -> None:
+    app = hw.App("shop")
+    left = app.stream("left", EVENTS, time="at")
+    said: Any
+    for name, said, seconds in (("a", {}, 1), ("b", {"idle": "10 seconds"}, 10), ("c", {"idle": None}, None)):
+        table = app.table("right", EVENTS, key="k", versions="30 days", name=name, **said)
+        joined = left.join(table, on="k", as_of="at", prefix="r_").node
+        assert isinstance(joined, AsOfJoin)
+        assert joined.versions.idle_us == (None if seconds is None else seconds * 1_000_000)

@@ -187,11 +187,33 @@ def test_clocks_are_read_back_as_they_were() -> None:
 
 def test_a_job_that_follows_another_is_never_ahead_of_it_in_time_nor_behind_at_the_end() -> None:
     times = Times({}, watermark_us=50)
-    assert times.until(40, reached=False).watermark_us == 40
-    assert times.until(60, reached=False).watermark_us == 50
-    assert times.until(60, reached=True).watermark_us == 60
-    assert times.until(None, reached=False).watermark_us is None
-    assert replace(times, watermark_us=None).until(60, reached=False).watermark_us is None
+    assert times.until((40,), reached=False).watermark_us == 40
+    assert times.until((60,), reached=False).watermark_us == 50
+    assert times.until((60,), reached=True).watermark_us == 60
+    assert times.until((None,), reached=False).watermark_us is None
+    assert replace(times, watermark_us=None).until((60,), reached=False).watermark_us is None
+    assert times.until((60, 45, 30), reached=False).watermark_us == 30, "all of them are still to come"
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.lists(st.integers(0, 9), max_size=4))
+def test_a_job_that_follows_another_comes_to_its_last_watermarks_one_after_the_other(
+    drawn: list[int], own: list[int]
+) -> None:
+    goal = tuple(sorted(drawn, reverse=True))
+    passed: tuple[int | None, ...] = tuple(sorted((one for one in own if one <= goal[-1]), reverse=True))
+    for _ in goal:
+        times = Times({}, earlier=passed).until(goal, reached=True)
+        assert passed[:1] <= times.passed[:1], "never back"
+        passed = times.passed
+        if passed[: len(goal)] == goal:
+            return
+    raise AssertionError(passed)
+
+
+def test_where_time_stands_still_no_operator_goes_on() -> None:
+    times = Times({}, earlier=(5, 3), watermark_us=9)
+    assert times.passed == (9, 5, 3)
+    assert times.stand_still().passed == (5, 3)
 
 
 # -- for any log -------------------------------------------------------------------------------------------------------

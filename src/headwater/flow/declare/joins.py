@@ -7,9 +7,11 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.matching import Matching
 from headwater.flow.declare.nodes import (
+    VERSIONS,
     AsOfJoin,
     Changes,
     IntervalJoin,
+    Join,
     Latest,
     LatestJoin,
     Node,
@@ -55,8 +57,6 @@ def join_of(left: Node, right: Node, words: Words) -> Node:
         return TableJoin(place, left, right, *words.matching, words.how, words.prefix, words.name)
     _refuse_timeless(left, place)
     if not right.keyed:
-        for one in (left, right):
-            refuse_behind_joins(one, "join")
         _refuse_timeless(right, place)
         return _interval(left, right, words, place)
     if words.how not in (INNER, LEFT):
@@ -124,7 +124,7 @@ def _latest(left: Node, right: Node, words: Words, place: Place) -> Node:
 
 
 def _as_of(left: Node, right: Node, words: Words, place: Place) -> AsOfJoin:
-    times = [one.time for one in walk(left) if isinstance(one, SourceStream)]
+    times = [one.time for one in _timing(left)]
     if words.as_of not in times:
         known = ", ".join(sorted({str(time) for time in times if time})) or "none: say time= where it is declared"
         raise InvalidDeclaration(
@@ -173,8 +173,9 @@ def _versions(right: Node, place: Place) -> Node:
     table = _source(right)
     if table not in _VERSIONS:
         _VERSIONS[table] = SourceVersions(
-            table.place, f"{table.name}.versions", table.topic, table.contents, table.format, None, 0, table.options,
-            key=table.key, versions_us=table.versions_us, valid_from=table.valid_from, valid_to=table.valid_to,
+            table.place, table.name + VERSIONS, table.topic, table.contents, table.format, None, 0, table.options,
+            table.idle_us, key=table.key, versions_us=table.versions_us, valid_from=table.valid_from,
+            valid_to=table.valid_to,
         )  # fmt: skip
     return _VERSIONS[table]
 
@@ -187,15 +188,18 @@ def _refuse_timeless(node: Node, place: Place) -> None:
         )
 
 
-def refuse_behind_joins(node: Node, what: str) -> None:
-    """Steps that judge rows by time, behind a join that holds them back."""
-    holding = [
-        one for one in walk(node)
-        if isinstance(one, IntervalJoin | AsOfJoin) or (isinstance(one, LatestJoin) and one.wait_us)
-    ]  # fmt: skip
-    if holding:
+def _timing(node: Node) -> list[SourceStream]:
+    """The streams whose time is that of the rows: of a join, the left's."""
+    if isinstance(node, SourceStream):
+        return [node]
+    inputs = (node.left,) if isinstance(node, Join) else node.inputs
+    return [one for each in inputs for one in _timing(each)]
+
+
+def refuse_counting(node: Node) -> None:
+    """Windows of so many rows, behind a join of streams: of rows that lie at one place in the log none is the first."""
+    if joins := [one for one in walk(node) if isinstance(one, IntervalJoin)]:
         raise InvalidDeclaration(
-            f"{what}() at {calling_place()} is behind join() at {holding[0].place}, which holds rows back: "
-            "they would come too late",
-            "Write the join to a topic, and read that as a stream with enough lateness.",
+            f"window() at {calling_place()} counts rows behind join() at {joins[0].place}, which makes several of one",
+            "Use windows of time; or count the rows of the stream before it is joined.",
         )

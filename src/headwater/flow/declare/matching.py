@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.nodes import Node, walk
+from headwater.flow.declare.nodes import STREAM_JOINS, Node, walk
 from headwater.flow.declare.place import calling_place
 from headwater.flow.operators.joins.pairing import MIRRORED, Condition
 
@@ -25,7 +25,10 @@ class ColumnOf:
 
     def __call__(self, *_: object, **__: object) -> Any:
         what = "table" if self.node.keyed else "stream"
-        raise InvalidDeclaration(f"a {what} has no method {self.name} ({calling_place()})", "Look for it in the guide.")
+        hint = "Look for it in the guide."
+        if isinstance(self.node, STREAM_JOINS) and self.name in ("window", "dedupe"):
+            hint = "Rows of a join with corrections= may be taken back: leave that out, and allow more lateness."
+        raise InvalidDeclaration(f"a {what} has no method {self.name} ({calling_place()})", hint)
 
     def __eq__(self, other: object) -> "Match":  # type: ignore[override]
         return self._compared("==", other)

@@ -61,6 +61,10 @@ class SourceStream(Node):
         return options_of(self.contents, self.options)
 
 
+TABLE_IDLE_US = 1_000_000
+"""A table changes now and then: what is read to its end is as it is."""
+
+
 @dataclass(frozen=True, eq=False)
 class SourceTable(Node):
     name: str
@@ -72,6 +76,8 @@ class SourceTable(Node):
     options: Mapping[str, str] = field(default_factory=dict)
     valid_from: str | None = None
     valid_to: str | None = None
+    idle_us: int | None = TABLE_IDLE_US
+    """How long joins as of a time wait for a partition of it in which nothing happens; None: for ever."""
 
     @property
     def schema(self) -> Schema:
@@ -84,6 +90,10 @@ class SourceTable(Node):
     @property
     def keyed(self) -> bool:
         return True
+
+
+VERSIONS = ".versions"
+"""Behind the name of a table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,6 +343,16 @@ class Join(Node):
     @property
     def inputs(self) -> tuple[Node, ...]:
         return (self.left, self.right)
+
+    @property
+    def right_name(self) -> str:
+        """What the user calls the right: a source, whatever steps are behind it. Empty if it is none."""
+        node = self.right
+        while isinstance(node, OneInput) and not isinstance(node, STATEFUL):
+            node = node.input
+        if isinstance(node, SourceVersions):
+            return node.name.removesuffix(VERSIONS)
+        return node.name if isinstance(node, SourceStream | SourceTable) else ""
 
     def named(self, column: str) -> str:
         """What a column of the right is called in the result."""

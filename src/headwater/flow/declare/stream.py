@@ -7,7 +7,7 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.clustering import kmeans_of
 from headwater.flow.declare.comparisons import fitted
 from headwater.flow.declare.duration import duration_us
-from headwater.flow.declare.joins import IGNORE, Words, join_of, refuse_behind_joins
+from headwater.flow.declare.joins import IGNORE, Words, join_of, refuse_counting
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
 from headwater.flow.declare.nodes import (
     Aggregate,
@@ -32,7 +32,7 @@ from headwater.flow.declare.place import calling_place
 from headwater.flow.declare.windows import END, EVENT, PROCESSING, START, TIMES, emission_of
 from headwater.flow.formats.schema import nearest
 from headwater.flow.operators.comparisons.kinds import Comparison
-from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window
+from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Tumbling, Window
 
 On = str | list[str] | tuple[str, ...] | Match
 
@@ -93,7 +93,6 @@ class Stream(Flowing):
 
     def dedupe(self, *key: str, within: str, name: str = "") -> "Stream":
         """The first row with each key; what repeats it within the time is counted as a duplicate."""
-        refuse_behind_joins(self.node, "dedupe")
         return Stream(Dedupe(calling_place(), self.node, _names(key, "dedupe"), duration_us(within), name))
 
     def by(self, *key: str) -> "Grouped":
@@ -115,7 +114,8 @@ class Stream(Flowing):
                 f"window() at {calling_place()} is behind changes() at {timeless[0].place}, which have no event time",
                 "Window the stream that the table is made from.",
             )
-        refuse_behind_joins(self.node, "window")
+        if isinstance(window, Count):
+            refuse_counting(self.node)
         if time not in TIMES:
             raise InvalidDeclaration(f"window() at {calling_place()} has time={time!r}", nearest(time, TIMES))
         if time == PROCESSING and not isinstance(window, Tumbling | Hopping | Calendar):

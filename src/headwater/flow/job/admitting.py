@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import Compared, Dedupe, Lesson, Node, Source, Windowed, walk
+from headwater.flow.declare.nodes import Compared, Dedupe, Join, Lesson, Node, Source, Windowed, walk
 from headwater.flow.job.arrow_types import spark_schema
 from headwater.flow.job.batch_query import batch_rows
 from headwater.flow.job.comparing import CompareOperator
@@ -54,9 +54,9 @@ def why_not(node: Node) -> str | None:
     if not isinstance(node, Windowed):
         return "a join keeps no row that is over"
     if isinstance(node, Lesson):
-        return "a model would have to learn all later windows anew"
-    if isinstance(node, Lesson):
         return "a model has learned from later windows since"
+    if any(isinstance(one, Join) for one in walk(node)):
+        return "what a join before it made of other rows of that time is no longer known"
     if isinstance(node.window, Session):
         return "a session that is over may have to be joined with one that is not"
     if isinstance(node.window, Count):
@@ -120,7 +120,7 @@ class Admitting:
         late = late.where(f.col("operator").isin(names))
         frames = self._near(late, frames_at(self.session, self.job, self.where, before.end), tuple(rows))
         own = {node: late.where(f.col("operator") == self.job.operators[node]).drop("operator") for node in rows}
-        then, now = Past(before.watermark_us, own), Past(before.watermark_us)
+        then, now = Past(before.passed, own), Past(before.passed)
         changes = {node: self._corrections(node, frames, then, now) for node in self._corrected(tuple(rows))}
         kept = {node: self._kept(node, frames, own[node], before.watermark_us) for node in rows if _overlaps(node)}
         return Admission(changes, kept, rows, self._marks(late, batch))
@@ -224,7 +224,7 @@ def _affected(node: Node, windows: DataFrame, frames: Mapping[Source, DataFrame]
             size = f.expr(f"interval {size_us} microseconds")
             return windows.join(times, [*on, at.between(f.col("_late_time"), f.col("_late_time") + size)], "left_semi")
         case Tumbling() | Calendar() | Hopping():
-            own = window_rows(node, late, Past(then.watermark_us))
+            own = window_rows(node, late, Past(then.passed))
             starts = own.select(*by, f.col("window_start").alias("_late_start"))
             return windows.join(starts, [*on, f.col("window_start") == f.col("_late_start")], "left_semi")
     return windows

@@ -1,12 +1,14 @@
 """The accounts of a batch: for every output, what was read for it and what became of that."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from headwater.errors import FlowError
 from headwater.flow.declare.graph import Job, Planned
-from headwater.flow.declare.nodes import Dedupe, Node, Source, lane_of
+from headwater.flow.declare.nodes import STATEFUL, Dedupe, Node, Source, lane_of, walk
 from headwater.flow.job.accounts import Account
 from headwater.flow.job.collecting import Collected
+from headwater.flow.job.counting import MADE
 from headwater.flow.job.evaluating import Evaluation
 from headwater.flow.job.merging import Told
 from headwater.flow.job.roots import Root, roots_of
@@ -21,12 +23,16 @@ def accounts_of(
     ended: dict[Node, Account] = dict.fromkeys(job.operators, Account())
     nodes = {name: node for node, name in job.operators.items()}
     for one in told:
-        ended[nodes[one.operator]] += Account(rows_out=one.rows, duplicates=one.duplicates, late=one.late)
+        ended[nodes[one.operator]] += Account(
+            rows_out=one.rows, duplicates=one.duplicates, late=one.late, filtered=one.filtered
+        )
     read = {source: _read(source, staged) for source in job.sources}
     accounts = {}
     for planned in job.outputs:
-        account = Account()
-        for root in roots_of(planned):
+        account, roots = Account(), roots_of(planned)
+        for node in _behind(planned, roots):
+            account += _lost(planned, _whole(evaluation, node, ended))
+        for root in roots:
             account += ended[root.node] if root.stateful else Account(rows_out=len(collected[planned.name].rows))
             account += _on_the_way(evaluation, root, read, ended)
             back = admitted.get(root.node, 0)
@@ -35,11 +41,29 @@ def accounts_of(
     return accounts
 
 
+def _behind(planned: Planned, roots: list[Root]) -> list[Node]:
+    """Operators that are given only rows that others have made."""
+    known = {node for root in roots for node in (root.node, *root.passed())}
+    operators = [node for node in walk(planned.node) if isinstance(node, STATEFUL) and node not in known]
+    return [node for node in operators if any(not one.keyed for one in node.inputs)]
+
+
+def _whole(evaluation: Evaluation, node: Node, ended: Mapping[Node, Account]) -> Account:
+    made = Account(expanded=evaluation.counter(node).totals()[MADE])
+    return made + _counted(evaluation, node) + ended[node]
+
+
+def _lost(planned: Planned, account: Account) -> Account:
+    """Of rows that were made, those that went no further; the others are in what they were made from."""
+    gone = replace(_checked(planned, account), expanded=0, rows_out=0)
+    return replace(gone, expanded=gone.filtered + gone.duplicates + gone.late)
+
+
 def _on_the_way(
     evaluation: Evaluation, root: Root, read: Mapping[Source, Account], ended: Mapping[Node, Account]
 ) -> Account:
     """What was read for it, and what left on the way to it."""
-    account = Account()
+    account = Account(expanded=evaluation.counter(root.node).totals()[MADE])
     for source in root.paths():
         account += read[source]
     for node in root.passed():

@@ -12,6 +12,7 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.nodes import Compared, SourceStream, sources_of
 from headwater.flow.formats.schema import nearest
 from headwater.flow.job.arrow_types import arrow_type
+from headwater.flow.job.delays import held_us
 from headwater.flow.job.hashing import shard_hash
 from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
 from headwater.flow.job.stateless import quoted, visible
@@ -84,7 +85,7 @@ def reduced_to_windows(
     _check_columns(node, kept)
     lateness_us = max((one.lateness_us for one in sources_of(node) if isinstance(one, SourceStream)), default=0)
     horizon_us = windows.emission.horizon_us
-    work = Work(windows.window, by, kept, node.comparisons, lateness_us + horizon_us)
+    work = Work(windows.window, by, kept, node.comparisons, lateness_us + held_us(windows) + horizon_us)
     forgotten_us = None if watermark_us is None else watermark_us - horizon_us
     key = [f.col(quoted(one)) for one in windows.by]
     told = changes.where(f.col(COMMIT).isNull())

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as f
 
 FILTERED, EXPANDED, DUPLICATES, LATE = "filtered", "expanded", "duplicates", "late"
-BEFORE, AFTER = "before", "after"
+BEFORE, AFTER, MADE = "before", "after", "made"
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Counter:
         return frame.observe(observation, *sums)
 
     def totals(self) -> Mapping[str, int]:
-        found: dict[str, int] = dict.fromkeys((FILTERED, EXPANDED, DUPLICATES, LATE, BEFORE, AFTER), 0)
+        found: dict[str, int] = dict.fromkeys((FILTERED, EXPANDED, DUPLICATES, LATE, BEFORE, AFTER, MADE), 0)
         for observation in self.observations:
             for name, count in observation.get.items():
                 found[name] += int(count)

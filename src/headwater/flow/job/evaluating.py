@@ -25,6 +25,7 @@ from headwater.flow.declare.nodes import (
     SourceStream,
     key_of,
     steps_behind,
+    walk,
 )
 from headwater.flow.job.counting import Counter
 from headwater.flow.job.deduping import LATE
@@ -39,6 +40,8 @@ Operate = Callable[..., DataFrame]
 what other inputs there are."""
 
 AFTER_SIDE, BEFORE_SIDE = 1, 0
+MAKING = (Join, Changes)
+"""Steps that make facts of what operators before them have been told."""
 
 
 @dataclass
@@ -60,12 +63,18 @@ class Evaluation:
         if isinstance(node, SourceStream):
             return self.frames[node]
         if isinstance(node, Changes):
-            return as_facts(self.changes(node.input), key_of(node.input))
+            return self._made(node, root, as_facts(self.changes(node.input), key_of(node.input)))
         if isinstance(node, Join):
-            return self.changes(node).where(f.col(COMMIT).isNull() & ~f.col(MISSING)).drop(COMMIT, MISSING)
+            made = self.changes(node).where(f.col(COMMIT).isNull() & ~f.col(MISSING)).drop(COMMIT, MISSING)
+            return self._made(node, root, made)
         if isinstance(node, Dedupe):
-            return self.changes(node).where(f.col(COMMIT).isNull() & f.col(LATE).isNull()).drop(COMMIT, LATE)
+            first = self.changes(node).where(f.col(COMMIT).isNull() & f.col(LATE).isNull()).drop(COMMIT, LATE)
+            return self._made(node, root, first) if any(isinstance(one, MAKING) for one in walk(node)) else first
         return apply_step(node, [self.rows(one, root) for one in node.inputs], self.counter(root))
+
+    def _made(self, node: Node, root: Node, rows: DataFrame) -> DataFrame:
+        """Rows that were made of others are facts anew for whoever is given them."""
+        return rows if root is node else self.counter(root).watch(rows, made=f.lit(1))
 
     def changes(self, node: Node) -> DataFrame:
         """The changes of a table; of a stream that remembers keys, the rows it lets through and those too late."""

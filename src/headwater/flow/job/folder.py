@@ -19,6 +19,7 @@ from typing import Any
 
 from headwater.errors import JobRefused
 from headwater.flow.job.accounts import Account
+from headwater.flow.job.delays import Passed
 from headwater.flow.job.watermarks import Clocks
 from headwater.flow.operators.joins.hot_keys import Hot, hot_of_json, hot_to_json
 from headwater.flow.source.ticks import NO_TICK, TICK, WISH_FILE, Tick, Wish, tick_of, with_tick
@@ -48,8 +49,16 @@ class BatchRecord:
     """Partitions it did not wait for."""
     processed_us: int | None = None
     """When its rows were processed, if windows want to know (processing_time.py)."""
+    earlier_us: Passed = ()
+    """Watermarks of the batches before it, as many as operators behind joins want to know (delays.py)."""
+
     hot: Hot = field(default_factory=dict)
     """Keys of joins with so many rows that the next batch splits them (operators/joins/splitting.py)."""
+
+    @property
+    def passed(self) -> Passed:
+        """Its watermark, and those before it."""
+        return (self.watermark_us, *self.earlier_us)
 
     @property
     def newest_us(self) -> int | None:
@@ -67,6 +76,7 @@ class BatchRecord:
             "idle": sorted(self.idle),
             **({} if self.processed_us is None else {"processed_us": self.processed_us}),
             **({"hot": hot_to_json(self.hot)} if self.hot else {}),
+            **({"earlier_us": self.earlier_us} if self.earlier_us else {}),
         }
 
     @classmethod
@@ -76,7 +86,7 @@ class BatchRecord:
         clocks = Clocks.from_json(row["clocks"]) if "clocks" in row else Clocks(offsets(row["times"]))
         idle = frozenset(TopicPartition(*one) for one in row.get("idle", ()))
         start, end = offsets(row["start"]), offsets(row["end"])
-        moments = row.get("watermark_us"), idle, row.get("processed_us")
+        moments = row.get("watermark_us"), idle, row.get("processed_us"), tuple(row.get("earlier_us", ()))
         return cls(row["batch"], start, end, accounts, clocks, *moments, hot=hot_of_json(row.get("hot", {})))
 
 

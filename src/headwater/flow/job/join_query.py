@@ -10,11 +10,11 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.nodes import LEFT_NAME, RIGHT_NAME, AsOfJoin, IntervalJoin, Join, Node, Source, key_of, walk
-from headwater.flow.job.join_results import row_name
+from headwater.flow.job.join_results import path_of, row_name
 from headwater.flow.job.join_rows import SIGNS, named_pairs
 from headwater.flow.job.reducing_joins import MULTIPLYING, position_of, since
 from headwater.flow.job.sources import AT, DELETED
-from headwater.flow.job.stateless import quoted, visible
+from headwater.flow.job.stateless import PATH, quoted, visible
 from headwater.flow.job.window_query import POSITION, Past
 from headwater.flow.operators.joins.pairing import LEFT
 
@@ -39,7 +39,7 @@ def interval_rows(
     theirs = _sided(_timely(node, right, past), node.right, "_r_", RIGHT_PLACE)
     on = _equal(node) & (_time("_r") - _time("_l")).between(node.low_us, node.high_us)
     joined = ours.join(theirs, on, node.how)
-    reached = f.lit(past.watermark_us).cast("long")
+    reached = f.lit(past.reached_us(node)).cast("long")
     both = f.col(f"_l_{THERE}").isNotNull() & f.col(f"_r_{THERE}").isNotNull()
     null_key = f.greatest(*(f.coalesce(f"_l_{one}", f"_r_{other}").isNull() for one, other in node.on), f.lit(False))
     over = f.when(f.col(f"_l_{THERE}").isNotNull(), _time("_l") + node.high_us < reached)
@@ -54,7 +54,7 @@ def as_of_rows(node: AsOfJoin, left: DataFrame, right: DataFrame, past: Past, so
     ours = _sided(_timely(node, left, past), node.left, "_l_", LEFT_PLACE)
     theirs = _sided(_seen(node, right, past), node.right, "_r_", RIGHT_PLACE)
     null_key = f.greatest(*(f.col(quoted(f"_l_{one}")).isNull() for one, _ in node.on), f.lit(False))
-    due = ours.where(null_key | f.coalesce(_time("_l") < f.lit(past.watermark_us).cast("long"), f.lit(False)))
+    due = ours.where(null_key | f.coalesce(_time("_l") < f.lit(past.reached_us(node)).cast("long"), f.lit(False)))
     event = [f"{LEFT_PLACE}_{name}" for name in (*POSITION, "content", "nth")]
     on = _equal(node) & (_time("_r") <= _time("_l")) & (f.col("_r__seen") <= _time("_l"))
     order = f.struct(*(f.col(f"{RIGHT_PLACE}_{name}") for name in ("time", *POSITION)))
@@ -120,7 +120,9 @@ def _time(side: str) -> Column:
 def _named(node: Join, joined: DataFrame, left: DataFrame, right: DataFrame, sources: Sequence[Source]) -> DataFrame:
     """Columns as the result has them: behind where it lies, or its name."""
     if not node.keyed:
-        return named_pairs(node, joined, visible(left), visible(right), [f.coalesce(f"_l_{AT}", f"_r_{AT}").alias(AT)])
+        path = path_of(LEFT_PLACE, RIGHT_PLACE if isinstance(node, IntervalJoin) else None)
+        beside = [f.coalesce(f"_l_{AT}", f"_r_{AT}").alias(AT), path.alias(PATH)]
+        return named_pairs(node, joined, visible(left), visible(right), beside)
     names = {
         LEFT_NAME: row_name(LEFT_PLACE, sources, several=_several(node.left)),
         RIGHT_NAME: row_name(RIGHT_PLACE, sources, several=_several(node.right)),

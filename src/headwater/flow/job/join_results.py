@@ -1,7 +1,7 @@
 """What tasks of a join of events tell, as rows of a stream or as changes of a table.
 
-A result lies where its event of the left does, in time and in the log, or else where that of the right does. In a table
-it is named by the records that it was made from.
+A result lies where its event of the left does, in time and in the log, or else where that of the right does; which of
+several that lie there it is, its path says. In a table it is named by the records that it was made from.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from headwater.flow.job.joining import SIDE
 from headwater.flow.job.merging import COMMIT
 from headwater.flow.job.reducing_joins import MULTIPLYING
 from headwater.flow.job.sources import AT
-from headwater.flow.job.stateless import quoted
+from headwater.flow.job.stateless import PATH, quoted
 from headwater.flow.job.stream_joining import StreamJoinOperator
 from headwater.flow.operators.joins.events import LEFT_AT, MISSING, RIGHT_AT
 
@@ -24,8 +24,9 @@ def results_of(told: DataFrame, operator: StreamJoinOperator, node: Join, source
     columns = [f.col(quoted(name)) for name in operator.work.pairing.columns.names]
     if not operator.key:
         return told.where(f.col(COMMIT).isNotNull() | (f.col(SIDE) == 1)).select(
-            *columns, _position().alias(AT), f.coalesce(MISSING, f.lit(False)).alias(MISSING), COMMIT
-        )
+            *columns, _position().alias(AT), path_of(LEFT_AT, RIGHT_AT).alias(PATH),
+            f.coalesce(MISSING, f.lit(False)).alias(MISSING), COMMIT,
+        )  # fmt: skip
     names = {
         name: row_name(side, sources, several=any(isinstance(one, MULTIPLYING) for one in walk(start)))
         for name, side, start in ((LEFT_NAME, LEFT_AT, node.left), (RIGHT_NAME, RIGHT_AT, node.right))
@@ -45,6 +46,16 @@ def _position() -> Column:
         places["partition"].cast("int").alias("partition"),
         places["offset"].alias("offset"),
     )
+
+
+def path_of(left: str, right: str | None) -> Column:
+    """A hash of what a result was made from, beside where it lies: of two results of one event at most one is it.
+
+    The events of an interval join may meet in different batches, so that no number could be given to each.
+    """
+    own = [f"{left}_{name}" for name in ("content", "nth")]
+    others = [f"{right}_{name}" for name in ("source", "partition", "offset", "content", "nth")] if right else []
+    return f.xxhash64(*(f.col(name).cast("long") for name in (*own, *others)))
 
 
 def row_name(side: str, sources: Sequence[Source], *, several: bool) -> Column:

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.nodes import Join
+from headwater.flow.declare.nodes import Join, TableJoin, key_of
 from headwater.flow.job.arrow_types import arrow_schema
 from headwater.flow.job.hashing import shard_hash
 from headwater.flow.job.stateless import quoted, visible
@@ -31,7 +31,10 @@ def pairing_of(node: Join, left: DataFrame, right: DataFrame) -> Pairing:
     for one, other in (*node.on, *((each.left, each.right) for each in node.further)):
         _check_types(node, _field(node, left, one, "left"), _field(node, right, other, "right"))
     schemas = [arrow_schema(frame.select(*map(quoted, visible(frame))).schema) for frame in (left, right)]
-    pairing = Pairing(schemas[0], schemas[1], node.on, node.how, node.further, node.prefix)
+    shared = shared_names(node, visible(left), visible(right))
+    pairing = Pairing(
+        schemas[0], schemas[1], node.on, node.how, node.further, node.prefix, shared, node.right_name if shared else ""
+    )
     names = [name.lower() for name in pairing.columns.names]
     if twice := [name for place, name in enumerate(pairing.columns.names) if name.lower() in names[:place]]:
         raise InvalidDeclaration(
@@ -39,6 +42,17 @@ def pairing_of(node: Join, left: DataFrame, right: DataFrame) -> Pairing:
             'Say prefix="..." to put that before the names of the right, or rename one with select(...).',
         )
     return pairing
+
+
+def shared_names(node: Join, left: Sequence[str], right: Sequence[str]) -> tuple[str, ...]:
+    """Columns of the right that are called like one of the left, where they can be told apart by the right's name."""
+    partners, taken = {other for _, other in node.on}, {name.lower() for name in left}
+    found = tuple(name for name in right if name not in partners and name.lower() in taken)
+    keyed = {*key_of(node.right)} if isinstance(node, TableJoin) else set()
+    under = node.right_name.lower()
+    if node.prefix or not under.isidentifier() or under in {*taken, *map(str.lower, right)} or keyed & {*found}:
+        return ()
+    return found
 
 
 def _field(node: Join, frame: DataFrame, name: str, side: str) -> tuple[str, str]:
@@ -123,5 +137,10 @@ def named_pairs(
         if name in partners else f.col(quoted(f"_l_{name}")).alias(name)
         for name in left
     ]  # fmt: skip
-    others = [name for name in right if name not in partners.values()]
-    return joined.select(*columns, *(f.col(quoted(f"_r_{name}")).alias(node.named(name)) for name in others), *beside)
+    shared = shared_names(node, left, right)
+    others = [name for name in right if name not in (*partners.values(), *shared)]
+    columns += [f.col(quoted(f"_r_{name}")).alias(node.named(name)) for name in others]
+    if shared:
+        fields = f.struct(*(f.col(quoted(f"_r_{name}")).alias(name) for name in shared))
+        columns.append(fields.alias(node.right_name))
+    return joined.select(*columns, *beside)

@@ -3,7 +3,8 @@
 Each partition has a clock of its own: the newest time in it, before the batch at hand. A row is late if it lies further
 behind the clock of its own partition than the stream's lateness allows. So a partition that is read ahead of others
 makes nothing late in them. What may be forgotten is decided by the watermark, that is by the slowest of all that are
-not idle; a row before it is late, too.
+not idle; a row before it is late, too. Behind a join that holds rows back only the watermark counts, as it is there
+(delays.py): rows come from it long after their partition has gone on.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.nodes import Node, Source, SourceStream, Windowed, lane_of, sources_of
+from headwater.flow.job.delays import AT_ONCE, Passed, arriving, reached_us
 from headwater.flow.job.folder import BatchRecord, Offsets, places
 from headwater.flow.job.watermarks import Clocks, idle_partitions, streams_of, watermark
 from headwater.flow.source.ticks import Tick
@@ -34,9 +36,9 @@ def times_of(
         place for place, offset in ends.items() if offset > start.get(place.topic, {}).get(place.partition, 0)
     )
     idle = idle_partitions(clocks, streams, ends, read=read, held=held, silent=silent)
-    before_us = before.watermark_us if before else None
-    reached = watermark(clocks, streams, ends, idle=idle, before_us=before_us)
-    return Times(clocks.newest_us, sources, idle, before_us, reached)
+    earlier = before.passed if before else ()
+    reached = watermark(clocks, streams, ends, idle=idle, before_us=earlier[0] if earlier else None)
+    return Times(clocks.newest_us, sources, idle, earlier, reached)
 
 
 def _in_lanes(parts: frozenset[TopicPartition], sources: tuple[Source, ...]) -> frozenset[TopicPartition]:
@@ -56,33 +58,49 @@ class Times:
     sources: tuple[Source, ...] = ()
     idle: frozenset[TopicPartition] = frozenset()
     """Partitions that the batch does not wait for."""
-    before_us: int | None = None
-    """The watermark of the batch before."""
+    earlier: Passed = ()
+    """The watermarks of the batch before, and of those before that."""
     watermark_us: int | None = None
     """That of this batch (watermarks.py): a row at or after it is never late. None: there is none yet."""
+    still: bool = False
+    """Time stands still: for every operator the watermark is that of the batch before."""
 
     processed_before_us: int | None = None
     processed_us: int | None = None
     """When the batch before and this one were planned: the watermarks of windows by processing time."""
 
-    def reached(self, windows: Windowed) -> tuple[int | None, int | None]:
-        """The watermarks of the batch before and of this one, for windows."""
-        if windows.processing:
-            return self.processed_before_us, self.processed_us
-        return self.before_us, self.watermark_us
+    @property
+    def passed(self) -> Passed:
+        """The watermark of this batch, and those before it."""
+        return self.earlier if self.still else (self.watermark_us, *self.earlier)
 
-    def until(self, watermark_us: int | None, *, reached: bool) -> "Times":
-        """Those of a job that follows another one, whose watermark it must never be ahead of; `reached`: nor behind."""
-        if not reached and watermark_us is not None:
-            watermark_us = None if self.watermark_us is None else min(self.watermark_us, watermark_us)
-        return replace(self, watermark_us=watermark_us)
+    def reached(self, node: Node) -> tuple[int | None, int | None]:
+        """The watermarks of what is given to an operator, in the batch before and in this one."""
+        if isinstance(node, Windowed) and node.processing:
+            return self.processed_before_us, self.processed_us
+        bounds = arriving(node)
+        return reached_us(bounds, self.earlier), reached_us(bounds, self.passed)
+
+    def stand_still(self) -> "Times":
+        return replace(self, watermark_us=self.earlier[0] if self.earlier else None, still=True)
+
+    def until(self, goal: Passed, *, reached: bool) -> "Times":
+        """Those of a job that follows another one, to whose last watermarks its own have to come in the end.
+
+        It is never ahead of any of them. `reached`: it has read all that the other one has, and then has the same
+        watermarks one after the other.
+        """
+        if reached:
+            return replace(self, watermark_us=next_towards(goal, self.earlier))
+        known = [one for one in (goal[-1], self.watermark_us) if one is not None]
+        return replace(self, watermark_us=min(known) if len(known) == 2 else None)
 
     def is_late(self, node: Node) -> Column:
-        """Of a row with `_at`: is it too late for an operator behind this node that remembers for a limited time?"""
+        """Of a row with `_at`: is it too late for an operator that remembers for a limited time?"""
         position = f.col("_at")
         forgotten_us = self.expired_us(node, 0)
         threshold = f.lit(NEVER_US if forgotten_us is None else forgotten_us).cast("long")
-        for source in self._streams(node):
+        for source in self._streams(node) if arriving(node) == AT_ONCE else ():
             parts = self.newest_us.get(lane_of(source), {}) if source.time else {}
             for partition, newest in parts.items():
                 own = (position["source"] == self.sources.index(source)) & (position["partition"] == partition)
@@ -97,7 +115,8 @@ class Times:
         None if nothing may be forgotten: as where rows say nothing of when they happened, for then none is late.
         """
         timed = all(source.time for source in self._streams(node))
-        return self.watermark_us - within_us if timed and self.watermark_us is not None else None
+        _, watermark_us = self.reached(node)
+        return watermark_us - within_us if timed and watermark_us is not None else None
 
     def _streams(self, node: Node) -> list[SourceStream]:
         return [source for source in sources_of(node) if isinstance(source, SourceStream) and source in self.sources]
@@ -119,3 +138,14 @@ class Times:
             return f"{said} {behind / 1e6:,.3f} s behind {place}; lateness is {stream.lateness_us / 1e6:,.0f} s"
         passed = (self.watermark_us or time_us) - time_us
         return f"{said} {passed / 1e6:,.3f} s before the watermark, which did not wait for {stream.topic}/{partition}"
+
+
+def next_towards(goal: Passed, earlier: Passed) -> int | None:
+    """The watermark behind some, so that in the end the last ones are those of `goal`; both with the newest first.
+
+    >>> next_towards((9, 7, 7), (7, 4)), next_towards((9, 7, 7), (7, 7)), next_towards((9, 7, 7), (5, 4))
+    (7, 9, 7)
+    """
+    wanted = goal[::-1]
+    done = max(known for known in range(len(goal)) if earlier[:known] == wanted[:known][::-1])
+    return wanted[done]

@@ -63,6 +63,7 @@ class Told:
     runs: tuple[RunInfo, ...]
     duplicates: int = 0
     late: int = 0
+    filtered: int = 0
     missing: int = 0
     """Rows that had to have a partner in a join, and are told to have none."""
     part: str = ""

@@ -34,6 +34,7 @@ from headwater.flow.job.arrow_types import arrow_schema, arrow_type, spark_schem
 from headwater.flow.job.comparing import CompareOperator, CompareTask, reduced_to_windows
 from headwater.flow.job.counting import Counter
 from headwater.flow.job.deduping import LATE, DedupeTask, Deduplicator
+from headwater.flow.job.delays import Passed, arriving, reached_us
 from headwater.flow.job.evaluating import paired
 from headwater.flow.job.hashing import shard_hash
 from headwater.flow.job.join_results import results_of
@@ -46,7 +47,7 @@ from headwater.flow.job.processing_time import at_processing_time, next_end_us
 from headwater.flow.job.reducing_joins import Prepared, joined_as_of, joined_latest, joined_streams, joined_tables
 from headwater.flow.job.reducing_windows import late_frame, reduced_windows
 from headwater.flow.job.sources import AT, DELETED
-from headwater.flow.job.stateless import quoted, visible
+from headwater.flow.job.stateless import PATH, quoted, visible
 from headwater.flow.job.stream_joining import StreamJoinOperator, StreamJoinTask
 from headwater.flow.job.watermarks import FOREVER_US
 from headwater.flow.job.windowing import WindowOperator, WindowTask
@@ -130,7 +131,7 @@ class Operators:
         name, always = self.names[node], (None, None)
         operator, reduced = reduced_windows(node, frame, name, always, shards=self._shards, counter=Counter())
         self.store(operator)
-        self.windows[name] = operator.at(self.times.before_us, self.times.watermark_us)
+        self.windows[name] = operator.at(*self.times.reached(node))
         # They are counted as taken back, and not as read.
         uncounted = reduced.withColumn(ROWS, f.lit(0).cast("long"))
         return uncounted.mapInArrow(WindowTask(operator, self._begun(name)), spark_schema(operator.output))
@@ -183,7 +184,7 @@ class Operators:
     def _prepared(
         self, node: IntervalJoin | LatestJoin | AsOfJoin, left: DataFrame, right: DataFrame, counter: Counter
     ) -> Prepared:
-        name, reached = self.names[node], (self.times.before_us, self.times.watermark_us)
+        name, reached = self.names[node], self.times.reached(node)
         if isinstance(node, LatestJoin):
             quiet = unchanged(node.right, self.quiet)
             return joined_latest(node, left, right, name, reached, shards=self._shards, quiet=quiet)
@@ -213,10 +214,11 @@ class Operators:
         schema = frame.schema
         at = {field.name: field.dataType for field in schema[AT].dataType}  # type: ignore[attr-defined]
         spec = latest.Latest(
-            pa.schema([pa.field(name, arrow_type(at[part])) for name, part in ORDER.items()]),
+            pa.schema([*(pa.field(name, arrow_type(at[part])) for name, part in ORDER.items()), *_path_order(frame)]),
             pa.schema([pa.field(name, arrow_type(schema[name].dataType)) for name in values]),
         )
-        ordered = frame.withColumns({name: f.col(AT)[part] for name, part in ORDER.items()})
+        paths = {field.name: f.col(PATH) for field in _path_order(frame)}
+        ordered = frame.withColumns({name: f.col(AT)[part] for name, part in ORDER.items()} | paths)
         gone = quoted(DELETED) if DELETED in frame.columns else "false"
         grouped = ordered.groupBy(*map(quoted, node.key)).agg(
             f.expr(latest.newest_sql(spec, gone)).alias("_newest"), f.count(f.lit(1)).alias(ROWS)
@@ -260,7 +262,7 @@ class Operators:
             drop_below = window.work.drop_below(window.clock) if window is not None else None
             if name in self.compared:
                 drop_below = self.compared[name].drop_below
-            for join in (join for join in self.joins.values() if name.startswith(f"{join.name}.")):
+            for join in (join for join in self.joins.values() if name in store_names(join)):
                 drop_below = self._below(join, name, runs[name].keys())
             merger = self._mergers[name]
             added = chain.from_iterable(runs[name].values())
@@ -274,19 +276,21 @@ class Operators:
         below = {store_name(join.name, part): until for part, until in join.work.drop_below(join.clock).items()}
         return below.get(store)
 
-    def pending(self, version: int, before_us: int | None, watermark_us: int | None) -> bool:
-        """Would a batch without rows behind a version change or tell anything, as time goes on from one watermark to
-        another?"""
+    def pending(self, version: int, passed: Passed, then: Passed) -> bool:
+        """Would batches without rows behind a version change or tell anything, as time goes on to other watermarks?"""
+        bounds = {name: arriving(node) for node, name in self.names.items()}
+
+        def moved(name: str) -> tuple[int | None, int | None]:
+            return reached_us(bounds[name], passed), reached_us(bounds[name], then)
+
         windows = any(
-            operator.at(before_us, watermark_us).pending(self.store(operator).begin(version))
-            for operator in self.windows.values()
+            operator.at(*moved(name)).pending(self.store(operator).begin(version))
+            for name, operator in self.windows.items()
             if not operator.processing
         )
         return windows or any(
-            join.at(before_us, watermark_us).pending(
-                {part: store.begin(version) for part, store in self.stores(join).items()}
-            )
-            for join in self.joins.values()
+            join.at(*moved(name)).pending({part: store.begin(version) for part, store in self.stores(join).items()})
+            for name, join in self.joins.items()
         )
 
     def wakes_us(self, version: int, processed_us: int) -> int | None:
@@ -314,6 +318,15 @@ class Operators:
             for shard in store.manifest(version).shards
             for run in shard.runs
         )
+
+
+def store_names(operator: JoinOperator) -> list[str]:
+    return [store_name(operator.name, part) for part in operator.parts]
+
+
+def _path_order(frame: DataFrame) -> list[pa.Field]:
+    """Rows that a join has made may lie at one place: then it is their path that puts them in order."""
+    return [pa.field("_at_path", pa.int64())] if PATH in frame.columns else []
 
 
 def fingerprint(operator: KeyedOperator) -> str:

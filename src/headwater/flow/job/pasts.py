@@ -9,6 +9,7 @@ from headwater.errors import FlowError
 from headwater.flow.declare.graph import Job, Planned
 from headwater.flow.declare.naming import late_topic
 from headwater.flow.declare.nodes import AsOfJoin, IntervalJoin, Node, Windowed, walk
+from headwater.flow.job.delays import Passed
 from headwater.flow.job.folder import JobFolder
 from headwater.flow.job.lateness import times_of
 from headwater.flow.job.processing_time import processed_batches, processed_ranges
@@ -38,19 +39,19 @@ def past_of(
         distinct = late.select(*POSITION, "watermark").distinct()
         chosen = {node: distinct.where(f.col("operator") == job.operators[node]) for node in windows}
     if not any(isinstance(node, Windowed) and node.processing for node in windows):
-        return Past(watermark_of(job, folder, batch), chosen)
+        return Past(watermarks_of(job, folder, batch), chosen)
     batches = [one for one in processed_batches(client, app, job.name) if one.batch <= batch]
     if not batches or batches[-1].batch < batch:
         raise FlowError(f"batch {batch} of job {job.name} is not in its accounts yet", "Let the job run on.")
     ranges = processed_ranges(session, job, batches)
-    return Past(watermark_of(job, folder, batch), chosen, ranges, batches[-1].at_us)
+    return Past(watermarks_of(job, folder, batch), chosen, ranges, batches[-1].at_us)
 
 
-def watermark_of(job: Job, folder: JobFolder, batch: int) -> int | None:
-    """That of a batch; it was known before it began, and so also of one that is not finished."""
+def watermarks_of(job: Job, folder: JobFolder, batch: int) -> Passed:
+    """Those of a batch; they were known before it began, and so also of one that is not finished."""
     record = folder.finished(batch)
     if record is not None:
-        return record.watermark_us
+        return record.passed
     before, end = folder.finished(batch - 1), folder.planned_or_none(batch)
     if end is None or (before is None and batch > 0):
         raise FlowError(
@@ -58,7 +59,9 @@ def watermark_of(job: Job, folder: JobFolder, batch: int) -> int | None:
             "Let the job run on.",
         )
     start = before.end if before else {}
-    return times_of(job.sources, before, start, end, folder.planned_tick(batch)).watermark_us
+    tick = folder.planned_tick(batch)
+    times = times_of(job.sources, before, start, end, tick)
+    return times.stand_still().passed if tick.admits else times.passed
 
 
 def late_rows(

@@ -25,6 +25,7 @@ from headwater.flow.declare.nodes import lane_of
 from headwater.flow.job.admitting import Admission, Admitting
 from headwater.flow.job.balancing import accounts_of
 from headwater.flow.job.collecting import Collected, Origin, collect, frame_for, reports, used_twice
+from headwater.flow.job.delays import batches_behind, recent
 from headwater.flow.job.evaluating import Evaluation
 from headwater.flow.job.folder import BatchRecord, JobFolder, Offsets, offsets, places
 from headwater.flow.job.late import late_records
@@ -100,6 +101,7 @@ class Processor:
         self._shards, self._clock, self._group, self._watch = shards, clock, group, watch
         self._keep, self._read_twice = used_twice(job)
         self._by_processing_time = uses_processing_time(job)
+        self._lag = batches_behind(one.node for one in job.outputs)
         self._operators.know(one for output in resolved.values() for one in output.operators.values())
         self._until, self.admitting = until, admitting
         self._wished: Wish | None = None
@@ -142,7 +144,7 @@ class Processor:
             evaluation.release()
             source.unpersist()
         clocks = heard(before.clocks if before else Clocks(), staged, streams_of(self._job.sources))
-        moments = times.watermark_us, times.idle, times.processed_us
+        moments = times.watermark_us, times.idle, times.processed_us, recent(times.passed, self._lag)[1:]
         hot = hot_after(self._operators.hot, ((one.operator, one.hot) for one in told))
         record = BatchRecord(batch, start, end, accounts, clocks, *moments, hot=hot)
         self._leave_behind(record, collected, told, Asides(poisoned_records(staged), late), origin)
@@ -195,8 +197,10 @@ class Processor:
     def _times(self, before: BatchRecord | None, start: Offsets, end: Offsets, tick: Tick) -> Times:
         times = times_of(self._job.sources, before, start, end, tick)
         if tick.admits:  # what it tells is nothing but corrections
-            return replace(times, watermark_us=times.before_us)
-        return times if self._until is None else times.until(self._until.watermark_us, reached=start == self._until.end)
+            return times.stand_still()
+        if self._until is None:
+            return times
+        return times.until(recent(self._until.passed, self._lag), reached=start == self._until.end)
 
     def _at_processing_time(self, times: Times, before: BatchRecord | None, batch: int) -> Times:
         """Clocks may be put back, but rows are not processed before those that were."""
@@ -238,9 +242,11 @@ class Processor:
         Written down before the batch is over, so that after a crash either it stands there or the batch comes again.
         """
         silent = Tick(silent=self._folder.planned_tick(record.batch).silent)
-        then = self._times(record, record.end, record.end, silent).watermark_us
-        more = then != record.watermark_us and self._operators.pending(record.batch, record.watermark_us, then)
-        waiting = self._operators.pending(record.batch, record.watermark_us, FOREVER_US)
+        then_us = self._times(record, record.end, record.end, silent).watermark_us
+        # Operators behind joins come to where time is by as many batches as they are behind.
+        then, forever = ((us,) * len(record.passed) for us in (then_us, FOREVER_US))
+        more = then != record.passed and self._operators.pending(record.batch, record.passed, then)
+        waiting = self._operators.pending(record.batch, record.passed, forever)
         watched = idle_ms(streams_of(self._job.sources)) if waiting else {}
         wakes_us = None if record.processed_us is None else self._operators.wakes_us(record.batch, record.processed_us)
         wish = Wish(record.batch + 1 if more else 0, watched)

@@ -20,6 +20,7 @@ from headwater.flow.declare.graph import VIEW, Job, Planned
 from headwater.flow.declare.naming import late_topic
 from headwater.flow.declare.nodes import walk
 from headwater.flow.job.changing import save_one
+from headwater.flow.job.delays import Passed, batches_behind, recent
 from headwater.flow.job.folder import BatchRecord, JobFolder, Offsets, places
 from headwater.flow.job.identity import Identity
 from headwater.flow.job.operating import Operators
@@ -73,23 +74,26 @@ class Rebuild:
 
     def run(self, until: BatchRecord) -> None:
         """Build, then take the old one's place. After a crash it goes on where it was."""
-        shadow = begun(self.folder, self._name, self.store, self.description)
         own = self._own_job()
+        goal = recent(until.passed, batches_behind([self.planned.node]))
+        shadow = begun(
+            self.folder, self._name, self.store, self.description, usable=lambda kept: not_ahead(kept, until.end, goal)
+        )
         operators = Operators(shadow.state, own.operators, shards=self.identity.shards)
         try:
-            self._replay(shadow, self._processor(shadow, operators, until), until)
+            self._replay(shadow, self._processor(shadow, operators, until), until, goal)
         finally:
             operators.close()
         carry_out(self.folder, self.planned, self.identity, self.store, until)
 
-    def _replay(self, shadow: JobFolder, processor: Processor, until: BatchRecord) -> None:
+    def _replay(self, shadow: JobFolder, processor: Processor, until: BatchRecord, goal: Passed) -> None:
         stepper = Stepper(self.session, self._own_job(), shadow, processor, self.where)
         last = shadow.last_finished()
         batch = last.batch + 1 if last else 0
         start = last.end if last else self._beginning(until.end)
-        # With all rows read there may be a batch more, without any: in time it comes to where the job stands.
+        # With all rows read there may be batches more, without any: in time it comes to where the job stands.
         recorded = self._recorded(until)
-        while start != until.end or (last and last.watermark_us != until.watermark_us) or batch < len(recorded):
+        while start != until.end or (last and last.passed != goal) or batch < len(recorded):
             if batch < len(recorded):  # rows are processed in the batches, and at the moments, they were processed in
                 end, tick, time_ms = recorded[batch].end, NO_TICK, recorded[batch].at_us // 1000
             else:
@@ -154,14 +158,17 @@ class Rebuild:
         return following, Tick(held=made.held)
 
 
-def begun(folder: JobFolder, name: str, store: ViewStore | None, made_from: Mapping[str, Any]) -> JobFolder:
+def begun(
+    folder: JobFolder, name: str, store: ViewStore | None, made_from: Mapping[str, Any],
+    *, usable: Callable[[JobFolder], bool] = lambda kept: True,
+) -> JobFolder:  # fmt: skip
     """The folder to build an output in. What an earlier attempt left is used only if it was made in the same way.
 
     The store's table goes first: a crash leaves the folder, which says that the table must go.
     """
     shadow = JobFolder(folder.path / FOLDER / name)
     kept = shadow.read(MADE_FROM)
-    if kept != made_from:
+    if kept != made_from or not usable(shadow):
         if store is not None:
             store.drop_shadow(name)
         if kept is not None:
@@ -169,6 +176,16 @@ def begun(folder: JobFolder, name: str, store: ViewStore | None, made_from: Mapp
         shadow = JobFolder(shadow.path)
         shadow.write(MADE_FROM, made_from)
     return shadow
+
+
+def not_ahead(kept: JobFolder, end: Offsets, goal: Passed) -> bool:
+    """Can what was built so far still come to watermarks one after the other? None goes back."""
+    last = kept.last_finished()
+    if last is None or last.watermark_us is None or last.passed == goal:
+        return True
+    if last.end == end:
+        return True  # on its way from one of them to the next
+    return goal[-1] is not None and last.watermark_us <= goal[-1]
 
 
 def note_caught_up(

@@ -7,6 +7,7 @@ from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.nodes import (
+    STREAM_JOINS,
     Apply,
     AsOfJoin,
     Explode,
@@ -27,7 +28,7 @@ from headwater.flow.job.join_rows import in_place, no_null, pairing_of, placed_b
 from headwater.flow.job.joining import SIDE, TableJoinOperator
 from headwater.flow.job.sources import AT, DELETED
 from headwater.flow.job.splitting import split_over
-from headwater.flow.job.stateless import quoted, visible
+from headwater.flow.job.stateless import PATH, quoted, visible
 from headwater.flow.job.stream_joining import StreamJoinOperator
 from headwater.flow.job.window_rows import LATE_END, LATE_START, time_us
 from headwater.flow.operators.joins import as_of, events, interval, latest, splitting, tables
@@ -179,10 +180,15 @@ def _is_late(watermark_us: int, horizon_us: int) -> Column:
 
 
 def _timed(node: Join, left: DataFrame, right: DataFrame) -> tuple[DataFrame, DataFrame]:
-    streams = [one for one, side in ((left, node.left), (right, node.right)) if not side.keyed]
-    if any(AT not in frame.columns for frame in streams):
+    streams = [(frame, side) for frame, side in ((left, node.left), (right, node.right)) if not side.keyed]
+    unplaced = any(AT not in frame.columns for frame, _ in streams)
+    if unplaced or any(PATH not in frame.columns for frame, side in streams if _makes(side)):
         raise InvalidDeclaration(f"join at {node.place} comes behind a step that drops when rows happened")
     return left, right
+
+
+def _makes(node: Node) -> bool:
+    return any(isinstance(one, STREAM_JOINS) for one in walk(node))
 
 
 def _on(node: Join) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -192,7 +198,8 @@ def _on(node: Join) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def position_of(frame: DataFrame, node: Node) -> dict[str, Column]:
     """When and where an event lies, and which row of its record it is where a step may make several."""
     at, several = f.col(AT), any(isinstance(one, MULTIPLYING) for one in walk(node))
-    content = f.xxhash64(*(f.col(quoted(name)) for name in visible(frame))) if several else f.lit(0).cast("long")
+    told_apart = [*visible(frame), *([PATH] if PATH in frame.columns else [])]
+    content = f.xxhash64(*(f.col(quoted(name)) for name in told_apart)) if several else f.lit(0).cast("long")
     places = {f"_{name}": at[name].cast("long") for name in ("source", "partition", "offset")}
     return {events.TIME: time_us(), **places, events.CONTENT: content}
 

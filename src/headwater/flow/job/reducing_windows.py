@@ -15,6 +15,7 @@ from headwater.flow.declare.nodes import Aggregate, SourceStream, Windowed, sour
 from headwater.flow.job.aggregates import Aggregates, read_aggregates
 from headwater.flow.job.counting import Counter
 from headwater.flow.job.deduping import LATE
+from headwater.flow.job.delays import held_us
 from headwater.flow.job.hashing import shard_hash
 from headwater.flow.job.merging import ROWS
 from headwater.flow.job.stateless import quoted, visible
@@ -55,7 +56,8 @@ def reduced_windows(
     read = _read(node, timely.withColumns({TIME: time_us(), **groups}), tuple(groups))
     by = pa.schema([read.key.field(name) for name in node.by])
     lateness_us = max((one.lateness_us for one in sources_of(node) if isinstance(one, SourceStream)), default=0)
-    work = Work(node.window, by, read.specs, lateness_us + emission.horizon_us, clock.marks_final)
+    retained_us = lateness_us + held_us(node) + emission.horizon_us
+    work = Work(node.window, by, read.specs, retained_us, clock.marks_final)
     _refuse_taken(node, [spec.name for spec in read.specs])
     sharded = _sharded(node, read, tuple(groups), shards)
     named = {own: own.removeprefix(OWN) for own in (*groups, *measured(node.window))}

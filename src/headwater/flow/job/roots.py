@@ -1,7 +1,8 @@
 """Where rows end: at the first operator that turns them into a table, or at the output itself.
 
 Rows are accounted for from the log to there. Beyond it no fact travels any more, only changes of a result. An operator
-that lets the first row of each key through lies on the way.
+that lets the first row of each key through lies on the way. What joins make, and changes of tables, are facts anew: an
+operator behind them is an end of those, and also of facts from the log that come to it beside them.
 """
 
 from collections.abc import Callable
@@ -51,7 +52,16 @@ def _lowest(planned: Planned, wanted: Callable[[Node], bool]) -> list[Root]:
     """The nodes of a kind that rows come to before they come to another of it."""
     found = []
     for node in filter(wanted, walk(planned.node)):
-        starts = tuple(one for one in node.inputs if not any(map(wanted, walk(one))))
+        starts = tuple(start for one in node.inputs for start in _untouched(one, wanted))
         if starts or not node.inputs:
             found.append(Root(node, stateful=True, starts=starts))
-    return found or [Root(planned.node, stateful=False, starts=(planned.node,))]
+    if not wanted(planned.node) and (others := _untouched(planned.node, wanted)):
+        found.append(Root(planned.node, stateful=False, starts=tuple(others)))
+    return found
+
+
+def _untouched(node: Node, wanted: Callable[[Node], bool]) -> list[Node]:
+    """The node, or as much of what it is made from as nothing wanted comes before."""
+    if not any(map(wanted, walk(node))):
+        return [node]
+    return [] if wanted(node) else [start for one in node.inputs for start in _untouched(one, wanted)]

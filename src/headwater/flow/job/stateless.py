@@ -1,6 +1,7 @@
 """The steps that look at one row at a time, as Spark does them.
 
-Hidden columns (their names begin with `_`) travel with every row: `_at` says where a fact lies in time and in the log.
+Hidden columns (their names begin with `_`) travel with every row: `_at` says where a fact lies in time and in the log,
+`_path`, of rows that a join has made, which of those that lie there it is.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -18,6 +19,8 @@ ROW_WISE = {
     "SerializeFromObject", "DeserializeToObject", "MapElements", "ArrowEvalPython", "BatchEvalPython", "Repartition",
     "RepartitionByExpression", "Expand", "ExternalRDD", "DataSourceV2ScanRelation", "StreamingRelation",
 }  # fmt: skip
+
+PATH = "_path"
 
 
 def visible(frame: DataFrame) -> list[str]:
@@ -121,6 +124,8 @@ def _row_wise(node: Node, frame: DataFrame, counter: Counter) -> DataFrame:
 
 
 def _union(node: Union, frames: list[DataFrame]) -> DataFrame:
+    if any(PATH in frame.columns for frame in frames):
+        frames = [frame if PATH in frame.columns else frame.withColumn(PATH, f.lit(0).cast("long")) for frame in frames]
     first = frames[0]
     for other in frames[1:]:
         missing = set(visible(first)) ^ set(visible(other))

@@ -18,6 +18,7 @@ from pyspark import TaskContext
 from headwater.errors import FlowError
 from headwater.flow.job.joining import SIDE, marked, side_rows
 from headwater.flow.job.merging import COMMIT, NO_SHARD, Told, by_shard, with_report
+from headwater.flow.job.stateless import PATH
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.joins.as_of import EXTRA, AsOfJoin
 from headwater.flow.operators.joins.events import GIVEN, MISSING, TIME, Shard, result_schema
@@ -67,7 +68,8 @@ class StreamJoinOperator:
     def output(self) -> pa.Schema:
         columns, commit = self.work.pairing.columns, pa.field(COMMIT, pa.string())
         if not self.key:
-            return pa.schema([*columns, pa.field("_at", POSITION), pa.field(MISSING, pa.bool_()), commit])
+            hidden = pa.field("_at", POSITION), pa.field(PATH, pa.int64()), pa.field(MISSING, pa.bool_())
+            return pa.schema([*columns, *hidden, commit])
         return change_schema(pa.schema([pa.field(name, pa.string()) for name in self.key]), columns).append(commit)
 
     def at(self, before_us: int | None, watermark_us: int | None) -> "StreamJoinOperator":
@@ -130,16 +132,16 @@ class StreamJoinTask:
         return with_report(marked(step.after, 1), told, operator.told)
 
     def _counted(self, given: tuple[pa.RecordBatch | None, pa.RecordBatch | None], after: pa.RecordBatch) -> Told:
-        """Facts that were taken in, and those without a partner that had to have one."""
+        """Facts that were taken in, less those without a partner that had to have one: these may have been taken in
+        by an earlier batch."""
         work, rows = self.operator.work, [0 if one is None else one.num_rows for one in given]
         missing = int(np.count_nonzero(after.column(MISSING)))
         if isinstance(work, LatestJoin):
-            at_once = 0 if work.wait_us else missing
-            return Told(self.operator.name, 0, rows[0] - at_once, (), late=at_once, missing=missing)
+            return Told(self.operator.name, 0, rows[0] - missing, (), late=missing, missing=missing)
         if isinstance(work, AsOfJoin) and given[1] is not None:
             # A version that comes too late counts for what follows, and is told to be late.
             rows[1] = int(np.count_nonzero(given[1].column(TIME).to_numpy() >= self.operator.clock.forgotten_us))
-        return Told(self.operator.name, 0, sum(rows), (), missing=missing)
+        return Told(self.operator.name, 0, sum(rows) - missing, (), filtered=missing, missing=missing)
 
     def _own(self, shards: int) -> set[int]:
         """The shard of a task to which no rows may have come."""

@@ -16,6 +16,7 @@ from pyspark.sql import functions as f
 from headwater.flow.declare.nodes import Aggregate, Node, Windowed
 from headwater.flow.declare.windows import END, FINAL, NUMBER, START, columns_of
 from headwater.flow.job.aggregates import read_aggregates
+from headwater.flow.job.delays import Passed, arriving, reached_us
 from headwater.flow.job.processing_time import as_processed
 from headwater.flow.job.results import judged
 from headwater.flow.job.sources import AT
@@ -30,9 +31,10 @@ POSITION = ("source", "partition", "offset")
 
 @dataclass(frozen=True)
 class Past:
-    """What a job has decided by time: how far its watermark was, and which rows came too late for whom."""
+    """What a job has decided by time: how far its watermarks were, and which rows came too late for whom."""
 
-    watermark_us: int | None = None
+    passed: Passed = ()
+    """That of the last batch first."""
     late: Mapping[Node, DataFrame] = field(default_factory=dict)
     """Columns source, partition, offset, as `_at` has them."""
     processed: DataFrame | None = None
@@ -40,8 +42,11 @@ class Past:
     processed_us: int | None = None
     """When the last batch was."""
 
-    def reached_us(self, node: Windowed) -> int | None:
-        return self.processed_us if node.processing else self.watermark_us
+    def reached_us(self, node: Node) -> int | None:
+        """The watermark of what is given to an operator."""
+        if isinstance(node, Windowed) and node.processing:
+            return self.processed_us
+        return reached_us(arriving(node), self.passed)
 
 
 def window_rows(node: Windowed, frame: DataFrame, past: Past) -> DataFrame:
@@ -72,7 +77,7 @@ def _windows(node: Windowed, rows: DataFrame, results: list[Column], past: Past)
         case Sliding():
             return _sliding(node.window, rows, node.by, results)
         case Count(size):
-            return _counted(size, rows, key, results, past)
+            return _counted(size, rows, key, results, past.reached_us(node))
 
 
 def _sessions(gap_us: int, rows: DataFrame, key: list[Column], results: list[Column]) -> DataFrame:
@@ -136,10 +141,12 @@ def _sliding(window: Sliding, rows: DataFrame, by: tuple[str, ...], results: lis
     return joined.groupBy(*map(quoted, by), moment).agg(*results)
 
 
-def _counted(size: int, rows: DataFrame, key: list[Column], results: list[Column], past: Past) -> DataFrame:
+def _counted(
+    size: int, rows: DataFrame, key: list[Column], results: list[Column], watermark_us: int | None
+) -> DataFrame:
     """Rows that nothing can come before any more, so many to a window."""
     order = Over.partitionBy(*key).orderBy(WHEN, *(f.col("_position")[name] for name in POSITION))
-    settled = rows.where(f.unix_micros(WHEN) < f.lit(past.watermark_us))
+    settled = rows.where(f.unix_micros(WHEN) < f.lit(watermark_us))
     number = f.floor((f.row_number().over(order) - 1) / size).cast("long")
     grouped = settled.withColumn(NUMBER, number).groupBy(*key, NUMBER)
     full = (f.count(THERE) == size).alias(FINAL)

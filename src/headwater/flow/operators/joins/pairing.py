@@ -1,7 +1,7 @@
 """What two rows that meet make together (pure): the columns of the result, and which of them comes from where.
 
 Columns that are joined on are there once, under the left's name. All others keep their names; those of the right may
-have a prefix.
+have a prefix. Those of the right that are called like one of the left are together in one column with the right's name.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,8 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class Pairing:
-    """`on` are names of both sides; the other columns of the right are called prefix and name."""
+    """`on` are names of both sides; the other columns of the right are called prefix and name, but for `shared` ones:
+    they are fields of column `under`."""
 
     left: pa.Schema
     right: pa.Schema
@@ -40,6 +41,8 @@ class Pairing:
     how: str = INNER
     further: tuple[Condition, ...] = ()
     prefix: str = ""
+    shared: tuple[str, ...] = ()
+    under: str = ""
 
     @property
     def keeps_left(self) -> bool:
@@ -61,14 +64,19 @@ class Pairing:
 
     @property
     def others(self) -> list[str]:
-        """Columns of the right that are not joined on."""
-        joined = {right for _, right in self.on}
+        """Columns of the right that are not joined on, and not shared."""
+        joined = {*(right for _, right in self.on), *self.shared}
         return [name for name in self.right.names if name not in joined]
 
     @property
     def columns(self) -> pa.Schema:
         own = [pa.field(field.name, field.type) for field in self.left]
-        return pa.schema([*own, *(pa.field(self.prefix + name, self.right.field(name).type) for name in self.others)])
+        others = [pa.field(self.prefix + name, self.right.field(name).type) for name in self.others]
+        return pa.schema([*own, *others, *([pa.field(self.under, pa.struct(self._fields))] if self.shared else [])])
+
+    @property
+    def _fields(self) -> list[pa.Field]:
+        return [pa.field(name, self.right.field(name).type) for name in self.shared]
 
     def made(
         self, left: pa.RecordBatch, right: pa.RecordBatch, left_at: Integers, right_at: Integers
@@ -78,7 +86,10 @@ class Pairing:
         columns = {name: ours.column(name) for name in self.left.names}
         if self.keeps_right:
             columns |= {one: pc.coalesce(columns[one], theirs.column(other)) for one, other in self.on}
-        return [*columns.values(), *(theirs.column(name) for name in self.others)]
+        made = [*columns.values(), *(theirs.column(name) for name in self.others)]
+        if self.shared:
+            made.append(pa.StructArray.from_arrays(list(map(theirs.column, self.shared)), fields=self._fields))
+        return made
 
     def meets(self, left: pa.RecordBatch, right: pa.RecordBatch, left_at: Integers, right_at: Integers) -> Mask:
         """Of pairs whose keys are equal and where both rows are there: is all else as it must be?"""
