@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from starlette.requests import Request
@@ -16,6 +17,7 @@ from headwater.serve.metrics import Metrics
 from headwater.serve.openapi import document, failure
 from headwater.serve.operations import Operations, Sources
 from headwater.serve.records import Decode
+from headwater.serve.search import Search
 from headwater.serve.stores import Stores
 from headwater.serve.topics import TOPIC, Topics
 from headwater.serve.views import Views
@@ -39,15 +41,16 @@ class Api:
     def __init__(
         self, log: Log, data: Path, sources: Sources, settings: HttpSettings, *, decode: Decode | None = None
     ) -> None:
-        self._stores = Stores(data)
+        self._stores, self._stopping = Stores(data), Event()
         longest = settings.position_wait_max.total_seconds()
-        views = Views(self._stores, longest)
+        views = Views(self._stores, longest, self._stopping)
         operations = Operations(log, sources)
         self._live = Live(log, self._stores, settings, decode)
         metrics = Metrics(log, operations, views, self._live.figures)
         self.endpoints: list[Endpoint] = [
-            *Topics(log, decode, longest).endpoints(),
+            *Topics(log, decode, longest, self._stopping).endpoints(),
             *views.endpoints(),
+            Search(data, self._stores).endpoint(),
             *operations.endpoints(),
             metrics.endpoint(),
         ]
@@ -63,6 +66,7 @@ class Api:
 
     def stop(self) -> None:
         """May be called from any thread."""
+        self._stopping.set()
         self._live.stop()
 
     def close(self) -> None:

@@ -20,12 +20,12 @@ class Stores:
     """Safe to use from many threads."""
 
     def __init__(self, data: Path) -> None:
-        self._data = data
+        self.data = data
         self._lock = threading.Lock()
         self._pools: dict[Kept, Pool] = {}
 
     def places(self) -> list[Kept]:
-        return places_of_views(self._data)
+        return places_of_views(self.data)
 
     def all(self) -> list[tuple[Kept, str]]:
         """Every view. Those in a database that does not answer are left out: the others can be read all the same."""
@@ -44,7 +44,7 @@ class Stores:
         found = [(kept, name) for kept, name in views if said in (name, f"{kept.app}.{name}")]
         if not found:
             known = [f"{kept.app}.{name}" for kept, name in views]
-            raise UnknownView(said[:200], str(self._data), known[:50])
+            raise UnknownView(said[:200], str(self.data), known[:50])
         if len(found) > 1:
             names = ", ".join(f"{kept.app}.{name}" for kept, name in found)
             raise Invalid(

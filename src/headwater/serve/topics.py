@@ -1,9 +1,10 @@
 """GET /topics: what there is, and records from an offset or a time."""
 
 import asyncio
+from threading import Event
 from typing import Any
 
-from headwater.errors import DamagedRange, OffsetOutOfRange
+from headwater.errors import DamagedRange, OffsetOutOfRange, UnavailableError
 from headwater.log.log import Log
 from headwater.log.partition import Partition
 from headwater.log.reader import read_some, starting_offset
@@ -77,9 +78,16 @@ READING: tuple[Parameter, ...] = (
 )
 
 
+async def pause(stopping: Event) -> None:
+    """Before the next look at what somebody waits for. A node that stops does not keep those who wait, nor they it."""
+    if stopping.is_set():
+        raise UnavailableError("the node is being stopped; ask again when it is back")
+    await asyncio.sleep(PAUSE_SECONDS)
+
+
 class Topics:
-    def __init__(self, log: Log, decode: Decode | None, wait_seconds_max: float) -> None:
-        self._log, self._decode, self._wait_seconds_max = log, decode, wait_seconds_max
+    def __init__(self, log: Log, decode: Decode | None, wait_seconds_max: float, stopping: Event) -> None:
+        self._log, self._decode, self._wait_seconds_max, self._stopping = log, decode, wait_seconds_max, stopping
 
     def endpoints(self) -> list[Endpoint]:
         many = {"type": "array", "items": DESCRIBED}
@@ -127,8 +135,8 @@ class Topics:
             return
         try:
             async with asyncio.timeout(min(asked["timeout_ms"] / 1000, self._wait_seconds_max)):
-                while not self._holds(asked["at_least"]):  # noqa: ASYNC110  appends wake threads, not loops
-                    await asyncio.sleep(PAUSE_SECONDS)
+                while not self._holds(asked["at_least"]):
+                    await pause(self._stopping)  # appends wake threads, not loops
         except TimeoutError:
             raise Invalid(
                 f"the log does not hold {asked['at_least'][:200]} yet; try again, or leave at_least away",

@@ -1,6 +1,7 @@
 """GET /views: what there is, one row, many rows; at least at a position."""
 
 import asyncio
+from threading import Event
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -10,8 +11,9 @@ from headwater.serve.answers import Asked, Invalid
 from headwater.serve.endpoints import Endpoint, Parameter, several, text, whole
 from headwater.serve.positions import next_offsets
 from headwater.serve.stores import Stores
-from headwater.serve.topics import AT_LEAST, PAUSE_SECONDS, TIMEOUT
+from headwater.serve.topics import AT_LEAST, TIMEOUT, pause
 from headwater.views.column_types import spoken
+from headwater.views.full_text import FullTextIndex, index_folder
 from headwater.views.mark import covers
 from headwater.views.mark import spoken as spoken_position
 from headwater.views.places import Kept
@@ -53,6 +55,7 @@ DESCRIBED: dict[str, Any] = {
         "position": POSITION,
         "change": {"type": "integer", "description": "how many writes it has seen"},
         "updated_ms": {"type": "integer"},
+        "searchable": {"type": "boolean"},
     },
 }
 ROWS: dict[str, Any] = {
@@ -82,8 +85,8 @@ ASKING: tuple[Parameter, ...] = (
 
 
 class Views:
-    def __init__(self, stores: Stores, wait_seconds_max: float) -> None:
-        self._stores, self._wait_seconds_max = stores, wait_seconds_max
+    def __init__(self, stores: Stores, wait_seconds_max: float, stopping: Event) -> None:
+        self._stores, self._wait_seconds_max, self._stopping = stores, wait_seconds_max, stopping
         self._waiting = 0
 
     def endpoints(self) -> list[Endpoint]:
@@ -120,9 +123,10 @@ class Views:
             "view": name,
             "key": list(shape.key),
             "columns": [{"name": column.name, "type": spoken(column.type)} for column in shape.columns],
-            "position": _position(mark.position),
+            "position": position_told(mark.position),
             "change": mark.change,
             "updated_ms": mark.updated_ms,
+            "searchable": FullTextIndex(index_folder(self._stores.data, kept.app, name)).exists(),
         }
 
     async def wait(self, asked: Asked) -> None:
@@ -143,8 +147,8 @@ class Views:
         waited = min(asked["timeout_ms"] / 1000, self._wait_seconds_max)
         try:
             async with asyncio.timeout(waited):
-                while not covers(position := await run_in_threadpool(self._position, *place), wanted):  # noqa: ASYNC110  no store wakes us
-                    await asyncio.sleep(PAUSE_SECONDS)
+                while not covers(position := await run_in_threadpool(self._position, *place), wanted):
+                    await pause(self._stopping)  # no store wakes us
         except TimeoutError:
             has = spoken_position(position)
             raise ViewBehind(place[1], wanted=spoken_position(wanted), has=has, waited=waited) from None
@@ -161,7 +165,7 @@ class Views:
             order = asked["order"] or list(snapshot.shape.key)
             query = parse_query(snapshot.shape, where, order, limit + 1, skip)
             rows = snapshot.select(query)
-            position = _position(snapshot.mark.position)
+            position = position_told(snapshot.mark.position)
         said = {"view": f"{kept.app}.{name}", "position": position, "rows": [plain(row) for row in rows[:limit]]}
         return {**said, "next": skip + limit} if len(rows) > limit else said
 
@@ -169,7 +173,7 @@ class Views:
         kept, name = self._stores.find(asked["view"])
         with self._stores.opened(kept) as store, store.snapshot(name) as snapshot:
             rows = self._select_key(snapshot, name, asked["key"])
-            position = _position(snapshot.mark.position)
+            position = position_told(snapshot.mark.position)
         if not rows:
             key = ", ".join(asked["key"])
             raise Invalid(f"view {name} has no row with the key {key[:200]}", status=404, name="UnknownKey")
@@ -190,5 +194,5 @@ def conditions(said: list[str]) -> dict[str, object]:
     return found
 
 
-def _position(position: Any) -> dict[str, dict[str, int]]:
+def position_told(position: Any) -> dict[str, dict[str, int]]:
     return {topic: {str(number): offset for number, offset in offsets.items()} for topic, offsets in position.items()}

@@ -93,7 +93,7 @@ class FullTextIndex:
             query, _ = index.parse_query_lenient(words, list(said.get("columns", self._columns)))
             found = searcher.search(query, limit + 1).hits  # the mark may be among them
             documents = [(score, searcher.doc(address)) for score, address in found]
-        return [Hit(json.loads(one["_key"][0]), score) for score, one in documents if one["_key"]][:limit]
+        return [Hit(json.loads(one["_key"][0], parse_float=str), score) for score, one in documents if one["_key"]][:limit]
 
     def close(self) -> None:
         with self._lock:

@@ -12,10 +12,10 @@ export async function alerts(held) {
         [{ name: "alert" }, { name: "state" }, { name: "raised", number: true }, { name: "pending", number: true }, { name: "tells" }, { name: "says" }],
         found.map((one) => [el("a", { href: `#/views/${named(one.name)}`, title: one.about }, one.name), tag(one.state), one.raised, one.pending,
           one.targets.join(", "), one.said || one.about || "–"])) : empty("There are no alerts; app.alert(...) declares one."),
-      found.filter((one) => one.keys.length).map((one) => el("section", {}, el("h2", {}, one.name),
+      ...found.filter((one) => one.keys.length).map((one) => el("section", {}, el("h2", {}, one.name),
         table(`What ${one.name} holds`, [{ name: "key", content: true }, { name: "state" }, { name: "for" }, { name: "told", number: true }, { name: "values", content: true }],
           one.keys.map((key) => [words(key.key) || "all", tag(key.state), ago(now - key.since_ms), key.told, words(key.row)])))),
-      await Promise.all(apps.map((app) => history(app, there))));
+      ...await Promise.all(apps.map((app) => history(app, there))));
   };
   await renew();
   return renew;
