@@ -15,7 +15,7 @@ BLOCK_CHANGES, BLOCK_EVENTS = 1000, 1100
 INSERTED, UPDATED = 600, 300
 COLUMNS: LiteralString = "id bigint PRIMARY KEY, customer text, amount numeric(12,2), note text, at timestamptz"
 ROWS: LiteralString = (
-    "SELECT i, 'customer-' || i % 10000, i % 100000 / 100.0, 'what there is to say about order ' || i, "
+    "SELECT i, 'customer-' || i %% 10000, i %% 100000 / 100.0, 'what there is to say about order ' || i, "
     "timestamptz '2026-01-01 00:00:00Z' + i * interval '1 second' FROM generate_series(%s::bigint, %s) i"
 )
 INSERT: LiteralString = "INSERT INTO orders " + ROWS

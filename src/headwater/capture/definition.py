@@ -274,17 +274,20 @@ class Definitions:
         return found
 
 
-def write_privately(path: Path, content: bytes) -> None:
-    """Replace a file as a whole, durably, readable by its owner alone from its first byte on."""
+def write_privately(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Replace a file as a whole, durably unless said otherwise, readable by its owner alone from its first byte on."""
     fresh = path.with_suffix(".new")
     fresh.unlink(missing_ok=True)
     file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.write(file, content)
-        os.fsync(file)
+        if durable:
+            os.fsync(file)
     finally:
         os.close(file)
     fresh.replace(path)
+    if not durable:
+        return
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)

@@ -381,7 +381,9 @@ class Worker:
     def _write(self, more: dict[str, object]) -> None:
         content = {"state": self._state, "said": self._said, "at_ms": self._supervisor.clock.now_ms(), **more}
         try:
-            write_privately(self._definitions.of(self.definition.name) / STATUS, json.dumps(content).encode())
+            # Written every second, and worth nothing after a power cut: changes should not wait for it.
+            path = self._definitions.of(self.definition.name) / STATUS
+            write_privately(path, json.dumps(content).encode(), durable=False)
         except OSError as error:
             _logger.debug("the status of capture %s cannot be written: %s", self.definition.name, error)
 

@@ -230,9 +230,13 @@ def without_key(batch: Buffer, *, bytes_max: int) -> int:
             position = start + length
             if length < 1 or position > len(body):
                 raise CorruptBatch(f"a record claims {length} bytes where {len(body) - start} remain")
-            _, behind = _read_varint(body, start + 1)
-            _, behind = _read_varint(body, behind)
-            key_length, behind = _read_varint(body, behind)
+            behind = start + 1  # of the timestamp; then the offset, both passed over
+            while body[behind] > 0x7F:
+                behind += 1
+            behind += 1
+            while body[behind] > 0x7F:
+                behind += 1
+            key_length, behind = _read_varint(body, behind + 1)
             if behind + key_length > position:
                 raise CorruptBatch(f"a key claims {key_length} bytes where {position - behind} remain")
             found += key_length < 0
@@ -269,28 +273,26 @@ def decode_batch(batch: Buffer, *, bytes_max: int) -> list[Record]:
 
 def _write_record(parts: list[bytes], record: Record, timestamp_delta: int, offset_delta: int) -> None:
     key, value = record.key, record.value
+    varint = _VARINTS
     fields = [
         b"\0",  # attributes
-        _varint(timestamp_delta),
-        _varint(offset_delta),
-        _NULL if key is None else _varint(len(key)),
+        varint[timestamp_delta],
+        varint[offset_delta],
+        _NULL if key is None else varint[len(key)],
         key or b"",
-        _NULL if value is None else _varint(len(value)),
+        _NULL if value is None else varint[len(value)],
         value or b"",
-        _varint(len(record.headers)),
+        varint[len(record.headers)],
     ]
     for name, content in record.headers:
         encoded = name.encode()
-        fields += (_varint(len(encoded)), encoded, _NULL if content is None else _varint(len(content)), content or b"")
+        fields += (varint[len(encoded)], encoded, _NULL if content is None else varint[len(content)], content or b"")
     row = b"".join(fields)
-    parts += (_varint(len(row)), row)
+    parts.append(varint[len(row)])
+    parts.append(row)
 
 
 def _varint(number: int) -> bytes:
-    return _SHORT[number] if 0 <= number < _SHORT_MAX else _long_varint(number)
-
-
-def _long_varint(number: int) -> bytes:
     zigzag = (number << 1) ^ (number >> 63)
     row = bytearray()
     while zigzag > 0x7F:
@@ -300,11 +302,15 @@ def _long_varint(number: int) -> bytes:
     return bytes(row)
 
 
-_SHORT_MAX = 2048
-_SHORT = [_long_varint(number) for number in range(_SHORT_MAX)]
-"""Most lengths and deltas are small: those are looked up."""
+class _Varints(dict[int, bytes]):
+    """Most lengths and deltas are small: those are looked up."""
 
-_NULL = _long_varint(-1)
+    def __missing__(self, number: int) -> bytes:
+        return _varint(number)
+
+
+_VARINTS = _Varints({number: _varint(number) for number in range(2048)})
+_NULL = _varint(-1)
 
 
 def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:

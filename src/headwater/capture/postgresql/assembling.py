@@ -50,6 +50,9 @@ from headwater.capture.postgresql.pgoutput import (
 from headwater.capture.postgresql.tables import Plan
 from headwater.errors import UndecodableChange
 
+SHORT = {b"I": CREATE, b"U": UPDATE}
+NEW_ROW = b"N"
+
 Planner = Callable[[Relation], Plan | None]
 """What to do with the rows of a relation; None for one that is not captured."""
 
@@ -168,6 +171,21 @@ class Assembler:
     @property
     def transaction(self) -> Transaction | None:
         return self._transaction
+
+    def take_row(self, address: int, message: bytes) -> bool:
+        """The short way, not decoded first, for what comes most: a whole row that was inserted or updated, in a
+        transaction that passes as one. Whether it was taken; what is not has to go the way of all others."""
+        operation = SHORT.get(message[:1])
+        if operation is None or self._transaction is None or message[5:6] != NEW_ROW:
+            return False
+        if self._stream is not None or self._preparing is not None:
+            return False
+        plan = self._plans.get(int.from_bytes(message[1:5], "big"))
+        row = None if plan is None else plan.read(message, 6)
+        if plan is None or row is None:
+            return False
+        self._add(plan, operation, address, None, row)
+        return True
 
     def take(self, address: int, message: Message) -> None:
         if self._stream is not None and not isinstance(message, StreamStop):

@@ -223,8 +223,8 @@ _ABORTED = Struct(">Qq")
 _BEGIN_PREPARE = Struct(">QQqI")
 _PREPARE = Struct(">BQQqI")
 _ROLLBACK_PREPARED = Struct(">BQQqqI")
-_NULL, _UNCHANGED_CELL, _TEXT, _BINARY = b"nutb"
-_KEY, _OLD, _NEW = b"KON"
+NULL, _UNCHANGED_CELL, TEXT, _BINARY = b"nutb"
+_KEY, _OLD, NEW = b"KON"
 _STREAM_BEGINS = ord("S")
 _STREAM_BOUNDS = frozenset(b"SE")
 
@@ -274,7 +274,7 @@ def read_tuple(message: bytes, place: int) -> tuple[Cells, int]:
     (count,) = _INT16.unpack_from(message, place)
     place += 2
     cells: Cells = []
-    append, int32, end, text = cells.append, _INT32.unpack_from, len(message), _TEXT
+    append, int32, end, text = cells.append, _INT32.unpack_from, len(message), TEXT
     for _ in range(count):
         kind = message[place]
         if kind == text:
@@ -283,7 +283,7 @@ def read_tuple(message: bytes, place: int) -> tuple[Cells, int]:
             if place > end:
                 raise UndecodableChange(f"a value claims {place - start} bytes where {end - start} remain")
             append(message[start:place])
-        elif kind == _NULL:
+        elif kind == NULL:
             append(None)
             place += 1
         else:
@@ -361,8 +361,8 @@ def _read_insert(message: bytes, place: int, streaming: bool) -> tuple[Message, 
     if streaming:
         transaction, place = _transaction(message, place, streaming)
     relation, kind = _ROW.unpack_from(message, place)
-    if kind != _NEW:
-        _expect(message, place + 4, _NEW)
+    if kind != NEW:
+        _expect(message, place + 4, NEW)
     cells, place = read_tuple(message, place + 5)
     return Insert(relation, cells, transaction), place
 
@@ -371,12 +371,12 @@ def _read_update(message: bytes, place: int, streaming: bool) -> tuple[Message, 
     transaction, place = _transaction(message, place, streaming)
     (relation,) = _INT32.unpack_from(message, place)
     old, whole = None, False
-    kind = _expect(message, place + 4, _KEY, _OLD, _NEW)
+    kind = _expect(message, place + 4, _KEY, _OLD, NEW)
     place += 5
-    if kind != _NEW:
+    if kind != NEW:
         whole = kind == _OLD
         old, place = read_tuple(message, place)
-        _expect(message, place, _NEW)
+        _expect(message, place, NEW)
         place += 1
     new, place = read_tuple(message, place)
     return Update(relation, old, new, whole, transaction), place

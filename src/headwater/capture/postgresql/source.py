@@ -320,6 +320,8 @@ class PostgresSource:
 
     def _take(self, address: int, data: bytes) -> bool:
         """Whether it was taken: not so if a table must be read as a whole before the stream goes on."""
+        if self._window is None and self._assembler.take_row(address, data):
+            return True
         message = self._decoder.decode(data)
         if self._whole is not None and self._due(message):
             self._copying = self._read_whole()

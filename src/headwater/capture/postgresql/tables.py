@@ -2,15 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from struct import Struct
+from struct import error as TooShort
 from typing import NamedTuple
 
 from headwater.capture.change import CapturedTable, Row
-from headwater.capture.postgresql.pgoutput import UNCHANGED, Cells, Relation
+from headwater.capture.postgresql.pgoutput import NULL, TEXT, UNCHANGED, Cells, Relation
 from headwater.capture.postgresql.types import Convert, TypeFacts, converter
 from headwater.errors import InvalidCapture
 
 FULL, INDEX, NOTHING, DEFAULT = "f", "i", "n", "d"
 WILD = "*?["
+_INT32 = Struct(">I")
 
 
 class ColumnFacts(NamedTuple):
@@ -111,6 +114,33 @@ class Plan:
         self.table = table
         self.converters: list[Convert] = [converter(one.type, one.modifier, catalog) for one in relation.columns]
         self._identity = [one.identity for one in relation.columns]
+        self._count = len(relation.columns).to_bytes(2, "big")
+
+    def read(self, message: bytes, place: int) -> Row | None:
+        """The short way for a tuple that ends its message, with a value for each column that is text or NULL.
+
+        None if it is not so, or not sound: then it is for the decoder to say what it is.
+        """
+        if message[place : place + 2] != self._count:
+            return None
+        place += 2
+        row: Row = []
+        append, int32, text = row.append, _INT32.unpack_from, TEXT
+        try:
+            for convert in self.converters:
+                kind = message[place]
+                if kind == text:
+                    start = place + 5
+                    place = start + int32(message, place + 1)[0]
+                    append(convert(message[start:place]))
+                elif kind == NULL:
+                    append(b"null")
+                    place += 1
+                else:
+                    return None
+        except (TooShort, IndexError):
+            return None
+        return row if place == len(message) else None
 
     def row(self, cells: Cells) -> Row:
         return [
