@@ -99,3 +99,12 @@ def run(connection: Any, *statements: str) -> None:
     with connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
+
+
+def table_of(connection: Any, table: str, key: tuple[str, ...] = ("id",)) -> dict[str, dict[str, Any]]:
+    """A table of numbers and text, as a topic folded would be."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM {table}")
+        names = [column[0] for column in cursor.description]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    return {json.dumps({name: row[name] for name in key}, separators=(",", ":")): row for row in rows}

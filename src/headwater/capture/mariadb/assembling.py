@@ -359,6 +359,9 @@ class Assembler:
             if event.kind == INSERT:
                 self._add(header, group, plan.table, CREATE, None, first, number)
             elif event.kind == CHANGE:
+                assert second is not None
+                if None in second:  # told only as far as it has changed
+                    second = [old if new is None else new for old, new in zip(first, second, strict=True)]
                 self._add(header, group, plan.table, UPDATE, first, second, number)
             else:
                 self._add(header, group, plan.table, DELETE, first, None, number)
@@ -377,4 +380,7 @@ class Assembler:
         )  # fmt: skip
         position = SourcePosition(self._base + self._count, 0, self._number)
         self._number += RECORDS_PER_CHANGE
-        self._passing.append(Change(table, operation, position, source, before, after, group.time_ms))
+        change = Change(table, operation, position, source, before, after, group.time_ms)
+        if after is not None and None in after:
+            change.key_text = ()  # the whole table is asked for, if the topic cannot tell
+        self._passing.append(change)

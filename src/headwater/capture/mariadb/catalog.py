@@ -15,6 +15,7 @@ from headwater.capture.postgresql.tables import topic_of
 from headwater.errors import InvalidCapture, SourceRefused
 
 _logger = logging.getLogger(__name__)
+PREFIX = "schema/"
 
 
 class TextPlan:
@@ -53,7 +54,16 @@ class Catalog:
         """Versions of schemas that are new: taken away by whoever writes them down."""
 
     def remember(self, notes: Mapping[str, Note]) -> None:
-        self._schemas = {what: note for what, note in notes.items() if what.startswith("schema/")}
+        """What was noted: also a table that is gone since must be known, for the log may still tell its end."""
+        self._schemas = {what: note for what, note in notes.items() if what.startswith(PREFIX)}
+        for what, note in self._schemas.items():
+            if f"{what}/{note['version']}" in self._schemas:
+                schema, _, name = what.removeprefix(PREFIX).partition(".")
+                columns = tuple(str(column[0]) for column in note["columns"])  # type: ignore[attr-defined]
+                key = tuple(columns.index(one) for one in note["key"])  # type: ignore[attr-defined]
+                self._known[schema, name] = CapturedTable(
+                    schema, name, self._topic_of(schema, name), columns, key, NEVER_LEFT_OUT
+                )
 
     def matches(self, schema: str, name: str) -> bool:
         return any(one.matches(schema, name) for one in self._patterns)
@@ -143,7 +153,7 @@ class Catalog:
     def _note_schema(self, table: CapturedTable, types: Sequence[str]) -> None:
         columns = [[name, type] for name, type in zip(table.columns, types, strict=True)]
         key = [table.columns[place] for place in table.key]
-        what = f"schema/{table.full_name}"
+        what = f"{PREFIX}{table.full_name}"
         known = self._schemas.get(what)
         if known is None or [one[0] for one in known["columns"]] != list(table.columns) or known["key"] != key:  # type: ignore[attr-defined]
             version = int(str(known["version"])) + 1 if known else 1

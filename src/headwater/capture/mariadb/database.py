@@ -161,13 +161,15 @@ class Database:
             "WHERE ID IS NOT NULL"
         )
         small = self.rows(
-            "SELECT CHARACTER_SET_NAME AS charset FROM information_schema.CHARACTER_SETS WHERE MAXLEN = 1"
+            "SELECT CHARACTER_SET_NAME AS charset FROM information_schema.CHARACTER_SETS "
+            "WHERE MAXLEN = 1 AND CHARACTER_SET_NAME NOT IN ('binary', 'ascii')"
         )
-        letters = {}
-        for name in (_text(row["charset"]) for row in small):
-            if name not in ("binary", "ascii"):
-                asked = ", ".join(f"CONVERT(_{name} X'{number:02x}' USING utf8mb4)" for number in range(256))
-                letters[name] = "".join(_letter(cell) for cell in self.rows("SELECT " + _numbered(asked))[0].values())
+        every_byte = bytes(range(256)).hex()
+        asked = [
+            f"CONVERT(_{_text(row['charset'])} X'{every_byte}' USING utf8mb4) AS {_text(row['charset'])}"
+            for row in small
+        ]
+        letters = {name: _text(cell) for name, cell in self.rows(f"SELECT {', '.join(asked)}")[0].items()}
         return Charsets({_integer(row["ID"]): _text(row["charset"]) for row in names}, letters)
 
     def log_end(self) -> Spot:
@@ -255,17 +257,8 @@ def _selection(facts: TableFacts) -> str:
     return f"SELECT {names} FROM {quoted(facts.schema)}.{quoted(facts.name)}"
 
 
-def _numbered(expressions: str) -> str:
-    return ", ".join(f"{one} AS c{number}" for number, one in enumerate(expressions.split(", ")))
-
-
 def _named(row: Row) -> tuple[str, str]:
     return _text(row["schema"]), _text(row["name"])
-
-
-def _letter(cell: bytes | None) -> str:
-    found = (cell or b"").decode()
-    return found if len(found) == 1 else "\ufffd"
 
 
 def _text(cell: bytes | None) -> str:

@@ -88,9 +88,6 @@ class MariadbSource:
         if "log" in notes and "renew" not in notes:
             reached = Reached.from_note(known)
             copies.load(notes)
-            for name in copies.names():
-                if (facts := self._catalog.facts(name)) is not None:
-                    self._catalog.table_of(facts)
         else:
             reached = self._begin(database, copies, renew="renew" in notes)
         self._start(reached)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from headwater.capture.mariadb.events import packed_integer
-from headwater.errors import SourceRefused, UndecodableChange
+from headwater.errors import SourceGap, UndecodableChange
 
 TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24 = 1, 2, 3, 4, 5, 6, 7, 8, 9
 DATE, TIME, DATETIME, YEAR, NEWDATE, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = 10, 11, 12, 13, 14, 15, 16, 17, 18, 19
@@ -49,10 +49,10 @@ class Described(NamedTuple):
 
 
 def describe(content: bytes) -> Described:
-    """What a table map says, without the id in front. SourceRefused if it lacks the names."""
+    """What a table map says, without the id in front. SourceGap if it lacks the names: its rows cannot be told."""
     try:
         return _describe(content)
-    except (IndexError, ValueError, StopIteration) as problem:
+    except (IndexError, ValueError) as problem:
         raise UndecodableChange(f"the description of a table cannot be read: {problem}") from None
 
 
@@ -68,9 +68,9 @@ def _describe(content: bytes) -> Described:
         raise UndecodableChange(f"the description of table {schema}.{table} is cut off")
     more = dict(_fields(content, at))
     if NAMES not in more:
-        raise SourceRefused(
+        raise SourceGap(
             f"the database's log has no names for the columns of {schema}.{table}",
-            f"Run: {METADATA}; -- what was written before that can only be copied anew",
+            f'Run "{METADATA}", then copy the tables anew: "headwater capture snapshot NAME".',
         )
     kinds = list(_kinds(types, metas))
     names = [name.decode() for name in _texts(more[NAMES])]
@@ -78,11 +78,11 @@ def _describe(content: bytes) -> Described:
         raise UndecodableChange(f"table {schema}.{table} has {count} columns and {len(names)} names")
     signs = _signs(more.get(SIGNS, b""), [kind for kind, _ in kinds])
     collations = _collations(more, kinds)
-    sets, enums = (iter(_members(more.get(which, b""))) for which in (SETS, ENUMS))
+    members = {which: list(_members(more.get(of, b"")))[::-1] for which, of in ((SET, SETS), (ENUM, ENUMS))}
     columns = tuple(
         Column(
             names[place], kind, meta, signs[place], collations.get(place, 0),
-            next(sets) if kind == SET else next(enums) if kind == ENUM else (),
+            members[kind].pop() if kind in members else (),
         )
         for place, (kind, meta) in enumerate(kinds)
     )  # fmt: skip

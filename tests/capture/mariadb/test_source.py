@@ -1,0 +1,341 @@
+"""What becomes of what is done to a MariaDB server, told by the topics."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.capture.appender import LogAppender
+from headwater.capture.mariadb import assembling, stream
+from headwater.capture.notes import Notes
+from headwater.errors import SourceGap, SourceRefused, SourceUnavailable
+from tests.capture.kit import bag, fold
+from tests.capture.mariadb.kit import Captured, run, table_of
+from tests.capture.sqlite_outbox.kit import replayed
+from tests.servers.mariadb import Mariadb, running_mariadb
+
+Make = Callable[..., Captured]
+USERS = "CREATE TABLE users (id INT PRIMARY KEY, name VARCHAR(50))"
+
+
+def test_rows_are_copied_and_every_change_follows(database: Any, capture: Make) -> None:
+    run(database, USERS, "INSERT INTO users VALUES (1, 'ada'), (2, 'bob')")
+    captured = capture("users").start().caught_up(database)
+    run(database, "INSERT INTO users VALUES (3, 'cyd')", "UPDATE users SET name = 'eve' WHERE id = 1")
+    run(database, "DELETE FROM users WHERE id = 2", "UPDATE users SET id = 9 WHERE id = 3")
+    captured.caught_up(database)
+    ada, bob, cyd = {"id": 1, "name": "ada"}, {"id": 2, "name": "bob"}, {"id": 3, "name": "cyd"}
+    assert captured.told("users") == [
+        ("r", None, ada), ("r", None, bob), ("c", None, cyd), ("u", ada, {"id": 1, "name": "eve"}), ("d", bob, None),
+        ("d", cyd, None), ("c", None, {"id": 9, "name": "cyd"}),
+    ]  # fmt: skip
+    assert [record.key for record in captured.records("users") if record.value is None] == [b'{"id":2}', b'{"id":3}']
+    source = captured.values("users")[-1]["source"]
+    assert (source["connector"], source["db"], source["table"], source["server_id"], source["snapshot"]) == (
+        "mariadb", database.name, "users", 1, "false",
+    )  # fmt: skip
+    assert source["file"].startswith("mysql-bin.")
+    assert source["gtid"].startswith("0-1-")
+
+
+def test_transactions_are_told_in_the_order_of_their_commits(server: Mariadb, database: Any, capture: Make) -> None:
+    run(database, USERS)
+    captured = capture("users").start().caught_up(database)
+    others = server.connect(database=database.name)
+    run(others, "BEGIN", "INSERT INTO users VALUES (1, 'first to write')")
+    run(database, "BEGIN", "INSERT INTO users VALUES (2, 'first to commit')", "COMMIT")
+    run(database, "BEGIN", "INSERT INTO users VALUES (3, 'taken back')", "ROLLBACK")
+    run(others, "COMMIT")
+    others.close()
+    captured.caught_up(database)
+    assert [after["id"] for _, _, after in captured.told("users")] == [2, 1]
+
+
+def test_a_transaction_that_was_cut_in_the_middle_goes_on_there(
+    database: Any, capture: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembling, "HELD_BACK_MAX", 10)
+    monkeypatch.setattr(stream, "RECEIVE_BYTES", 16 * 1024)
+    run(database, USERS)
+    captured = capture("users", partitions=3).start().caught_up(database)
+    rows = ", ".join(f"({number}, '{'x' * 50}')" for number in range(2_000))
+    run(database, "BEGIN", f"INSERT INTO users VALUES {rows}", "UPDATE users SET name = 'y'", "COMMIT")
+    captured.until(lambda: captured.runner.counts.records > 300)
+    assert captured.runner.counts.records < 4_000
+    captured.crash()
+    captured.start().caught_up(database)
+    assert captured.runner.counts.skipped > 300
+    told = captured.told("users")
+    assert (len(told), len(replayed(captured.records("users")))) == (4_000, 2_000)
+    per_partition = [list(captured.log.read("users", partition)) for partition in range(3)]
+    assert all(sorted(positions(some)) == positions(some) for some in per_partition)
+
+
+def positions(records: list[Any]) -> list[tuple[int, int, int]]:
+    found = []
+    for record in records:
+        commit, address, number = dict(record.headers)["position"].split(b"/")
+        found.append((int(commit, 16), int(address, 16), int(number)))
+    return found
+
+
+def test_columns_are_followed_also_while_the_capture_is_down(database: Any, capture: Make) -> None:
+    run(database, USERS)
+    captured = capture("users").start().caught_up(database)
+    captured.crash()
+    run(
+        database,
+        "INSERT INTO users VALUES (1, 'ada')",
+        "ALTER TABLE users ADD COLUMN age INT UNSIGNED DEFAULT 7 FIRST",
+        "INSERT INTO users VALUES (4294967295, 2, 'bob')",
+        "ALTER TABLE users CHANGE name full_name VARCHAR(100) CHARACTER SET latin1",
+        "INSERT INTO users VALUES (1, 3, 'ö')",
+        "ALTER TABLE users DROP COLUMN age, MODIFY id BIGINT",
+        "INSERT INTO users VALUES (4, 'dan')",
+    )
+    captured.start().caught_up(database)
+    assert [after for _, _, after in captured.told("users")] == [
+        {"id": 1, "name": "ada"},
+        {"age": 4294967295, "id": 2, "name": "bob"},
+        {"age": 1, "id": 3, "full_name": "ö"},
+        {"id": 4, "full_name": "dan"},
+    ]
+    notes = Notes(LogAppender(captured.log), "shop").all()
+    assert notes[f"schema/{database.name}.users"]["version"] == 4
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["TRUNCATE TABLE users", "INSERT INTO users VALUES (3, 'cyd')"],
+        ["DROP TABLE users", USERS, "INSERT INTO users VALUES (3, 'cyd')"],
+        [USERS.replace("TABLE", "OR REPLACE TABLE"), "INSERT INTO users VALUES (3, 'cyd')"],
+        [USERS.replace("TABLE", "TABLE IF NOT EXISTS"), "INSERT INTO users VALUES (3, 'cyd')"],
+        ["CREATE TABLE other LIKE users", "INSERT INTO other VALUES (2, 'bob'), (7, 'gus')",
+         "RENAME TABLE users TO old, other TO users", "INSERT INTO users VALUES (3, 'cyd')"],
+        ["CREATE TABLE other (id INT PRIMARY KEY, name VARCHAR(50)) SELECT 5 AS id, 'eve' AS name",
+         "DROP TABLE users", "ALTER TABLE other RENAME TO users"],
+        ["ALTER TABLE users PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (2), PARTITION b VALUES LESS THAN "
+         "(100))", "ALTER TABLE users DROP PARTITION a", "INSERT INTO users VALUES (3, 'cyd')"],
+        ["SET binlog_format = 'STATEMENT'", "UPDATE users SET name = CONCAT(name, '!')",
+         "DELETE FROM users WHERE id = 1", "SET binlog_format = 'ROW'"],
+        ["ALTER TABLE users DROP PRIMARY KEY, ADD PRIMARY KEY (name)", "INSERT INTO users VALUES (3, 'cyd')"],
+        ["ALTER TABLE users ADD COLUMN age INT DEFAULT 3", "SET binlog_row_image = 'MINIMAL'",
+         "UPDATE users SET name = 'eve' WHERE id = 1", "DELETE FROM users WHERE id = 2",
+         "SET binlog_row_image = 'FULL'"],
+        ["RENAME TABLE users TO gone"],
+    ],
+    ids=["truncated", "dropped", "replaced", "not-created", "swapped", "moved-in", "partition", "statement", "key",
+         "image", "gone"],
+)  # fmt: skip
+@pytest.mark.parametrize("down", [pytest.param(False, marks=pytest.mark.torture), True], ids=["running", "down"])
+def test_the_topic_is_the_table_whatever_was_done_to_it(
+    database: Any, capture: Make, statements: list[str], down: bool
+) -> None:
+    run(database, USERS, "INSERT INTO users VALUES (1, 'ada'), (2, 'bob')")
+    captured = capture("users").start().caught_up(database)
+    if down:
+        captured.crash()
+    run(database, *statements)
+    if down:
+        captured.start()
+    captured.caught_up(database).caught_up(database)
+    key = ("name",) if "ADD PRIMARY KEY (name)" in statements[0] else ("id",)
+    expected = {} if "gone" in statements[0] else table_of(database, "users", key)
+    assert fold(captured.records("users")) == expected
+    captured.crash()
+    captured.start().caught_up(database)
+    assert fold(captured.records("users")) == expected
+
+
+def test_a_table_that_a_pattern_names_later_joins_without_a_copy(database: Any, capture: Make) -> None:
+    run(database, USERS)
+    captured = capture("*").start().caught_up(database)
+    run(database, "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (1)")
+    captured.caught_up(database)
+    assert captured.told("orders") == [("c", None, {"id": 1})]
+
+
+def test_sequences_and_views_are_no_tables(database: Any, capture: Make) -> None:
+    run(database, USERS, "CREATE SEQUENCE numbers", "CREATE VIEW names AS SELECT name FROM users")
+    captured = capture("*").start().caught_up(database)
+    run(database, "SELECT NEXTVAL(numbers)", "INSERT INTO users VALUES (1, 'ada')")
+    captured.caught_up(database)
+    assert [table.name for table in captured.source.tables()] == ["users"]
+
+
+def test_a_distributed_transaction_is_told_when_it_is_committed(server: Mariadb, database: Any, capture: Make) -> None:
+    run(database, USERS)
+    captured = capture("users").start().caught_up(database)
+    for name, id in (("a", 1), ("b", 2)):
+        other = server.connect(database=database.name)
+        run(other, f"XA START '{name}'", f"INSERT INTO users VALUES ({id}, '{name}')")
+        run(other, f"XA END '{name}'", f"XA PREPARE '{name}'")
+        other.close()
+    run(database, "INSERT INTO users VALUES (3, 'c')")
+    captured.until(lambda: len(captured.told("users")) == 1)
+    captured.crash()
+    run(database, "XA ROLLBACK 'a'", "INSERT INTO users VALUES (4, 'd')", "XA COMMIT 'b'")
+    run(database, "XA START 'e'", "INSERT INTO users VALUES (5, 'e')", "XA END 'e'", "XA COMMIT 'e' ONE PHASE")
+    captured.start().caught_up(database)
+    captured.crash()
+    captured.start().caught_up(database)
+    assert [after["id"] for _, _, after in captured.told("users")] == [3, 4, 2, 5]
+
+
+def test_a_table_without_a_key_is_copied_as_it_was_at_one_moment(database: Any, capture: Make) -> None:
+    run(database, "CREATE TABLE things (name VARCHAR(9))", "INSERT INTO things VALUES ('a'), ('b'), ('a')")
+    captured = capture("things").start()
+    run(database, "INSERT INTO things VALUES ('c')")
+    captured.caught_up(database)
+    run(database, "DELETE FROM things WHERE name = 'b'")
+    run(database, "UPDATE things SET name = 'd' WHERE name = 'c'")
+    captured.caught_up(database)
+    assert sorted(row["name"] for row in bag(captured.records("things"))) == ["a", "a", "d"]
+    captured.source.copy_again([])
+    captured.crash()
+    captured.start().caught_up(database)
+    assert sorted(row["name"] for row in bag(captured.records("things"))) == ["a", "a", "d"]
+
+
+def test_compressed_events_are_read(database: Any, capture: Make) -> None:
+    run(database, "CREATE TABLE users (id INT PRIMARY KEY, name TEXT)")
+    captured = capture("users").start().caught_up(database)
+    try:
+        run(database, "SET GLOBAL log_bin_compress = 1, GLOBAL log_bin_compress_min_len = 10")
+        run(database, f"INSERT INTO users VALUES (1, '{'x' * 5_000}')", "UPDATE users SET name = REPEAT('y', 9000)")
+        run(database, f"ALTER TABLE users ADD COLUMN age INT COMMENT '{'z' * 500}'", "DELETE FROM users")
+    finally:
+        run(database, "SET GLOBAL log_bin_compress = 0")
+    captured.caught_up(database)
+    assert [operation for operation, _, _ in captured.told("users")] == ["c", "u", "d"]
+    assert captured.told("users")[2][1] == {"id": 1, "name": "y" * 9_000, "age": None}
+
+
+def test_events_larger_than_a_packet_are_read(database: Any, capture: Make) -> None:
+    run(database, "CREATE TABLE files (id INT PRIMARY KEY, body LONGTEXT)")
+    captured = capture("files").start().caught_up(database)
+    run(database, f"INSERT INTO files VALUES (1, REPEAT('x', {20 * 2**20}))", "INSERT INTO files VALUES (2, 'y')")
+    captured.caught_up(database)
+    assert [len(after["body"]) for _, _, after in captured.told("files")] == [20 * 2**20, 1]
+
+
+def test_the_position_advances_while_only_others_are_written_to(database: Any, capture: Make) -> None:
+    run(database, USERS, "CREATE TABLE busy (id INT PRIMARY KEY)")
+    captured = capture("users").start().caught_up(database)
+    before = noted(captured)
+    run(database, *(f"INSERT INTO busy VALUES ({number})" for number in range(20)))
+    captured.until(lambda: noted(captured) != before)
+    captured.caught_up(database)
+    assert captured.source.status().lag_seconds == 0
+
+
+def test_a_stream_that_is_ended_by_the_server_goes_on(database: Any, capture: Make) -> None:
+    run(database, USERS)
+    captured = capture("users").start().caught_up(database)
+    with database.cursor() as cursor:
+        cursor.execute("SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND = 'Binlog Dump'")
+        streams = [id for (id,) in cursor.fetchall()]
+    run(database, *(f"KILL {id}" for id in streams), "INSERT INTO users VALUES (1, 'ada')")
+    with pytest.raises(SourceUnavailable):
+        captured.until(lambda: False)
+    captured.crash()
+    captured.start().caught_up(database)
+    assert len(captured.told("users")) == 1
+
+
+# -- gaps --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_server() -> Any:
+    with running_mariadb() as server:
+        yield server
+
+
+def test_a_gap_is_said_and_healed_by_a_new_copy(own_server: Mariadb, tmp_path: Path) -> None:
+    database = own_server.connect()
+    run(database, "CREATE DATABASE shop", "USE shop", USERS, "INSERT INTO users VALUES (1, 'ada'), (2, 'bob')")
+    captured = Captured(f"{own_server.url}shop", tmp_path, ["users"]).start().caught_up(database)
+    run(database, "INSERT INTO users VALUES (3, 'cyd')")
+    captured.caught_up(database).crash()
+
+    # Purged, but nothing of it was missed.
+    run(database, "FLUSH BINARY LOGS", "PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY")
+    captured.start().caught_up(database)
+    captured.crash()
+    assert len(captured.told("users")) == 3
+
+    # Purged, with changes that nobody has read.
+    run(database, "DELETE FROM users WHERE id = 1", "FLUSH BINARY LOGS")
+    run(database, "INSERT INTO users VALUES (4, 'dan')", "PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY")
+    with pytest.raises(SourceGap) as gap:
+        captured.start().caught_up(database)
+    assert "headwater capture snapshot shop" in gap.value.hint
+    captured.crash()
+    renew(captured)
+    captured.start().caught_up(database)
+    assert fold(captured.records("users")) == table_of(database, "users")
+    assert len(fold(captured.records("users"))) == 3
+    run(database, "INSERT INTO users VALUES (5, 'eve')")
+    captured.caught_up(database).until(lambda: noted(captured) == captured.source.status().position).crash()
+
+    # Begun anew: the same numbers mean other transactions.
+    run(database, "RESET MASTER", *(f"INSERT INTO users VALUES ({id}, 'new')" for id in range(10, 40)))
+    with pytest.raises(SourceGap):
+        captured.start().caught_up(database)
+    captured.crash()
+    renew(captured)
+    captured.start().caught_up(database)
+    assert fold(captured.records("users")) == table_of(database, "users")
+    captured.close()
+    database.close()
+
+
+def test_rows_that_were_logged_without_names_are_a_gap(database: Any, capture: Make) -> None:
+    run(database, USERS)
+    captured = capture("users").start().caught_up(database)
+    captured.crash()
+    run(database, "SET GLOBAL binlog_row_metadata = 'MINIMAL'", "INSERT INTO users VALUES (1, 'ada')")
+    run(database, "SET GLOBAL binlog_row_metadata = 'FULL'")
+    with pytest.raises(SourceGap, match="no names"):
+        captured.start().caught_up(database)
+    captured.crash()
+    renew(captured)
+    assert len(captured.start().caught_up(database).told("users")) == 1
+
+
+def noted(captured: Captured) -> object:
+    return Notes(LogAppender(captured.log), "shop").all()["log"]["gtid"]
+
+
+def renew(captured: Captured) -> None:
+    """As the supervisor does when somebody asks for a new copy of all."""
+    Notes(LogAppender(captured.log), "shop").write({"renew": {"asked": True}})
+
+
+@pytest.mark.parametrize("variable", ["binlog_row_metadata = 'NO_LOG'", "binlog_row_image = 'MINIMAL'",
+                                      "binlog_format = 'MIXED'"])  # fmt: skip
+def test_a_server_that_does_not_tell_enough_is_refused(database: Any, capture: Make, variable: str) -> None:
+    run(database, USERS)
+    name, wanted = variable.split()[0], {"binlog_format": "ROW"}.get(variable.split()[0], "FULL")
+    try:
+        run(database, f"SET GLOBAL {variable}")
+        with pytest.raises(SourceRefused) as refusal:
+            capture("users").start()
+        assert f"SET GLOBAL {name} = '{wanted}'" in refusal.value.hint
+    finally:
+        run(database, f"SET GLOBAL {name} = '{wanted}'")
+
+
+def test_events_of_an_outbox_are_relayed_in_commit_order(database: Any, capture: Make) -> None:
+    run(database, "CREATE TABLE events (id BIGINT AUTO_INCREMENT PRIMARY KEY, order_id TEXT, payload JSON)")
+    run(database, "INSERT INTO events (order_id, payload) VALUES ('o0', '{}')")
+    captured = capture("events", events="order_id", snapshot=False).start()
+    captured.runner.step(0)
+    run(database, "BEGIN", "INSERT INTO events (order_id, payload) VALUES ('o1', '{\"n\": 1}')", "DELETE FROM events",
+        "COMMIT")  # fmt: skip
+    captured.caught_up(database)
+    (record,) = captured.records("events")
+    assert (record.key, record.value, dict(record.headers)["id"]) == (b"o1", b'{"n": 1}', b"2")
