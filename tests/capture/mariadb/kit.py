@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.capture.appender import LogAppender
-from headwater.capture.mariadb.source import MariadbSettings, MariadbSource
+from headwater.capture.mariadb_binlog.source import MariadbSettings, MariadbSource
 from headwater.capture.notes import Notes
 from headwater.capture.relay import Relay
 from headwater.capture.runner import Runner

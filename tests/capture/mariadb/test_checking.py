@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from headwater.capture.finding import Finding
-from headwater.capture.mariadb.checking import ServerFacts, check, check_server
-from headwater.capture.mariadb.database import Database
+from headwater.capture.mariadb_binlog.checking import ServerFacts, check, check_server
+from headwater.capture.mariadb_binlog.database import Database
 from headwater.cli.main import main
 from tests.capture.mariadb.kit import Captured, run
 from tests.servers.mariadb import Mariadb

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from headwater.capture.mariadb.source import MariadbSettings, MariadbSource
+from headwater.capture.mariadb_binlog.source import MariadbSettings, MariadbSource
 from headwater.capture.relay import Relay
 from headwater.capture.source import ChangeSource
 from headwater.clock import SystemClock

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.capture.mariadb import tables
+from headwater.capture.mariadb_binlog import tables
 from tests.capture.mariadb.kit import Captured, run, table_of
 from tests.capture.sqlite_outbox.kit import replayed
 from tests.servers.mariadb import Mariadb

@@ -12,14 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.capture.change import CapturedTable, Change
-from headwater.capture.mariadb.assembling import Assembler, Plan, Reached, SourceBlock, Spot
-from headwater.capture.mariadb.charsets import Charsets
-from headwater.capture.mariadb.events import Begin, Decoder, Header, Other, Rows
-from headwater.capture.mariadb.gtid import Gtid
-from headwater.capture.mariadb.packets import Packets
-from headwater.capture.mariadb.statements import Effect, Meaning, effects
-from headwater.capture.mariadb.table_map import describe
-from headwater.capture.mariadb.values import RowReader, reader
+from headwater.capture.mariadb_binlog.assembling import Assembler, Plan, Reached, SourceBlock, Spot
+from headwater.capture.mariadb_binlog.charsets import Charsets
+from headwater.capture.mariadb_binlog.events import Begin, Decoder, Header, Other, Rows
+from headwater.capture.mariadb_binlog.gtid import Gtid
+from headwater.capture.mariadb_binlog.packets import Packets
+from headwater.capture.mariadb_binlog.statements import Effect, Meaning, effects
+from headwater.capture.mariadb_binlog.table_map import describe
+from headwater.capture.mariadb_binlog.values import RowReader, reader
 from headwater.errors import CaptureError, SourceGap, UndecodableChange
 
 LINES = [
@@ -115,7 +115,7 @@ def test_a_group_that_was_cut_off_by_a_crash_counts_for_nothing() -> None:
 
 
 def test_what_was_told_of_a_large_group_that_is_cut_off_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.capture.mariadb.assembling.HELD_BACK_MAX", 1)
+    monkeypatch.setattr("headwater.capture.mariadb_binlog.assembling.HELD_BACK_MAX", 1)
     one, rotated = assembler(), next(place for place, (kind, _) in enumerate(EVENTS) if kind == "Rotate" and place > 5)
     passed(one, EVENTS[:9] + EVENTS[rotated : rotated + 1])
     assert one.unheard == {("shop", "users"): 3}

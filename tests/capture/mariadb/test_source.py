@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.capture.appender import LogAppender
-from headwater.capture.mariadb import assembling, stream
+from headwater.capture.mariadb_binlog import assembling, stream
 from headwater.capture.notes import Notes
 from headwater.errors import SourceGap, SourceRefused, SourceUnavailable
 from tests.capture.kit import bag, fold

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from headwater.capture.change import CapturedTable, next_generation
-from headwater.capture.mariadb.assembling import Assembler, Reached, SourceBlock
-from headwater.capture.mariadb.catalog import Catalog
-from headwater.capture.mariadb.copying import Copies
-from headwater.capture.mariadb.database import Database
-from headwater.capture.mariadb.events import Decoder
-from headwater.capture.mariadb.stream import LogStream, server_id_of
-from headwater.capture.mariadb.tables import parse_pattern
-from headwater.capture.mariadb.watching import Watch, require
+from headwater.capture.mariadb_binlog.assembling import Assembler, Reached, SourceBlock
+from headwater.capture.mariadb_binlog.catalog import Catalog
+from headwater.capture.mariadb_binlog.copying import Copies
+from headwater.capture.mariadb_binlog.database import Database
+from headwater.capture.mariadb_binlog.events import Decoder
+from headwater.capture.mariadb_binlog.stream import LogStream, server_id_of
+from headwater.capture.mariadb_binlog.tables import parse_pattern
+from headwater.capture.mariadb_binlog.watching import Watch, require
 from headwater.capture.notes import Note
 from headwater.capture.source import Batch, SourceStatus
 from headwater.clock import Clock

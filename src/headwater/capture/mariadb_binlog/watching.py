@@ -2,9 +2,9 @@
 
 from collections import deque
 
-from headwater.capture.mariadb.assembling import Assembler, Spot
-from headwater.capture.mariadb.database import Database
-from headwater.capture.mariadb.table_map import METADATA
+from headwater.capture.mariadb_binlog.assembling import Assembler, Spot
+from headwater.capture.mariadb_binlog.database import Database
+from headwater.capture.mariadb_binlog.table_map import METADATA
 from headwater.capture.source import SourceStatus
 from headwater.clock import Clock
 from headwater.errors import SourceRefused

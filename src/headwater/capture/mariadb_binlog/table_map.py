@@ -8,7 +8,7 @@ understand ALTER TABLE.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from headwater.capture.mariadb.events import packed_integer
+from headwater.capture.mariadb_binlog.events import packed_integer
 from headwater.errors import SourceGap, UndecodableChange
 
 TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24 = 1, 2, 3, 4, 5, 6, 7, 8, 9

@@ -12,7 +12,7 @@ import zlib
 from struct import Struct, error
 from typing import NamedTuple
 
-from headwater.capture.mariadb.gtid import Gtid
+from headwater.capture.mariadb_binlog.gtid import Gtid
 from headwater.errors import UndecodableChange
 
 _HEADER = Struct("<IBIIIH")

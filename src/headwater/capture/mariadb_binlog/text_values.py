@@ -9,8 +9,8 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 from uuid import UUID
 
-from headwater.capture.mariadb.charsets import base64
-from headwater.capture.mariadb.values import bits_text, float_text
+from headwater.capture.mariadb_binlog.charsets import base64
+from headwater.capture.mariadb_binlog.values import bits_text, float_text
 from headwater.capture.postgresql.types import number, plain, text
 
 Convert = Callable[[bytes], bytes]

@@ -4,8 +4,8 @@ import zlib
 from contextlib import closing
 from typing import Any
 
-from headwater.capture.mariadb.database import connect, telling
-from headwater.capture.mariadb.packets import Packets
+from headwater.capture.mariadb_binlog.database import connect, telling
+from headwater.capture.mariadb_binlog.packets import Packets
 from headwater.clock import Clock
 from headwater.errors import SourceGap, SourceRefused, SourceUnavailable
 

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from headwater.capture.change import CapturedTable, Row
-from headwater.capture.mariadb.assembling import Plan
-from headwater.capture.mariadb.database import Cells, Database
-from headwater.capture.mariadb.table_map import describe
-from headwater.capture.mariadb.tables import BASE_TABLE, NEVER_LEFT_OUT, Pattern, TableFacts, chosen
-from headwater.capture.mariadb.text_values import AS_TEXT, Convert, converter
-from headwater.capture.mariadb.values import RowReader, reader
+from headwater.capture.mariadb_binlog.assembling import Plan
+from headwater.capture.mariadb_binlog.database import Cells, Database
+from headwater.capture.mariadb_binlog.table_map import describe
+from headwater.capture.mariadb_binlog.tables import BASE_TABLE, NEVER_LEFT_OUT, Pattern, TableFacts, chosen
+from headwater.capture.mariadb_binlog.text_values import AS_TEXT, Convert, converter
+from headwater.capture.mariadb_binlog.values import RowReader, reader
 from headwater.capture.notes import Note
 from headwater.capture.postgresql.tables import topic_of
 from headwater.errors import InvalidCapture, SourceRefused

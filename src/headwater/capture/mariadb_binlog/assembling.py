@@ -26,7 +26,7 @@ from headwater.capture.change import (
     Row,
     SourcePosition,
 )
-from headwater.capture.mariadb.events import (
+from headwater.capture.mariadb_binlog.events import (
     CHANGE,
     HEARTBEAT,
     INSERT,
@@ -43,9 +43,9 @@ from headwater.capture.mariadb.events import (
     Rows,
     TableMap,
 )
-from headwater.capture.mariadb.gtid import Gtid, parse_position, position_text
-from headwater.capture.mariadb.statements import COMMIT, ROLLBACK, Effect, Meaning, effects
-from headwater.capture.mariadb.values import RowReader
+from headwater.capture.mariadb_binlog.gtid import Gtid, parse_position, position_text
+from headwater.capture.mariadb_binlog.statements import COMMIT, ROLLBACK, Effect, Meaning, effects
+from headwater.capture.mariadb_binlog.values import RowReader
 from headwater.capture.notes import Note
 from headwater.errors import SourceGap, UndecodableChange
 

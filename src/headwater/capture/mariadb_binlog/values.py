@@ -10,10 +10,10 @@ from struct import Struct, error
 import numpy
 
 from headwater.capture.change import Row
-from headwater.capture.mariadb import table_map as types
-from headwater.capture.mariadb.charsets import Charsets, Convert, base64
-from headwater.capture.mariadb.table_map import Column
-from headwater.capture.mariadb.temporal import Reader, date, datetime_of, time_of, timestamp_of, year
+from headwater.capture.mariadb_binlog import table_map as types
+from headwater.capture.mariadb_binlog.charsets import Charsets, Convert, base64
+from headwater.capture.mariadb_binlog.table_map import Column
+from headwater.capture.mariadb_binlog.temporal import Reader, date, datetime_of, time_of, timestamp_of, year
 from headwater.errors import UndecodableChange
 
 INTEGERS = {types.TINY: 1, types.SHORT: 2, types.INT24: 3, types.LONG: 4, types.LONGLONG: 8}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from headwater.capture.mariadb.text_values import ColumnFacts
+from headwater.capture.mariadb_binlog.text_values import ColumnFacts
 from headwater.capture.notes import Note
 from headwater.errors import InvalidCapture
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headwater.capture.finding import Finding
-from headwater.capture.mariadb.database import Database
-from headwater.capture.mariadb.table_map import METADATA
-from headwater.capture.mariadb.tables import BASE_TABLE, TableFacts, chosen, parse_pattern
-from headwater.capture.mariadb.text_values import converter, quoted
+from headwater.capture.mariadb_binlog.database import Database
+from headwater.capture.mariadb_binlog.table_map import METADATA
+from headwater.capture.mariadb_binlog.tables import BASE_TABLE, TableFacts, chosen, parse_pattern
+from headwater.capture.mariadb_binlog.text_values import converter, quoted
 
 VERSION_MIN = (10, 5)
 NEEDED = ("REPLICATION SLAVE", "ALL PRIVILEGES")
