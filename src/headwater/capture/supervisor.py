@@ -80,7 +80,7 @@ def _postgres(definition: Definition, clock: Clock) -> ChangeSource:
 
 
 def _mariadb(definition: Definition, clock: Clock) -> ChangeSource:
-    from headwater.capture.mariadb.source import MariadbSettings, MariadbSource
+    from headwater.capture.mariadb_binlog.source import MariadbSettings, MariadbSource
 
     settings = MariadbSettings(
         capture=definition.name,

@@ -281,9 +281,9 @@ def _findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]
 
 def _mariadb_findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]":
     try:
-        from headwater.capture.mariadb.checking import check
-        from headwater.capture.mariadb.database import Database
-        from headwater.capture.mariadb.source import schema_of
+        from headwater.capture.mariadb_binlog.checking import check
+        from headwater.capture.mariadb_binlog.database import Database
+        from headwater.capture.mariadb_binlog.source import schema_of
     except ImportError:
         raise Failure('captures of MariaDB need its driver: pip install "headwater[mysql]"') from None
     database = Database(url)
