@@ -6,7 +6,7 @@ import pytest
 
 from tests.crash.killing import Killing
 
-ROUNDS = 20
+ROUNDS = 8
 
 
 @pytest.mark.slow

@@ -159,6 +159,7 @@ def test_a_swap_promised_before_the_replacement_has_a_durable_name(monkeypatch: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.torture
 def test_killing_a_real_node_finds_a_forgotten_window_of_retries(tmp_path: Path) -> None:
     def found(seed: int) -> bool:
         folder = tmp_path / str(seed)

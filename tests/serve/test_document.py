@@ -11,7 +11,7 @@ import pytest
 from headwater.settings import HttpSettings
 from tests.serve.shop import fill, open_shop
 
-EXAMPLES = int(os.environ.get("HEADWATER_API_EXAMPLES", "15"))
+EXAMPLES = int(os.environ.get("HEADWATER_API_EXAMPLES", "6"))
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 
 
