@@ -1,0 +1,172 @@
+"""A node that captures a MariaDB server, the server itself, and their connection, killed again and again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from headwater.capture.definition import Definition, Definitions
+from headwater.log.log import Log
+from tests.crash.capture.judge import Event, compare, differences, fold, told
+from tests.crash.capture.killing import RANDOM, ROOT, Process, Round
+from tests.crash.capture.mariadb_writer import SCHEMA
+from tests.crash.capture.node_process import CAPTURE, DATABASE, NOBODY, NODE
+from tests.servers.mariadb import Mariadb, running_mariadb
+
+ROUNDS = int(os.environ.get("HEADWATER_MARIADB_ROUNDS", "3"))
+POINTS = ("before append", "after append", "after sync", "after notes")
+BEGUN = ("copying", "streaming")
+PARTITIONS, FIRST_ROWS, PATIENCE_SECONDS = 3, 25_000, 60
+
+
+def dealt(dice: Random) -> list[Round]:
+    """Each victim once before any comes again."""
+    rounds: list[Round] = []
+    while len(rounds) < ROUNDS:
+        victims = (NODE, DATABASE, CAPTURE)
+        some = [Round(victim, dice.choice((*POINTS, RANDOM)), dice.choice((1, 2, 5))) for victim in victims]
+        dice.shuffle(some)
+        rounds += some
+    return list(islice(rounds, ROUNDS))
+
+
+def strike_at_random(server: Mariadb, node: Process, victim: str) -> None:
+    if victim == NODE:
+        node.process.send_signal(signal.SIGKILL)
+    elif victim == DATABASE:
+        os.kill(server.process_id, signal.SIGKILL)
+    else:
+        connection = server.connect()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND = 'Binlog Dump'")
+            for (id,) in cursor.fetchall():
+                cursor.execute(f"KILL {id}")
+        connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(90 + 30 * ROUNDS)
+def test_each_change_is_told_once_and_in_order_whoever_is_killed(tmp_path: Path) -> None:
+    dice, data, struck = Random(3), tmp_path / "data", Counter[str]()
+    with running_mariadb() as server:
+        prepare(server, data)
+        begin(tmp_path, data)
+        command = [sys.executable, "-m", "tests.crash.capture.mariadb_writer", str(server.port)]
+        writers = [subprocess.Popen([*command, str(seed)], cwd=ROOT) for seed in range(2)]
+        try:
+            for one in dealt(dice):
+                struck[one.victim] += killed(server, one, tmp_path, data, dice)
+        finally:
+            for writer in writers:
+                writer.kill()
+                writer.wait(PATIENCE_SECONDS)
+        node = Process(tmp_path, data, Round(NOBODY, RANDOM), 0)
+        node.line()
+        catch_up(server, data)
+        assert node.end(signal.SIGTERM) == 0
+        assert sum(struck.values()) >= ROUNDS - 1 - ROUNDS // 5
+        assert judged(server, data) == []
+
+
+def prepare(server: Mariadb, data: Path) -> None:
+    connection = server.connect()
+    with connection.cursor() as cursor:
+        for statement in SCHEMA:
+            cursor.execute(statement)
+        rows = ", ".join(f"({number}, 0, 'first')" for number in range(1, FIRST_ROWS + 1))
+        cursor.execute(f"INSERT INTO users VALUES {rows}")
+    connection.close()
+    for name, partitions in (("users", PARTITIONS), ("bag", 1)):
+        url = f"{server.url}shop"
+        Definitions(data).add(Definition(name=name, url=url, tables=(f"shop.{name}",), partitions=partitions))
+
+
+def begin(folder: Path, data: Path) -> None:
+    """What is written before a capture begins is not told, only read."""
+    node = Process(folder, data, Round(NOBODY, RANDOM), 0)
+    node.line()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while any((Definitions(data).status(name) or {}).get("state") not in BEGUN for name in ("users", "bag")):
+        assert time.monotonic() < deadline, "the captures do not begin"
+        time.sleep(0.02)
+    node.process.send_signal(signal.SIGKILL)
+    node.gone()
+
+
+def killed(server: Mariadb, one: Round, folder: Path, data: Path, dice: Random) -> bool:
+    """Whether it was struck where it should be."""
+    node = Process(folder, data, one, server.process_id)
+    node.line()
+    struck = True
+    if one.point == RANDOM:
+        time.sleep(dice.uniform(0.5, 2.0))
+        strike_at_random(server, node, one.victim)
+    else:
+        struck = bool(node.line())
+    if one.victim == DATABASE:
+        server.revive()
+    if one.victim != NODE:
+        time.sleep(dice.uniform(0.5, 1.5))  # it goes on with the revived one, before it is killed
+        node.process.send_signal(signal.SIGKILL)
+    node.gone()
+    return struck
+
+
+def catch_up(server: Mariadb, data: Path) -> None:
+    connection = server.connect()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@global.gtid_binlog_pos")
+        (target,) = cursor.fetchone()
+    connection.close()
+    deadline, statuses = time.monotonic() + PATIENCE_SECONDS, dict[str, Any]()
+    while not statuses or any(
+        (one["state"], one.get("position")) != ("streaming", target) for one in statuses.values()
+    ):
+        assert time.monotonic() < deadline, f"they do not catch up to {target}: {statuses}"
+        time.sleep(0.1)
+        statuses = {name: Definitions(data).status(name) or {"state": ""} for name in ("users", "bag")}
+    time.sleep(1)  # what is told is durable a moment later
+
+
+def judged(server: Mariadb, data: Path) -> list[str]:
+    connection = server.connect()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT tick, operation, id FROM shop.truth ORDER BY tick")
+        truth = [Event(operation, id, None if operation == "d" else tick) for tick, operation, id in cursor.fetchall()]
+        cursor.execute("SELECT id, tick, body FROM shop.users")
+        rows = {f'{{"id":{id}}}': {"id": id, "tick": tick, "body": body} for id, tick, body in cursor.fetchall()}
+        cursor.execute("SELECT tick FROM shop.bag ORDER BY tick")
+        ticks = [tick for (tick,) in cursor.fetchall()]
+    connection.close()
+    assert len(truth) > 100
+    found, records = [], []
+    with Log.open(data) as log:
+        for partition in range(PARTITIONS):
+            mine = list(log.read("users", partition))
+            keys = {json.loads(record.key or b"")["id"] for record in mine}
+            found += differences("users", [event for event in truth if event.key in keys], told(mine))
+            records += mine
+        found += compare("users", rows, fold(records))
+        assert bag_of(log) == ticks
+    return found
+
+
+def bag_of(log: Log) -> list[int]:
+    """The ticks that the topic without keys has: those of the last copy, and all that was inserted since."""
+    ticks: list[int] = []
+    for record in log.read("bag", 0):
+        value = json.loads(record.value or b"")
+        if value["op"] == "t":
+            ticks.clear()
+        elif value["after"] is not None:
+            ticks.append(value["after"]["tick"])
+    return sorted(ticks)
