@@ -22,9 +22,7 @@ APP = '''
 import headwater as hw
 
 app = hw.App("shop")
-COLUMNS = """id int, name string, country string, joined timestamp, born date, credit decimal(20,4), ratio double,
-             tags array<string>, picture binary, at timestamp_ntz, active boolean"""
-users = app.table("users", COLUMNS, key="id", capture=hw.capture.postgres({url!r}, table="public.users"))
+users = app.table("users", key="id", capture=hw.capture.postgres({url!r}, table="public.users"))
 
 
 @app.view(key="id")
