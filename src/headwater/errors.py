@@ -79,6 +79,7 @@ The branches answer the caller's only question: may I try again?
         ├── StateMismatch         state of another operator, key, schema or number of shards
         ├── StateUnavailable      the file system of the state does not answer; try again later, unchanged
         ├── NumberOverflow        a sum outgrew its type
+        ├── UnknownFlow           no flow of this name has run on the data directory
         ├── UnknownView           there is no such view in the store
         ├── InvalidQuery          a look-up names a column, key or comparison that a view does not have
         ├── UnstorableValue       a value that the store cannot hold
@@ -508,6 +509,13 @@ class JobRefused(FlowError):
 class JvmEnded(FlowError):
     def __init__(self) -> None:
         super().__init__("the JVM in which Spark runs has ended", "Start again: every job goes on where it was.")
+
+
+class UnknownFlow(FlowError):
+    def __init__(self, flow: str, known: list[str]) -> None:
+        listed = f"There are: {', '.join(known[:50])}." if known else 'None has run yet: "headwater run APP.py".'
+        super().__init__(f'there is no flow "{flow[:200]}"', listed)
+        self.flow, self.known = flow, known
 
 
 class UnknownView(FlowError):

@@ -61,7 +61,7 @@ class HttpPort:
         self.registry = Registry(TopicJournal(log))
         bodies = Bodies(settings)
         self._parts = PartsTold(log, data, kafka_address)
-        sources = Sources(groups, self._parts.flows, self._parts.captures, self._parts.alerts)
+        sources = Sources(groups, self._parts.flows, self._parts.captures, self._parts.alerts, self._parts.control)
         self._api = Api(log, data, sources, settings, decode=Decoder(self.registry).json_text)
         tokens = Tokens(data)
         routes = [
@@ -147,6 +147,11 @@ class PartsTold:
         return [
             {"state": "waiting", **(self._captures.status(name) or {}), "name": name} for name in self._captures.names()
         ]
+
+    def control(self, flow: str, what: str) -> list[str]:
+        from headwater.flow.job.controlling import ask
+
+        return ask(self._data, flow, what)
 
     def alerts(self) -> list[dict[str, Any]]:
         return alerts_told(self._data)

@@ -38,6 +38,7 @@ VERBS = (
     Verb("hook", "take signed webhooks into topics", "headwater.cli.hook"),
     Verb("token", "say who may use the HTTP port from other machines", "headwater.cli.token"),
     Verb("run", "keep an app's views and topics up to date", "headwater.cli.run"),
+    Verb("flow", "list, pause, resume and restart flows", "headwater.cli.flow"),
     Verb("plan", "show what an app reads, does, keeps and writes", "headwater.cli.plan"),
     Verb("view", "list, get and watch views", "headwater.cli.view"),
     Verb("alert", "list alerts and what they hold", "headwater.cli.alert"),

@@ -16,6 +16,7 @@ from headwater.errors import (
     TopicFull,
     UnavailableError,
     UnknownCapture,
+    UnknownFlow,
     UnknownGroup,
     UnknownPartition,
     UnknownTopic,
@@ -31,6 +32,7 @@ RETRY_SECONDS = 1
 STATUSES: tuple[tuple[type[HeadwaterError], int], ...] = (
     (UnknownTopic, 404),
     (UnknownPartition, 404),
+    (UnknownFlow, 404),
     (UnknownView, 404),
     (UnknownGroup, 404),
     (UnknownCapture, 404),

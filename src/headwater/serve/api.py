@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from headwater.log.log import Log
 from headwater.serve.answers import json_response
+from headwater.serve.controls import Controls
 from headwater.serve.endpoints import Endpoint, routes_of_endpoints
 from headwater.serve.live.subscriptions import Live
 from headwater.serve.metrics import Metrics
@@ -54,12 +55,13 @@ class Api:
             *operations.endpoints(),
             metrics.endpoint(),
         ]
-        paths = {**_posting(), **self._live.document()}
+        self._controls = Controls(sources.control)
+        paths = {**_posting(), **self._live.document(), **self._controls.document()}
         self._document = document(self.endpoints, version=version("headwater"), more=paths)
 
     def routes(self) -> list[BaseRoute]:
         told = Route("/openapi.json", self._told, methods=["GET"])
-        return [*self._live.routes(), *routes_of_endpoints(self.endpoints), told]
+        return [*self._live.routes(), *routes_of_endpoints(self.endpoints), *self._controls.routes(), told]
 
     async def _told(self, request: Request) -> Response:
         return json_response(self._document)

@@ -46,6 +46,12 @@ class Told(Protocol):
     def __call__(self) -> Sequence[Mapping[str, Any]]: ...
 
 
+class Control(Protocol):
+    """Asks something of a flow, or of all of an app; answers their names. Called on threads."""
+
+    def __call__(self, flow: str, what: str) -> Sequence[str]: ...
+
+
 class Sources(NamedTuple):
     """Where the node's other parts tell how they are."""
 
@@ -56,6 +62,7 @@ class Sources(NamedTuple):
     """Each has a `name`."""
     alerts: Told = lambda: ()
     """Each has a `name`, APP.ALERT."""
+    control: Control | None = None
 
 
 class Operations:

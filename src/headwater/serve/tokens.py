@@ -20,6 +20,7 @@ SCOPES = {
     "read": "look at everything: topics, views, groups, flows, captures, schemas, metrics",
     "produce": "post records to topics",
     "schemas": "register and delete schemas",
+    "operate": "pause, resume and restart flows",
     "metrics": "read /metrics, and nothing else",
 }
 PREFIX = "hw_"
@@ -123,7 +124,7 @@ def needed_scope(method: str, path: str) -> str | None:
         return "metrics"
     if method in ("GET", "HEAD", "WEBSOCKET"):
         return "read"
-    return "produce" if root == "topics" else "schemas"
+    return {"topics": "produce", "flows": "operate"}.get(root, "schemas")
 
 
 def allows(token: Token, scope: str) -> bool:

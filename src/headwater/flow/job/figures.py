@@ -8,6 +8,7 @@ from typing import Any
 from headwater.clock import Clock
 from headwater.flow.declare.naming import group_of
 from headwater.flow.job.accounts import Account
+from headwater.flow.job.controlling import control_of
 from headwater.flow.job.folder import LOCK
 from headwater.flow.job.inventory import KeptJob, jobs_in
 from headwater.flow.job.ledger import Entry, Ledger
@@ -58,6 +59,8 @@ class JobFigures:
     """What it reads."""
     hot: tuple[HotFigures, ...] = ()
     """Keys of joins with so many rows that they are split, those with the most first."""
+    paused: bool = False
+    """Somebody asked it to stand still."""
 
     def to_json(self) -> dict[str, Any]:
         outputs = [
@@ -99,6 +102,7 @@ class JobObserver:
             tuple(times_told(last.record)["idle"]) if last else (),
             tuple(sorted(last.record.end)) if last else (),
             _hot(last.record.hot) if last else (),
+            control_of(job.path).paused,
         )
 
     def _entries(self, job: KeptJob) -> dict[str, Entry]:

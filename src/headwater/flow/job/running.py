@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from headwater.flow.declare.naming import accounts_topic, group_of, late_topic, 
 from headwater.flow.declare.registered import settle
 from headwater.flow.job.admitting import Admitting
 from headwater.flow.job.comparing import CompareOperator
+from headwater.flow.job.controlling import Control, control_of
 from headwater.flow.job.deploying import Deployment, refuse_strangers
 from headwater.flow.job.explaining import explain
 from headwater.flow.job.folder import JobFolder
@@ -74,6 +75,24 @@ def speaking_to_spark() -> Iterator[None]:
 
 
 @dataclass
+class Standing:
+    """A job that can be run, and what is asked of it."""
+
+    job: Job
+    folder: JobFolder
+    process: Callable[[Any, int], None]
+    control: Control
+
+    @property
+    def paused(self) -> bool:
+        return self.control.paused
+
+
+def paused_sentence(app: str, job: str) -> str:
+    return f'job {job} is paused; "headwater flow resume {app}.{job}" lets it go on'
+
+
+@dataclass
 class RunningApp:
     """Start with `start`; `wait` returns when all queries have ended, and raises what ended one of them."""
 
@@ -91,6 +110,8 @@ class RunningApp:
     _stopping: threading.Event = field(default_factory=threading.Event)
     _under_way: dict[str, threading.Lock] = field(default_factory=dict)
     """Held by each job while it works on a batch."""
+    _standing: dict[str, "Standing"] = field(default_factory=dict)
+    """All jobs that were started, whether a query runs for them or not."""
 
     def start(self) -> None:
         """Check the whole app, then start a query for each job."""
@@ -104,7 +125,12 @@ class RunningApp:
             self._make_topics(jobs)
             for job, columns in zip(jobs, resolved, strict=True):
                 folder, processor = self.prepare(job, columns)
-                self.queries[job.name] = self._query(job, folder, self._guarded(job.name, processor.process))
+                process = self._guarded(job.name, processor.process)
+                self._standing[job.name] = Standing(job, folder, process, control_of(folder.path))
+                if not self._standing[job.name].paused or self.settings.once:
+                    self.queries[job.name] = self._query(job, folder, process)
+                else:
+                    self.tell(paused_sentence(self.app.name, job.name))
 
     def standing(self, only: str = "") -> Iterator[tuple[Job, JobFolder, Processor]]:
         """All jobs, or one, ready for a batch that no query asks for."""
@@ -178,7 +204,7 @@ class RunningApp:
         def guarded(frame: Any, batch: int) -> None:
             try:
                 with batch_under_way:
-                    if self._stopping.is_set():
+                    if self._stopping.is_set() or self._standing[name].paused:
                         # To return would be to say that the batch is done.
                         raise FlowError(f"job {name} is being stopped before batch {batch}")
                     process(frame, batch)
@@ -202,8 +228,46 @@ class RunningApp:
         wanted = self.app.shards or int(self.session.sparkContext.defaultParallelism) or os.cpu_count() or 1
         return 1 << max(0, wanted - 1).bit_length()
 
+    def obey(self) -> None:
+        """Pause, go on and start anew as it was asked of jobs. Not where all that is there is to be done once."""
+        if self.settings.once:
+            return
+        for name, standing in self._standing.items():
+            before, asked = standing.control, control_of(standing.folder.path)
+            if asked == before:
+                continue
+            standing.control = asked
+            if not before.paused:
+                self._end_query(name)
+            if asked.paused:
+                self.tell(paused_sentence(self.app.name, name))
+            else:
+                self.tell(f"job {name} goes on")
+                with speaking_to_spark():
+                    self.queries[name] = self._query(standing.job, standing.folder, standing.process)
+
+    def _end_query(self, name: str) -> None:
+        """Between two batches, so that none has to be run again."""
+        standing, asked = self._standing[name], self._standing[name].control
+        standing.control = replace(asked, paused=True)  # from here on no batch begins
+        with self._under_way[name]:
+            pass  # let go before Spark is asked to stop: a batch that waits here has to be refused first
+        with speaking_to_spark():
+            self.queries.pop(name).stop()
+        self.failures.pop(name, None)  # that of the batch which did not begin
+        standing.control = asked
+
     def wait(self, seconds: float | None = None) -> bool:
-        """Did all queries end within the time? Raises the first failure, as a sentence."""
+        """Did all queries end within the time? Raises the first failure, as a sentence. Jobs that are paused have not
+        ended."""
+        self.obey()
+        ended = self._queries_ended(seconds)
+        paused = not self.settings.once and any(one.paused for one in self._standing.values())
+        if ended and paused:
+            self._stopping.wait(seconds)
+        return ended and not paused
+
+    def _queries_ended(self, seconds: float | None) -> bool:
         deadline = None if seconds is None else self.clock.elapsed_ms() + round(1000 * seconds)
         for name, query in self.queries.items():
             left = None if deadline is None else max(0.001, (deadline - self.clock.elapsed_ms()) / 1000)
