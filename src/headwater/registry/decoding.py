@@ -6,6 +6,7 @@
 import base64
 import io
 import json
+import math
 import struct
 import threading
 from datetime import date, datetime, time
@@ -39,8 +40,10 @@ class Decoder:
         kind, schema = found
         body = data[HEADER.size :]
         try:
-            value = json.loads(body) if kind == JSON else _avro(body, schema)
-            return json.dumps(value, ensure_ascii=False, default=_plain)
+            if kind == JSON:
+                json.loads(body, parse_constant=_no_number)
+                return body.decode("utf-8")  # as it was written, with every digit
+            return json.dumps(_finite(_avro(body, schema)), ensure_ascii=False, default=_plain)
         except (ValueError, TypeError, LookupError, ArithmeticError, EOFError, RecursionError, struct.error):
             return None
 
@@ -75,6 +78,23 @@ def _avro(body: bytes, schema: Any) -> Any:
     from fastavro import schemaless_reader
 
     return schemaless_reader(io.BytesIO(body), schema)
+
+
+def _no_number(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _finite(value: Any) -> Any:
+    """The same, with a text where JSON has no number.
+
+    >>> _finite({"share": [float("nan"), 0.5]})
+    {'share': ['NaN', 0.5]}
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list) else value
 
 
 def _plain(value: object) -> object:
