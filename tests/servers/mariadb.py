@@ -24,7 +24,7 @@ SETTINGS = {
     "binlog-row-metadata": "FULL",
     "server-id": "1",
     "gtid-strict-mode": "ON",
-    "innodb-flush-log-at-trx-commit": "0",  # a killed process loses nothing that it has written
+    "innodb-flush-log-at-trx-commit": "2",  # written at each commit: a killed process then loses nothing
     "sync-binlog": "0",
     "innodb-buffer-pool-size": "32M",
     "innodb-log-file-size": "16M",
