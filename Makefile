@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench torture reference clean
+.PHONY: help demo docs test check bench torture reference clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +14,8 @@ help:  ## print this list
 	@echo
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
-demo: $(VENV)/run-time  ## start a node, fill it, read it with two groups, show it; ends by itself
+demo: $(VENV)/demo  ## a small shop, end to end, with a dashboard; until Ctrl-C, or ARGS="--for 60s"
+	@scripts/java
 	@$(BIN)/headwater demo $(ARGS)
 
 test: check $(VENV)/everything  ## what must pass before a merge: the checks, then every test
@@ -33,9 +34,14 @@ bench: $(VENV)/everything  ## how fast it is, beside the disk, a bare server, Ap
 
 torture: $(VENV)/everything  ## kill it two hundred times under load and count what is lost
 	$(BIN)/python -m tests.crash.torture $(ARGS)
+	$(BIN)/python -m tests.flow.large_joins
+	$(BIN)/pytest -q -m torture
 	HEADWATER_FUZZ_REQUESTS=100000 $(BIN)/pytest -q tests/capture/http/test_fuzz.py
 	HEADWATER_SQLITE_ROUNDS=30 $(BIN)/pytest -q tests/crash/capture/test_sqlite_killing.py
 	HEADWATER_FILES_ROUNDS=30 $(BIN)/pytest -q tests/crash/capture/test_files_killing.py
+
+docs: $(VENV)/docs  ## the pages of docs as a site, in build/site
+	$(BIN)/python scripts/site.py $(ARGS)
 
 reference: $(VENV)/everything  ## write docs/reference anew from the code
 	$(BIN)/python scripts/reference.py --write
@@ -44,10 +50,14 @@ clean:  ## remove the environment and what tools left behind
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/run-time: pyproject.toml constraints.txt scripts/environment
-	@scripts/environment $(VENV) .
+$(VENV)/demo: pyproject.toml constraints.txt scripts/environment
+	@scripts/environment $(VENV) '.[demo]'
+	@touch $@
+
+$(VENV)/docs: pyproject.toml constraints.txt scripts/environment
+	@scripts/environment $(VENV) '.[docs]'
 	@touch $@
 
 $(VENV)/everything: pyproject.toml constraints.txt scripts/environment
 	@scripts/environment $(VENV) '.[test]'
-	@touch $@ $(VENV)/run-time
+	@touch $@ $(VENV)/demo $(VENV)/docs

@@ -1,19 +1,38 @@
-import re
+"""What `headwater demo` says before anything is started; tests/demo runs it."""
 
+import pytest
+
+from headwater.cli.run import Board
+from headwater.flow.job.accounts import Account
+from headwater.flow.job.folder import BatchRecord
+from headwater.flow.job.processing import Progress
 from tests.cli.conftest import Terminal
 
 
-def test_the_demo_ends_by_itself_and_every_record_arrived_once(terminal: Terminal) -> None:
-    said = terminal.type("demo", "--for", "2s", "--no-browser")
-    assert said.code == 0, said.errors
-    assert re.search(
-        r"[\d,]+ records stored; each group read all of its topics: nothing missing, nothing twice", said.output
-    )
-    assert "shop-warehouse" in said.output
-    assert list(terminal.folder.iterdir()) == []
+def test_without_a_postgresql_it_says_how_to_get_one(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.demo.database.newest_programs", lambda: None)
+    said = terminal.type("demo", "--no-browser")
+    assert said.code == 1
+    assert "pip install 'headwater[demo]'" in said.errors
 
 
-def test_the_demo_can_go_on_with_what_it_left(terminal: Terminal) -> None:
-    assert terminal.type("demo", "--for", "1s", "--data", "shop").code == 0
-    assert terminal.type("demo", "--for", "1s", "--data", "shop").code == 0
-    assert (terminal.folder / "shop").is_dir()
+def test_a_folder_with_a_shop_from_before_is_refused(terminal: Terminal) -> None:
+    (terminal.folder / "kept" / "flows" / "shop").mkdir(parents=True)
+    said = terminal.type("demo", "--data", "kept", "--no-browser")
+    assert said.code == 1
+    assert "kept has a shop from before" in said.errors
+
+
+def test_a_job_has_caught_up_when_it_has_read_all_partitions_of_its_topics() -> None:
+    board, ends = Board(as_json=False), {"orders": {0: 5, 1: 3}, "clicks": {0: 9}}
+    assert not board.reached("orders", ends), "there was no batch yet"
+    board.tell("orders", progress({"orders": {0: 5, 1: 2}}))
+    assert not board.reached("orders", ends)
+    board.tell("orders", progress({"orders": {0: 6, 1: 3}}))
+    assert board.reached("orders", ends)
+    assert board.accounts() == {"revenue": Account(rows_in=4, rows_out=4)}
+
+
+def progress(end: dict[str, dict[int, int]]) -> Progress:
+    accounts = {"revenue": Account(rows_in=2, rows_out=2)}
+    return Progress(BatchRecord(0, {}, end, accounts), 0.1, 0)

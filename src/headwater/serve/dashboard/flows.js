@@ -1,7 +1,7 @@
 // Flows as a graph: topics on the left, what is made of them on the right, and on the way how many rows went where.
 import { ago, ask, count, el, empty, named, size, svg, table, when } from "./page.js";
 
-const WIDE = 190, HIGH = 52, GAP = 26, STEP = 270;
+const WIDE = 214, HIGH = 52, GAP = 22, STEP = 312;
 
 function graphOf(flows, viewNames) {
   const boxes = new Map(), arrows = [];
@@ -37,6 +37,9 @@ function placed({ boxes, arrows }) {
     box.x = 8 + place * STEP;
     box.y = 8 + (filled[place] - 1) * (HIGH + GAP);
   }
+  // Short columns stand beside the middle of the long ones.
+  const most = Math.max(...filled);
+  for (const box of boxes.values()) box.y += (most - filled[column.get(box.id)]) * (HIGH + GAP) / 2;
   return { width: 24 + (filled.length - 1) * STEP + WIDE, height: Math.max(...filled) * (HIGH + GAP) + 8 };
 }
 

@@ -1,7 +1,7 @@
 import { ask, chart, count, el, empty, named, size, table, ago } from "./page.js";
 
 const KEPT = 90;
-const past = { rate: [], lag: [], late: [], poisoned: [] };
+const past = { rate: [], lag: [], late: [], poisoned: [], behind: [] };
 let before;
 
 function sums(topics, groups, flows) {
@@ -11,7 +11,8 @@ function sums(topics, groups, flows) {
   const rate = before && now > before.now ? Math.max(0, (written - before.written) * 1000 / (now - before.now)) : 0;
   before = { now, written };
   const added = (list, name) => list.reduce((sum, one) => sum + (one[name] ?? 0), 0);
-  return { rate, lag: added(groups, "lag"), late: added(accounts, "late"), poisoned: added(accounts, "poisoned") };
+  const behind = Math.max(0, ...flows.filter((flow) => flow.running).map((flow) => (flow.behind_us ?? 0) / 1e6));
+  return { rate, behind, lag: added(groups, "lag"), late: added(accounts, "late"), poisoned: added(accounts, "poisoned") };
 }
 
 export async function overview(held) {
@@ -24,11 +25,13 @@ export async function overview(held) {
     const link = (kind, name) => el("a", { href: `#/${kind}/${named(name)}` }, name);
     held.replaceChildren(
       el("h1", {}, "Overview"),
-      el("div", { class: "cards" },
+      el("div", { class: "cards charts" },
         card("Records per second", count(now.rate), chart(past.rate, "Records per second")),
         card("Lag of groups", count(now.lag), chart(past.lag, "Lag of groups")),
+        card("Watermark behind, seconds", count(now.behind), chart(past.behind, "Watermark behind, seconds")),
         card("Late rows", count(now.late), chart(past.late, "Late rows")),
-        card("Poisoned rows", count(now.poisoned), chart(past.poisoned, "Poisoned rows")),
+        card("Poisoned rows", count(now.poisoned), chart(past.poisoned, "Poisoned rows"))),
+      el("div", { class: "cards small" },
         card("Topics", count(topics.length)), card("Views", count(views.length)), card("Flows", count(flows.length)),
         card("On disk", size(topics.reduce((sum, one) => sum + one.bytes, 0)))),
       el("h2", {}, "Groups"),

@@ -14,7 +14,7 @@ function fill(node, attributes, children) {
     else if (value === true) node.setAttribute(key, "");
     else if (value !== false && value != null) node.setAttribute(key, value);
   }
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child != null) node.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }
   return node;
@@ -78,14 +78,16 @@ export function table(caption, columns, rows) {
 export const empty = (...words) => el("p", { class: "empty" }, ...words);
 
 // A small picture of the last minutes; what it shows is also said, for those who do not see it.
-export function chart(values, about) {
+export function chart(values, about, everyMs = 2000) {
   const width = 200, height = 44, most = Math.max(1, ...values);
   const points = values.map((value, place) =>
     `${(place * width / Math.max(1, values.length - 1)).toFixed(1)},${(height - 3 - value / most * (height - 6)).toFixed(1)}`);
   const label = `${about}: now ${count(values.at(-1) ?? 0)}, most ${count(Math.max(0, ...values))}`;
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label },
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label },
     points.length > 1 ? [svg("polygon", { class: "area", points: `0,${height} ${points.join(" ")} ${width},${height}` }),
       svg("polyline", { class: "line", points: points.join(" ") })] : []);
+  return [picture, el("div", { class: "axis", "aria-hidden": "true" }, el("span", {}, values.length > 1 ? `${ago((values.length - 1) * everyMs)} ago` : ""),
+    el("span", {}, `most ${count(Math.max(0, ...values))}`))];
 }
 
 export function shown(content) {

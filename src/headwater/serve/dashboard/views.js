@@ -1,4 +1,6 @@
 import { ask, ago, count, el, empty, named, parseJson, table } from "./page.js";
+import { picture, plain } from "./pictures.js";
+import { searchBox } from "./search.js";
 
 export async function views(held) {
   const renew = async () => {
@@ -13,7 +15,7 @@ export async function views(held) {
   return renew;
 }
 
-const SHOWN_MAX = 200;
+const SHOWN_MAX = 200, PICTURE_EVERY_MS = 1000;
 const NUMBERS = /^(byte|short|int|long|float|double|decimal|integer|bigint|smallint|tinyint)/;
 
 export async function view(held, name, { alive, told, closing }) {
@@ -24,19 +26,34 @@ export async function view(held, name, { alive, told, closing }) {
   const state = el("p", { class: "soft", role: "status" });
   const failed = el("p", { class: "bad", role: "alert" });
   const body = el("tbody");
-  let source, last = "", drawn = false, fresh = new Set();
+  let source, last = "", drawn = false, fresh = new Set(), pictured = 0;
+  const figures = described.columns.filter((one) => NUMBERS.test(one.type) && !described.key.includes(one.name)).map((one) => one.name);
+  const figure = el("select", { onchange: () => depict() }, figures.map((one) => el("option", { value: one }, one)));
+  figure.value = figures.at(-1) ?? "";
+  const drawing = el("div"), none = empty("No rows yet. They stand here as soon as there are any.");
+  none.hidden = true;
+  const pictures = el("div", { class: "card picture", hidden: true }, el("label", {}, "Picture of", figure), drawing);
+  // Windows are read from their end: the newest first.
+  const order = names.includes("window_start") ? "window_start" : names.includes("at") ? "at" : null;
 
-  const cell = (row, column) => {
-    const value = row[column.name];
-    const text = value == null ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value);
-    return el("td", { class: NUMBERS.test(column.type) ? "number" : null }, text);
+  const cell = (row, column) =>
+    el("td", { class: NUMBERS.test(column.type) ? "number" : column.type.startsWith("timestamp") ? "time" : null }, plain(row[column.name]));
+  const depict = () => {
+    pictured = performance.now();
+    const found = figures.length ? picture([...rows.values()], described.key, figure.value) : null;
+    pictures.hidden = !found;
+    drawing.replaceChildren(...(found ?? []).filter(Boolean));
   };
   const draw = () => {
     drawn = false;
-    const kept = [...rows].slice(0, SHOWN_MAX);
+    if (performance.now() - pictured >= PICTURE_EVERY_MS) depict();
+    else setTimeout(() => alive() && depict(), PICTURE_EVERY_MS);
+    const sorted = order ? [...rows].sort(([, one], [, other]) => (one[order] < other[order] ? 1 : one[order] > other[order] ? -1 : 0)) : [...rows];
+    const kept = sorted.slice(0, SHOWN_MAX);
     body.replaceChildren(...kept.map(([key, row]) =>
       el("tr", { class: fresh.has(key) ? "fresh" : null }, described.columns.map((column) => cell(row, column)))));
     fresh = new Set();
+    none.hidden = rows.size > 0;
     state.textContent = rows.size > SHOWN_MAX ? `${count(rows.size)} rows, the first ${SHOWN_MAX} are shown` : `${count(rows.size)} rows, live`;
   };
   const later = () => { if (!drawn) { drawn = true; requestAnimationFrame(draw); } };
@@ -91,11 +108,11 @@ export async function view(held, name, { alive, told, closing }) {
     open();
   };
   const heads = described.columns.map((one) => el("th", { scope: "col", class: NUMBERS.test(one.type) ? "number" : null }, one.name));
-  held.replaceChildren(el("h1", {}, described.name),
+  held.replaceChildren(el("h1", {}, described.name), ...searchBox(described),
     el("form", { onsubmit: filter }, el("label", {}, "Only rows where", where), el("button", { class: "main" }, "Filter")),
-    failed, state,
+    failed, state, pictures,
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Rows of ${described.name}` },
-      el("table", {}, el("caption", {}, `Key: ${described.key.join(", ") || "none"}`), el("thead", {}, el("tr", {}, heads)), body)));
+      el("table", {}, el("caption", {}, `Key: ${described.key.join(", ") || "none"}`), el("thead", {}, el("tr", {}, heads)), body)), none);
   open();
   return () => ask("/health");
 }

