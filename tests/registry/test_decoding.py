@@ -90,7 +90,9 @@ def test_what_json_has_no_number_for_is_a_text(decoder: Decoder, order_id: int, 
 def test_a_json_value_is_shown_as_it_is_and_one_that_is_none_as_bytes(registry: Registry, decoder: Decoder) -> None:
     number = registered(registry, "notes-value", SchemaText('{"type": "object"}', JSON))
     assert json.loads(decoder.json_text(framed(number, '{"n": "ä"}'.encode())) or "") == {"n": "ä"}
-    assert decoder.json_text(framed(number, b"{")) is None
+    assert decoder.json_text(framed(number, b'{"n": 1.100000000000000000001}')) == '{"n": 1.100000000000000000001}'
+    for text in (b"{", b"NaN", b'{"n": Infinity}', b'"\xff"', b"[" * 100_000):
+        assert decoder.json_text(framed(number, text)) is None
 
 
 def test_protobuf_and_what_is_not_framed_are_left_as_bytes(registry: Registry, decoder: Decoder) -> None:
