@@ -8,7 +8,7 @@ from typing import TypeVar
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.alerting import AlertDeclaration, Target, checked_targets, found_view
 from headwater.flow.declare.capturing import CaptureDeclaration
-from headwater.flow.declare.clocks import Clock, check_column, check_time, clock_of
+from headwater.flow.declare.clocks import Clock, check_column, check_new, check_time, clock_of
 from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.grouping import groups, parse_grouping
 from headwater.flow.declare.nodes import Aggregate, Expression, Source, SourceStream, SourceTable, Sql
@@ -136,6 +136,7 @@ class App:
         versions: str = "0s",
         valid_from: str | None = None,
         valid_to: str | None = None,
+        version_id: str = "",
         idle: str | None = "1 second",
         format: str = "",
         name: str = "",
@@ -149,7 +150,8 @@ class App:
 
         For joins as of a time its `versions` are kept for so long. Each holds from the timestamp of its record on, or
         from what column `valid_from` says, until the next one, or until what `valid_to` says. Events wait for the table
-        to be read up to their time, but no longer than `idle` for a partition in which nothing happens.
+        to be read up to their time, but no longer than `idle` for a partition in which nothing happens. `version_id`
+        names one more column: the record that a version is from, such as rates/0@17.
         """
         names = _tuple(key)
         format = format or ("json" if capture is None else "debezium")
@@ -159,6 +161,7 @@ class App:
                 check_column(known, column, f"the key of table {topic}")
             for moment in (valid_from, valid_to):
                 check_time(topic, known, moment)
+            check_new(topic, known, version_id)
             return known
 
         contents = self._contents(topic, schema, format, registry, with_key)
@@ -177,6 +180,7 @@ class App:
             valid_from,
             valid_to,
             None if idle is None else duration_us(idle),
+            version_id,
         )
         if capture is not None and self.captures.setdefault(topic, capture) != capture:
             raise InvalidDeclaration(

@@ -81,3 +81,12 @@ def check_column(schema: Schema, column: str, what: str) -> None:
         near = difflib.get_close_matches(column, schema.names, 1)
         hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(schema.names)}."
         raise InvalidDeclaration(f"{what} ({calling_place()}) is {column}, which is not in its schema", hint)
+
+
+def check_new(topic: str, schema: Schema, column: str) -> None:
+    """Of a column that is made beside those of a schema; an empty name is none."""
+    if column.startswith("_") or column.lower() in map(str.lower, schema.names):
+        raise InvalidDeclaration(
+            f"column {column} of table {topic} ({calling_place()}) is there already, or begins with _",
+            "Give it another name.",
+        )

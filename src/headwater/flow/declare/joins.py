@@ -170,12 +170,15 @@ def _versions(right: Node, place: Place) -> Node:
         return Select(right.place, _versions(right.input, place), right.columns)
     if isinstance(right, WithColumns):
         return WithColumns(right.place, _versions(right.input, place), right.columns)
-    table = _source(right)
+    return versions_of(_source(right))
+
+
+def versions_of(table: SourceTable) -> SourceVersions:
     if table not in _VERSIONS:
         _VERSIONS[table] = SourceVersions(
             table.place, table.name + VERSIONS, table.topic, table.contents, table.format, None, 0, table.options,
             table.idle_us, key=table.key, versions_us=table.versions_us, valid_from=table.valid_from,
-            valid_to=table.valid_to,
+            valid_to=table.valid_to, version_id=table.version_id,
         )  # fmt: skip
     return _VERSIONS[table]
 

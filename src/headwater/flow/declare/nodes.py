@@ -78,6 +78,8 @@ class SourceTable(Node):
     valid_to: str | None = None
     idle_us: int | None = TABLE_IDLE_US
     """How long joins as of a time wait for a partition of it in which nothing happens; None: for ever."""
+    version_id: str = ""
+    """A column that names the record which a row is from, as topic/partition@offset."""
 
     @property
     def schema(self) -> Schema:
@@ -105,6 +107,7 @@ class SourceVersions(SourceStream):
     valid_from: str | None = None
     """The column that says since when a version holds; None: since the timestamp of its record."""
     valid_to: str | None = None
+    version_id: str = ""
 
 
 Source = SourceStream | SourceTable
@@ -323,6 +326,29 @@ class Newest(OneInput):
 
 
 @dataclass(frozen=True, eq=False)
+class History(OneInput):
+    """All versions of a table's rows, each with since when and until when it holds. The input is all of them."""
+
+    by: tuple[str, ...]
+    valid_from: str
+    valid_to: str
+    name: str
+
+    @property
+    def versions(self) -> SourceVersions | None:
+        """What says of itself since when it holds; None: its rows are events."""
+        return next((node for node in walk(self.input) if isinstance(node, SourceVersions)), None)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (*self.by, self.valid_from)
+
+    @property
+    def keyed(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, eq=False)
 class Changes(OneInput):
     """The changes of a table as a stream of facts: op, before, after."""
 
@@ -430,7 +456,7 @@ LEFT_NAME, RIGHT_NAME = "left_row", "right_row"
 STREAM_JOINS = (IntervalJoin, LatestJoin, AsOfJoin)
 
 
-STATEFUL = (Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest)
+STATEFUL = (Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History)
 
 
 TIMED = (Windowed, Dedupe, *STREAM_JOINS)

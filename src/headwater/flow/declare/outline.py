@@ -168,6 +168,8 @@ def what_it_does(node: Node) -> tuple[str, str]:
             return f"{node.how} join", joined_words(node)
         case nodes.Newest(key=key, order=order, limit=limit):
             return "newest", f"{limit} by {', '.join(key)}, of the highest {order}"
+        case nodes.History(by=by, valid_from=valid_from, valid_to=valid_to):
+            return "history", f"by {', '.join(by)}, from {valid_from} to {valid_to}"
         case nodes.Latest(key=key):
             return "latest", f"by {', '.join(key)}"
         case SourceStream(topic=topic) | SourceTable(topic=topic):

@@ -7,6 +7,7 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.clustering import kmeans_of
 from headwater.flow.declare.comparisons import fitted
 from headwater.flow.declare.duration import duration_us
+from headwater.flow.declare.histories import history_of
 from headwater.flow.declare.joins import IGNORE, Words, join_of, refuse_counting
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
 from headwater.flow.declare.nodes import (
@@ -285,6 +286,14 @@ class Table(Flowing):
             )
         _refuse_reserved([into], "newest")
         return Table(Newest(calling_place(), self.node, _names(by, "newest"), order, limit, into, name))
+
+    def history(self, *, valid_from: str = "valid_from", valid_to: str = "valid_to", name: str = "") -> "Table":
+        """Every version of every row, with since when and until when it holds: a slowly changing dimension of type 2.
+
+        The last version of a row has no end. The key is that of the table and `valid_from`.
+        """
+        _refuse_reserved([valid_from, valid_to], "history")
+        return Table(history_of(self.node, valid_from, valid_to, name))
 
     def changes(self) -> Stream:
         """Every change as a fact: columns `op` (c, u, d), `before`, `after`, and the key."""

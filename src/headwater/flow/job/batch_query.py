@@ -15,6 +15,7 @@ from headwater.flow.declare.nodes import (
     Changes,
     Compared,
     Dedupe,
+    History,
     IntervalJoin,
     KMeans,
     Latest,
@@ -30,6 +31,7 @@ from headwater.flow.declare.nodes import (
 from headwater.flow.job.aggregates import read_aggregates
 from headwater.flow.job.compare_query import compared_rows
 from headwater.flow.job.counting import Counter
+from headwater.flow.job.history_rows import batch_history
 from headwater.flow.job.join_query import event_rows
 from headwater.flow.job.join_rows import batch_join
 from headwater.flow.job.modelling import model_rows
@@ -61,6 +63,8 @@ def batch_rows(node: Node, frames: Mapping[Source, DataFrame], past: Past | None
         return event_rows(node, left, right, past or Past(), list(frames))
     if isinstance(node, Newest):
         return batch_newest(node, batch_rows(node.input, frames, past))
+    if isinstance(node, History):
+        return batch_history(node, batch_rows(node.input, frames, past))
     if isinstance(node, TableJoin):
         return batch_join(node, *(batch_rows(one, frames, past) for one in node.inputs))
     if isinstance(node, Changes | Dedupe | LatestJoin):

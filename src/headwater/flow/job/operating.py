@@ -17,6 +17,7 @@ from headwater.flow.declare.nodes import (
     AsOfJoin,
     Compared,
     Dedupe,
+    History,
     IntervalJoin,
     Join,
     KMeans,
@@ -37,6 +38,7 @@ from headwater.flow.job.deduping import LATE, DedupeTask, Deduplicator
 from headwater.flow.job.delays import Passed, arriving, reached_us
 from headwater.flow.job.evaluating import paired
 from headwater.flow.job.hashing import shard_hash
+from headwater.flow.job.history_rows import HistoryOperator, HistoryTask, versioned_rows
 from headwater.flow.job.join_results import results_of
 from headwater.flow.job.joining import TableJoinOperator, TableJoinTask
 from headwater.flow.job.lateness import Times
@@ -61,7 +63,9 @@ from headwater.flow.state.store import StateStore
 ORDER = {"_at_time": "time", "_at_source": "source", "_at_partition": "partition", "_at_offset": "offset"}
 VERSIONS_KEPT = 10
 
-KeyedOperator = Operator | Deduplicator | WindowOperator | CompareOperator | ModelOperator | NewestOperator
+KeyedOperator = (
+    Operator | Deduplicator | WindowOperator | CompareOperator | ModelOperator | NewestOperator | HistoryOperator
+)
 JoinOperator = TableJoinOperator | StreamJoinOperator
 AnyOperator = KeyedOperator | JoinOperator
 
@@ -114,6 +118,8 @@ class Operators:
             return reduced.mapInArrow(ModelTask(operator, handle), spark_schema(operator.output))
         if isinstance(operator, NewestOperator):
             return reduced.mapInArrow(NewestTask(operator, handle), spark_schema(operator.output))
+        if isinstance(operator, HistoryOperator):
+            return reduced.mapInArrow(HistoryTask(operator, handle), spark_schema(operator.output))
         if isinstance(operator, CompareOperator):
             self.compared[operator.name] = operator
             return reduced.mapInArrow(CompareTask(operator, handle), spark_schema(operator.output))
@@ -160,6 +166,8 @@ class Operators:
             return joined_tables(node, frame, others[0], name, shards=self._shards, hot=self.hot.get(name, ()))
         if isinstance(node, Newest):
             return grouped_rows(node, frame, self.names[node], shards=self._shards)
+        if isinstance(node, History):
+            return versioned_rows(node, frame, self.names[node], shards=self._shards)
         if isinstance(node, STREAM_JOINS):
             prepared = self._prepared(node, frame, others[0], counter)
             self.late[node] = lambda: prepared.late
@@ -333,7 +341,7 @@ def fingerprint(operator: KeyedOperator) -> str:
     """Tells operators apart that keep columns of the same names and types with another meaning."""
     if isinstance(operator, Deduplicator):
         return hashlib.sha256(f"{operator.key.names} dedupe".encode()).hexdigest()[:16]
-    if isinstance(operator, WindowOperator | CompareOperator | ModelOperator | NewestOperator):
+    if isinstance(operator, WindowOperator | CompareOperator | ModelOperator | NewestOperator | HistoryOperator):
         return operator.fingerprint
     work = operator.work
     said = repr(work) if isinstance(work, latest.Latest) else repr([spec.meaning for spec in work])

@@ -98,6 +98,9 @@ def _with_position(source: Source, frame: DataFrame, number: int) -> DataFrame:
     frame = frame.withColumn(AT, position)
     if isinstance(source, SourceTable | SourceVersions):
         frame = _with_deletions(source, frame)
+        if source.version_id:
+            record = f.concat(f.lit(f"{source.topic}/"), f.col("_partition"), f.lit("@"), f.col("_offset"))
+            frame = frame.withColumn(source.version_id, record)
     return frame.drop(*POSITION, *OF_TABLES)
 
 
