@@ -9,6 +9,7 @@ from playwright.sync_api import expect, sync_playwright
 from headwater.alerts.definition import Alert, AppAlerts, Definitions
 from headwater.alerts.episodes import Rule
 from headwater.alerts.notify import topic
+from headwater.flow.job.controlling import control_of
 from headwater.flow.sinks.search import SearchSink
 from headwater.settings import HttpSettings, NodeSettings
 from headwater.testing import running_node
@@ -65,4 +66,18 @@ def test_a_view_that_can_be_searched_has_a_box_for_it(page: Watched, views: Writ
     shown.get_by_role("searchbox").fill("bright")
     shown.get_by_role("searchbox").press("Enter")
     expect(shown.get_by_text("1 rows that have bright, best first")).to_be_visible()
+    assert page.complaints == []
+
+
+def test_a_flow_is_paused_with_the_keyboard(page: Watched, tmp_path: Path) -> None:
+    folder = tmp_path / "flows" / "shop" / "orders"
+    folder.mkdir(parents=True)
+    (folder / "identity.json").write_text("{}")
+    shown = page.go("#/flows")
+    shown.get_by_role("button", name="Flow shop.orders").press("Enter")
+    shown.get_by_role("button", name="Pause").press("Enter")
+    expect(shown.get_by_role("button", name="Let it go on")).to_be_visible()
+    assert control_of(folder).paused
+    shown.get_by_role("button", name="Let it go on").press("Enter")
+    expect(shown.get_by_role("button", name="Pause")).to_be_visible()
     assert page.complaints == []

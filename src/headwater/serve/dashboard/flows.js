@@ -61,22 +61,36 @@ function drawn(graph, choose) {
       event.preventDefault();
       choose(box.flow.name);
     };
-    const label = `Flow ${box.title}, ${box.flow.running ? "running" : "stopped"}: show its figures`;
-    return svg("g", { class: `flow ${box.flow.running ? "" : "stopped"}`, role: "button", tabindex: "0",
+    const label = `Flow ${box.title}, ${stateOf(box.flow)}: show its figures`;
+    return svg("g", { class: `flow ${stateOf(box.flow) === "running" ? "" : "stopped"}`, role: "button", tabindex: "0",
       "aria-label": label, onclick: pick, onkeydown: pick }, inside);
   });
   return el("div", { class: "scroll" }, svg("svg", { class: "graph", width, height, viewBox: `0 0 ${width} ${height}`,
     role: "group", "aria-label": "Flows, from topics to views" }, lines, shapes));
 }
 
+const stateOf = (flow) => (flow.paused ? "paused" : flow.running ? "running" : "stopped");
+
+// What can be asked of a flow; the process that runs it obeys within a second.
+function controls(flow) {
+  const said = el("span", { role: "status", class: "soft" });
+  const asking = (what) => async () => {
+    const answer = await fetch(`../flows/${named(flow.name)}/${what}`, { method: "POST" });
+    said.textContent = answer.ok ? "asked" : (await answer.json()).message;
+  };
+  const button = (what, words) => el("button", { type: "button", id: `${what}-flow`, onclick: asking(what) }, words);
+  return el("p", { class: "controls" }, flow.paused ? button("resume", "Let it go on") : button("pause", "Pause"), " ",
+    button("restart", "Start anew"), " ", said);
+}
+
 const KINDS = ["in", "expanded", "out", "filtered", "duplicates", "late", "poisoned"];
 
 function figures(flow) {
-  const pairs = { status: flow.running ? "running" : "stopped", batch: count(flow.batch), lag: `${count(flow.lag)} records`,
+  const pairs = { status: stateOf(flow), batch: count(flow.batch), lag: `${count(flow.lag)} records`,
     "last batch": flow.since_ms == null ? "–" : `${ago(flow.since_ms)} ago`, "rows per second": count(flow.per_second),
     state: size(flow.state_bytes), watermark: flow.watermark_us == null ? "–" : when(flow.watermark_us / 1000),
     "not waited for": flow.idle.join(", ") || "–" };
-  return [el("h2", {}, flow.name), el("div", { class: "card" }, el("dl", {}, Object.entries(pairs).flatMap(([name, value]) =>
+  return [el("h2", {}, flow.name), controls(flow), el("div", { class: "card" }, el("dl", {}, Object.entries(pairs).flatMap(([name, value]) =>
     [el("dt", {}, name), el("dd", {}, value)]))), table("Every row accounted for: in + expanded = all the others",
     [{ name: "output" }, ...KINDS.map((name) => ({ name, number: true })), { name: "balance" }],
     flow.outputs.map((one) => [one.name, ...KINDS.map((kind) => count(one.total[kind])),

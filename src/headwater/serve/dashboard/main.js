@@ -35,10 +35,11 @@ async function show() {
   let renew;
   const attempt = async () => {
     try {
-      const focused = held.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+      const active = held.contains(document.activeElement) ? document.activeElement : null;
+      const focused = active?.id ? `#${CSS.escape(active.id)}` : active?.hasAttribute("href") ? `a[href="${CSS.escape(active.getAttribute("href"))}"]` : "";
       if (renew) await renew();
       else renew = await page(held, rest[0], { alive, told, closing: (close) => closing.push(close) });
-      if (focused) held.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+      if (focused) held.querySelector(focused)?.focus({ preventScroll: true });
       if (alive()) told(false);
     } catch (error) {
       if (!alive()) return;
