@@ -68,9 +68,9 @@ class Mariadb:
 
     def __init__(self, folder: Path, settings: dict[str, str]) -> None:
         self._server = program()
-        self._folder, self._settings, self._user = folder, {**SETTINGS, **settings}, _user()
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
+        self.port = int(settings.pop("port", 0)) or _free_port()
+        self._folder, self._settings, self._user = folder, {**SETTINGS, **settings}, _user()
         self.url = f"mysql://root@127.0.0.1:{self.port}/"
         folder.chmod(0o755)
         shutil.chown(folder, self._user)
@@ -149,7 +149,7 @@ class Mariadb:
 
 @contextmanager
 def running_mariadb(**settings: str) -> Iterator[Mariadb]:
-    """In a folder of its own that is gone afterwards."""
+    """In a folder of its own that is gone afterwards; `port` is one of the settings."""
     folder = Path(tempfile.mkdtemp(prefix="headwater-mariadb-"))
     try:
         server = Mariadb(folder, settings)
