@@ -38,6 +38,7 @@ torture: $(VENV)/everything  ## kill it two hundred times under load and count w
 	$(BIN)/pytest -q -m torture
 	HEADWATER_FUZZ_REQUESTS=100000 $(BIN)/pytest -q tests/capture/http/test_fuzz.py
 	HEADWATER_SQLITE_ROUNDS=30 $(BIN)/pytest -q tests/crash/capture/test_sqlite_killing.py
+	HEADWATER_MARIADB_ROUNDS=30 $(BIN)/pytest -q tests/crash/capture/test_mariadb_killing.py
 	HEADWATER_FILES_ROUNDS=30 $(BIN)/pytest -q tests/crash/capture/test_files_killing.py
 
 docs: $(VENV)/docs  ## the pages of docs as a site, in build/site

@@ -1,7 +1,7 @@
 """README and guide do what they say."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -9,9 +9,11 @@ import pytest
 from tests.docs.pages import Reader, blocks_of
 from tests.flow.spark_session import shared_session
 from tests.rules.source import ROOT
+from tests.servers.mariadb import running_mariadb
 from tests.servers.postgres_cluster import empty_database, running_cluster
 
 SHOP = "127.0.0.1:5432/shop"
+MARIADB = "127.0.0.1:3306/shop"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 
 
@@ -29,9 +31,24 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
 def test_every_block_of_the_page_runs(page: Path, reader: Reader) -> None:
     if "running_app" in page.read_text(encoding="utf-8"):
         shared_session()  # every block that runs an app would start a Spark of its own
-    with a_shop_at(reader.port_for("5432")) if SHOP in page.read_text(encoding="utf-8") else nullcontext():
+    with a_database_for(page.read_text(encoding="utf-8"), reader):
         for block in blocks_of(page):
             reader.run(block, page)
+
+
+def a_database_for(text: str, reader: Reader) -> AbstractContextManager[None]:
+    if SHOP in text:
+        return a_shop_at(reader.port_for("5432"))
+    return a_mariadb_at(reader.port_for("3306")) if MARIADB in text else nullcontext()
+
+
+@contextmanager
+def a_mariadb_at(port: str) -> Iterator[None]:
+    with running_mariadb(port=port) as server:
+        connection = server.connect()
+        connection.cursor().execute("CREATE DATABASE shop")
+        connection.close()
+        yield
 
 
 @contextmanager
