@@ -146,6 +146,9 @@ class Runner:
         landing = self._landings.get(table.topic) or self._land(table)
         change.time_ms = min(change.time_ms, now_ms)  # a topic refuses records from the future
         self.counts.changes += 1
+        if change.position < landing.told:
+            self.counts.skipped += 1
+            return
         if change.operation == TRUNCATE and table.key:
             self._truncate(change, landing, now_ms)
             return

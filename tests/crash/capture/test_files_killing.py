@@ -32,7 +32,7 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         while not self._ending.is_set():
-            lines = "".join(f"line {self.count + place}\n" for place in range(self._dice.choice((1, 5, 500))))
+            lines = "".join(f"line {self.count + place}\n" for place in range(self._dice.choice((1, 5, 100))))
             self.count += lines.count("\n")
             middle = self._dice.randint(0, len(lines))
             self._program.write(lines[:middle])

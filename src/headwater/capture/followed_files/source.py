@@ -25,7 +25,7 @@ from headwater.capture.change import (
     next_generation,
 )
 from headwater.capture.followed_files.followed import Followed, find, find_copy, neighbours, open_file, size_of
-from headwater.capture.followed_files.lines import as_text, lines, whole
+from headwater.capture.followed_files.lines import LINE_BYTES_MAX, as_text, lines, whole
 from headwater.capture.notes import Note
 from headwater.capture.source import Batch, SourceStatus
 from headwater.clock import Clock
@@ -35,8 +35,10 @@ from headwater.record import Header
 _logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.1
-READ_BYTES = 2 * 1024**2
-PLAN_BYTES = 8 * 1024**2
+READ_BYTES = LINE_BYTES_MAX + 1  # with the end of the longest line
+PLAN_BYTES = 1024**2
+"""At once, from all files: lines may be of a few bytes, and a record of each takes a hundred times as much."""
+
 LINGER_MS = 30_000
 FILE_NOTE = "file/"
 
