@@ -201,10 +201,11 @@ def test_any_split_makes_the_same_filter_and_nothing_that_was_there_is_denied(pa
 
 def test_a_filter_takes_others_for_its_own_no_more_often_than_promised() -> None:
     random = np.random.default_rng(1)
-    count = 200_000
-    mine, others = (random.integers(-(2**63), 2**63 - 1, (2, count), dtype=np.int64) for _ in range(2))
-    shape = bloom.shape_for(count, 0.01)
-    whole = bloom.filled(mine[0], mine[1], shape)
+    mine, others = (random.integers(-(2**63), 2**63 - 1, (2, count), dtype=np.int64) for count in (MANY, 1_000_000))
+    shape = bloom.shape_for(MANY, 0.01)
+    whole = bloom.filled(*hashes([]), shape)
+    for part in np.array_split(mine, 10, axis=1):
+        whole = bloom.united(whole, bloom.filled(part[0].copy(), part[1].copy(), shape), shape)
     assert bloom.contains(whole, mine[0], mine[1]).all()
     assert bloom.contains(whole, others[0], others[1]).mean() < 0.012
     assert len(whole) == shape.bytes
@@ -228,7 +229,7 @@ def test_any_split_makes_the_same_count_min_sketch(parts: list[list[str]]) -> No
 
 
 def test_a_count_min_sketch_is_never_too_small_and_seldom_too_large() -> None:
-    values = zipf(1_000_000) % 50_000
+    values = zipf(MANY) % 50_000
     true = np.bincount(values, minlength=50_000)
     there = np.flatnonzero(true)
     buckets, rows = count_min.shape_for(0.001, 0.99)
