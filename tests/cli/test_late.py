@@ -8,6 +8,7 @@ from headwater import Node, Record
 from headwater.cli.late import tell
 from headwater.flow.job.folder import JobFolder
 from headwater.flow.job.identity import identify
+from headwater.flow.job.rebuilt_late import note_rebuilt
 from headwater.flow.job.taking_back import TakenBack
 from tests.cli.conftest import Terminal
 from tests.cli.test_run import write_app
@@ -56,6 +57,15 @@ def test_scripts_get_all_that_is_known_of_a_late_row(terminal: Terminal, node: N
     assert [(row["offset"], row["admitted"]) for row in rows] == [(4, 7), (9, None)]
     assert rows[1]["row"] == {"sensor": "a", "value": 7}
     assert rows[1]["window"]["end"] == "2026-03-01T12:01:00Z"
+
+
+def test_rows_that_were_taken_in_when_a_view_was_built_anew_are_late_no_more(terminal: Terminal, node: Node) -> None:
+    told = [late(1), late(2, rebuilt="given up"), late(3, rebuilt="in force"), late(4, batch=13), late(5, operator="n")]
+    said(terminal, node, *told)
+    folder = JobFolder(terminal.data / "flows" / "plant" / "readings")
+    note_rebuilt(folder, ["totals"], batch=12, attempt="in force")
+    rows = terminal.type("late", "show", "--json").json
+    assert [row["offset"] for row in rows] == [3, 4, 5]
 
 
 def test_where_nothing_is_late_that_is_said(terminal: Terminal, node: Node) -> None:

@@ -48,7 +48,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
     jobs = jobs_of(arguments)
     with reach(arguments) as address, Client(address) as client:
-        rows = [row for job in jobs for row in late_rows_told(client, job.app, job.name)]
+        rows = [row for job in jobs for row in late_rows_told(client, job)]
     if arguments.json:
         write_json([row.to_json() for row in rows])
     elif rows:

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from headwater.flow.declare.naming import late_topic
+from headwater.flow.job.inventory import KeptJob
+from headwater.flow.job.rebuilt_late import counts_still
 from headwater.flow.job.topic_values import TopicValues
 from headwater.flow.kafka.client import Client
 
@@ -35,9 +37,10 @@ class LateRow:
         return asdict(self)
 
 
-def late_rows_told(client: Client, app: str, job: str) -> list[LateRow]:
-    """In the order in which they came."""
-    return read_late(app, job, map(json.loads, TopicValues(late_topic(app, job)).read_on(client)))
+def late_rows_told(client: Client, kept: KeptJob) -> list[LateRow]:
+    """In the order in which they came; but for those that an operator took in when it was built anew."""
+    told, folder = map(json.loads, TopicValues(late_topic(kept.app, kept.name)).read_on(client)), kept.folder
+    return read_late(kept.app, kept.name, (one for one in told if one.get("admitted") or counts_still(one, folder)))
 
 
 def read_late(app: str, job: str, told: Iterable[dict[str, Any]]) -> list[LateRow]:

@@ -9,7 +9,8 @@ for each operator from when on late rows count:
 
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -37,8 +38,17 @@ def note_rebuilt(folder: JobFolder, operators: Iterable[str], *, batch: int, att
     folder.write(FILE, {**known, **{name: {"batch": batch, "attempt": attempt} for name in operators}})
 
 
+def counts_still(said: Mapping[str, Any], folder: JobFolder) -> bool:
+    """Is a row of the late topic about what its operator now holds?"""
+    rebuilt = (folder.read(FILE) or {}).get(said["operator"])
+    attempt = said.get("rebuilt")
+    if rebuilt is None:
+        return attempt is None
+    return bool(said["batch"] > rebuilt["batch"] if attempt is None else attempt == rebuilt["attempt"])
+
+
 def still_counts(folder: JobFolder) -> Column:
-    """Of a row of the late topic with operator, batch and rebuilt: is it about what the operator now holds?"""
+    """The same of rows in a frame, with operator, batch and rebuilt."""
     counts = f.col("rebuilt").isNull()
     for name, said in (folder.read(FILE) or {}).items():
         since = f.col("rebuilt").isNull() & (f.col("batch") > said["batch"])
