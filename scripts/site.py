@@ -1,7 +1,7 @@
 """Build all pages of the repository as a site: python scripts/site.py [--into build/site]
 
-Pages are laid out as they lie in the repository, so that links between them lead to the same places in both. A link that
-leads nowhere, to a page or a heading, ends it with exit code 1. A browser loads nothing from elsewhere.
+Pages are laid out as they lie in the repository, so that links between them lead to the same places in both. A link
+that leads nowhere, to a page or a heading, ends it with exit code 1. A browser loads nothing from elsewhere.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from pygments.formatters import HtmlFormatter
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("*.md", "docs/**/*.md", "src/**/*.md", "tests/**/*.md", "examples/**/*.md")
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
-LISTED = re.compile(r"^\d+\. \[[^\]]+\]\(([^)#]+)\)", re.M)
+CHAPTER = re.compile(r"\]\(([\w-]+\.md)\)")
 
 # Narrow enough to read, and code that does not shout; the theme is the one that comes with the builder.
 STYLE = """
@@ -55,7 +55,8 @@ def lay_out(folder: Path) -> None:
 def contents() -> list[dict[str, Any]]:
     """What is listed at the side: the guide in its own order, everything else as it lies there."""
     guide = Path("docs/guide/README.md")
-    chapters = [f"docs/guide/{name}" for name in LISTED.findall((ROOT / guide).read_text(encoding="utf-8"))]
+    named = CHAPTER.findall((ROOT / guide).read_text(encoding="utf-8"))
+    chapters = [f"docs/guide/{name}" for name in dict.fromkeys(named)]
     found = [str(page) for page in pages()]
 
     def beneath(*starts: str) -> list[str]:

@@ -12,7 +12,7 @@ from tests.rules.source import ROOT
 
 SCREENS = {"desktop": (1280, 800), "phone": (390, 844)}
 SCREENSHOTS = Path(os.environ.get("HEADWATER_SCREENSHOTS") or ROOT / "build" / "screenshots")
-PATIENCE_MS = 45_000
+PATIENCE_MS = 90_000
 
 Scheme = Literal["light", "dark"]
 

@@ -65,13 +65,13 @@ export function ago(ms) {
   return seconds < 5400 ? `${(seconds / 60).toFixed(0)} min` : `${(seconds / 3600).toFixed(0)} h`;
 }
 
-export function table(caption, columns, rows) {
+export function table(caption, columns, rows, kind = null) {
   const heads = columns.map((one) => el("th", { scope: "col", class: one.number ? "number" : null }, one.name));
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads)),
+    el("table", { class: kind }, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads)),
       el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, place) => {
         const column = columns[place];
-        return el("td", { class: column.number ? "number" : column.content ? "content" : column.time ? "time" : null }, cell ?? "–");
+        return el("td", { "data-name": column.name, class: column.number ? "number" : column.content ? "content" : column.time ? "time" : null }, cell ?? "–");
       }))))));
 }
 

@@ -1,7 +1,7 @@
 // Pictures of a view: lines over time where its rows are windows, else bars of its largest rows.
 import { el, svg } from "./page.js";
 
-const WIDE = 860, HIGH = 230, LEFT = 58, RIGHT = 14, ABOVE = 12, BELOW = 26, LINES_MAX = 8, BARS_MAX = 10, BAR = 24;
+const HIGH = 230, LEFT = 58, RIGHT = 14, ABOVE = 12, BELOW = 26, LINES_MAX = 8, BARS_MAX = 10, BAR = 24;
 const START = "window_start", END = "window_end";
 const brief = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 });
 const exact = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
@@ -13,6 +13,8 @@ export function rounded(most) {
   return [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].map((one) => one * unit).find((one) => one >= most * (1 - 1e-9));
 }
 
+// Drawn as wide as it will be shown, so that letters have their own size on every screen.
+const room = () => Math.max(300, Math.min(1110, document.documentElement.clientWidth - 54));
 const clock = (ms) => new Date(ms).toISOString().slice(11, 19);
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
@@ -30,13 +32,14 @@ function linesOf(rows, key, figure) {
 }
 
 function drawnLines(lines, figure) {
+  const WIDE = room();
   const all = [...lines.values()].flat(), first = Math.min(...all.map((one) => one[0])), last = Math.max(...all.map((one) => one[0]));
   const top = rounded(Math.max(...all.map((one) => one[1]))), low = Math.min(0, ...all.map((one) => one[1])), bottom = low < 0 ? -rounded(-low) : 0;
   const x = (at) => LEFT + (last === first ? 1 : (at - first) / (last - first)) * (WIDE - LEFT - RIGHT);
   const y = (value) => ABOVE + (top - value) / (top - bottom) * (HIGH - ABOVE - BELOW);
   const levels = [bottom, (bottom + top) / 2, top].map((value) => [svg("path", { class: "rule", d: `M${LEFT} ${y(value)}H${WIDE - RIGHT}` }),
     svg("text", { class: "under end", x: LEFT - 8, y: y(value) + 4 }, brief.format(value))]);
-  const moments = (last === first ? [last] : [0, 1, 2, 3].map((one) => first + one * (last - first) / 3)).map((at, place, { length }) =>
+  const moments = (last === first ? [last] : (WIDE < 500 ? [0, 1] : [0, 1 / 3, 2 / 3, 1]).map((one) => first + one * (last - first))).map((at, place, { length }) =>
     svg("text", { class: `under ${place === length - 1 ? "end" : place ? "middle" : ""}`, x: x(at), y: HIGH - 6 }, clock(at)));
   const drawn = [...lines.values()].map((points, place) => points.length > 1
     ? svg("polyline", { class: `series s${place}`, points: points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ") })
@@ -54,10 +57,10 @@ function drawnBars(rows, key, figure) {
   const largest = rows.map((row) => [key.map((one) => row[one] ?? "–").join(", "), Number(row[figure])])
     .filter(([, value]) => value > 0).sort((one, other) => other[1] - one[1]).slice(0, BARS_MAX);
   if (!largest.length) return null;
-  const left = 250, most = rounded(largest[0][1]), high = largest.length * BAR + 8;
+  const WIDE = room(), left = Math.min(250, WIDE * 0.38), most = rounded(largest[0][1]), high = largest.length * BAR + 8;
   const bars = largest.map(([name, value], place) => {
-    const width = Math.max(2, value / most * (WIDE - left - 90)), y = 4 + place * BAR;
-    return [svg("text", { class: "end", x: left - 10, y: y + 16 }, svg("title", {}, name), cut(name, 34)),
+    const width = Math.max(2, value / most * (WIDE - left - 70)), y = 4 + place * BAR;
+    return [svg("text", { class: "end", x: left - 10, y: y + 16 }, svg("title", {}, name), cut(name, Math.floor(left / 7.2))),
       svg("rect", { class: "swatch s0", x: left, y: y + 3, width, height: BAR - 7, rx: 4 }),
       svg("text", { class: "under", x: left + width + 8, y: y + 16 }, exact.format(value))];
   });
