@@ -12,11 +12,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.capture.change import CapturedTable, Change
-from headwater.capture.mariadb_binlog.assembling import Assembler, Plan, Reached, SourceBlock, Spot
+from headwater.capture.mariadb_binlog.assembling import Assembler, Plan
 from headwater.capture.mariadb_binlog.charsets import Charsets
 from headwater.capture.mariadb_binlog.events import Begin, Decoder, Header, Other, Rows
 from headwater.capture.mariadb_binlog.gtid import Gtid
 from headwater.capture.mariadb_binlog.packets import Packets
+from headwater.capture.mariadb_binlog.places import Reached, Spot
+from headwater.capture.mariadb_binlog.source_block import SourceBlock
 from headwater.capture.mariadb_binlog.statements import Effect, Meaning, effects
 from headwater.capture.mariadb_binlog.table_map import describe
 from headwater.capture.mariadb_binlog.values import RowReader, reader

@@ -11,8 +11,6 @@ number that belongs to it, so a group that is read again gets the same number ag
 
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from json import dumps
 from typing import NamedTuple
 
 from headwater.capture.change import (
@@ -44,60 +42,16 @@ from headwater.capture.mariadb_binlog.events import (
     TableMap,
 )
 from headwater.capture.mariadb_binlog.gtid import Gtid, parse_position, position_text
+from headwater.capture.mariadb_binlog.places import Reached, Spot, spot
+from headwater.capture.mariadb_binlog.source_block import SourceBlock
 from headwater.capture.mariadb_binlog.statements import COMMIT, ROLLBACK, Effect, Meaning, effects
 from headwater.capture.mariadb_binlog.values import RowReader
-from headwater.capture.notes import Note
 from headwater.errors import SourceGap, UndecodableChange
 
 HELD_BACK_MAX = 20_000
 """Changes of a group that wait for its end. A larger group passes in parts."""
 
 _END_BITS = 1 << 32
-
-
-class Spot(NamedTuple):
-    """A place in the server's files: comparable as long as it is the same server."""
-
-    file: int
-    place: int
-
-
-def spot(file: str, place: int) -> Spot:
-    """
-    >>> spot("mysql-bin.000012", 500)
-    Spot(file=12, place=500)
-    """
-    try:
-        return Spot(int(file.rpartition(".")[2]), place)
-    except ValueError:
-        raise UndecodableChange(f"{file[:80]!r} is no file of a binary log") from None
-
-
-@dataclass(frozen=True)
-class Reached:
-    """How far the capture is, as it is noted: all groups up to a GTID position have passed, and how many that were.
-
-    The last of them is described, so that a log with the same numbers and another content is found out.
-    """
-
-    gtid: str
-    count: int = 0
-    before: str | None = None
-    """The position before the last group; None if nothing has passed yet."""
-
-    last: str = ""
-    mark: int = 0
-
-    def to_note(self) -> dict[str, object]:
-        return {"gtid": self.gtid, "count": self.count, "before": self.before, "last": self.last, "mark": self.mark}
-
-    @classmethod
-    def from_note(cls, note: Note) -> "Reached":
-        before = note.get("before")
-        return cls(
-            str(note["gtid"]), int(str(note["count"])), None if before is None else str(before),
-            str(note.get("last", "")), int(str(note.get("mark", 0))),
-        )  # fmt: skip
 
 
 class Plan(NamedTuple):
@@ -112,31 +66,6 @@ Planner = Callable[[bytes], Plan | None]
 
 Named = Callable[[str, str], list[CapturedTable]]
 """Captured tables of a schema with a name; with "" all of them."""
-
-
-class SourceBlock:
-    """The block `source` of envelopes, with the names of Debezium's connector."""
-
-    def __init__(self, *, capture: str, version: str) -> None:
-        self._fixed = {"version": version, "connector": "mariadb", "name": capture}
-        self._for: object = None
-        self._tables: dict[CapturedTable, bytes] = {}
-
-    def of(
-        self, table: CapturedTable, *, time_ms: int, gtid: str | None, server: int, file: str, place: int, row: int,
-        snapshot: str = "false",
-    ) -> bytes:  # fmt: skip
-        if self._for != (gtid, time_ms, file, snapshot):
-            self._for, self._tables = (gtid, time_ms, file, snapshot), {}
-        head = self._tables.get(table)
-        if head is None:
-            block = {
-                **self._fixed, "ts_ms": time_ms, "ts_us": time_ms * 1000, "ts_ns": time_ms * 1_000_000,
-                "snapshot": snapshot, "db": table.schema, "sequence": None, "table": table.name, "server_id": server,
-                "gtid": gtid, "file": file, "thread": None, "query": None,
-            }  # fmt: skip
-            head = self._tables[table] = dumps(block, ensure_ascii=False, separators=(",", ":")).encode()[:-1]
-        return b'%b,"pos":%d,"row":%d}' % (head, place, row)
 
 
 class Group(NamedTuple):

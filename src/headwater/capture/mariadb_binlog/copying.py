@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from headwater.capture.change import READ, TRUNCATE, CapturedTable, Change
-from headwater.capture.mariadb_binlog.assembling import Assembler, SourceBlock, Spot
+from headwater.capture.mariadb_binlog.assembling import Assembler
 from headwater.capture.mariadb_binlog.catalog import Catalog, TextPlan
 from headwater.capture.mariadb_binlog.database import Cells, Database, WholeTable
+from headwater.capture.mariadb_binlog.places import Spot
+from headwater.capture.mariadb_binlog.source_block import SourceBlock
 from headwater.capture.mariadb_binlog.tables import TableCopy, TableFacts, rows_of_chunk
 from headwater.capture.mariadb_binlog.text_values import literal
 from headwater.capture.notes import Note

@@ -9,8 +9,8 @@ import pymysql
 from pymysql.constants import CLIENT
 from pymysql.cursors import SSCursor
 
-from headwater.capture.mariadb_binlog.assembling import Spot, spot
 from headwater.capture.mariadb_binlog.charsets import Charsets
+from headwater.capture.mariadb_binlog.places import Spot, spot
 from headwater.capture.mariadb_binlog.tables import TableFacts
 from headwater.capture.mariadb_binlog.text_values import ColumnFacts, ordered, quoted, selected
 from headwater.errors import InvalidCapture, SourceRefused, SourceUnavailable

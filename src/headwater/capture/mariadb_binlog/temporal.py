@@ -44,7 +44,7 @@ def fraction(data: bytes, at: int, digits: int) -> bytes:
 
 def datetime_of(digits: int) -> Reader:
     """
-    >>> datetime_of(0)(bytes([0x99, 0xB9, 0x3E, 0xC0, 0x00]), 0)
+    >>> datetime_of(0)(bytes([0x99, 0xB8, 0xFE, 0xC0, 0x00]), 0)
     (b'"2026-01-31T12:00:00"', 5)
     """
     behind = 5 + (digits + 1) // 2

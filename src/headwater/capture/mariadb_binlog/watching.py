@@ -2,8 +2,9 @@
 
 from collections import deque
 
-from headwater.capture.mariadb_binlog.assembling import Assembler, Spot
+from headwater.capture.mariadb_binlog.assembling import Assembler
 from headwater.capture.mariadb_binlog.database import Database
+from headwater.capture.mariadb_binlog.places import Spot
 from headwater.capture.mariadb_binlog.table_map import METADATA
 from headwater.capture.source import SourceStatus
 from headwater.clock import Clock

@@ -1,0 +1,52 @@
+"""Where a capture is: in the server's files, and in the numbers that its own notes keep. Pure."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from headwater.capture.notes import Note
+from headwater.errors import UndecodableChange
+
+
+class Spot(NamedTuple):
+    """A place in the server's files: comparable as long as it is the same server."""
+
+    file: int
+    place: int
+
+
+def spot(file: str, place: int) -> Spot:
+    """
+    >>> spot("mysql-bin.000012", 500)
+    Spot(file=12, place=500)
+    """
+    try:
+        return Spot(int(file.rpartition(".")[2]), place)
+    except ValueError:
+        raise UndecodableChange(f"{file[:80]!r} is no file of a binary log") from None
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far the capture is, as it is noted: all groups up to a GTID position have passed, and how many that were.
+
+    The last of them is described, so that a log with the same numbers and another content is found out.
+    """
+
+    gtid: str
+    count: int = 0
+    before: str | None = None
+    """The position before the last group; None if nothing has passed yet."""
+
+    last: str = ""
+    mark: int = 0
+
+    def to_note(self) -> dict[str, object]:
+        return {"gtid": self.gtid, "count": self.count, "before": self.before, "last": self.last, "mark": self.mark}
+
+    @classmethod
+    def from_note(cls, note: Note) -> "Reached":
+        before = note.get("before")
+        return cls(
+            str(note["gtid"]), int(str(note["count"])), None if before is None else str(before),
+            str(note.get("last", "")), int(str(note.get("mark", 0))),
+        )  # fmt: skip
