@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-SECTIONS = ("source", "keyed", "state", "sink", "flow-latency", "windows")
+SECTIONS = ("source", "keyed", "state", "sink", "flow-latency", "windows", "joins")
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,8 @@ class FlowPlan:
     partitions: tuple[int, ...] = (1, 8)
     source_rows: int = 4_000_000
     source_rows_per_batch: int = 1_000_000
+    source_warm_ups: int = 2
+    """Whole runs that are not counted: a JVM compiles what millions of rows go through only after millions of rows."""
     warm_up_rows: int = 500_000
     keys: tuple[int, ...] = (20_000, 1_000_000)
     keyed_rows: int = 2_000_000
@@ -33,6 +35,10 @@ class FlowPlan:
     starts: int = 3
     window_events: int = 2_000_000
     window_rows_per_batch: int = 1_000_000
+    join_rows: int = 2_000_000
+    """Of both sides together."""
+    join_rows_per_batch: int = 500_000
+    join_keys: tuple[int, ...] = (100_000, 1_000_000, 5_000_000)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -54,6 +60,7 @@ QUICK = FlowPlan(
     partitions=(8,),
     source_rows=200_000,
     source_rows_per_batch=100_000,
+    source_warm_ups=1,
     warm_up_rows=20_000,
     keys=(20_000,),
     keyed_rows=200_000,
@@ -69,4 +76,7 @@ QUICK = FlowPlan(
     starts=1,
     window_events=100_000,
     window_rows_per_batch=50_000,
+    join_rows=100_000,
+    join_rows_per_batch=50_000,
+    join_keys=(10_000, 100_000),
 )

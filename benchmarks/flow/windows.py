@@ -3,9 +3,6 @@
 Every contender is a process that works twice over the same events: cold, from its start to the last result, and warm.
 """
 
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,17 +12,14 @@ from benchmarks.flow import events
 from benchmarks.flow.apart import Bench
 from benchmarks.flow.names import BYTEWAX, FLINK, HEADWATER, MEMORY, PATHWAY, ROCKS
 from benchmarks.flow.peers.environment import interpreter_of
-from benchmarks.flow.peers.resident import Resident
-from benchmarks.flow.queries import settle
+from benchmarks.flow.peers.running import run_twice
 from benchmarks.results import Case
-from headwater.flow.java import find_java
 from tests.clients.brokers.headwater_node import start_headwater
-from tests.clients.brokers.process import BrokerProcess, NotAvailable
+from tests.clients.brokers.process import BrokerProcess
 
 SECTION = "windows"
 PARTITIONS = 8
 PEERS = Path(__file__).parent / "peers"
-SECONDS_MAX = 600
 
 
 @dataclass(frozen=True)
@@ -103,23 +97,9 @@ def own_folder(work: Work, who: str) -> Path:
 
 def measure_one(bench: Bench, who: str, command: Command, work: Work) -> None:
     bench.progress.say(f"windows: {who}, {work.kind}, {work.count:,} events of {work.keys:,} keys")
-    try:
-        words = command(work)
-    except NotAvailable as reason:
-        bench.notices.append(f"{who} is missing here: {reason}")
+    ran = run_twice(bench, who, lambda: command(work), f"{work.kind} windows")
+    if ran is None:
         return
-    settle()
-    java = {"JAVA_HOME": str(find_java())} if who == FLINK else {}
-    with (
-        subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **java}
-        ) as process,
-        Resident(process.pid) as resident,
-    ):
-        said, _ = process.communicate(timeout=SECONDS_MAX)
-    told = [json.loads(line) for line in said.splitlines() if line.startswith('{"run"')]
-    if process.returncode != 0 or len(told) != 2:
-        raise RuntimeError(f"{who} did not come to the end of {work.kind} windows")
-    seconds = {one["run"]: work.count / one["seconds"] for one in told}
+    rates = {run: work.count / seconds for run, seconds in ran.seconds.items()}
     case = Case(SECTION, (work.kind, f"{work.keys:,}"))
-    bench.results.add(case, who, cold=seconds["cold"], warm=seconds["warm"], memory=resident.peak_bytes / 1024**2)
+    bench.results.add(case, who, cold=rates["cold"], warm=rates["warm"], memory=ran.peak_bytes / 1024**2)

@@ -1,5 +1,5 @@
-from benchmarks.flow.names import CONNECTOR, HEADWATER, JDBC, POSTGRES, RAW, ROCKS
-from benchmarks.flow.tables import flow_tables, keyed, sink, source, state
+from benchmarks.flow.names import CONNECTOR, FLINK, HEADWATER, JDBC, POSTGRES, RAW, ROCKS
+from benchmarks.flow.tables import flow_tables, joins, joins_state, keyed, sink, source, state
 from benchmarks.results import Case, Results
 
 
@@ -33,6 +33,21 @@ def test_sinks_are_compared_with_what_is_written_by_hand() -> None:
     results.add(case, POSTGRES, rows=500)
     results.add(case, JDBC, rows=250)
     assert [row[-1] for row in sink(results).rows] == ["2.00\u00a0×", "–"]
+
+
+def test_joins_are_compared_with_each_peer_cold_and_warm() -> None:
+    results, case = Results(), Case("joins", ("as-of",))
+    results.add(case, HEADWATER, cold=100, warm=600, memory=2000)
+    results.add(case, FLINK, cold=50, warm=200, memory=3000)
+    ours, flink = joins(results).rows
+    assert ours == ["as-of", HEADWATER, "100", "600", "2,000", "–", "–"]
+    assert flink == ["as-of", FLINK, "50.0", "200", "3,000", "2.00\u00a0×", "3.00\u00a0×"]
+
+
+def test_the_state_of_joins_is_told_by_the_keys_there_are() -> None:
+    results = Results()
+    results.add(Case("joins-state", ("100,000",)), HEADWATER, milliseconds=12, mebibytes=34)
+    assert joins_state(results).rows == [["100,000", "12.0", "34.0"]]
 
 
 def test_sections_that_were_not_measured_have_no_table() -> None:
