@@ -101,6 +101,29 @@ def test_rotated_files_that_the_pattern_names_too_are_not_read_again(
     assert captured.crash().caught_up().lines() == ["a", "b", "c"]
 
 
+def test_a_folder_full_of_rotated_files_is_not_listed_for_each_pair_of_them(
+    program: Program, capture: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found under load: hundreds of files, each compared with each by listing their folder, took minutes."""
+    captured = capture("app.log*").caught_up()
+    for number in range(40):
+        program.write(f"{number}\n")
+        captured.caught_up()
+        program.rename()
+        program.reopen()
+    listings, real = list[Any](), os.scandir
+
+    def counted(path: Any) -> Any:
+        listings.append(path)
+        return real(path)
+
+    monkeypatch.setattr("headwater.capture.followed_files.followed.os.scandir", counted)
+    for number in range(40):
+        (program.path.parent / f"app.log.other{number}").write_text(f"other {number}\n")
+    assert len(captured.caught_up().lines()) == 80
+    assert len(listings) < 200
+
+
 def test_lines_that_were_about_to_be_told_are_found_in_a_copy(program: Program, capture: Capture) -> None:
     captured = capture()
     program.write("a\nb\n")

@@ -18,7 +18,7 @@ from tests.capture.kit import run
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 Connection = psycopg.Connection[Any]
 
-APP = '''
+APP = """
 import headwater as hw
 
 app = hw.App("shop")
@@ -28,7 +28,7 @@ users = app.table("users", key="id", capture=hw.capture.postgres({url!r}, table=
 @app.view(key="id")
 def people():
     return users.select("id", "name", "credit", "joined", "born", "ratio", "tags", "picture", "at", "active")
-'''
+"""
 
 
 def test_a_view_over_a_captured_table_follows_it(url: str, database: Connection, tmp_path: Path) -> None:

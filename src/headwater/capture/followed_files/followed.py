@@ -91,13 +91,22 @@ def checksum_of(file: BinaryIO, length: int) -> int:
     return checksum
 
 
+def named_after(path: Path, original: Path) -> bool:
+    """Whether a file is called as rotation calls what it makes of another.
+
+    >>> named_after(Path("/log/app.log.1"), Path("/log/app.log")), named_after(Path("/log/b.log"), Path("/log/app.log"))
+    (True, False)
+    """
+    return path.parent == original.parent and path.name != original.name and path.name.startswith(original.name)
+
+
 def neighbours(path: Path) -> Iterator[Path]:
     """Files beside it whose name begins with its name, the newest first: what rotation makes of it."""
     try:
         found = [
             (entry.stat().st_mtime_ns, entry.path)
             for entry in os.scandir(path.parent)
-            if entry.name != path.name and entry.name.startswith(path.name) and entry.is_file()
+            if named_after(Path(entry.path), path) and entry.is_file()
         ]
     except OSError:
         return

@@ -24,7 +24,15 @@ from headwater.capture.change import (
     SourcePosition,
     next_generation,
 )
-from headwater.capture.followed_files.followed import Followed, find, find_copy, neighbours, open_file, size_of
+from headwater.capture.followed_files.followed import (
+    Followed,
+    find,
+    find_copy,
+    named_after,
+    neighbours,
+    open_file,
+    size_of,
+)
 from headwater.capture.followed_files.lines import LINE_BYTES_MAX, as_text, lines, whole
 from headwater.capture.notes import Note
 from headwater.capture.source import Batch, SourceStatus
@@ -209,7 +217,7 @@ class FilesSource:
         """Whether a file that nobody knows is a copy of one that is followed, made to cut that one: then it is not
         read, or only from where the other one ends. One that is still being written is waited for."""
         for followed in self._files.values():
-            if followed.offset and path != followed.path and path in set(neighbours(followed.path)):
+            if followed.offset and named_after(path, followed.path):
                 found, size, now_ms = os.fstat(file.fileno()), size_of(file), self._clock.elapsed_ms()
                 compared = (followed.id, followed.offset, size)  # once is enough, as long as nothing has grown
                 if self._copies.get((found.st_dev, found.st_ino)) == compared or followed.is_copied_in(file):
