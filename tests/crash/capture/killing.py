@@ -128,6 +128,8 @@ class Killing:
 
     def _round(self, cluster: Cluster, one: Round) -> None:
         self.outcome.rounds += 1
+        if not cluster.alive:
+            cluster.revive()  # killed at the end of the round before, by a process that was itself killed just then
         if one.point == NOTED:
             # It notes how far a copy is, and there may be none left to make.
             capture = self._dice.choice(list(CAPTURES))
@@ -161,8 +163,11 @@ class Killing:
         if one.victim == DATABASE:
             cluster.kill()
         elif one.victim == CAPTURE:
-            with psycopg.connect(cluster.url, autocommit=True) as connection:
-                connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
+            try:
+                with psycopg.connect(cluster.url, autocommit=True) as connection:
+                    connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
+            except psycopg.OperationalError:
+                return False  # as above
         else:
             process.process.send_signal(signal.SIGKILL)
         return True
