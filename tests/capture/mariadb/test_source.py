@@ -1,6 +1,7 @@
 """What becomes of what is done to a MariaDB server, told by the topics."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +246,24 @@ def test_a_stream_that_is_ended_by_the_server_goes_on(database: Any, capture: Ma
     assert len(captured.told("users")) == 1
 
 
+def test_no_record_is_older_than_one_before_it(server: Mariadb, database: Any, capture: Make) -> None:
+    """The log tells when a statement began: one that had to wait is older than what it waited for."""
+    run(database, USERS, "INSERT INTO users VALUES (1, 'ada')")
+    captured = capture("users").start().caught_up(database)
+    other = server.connect(database=database.name)
+    run(database, "SET timestamp = 2000000000", "UPDATE users SET name = 'late'")
+    run(other, "SET timestamp = 1000000000", "UPDATE users SET name = 'early'")
+    captured.caught_up(database).crash()
+    run(other, "UPDATE users SET name = 'earlier'")
+    other.close()
+    captured.start().caught_up(database)
+    times = [record.timestamp_ms for record in captured.records("users")]
+    assert times == sorted(times)
+    assert [value["source"]["ts_ms"] // 1000 for value in captured.values("users")[1:]] == [
+        2_000_000_000, 1_000_000_000, 1_000_000_000,
+    ]  # fmt: skip
+
+
 # -- gaps --------------------------------------------------------------------------------------------------------------
 
 
@@ -339,3 +358,31 @@ def test_events_of_an_outbox_are_relayed_in_commit_order(database: Any, capture:
     captured.caught_up(database)
     (record,) = captured.records("events")
     assert (record.key, record.value, dict(record.headers)["id"]) == (b"o1", b'{"n": 1}', b"2")
+
+
+def test_a_capture_goes_on_at_a_replica_that_takes_over(tmp_path: Path) -> None:
+    replicating = {"server-id": "2", "log-slave-updates": "ON"}
+    with running_mariadb() as first, running_mariadb(**replicating) as second:
+        database, other = first.connect(), second.connect()
+        run(
+            other, f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {first.port}, MASTER_USER = 'root', "
+            "MASTER_USE_GTID = slave_pos", "START SLAVE",
+        )  # fmt: skip
+        run(database, "CREATE DATABASE shop", "USE shop", USERS, "INSERT INTO users VALUES (1, 'ada'), (2, 'bob')")
+        captured = Captured(f"{first.url}shop", tmp_path, ["users"]).start().caught_up(database)
+        run(database, "INSERT INTO users VALUES (3, 'cyd')")
+        captured.caught_up(database).until(lambda: noted(captured) == captured.source.status().position)
+        run(database, "INSERT INTO users VALUES (4, 'dan')")
+        captured.caught_up(database).crash()
+        run(database, "DELETE FROM users WHERE id = 2")
+        with database.cursor() as cursor, other.cursor() as waiting:
+            cursor.execute("SELECT @@global.gtid_binlog_pos")
+            waiting.execute("SELECT MASTER_GTID_WAIT(%s, 30)", cursor.fetchone())
+        first.kill()
+        run(other, "STOP SLAVE", "USE shop", "INSERT INTO users VALUES (5, 'eve')")
+        captured.settings = replace(captured.settings, url=f"{second.url}shop")
+        captured.start().caught_up(other)
+        assert [operation for operation, _, _ in captured.told("users")] == ["r", "r", "c", "c", "d", "c"]
+        assert fold(captured.records("users")) == table_of(other, "users")
+        captured.close()
+        other.close()

@@ -106,7 +106,8 @@ class Assembler:
         """Tables whose rows have become others without a word, each with the number from which it is told again."""
 
         self.created: set[tuple[str, str]] = set()
-        self.last_time_ms = 0
+        self.time_ms = reached.time_ms
+        """Of the next record: never before that of an earlier one."""
 
     @property
     def inside(self) -> bool:
@@ -177,6 +178,7 @@ class Assembler:
         self._cut_off()
         self._group = Group(event.gtid, event.standalone, event.prepared, header.time_s * 1000, header.server)
         self._count += 1
+        self.time_ms = max(self.time_ms, header.time_s * 1000)
         self._mark, self._number, self._parts = zlib.crc32(b"%d" % header.time_s), 0, False
         self._passing, self._touched = [], {}
 
@@ -203,7 +205,9 @@ class Assembler:
         self._position[group.gtid.domain] = group.gtid
         self._group = None
         known = self._reached
-        self._reached = Reached(position_text(self._position), self._count, before, str(group.gtid), self._mark)
+        self._reached = Reached(
+            position_text(self._position), self._count, before, str(group.gtid), self._mark, self.time_ms
+        )
         if self._verify:
             self._compare(known)
             self._reached, self._count = known, known.count
@@ -212,7 +216,6 @@ class Assembler:
         else:
             self.changes += self._passing
         self._passing = []
-        self.last_time_ms = group.time_ms
 
     def _compare(self, known: Reached) -> None:
         self._verify = False
@@ -231,7 +234,10 @@ class Assembler:
         changes, _ = self._prepared.pop(name.strip(), ([], self._reached))
         if word.upper() == COMMIT:
             for change in changes:
-                change.position = SourcePosition(self._base + self._count, 0, self._number)
+                change.position, change.time_ms = (
+                    SourcePosition(self._base + self._count, 0, self._number),
+                    self.time_ms,
+                )
                 self._number += RECORDS_PER_CHANGE
             self._passing += changes
 
@@ -309,7 +315,7 @@ class Assembler:
         )  # fmt: skip
         position = SourcePosition(self._base + self._count, 0, self._number)
         self._number += RECORDS_PER_CHANGE
-        change = Change(table, operation, position, source, before, after, group.time_ms)
+        change = Change(table, operation, position, source, before, after, self.time_ms)
         if after is not None and None in after:
             change.key_text = ()  # the whole table is asked for, if the topic cannot tell
         self._passing.append(change)

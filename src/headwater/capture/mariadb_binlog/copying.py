@@ -22,7 +22,6 @@ from headwater.capture.mariadb_binlog.tables import TableCopy, TableFacts, rows_
 from headwater.capture.mariadb_binlog.text_values import literal
 from headwater.capture.notes import Note
 from headwater.capture.source import TableProgress
-from headwater.clock import Clock
 from headwater.errors import InvalidCapture
 
 _logger = logging.getLogger(__name__)
@@ -45,11 +44,9 @@ class Window:
 class Copies:
     """All copies of a capture; one at a time is under way. `notes` fills, and whoever writes them empties it."""
 
-    def __init__(
-        self, url: str, database: Database, catalog: Catalog, source: SourceBlock, clock: Clock, *, server: int
-    ) -> None:
+    def __init__(self, url: str, database: Database, catalog: Catalog, source: SourceBlock, *, server: int) -> None:
         self._url, self._database, self._catalog = url, database, catalog
-        self._source, self._clock, self._server = source, clock, server
+        self._source, self._server = source, server
         self._copies: dict[str, TableCopy] = {}
         self._window: Window | None = None
         self._whole: tuple[TableCopy, TableFacts, WholeTable] | None = None
@@ -169,13 +166,13 @@ class Copies:
             self._reading = self._read_whole(assembler)
 
     def _place_window(self, window: Window, assembler: Assembler) -> None:
-        plan, now_ms = self._catalog.text_plan(window.facts), self._clock.now_ms()
+        plan, time_ms = self._catalog.text_plan(window.facts), assembler.time_ms
         chunk = f"{window.copy.id}/{window.copy.rows}".encode()
-        source = self._block(plan.table, assembler, now_ms, "incremental")
+        source = self._block(plan.table, assembler, time_ms, "incremental")
         for number, cells in enumerate(window.rows):
             position = assembler.position(self.number, number)
             row = plan.row(cells)
-            assembler.changes.append(Change(plan.table, READ, position, source, None, row, now_ms, chunk))
+            assembler.changes.append(Change(plan.table, READ, position, source, None, row, time_ms, chunk))
         self._end_chunk(window, plan, assembler)
 
     def _end_chunk(self, window: Window, plan: TextPlan, assembler: Assembler) -> None:
@@ -196,18 +193,18 @@ class Copies:
         """Keys that neither the copy nor a change since has named no longer exist."""
         if not copy.renews:
             return
-        now_ms = self._clock.now_ms()
+        time_ms = assembler.time_ms
         for table in tables:
-            source = self._block(table, assembler, now_ms, "incremental")
+            source = self._block(table, assembler, time_ms, "incremental")
             position = assembler.position(self.number, 0)
-            change = Change(table, TRUNCATE, position, source, time_ms=now_ms, older_than=copy.renews)
+            change = Change(table, TRUNCATE, position, source, time_ms=time_ms, older_than=copy.renews)
             assembler.changes.append(change)
         self._number_on()
 
-    def _block(self, table: CapturedTable, assembler: Assembler, now_ms: int, snapshot: str) -> bytes:
+    def _block(self, table: CapturedTable, assembler: Assembler, time_ms: int, snapshot: str) -> bytes:
         place = assembler.at.place if assembler.at else 0
         return self._source.of(
-            table, time_ms=now_ms, gtid=None, server=self._server, file=assembler.file, place=place, row=0,
+            table, time_ms=time_ms, gtid=None, server=self._server, file=assembler.file, place=place, row=0,
             snapshot=snapshot,
         )  # fmt: skip
 
@@ -217,14 +214,14 @@ class Copies:
         """All rows as they were where the stream now stands; what an interrupted attempt has written is taken back."""
         assert self._whole is not None
         (copy, facts, whole), self._whole = self._whole, None
-        plan, now_ms = self._catalog.text_plan(facts), self._clock.now_ms()
-        source, chunk, count = self._block(plan.table, assembler, now_ms, "true"), copy.id.encode(), 0
+        plan, time_ms = self._catalog.text_plan(facts), assembler.time_ms
+        source, chunk, count = self._block(plan.table, assembler, time_ms, "true"), copy.id.encode(), 0
         start = assembler.position(self.number, 0)
         try:
-            yield Change(plan.table, TRUNCATE, start, source, time_ms=now_ms, chunk=chunk)
+            yield Change(plan.table, TRUNCATE, start, source, time_ms=time_ms, chunk=chunk)
             for count, cells in enumerate(whole.rows(), 1):
                 position = assembler.position(self.number, count)
-                yield Change(plan.table, READ, position, source, None, plan.row(cells), now_ms, chunk)
+                yield Change(plan.table, READ, position, source, None, plan.row(cells), time_ms, chunk)
         finally:
             whole.close()
         self._number_on()

@@ -39,14 +39,18 @@ class Reached:
 
     last: str = ""
     mark: int = 0
+    time_ms: int = 0
+    """The latest time that a record was given. The log has times of when statements began, in whole seconds, and not in
+    order; but whoever reads a table takes the version with the latest time for the last one."""
 
     def to_note(self) -> dict[str, object]:
-        return {"gtid": self.gtid, "count": self.count, "before": self.before, "last": self.last, "mark": self.mark}
+        return {"gtid": self.gtid, "count": self.count, "before": self.before, "last": self.last, "mark": self.mark,
+                "time_ms": self.time_ms}  # fmt: skip
 
     @classmethod
     def from_note(cls, note: Note) -> "Reached":
         before = note.get("before")
         return cls(
             str(note["gtid"]), int(str(note["count"])), None if before is None else str(before),
-            str(note.get("last", "")), int(str(note.get("mark", 0))),
+            str(note.get("last", "")), int(str(note.get("mark", 0))), int(str(note.get("time_ms", 0))),
         )  # fmt: skip

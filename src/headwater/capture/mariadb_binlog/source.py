@@ -80,9 +80,7 @@ class MariadbSource:
             database, self._patterns, capture=self.settings.capture, topic=self.settings.topic
         )  # fmt: skip
         self._catalog.remember(notes)
-        copies = self._copies = Copies(
-            self.settings.url, database, self._catalog, self._source, self._clock, server=server
-        )
+        copies = self._copies = Copies(self.settings.url, database, self._catalog, self._source, server=server)
         self._watch = Watch(database, self._clock)
         known = notes.get("log", {})
         self._generation = int(str(known.get("generation", 0)))
@@ -99,7 +97,8 @@ class MariadbSource:
     def _begin(self, database: Database, copies: Copies, *, renew: bool) -> Reached:
         """From where the log is now, in a new generation of positions; and every table is copied."""
         self._generation = next_generation(self._generation, self._clock.now_ms())
-        reached = Reached(database.one("SELECT @@global.gtid_binlog_pos"))
+        now_ms = 1000 * int(database.one("SELECT UNIX_TIMESTAMP()"))
+        reached = Reached(database.one("SELECT @@global.gtid_binlog_pos"), time_ms=now_ms)
         for facts in self._catalog.find():
             self._catalog.table_of(facts)
             if renew:
