@@ -317,6 +317,21 @@ class ViewStoreContract:
         recent = view._counters()[0], view._counters()[1] - 2
         assert [change.op for change in view._changes_since(recent)[1]] == ["delete", "delete"]
 
+    def test_changes_can_be_read_in_steps_of_whole_writes(self, store: ViewStore, view: View) -> None:
+        for batch, count in enumerate((2, 3, 9, 1)):
+            store.write("revenue", mark(batch), changed(*(("c", f"{batch}-{one}", "1", 1) for one in range(count))))
+        store.write("revenue", mark(4), changed(("d", "0-0", None, None), ("u", "0-1", "2", 2)))
+        seen, steps = 0, []
+        with store.snapshot("revenue") as snapshot:
+            while seen < snapshot.mark.change:
+                until = snapshot.last_write_within(seen, 4)
+                numbered = snapshot.numbered_changes_after(seen, until)
+                steps.append((until, len(numbered)))
+                assert all(seen < number <= until for number, _ in numbered)
+                seen = until
+            assert sum(count for _, count in steps) == len(snapshot.numbered_changes_after(0)) == 15
+        assert steps == [(2, 3), (3, 9), (5, 3)], "a write that alone is more is a step"
+
     def test_deletes_are_seen_with_their_key(self, store: ViewStore, view: View) -> None:
         store.write("revenue", mark(0), changed(("c", "DE", "1.00", 1), ("c", None, "1.00", 1)))
         with Watching(view) as seen:

@@ -14,22 +14,16 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from headwater.views.mark import Mark
-from headwater.views.store import open_store
-from tests.serve.shop import SCHEMA
+from tests.serve.crowd_writer import CYCLE, WRITES_PER_SECOND
 
 ID = re.compile(rb"\nid: 0-(\d+)\n")
-WRITES_PER_SECOND = 20
-CYCLE = 400
-"""Writes after which keys come again."""
+ARRIVALS_MAX = 2_000_000
 
 
 @dataclass
@@ -37,10 +31,15 @@ class Crowd:
     port: int
     written: dict[int, float] = field(default_factory=dict)
     """By the number of the write: when."""
-    delays: list[float] = field(default_factory=list)
+    arrivals: list[tuple[int, float]] = field(default_factory=list)
+    """Which write somebody was told, and when."""
     faults: list[str] = field(default_factory=list)
     resumed: int = 0
     done: bool = False
+
+    def follows(self, id: int, last: int) -> bool:
+        """Every write is told once; but for those of which all rows were written again since, which nobody needs."""
+        return id == last + 1 or last < id <= max(self.written, default=0) - CYCLE + 1
 
 
 class Subscriber:
@@ -79,33 +78,50 @@ class Subscriber:
         now, seen = time.monotonic(), 0
         for found in ID.finditer(data):
             id, seen = int(found[1]), found.end() - 1
-            if self.last and id != self.last + 1:
+            if self.last and not self.crowd.follows(id, self.last):
                 self.crowd.faults.append(f"subscriber {self.number}: {id} after {self.last}")
             self.last = id
-            if id in self.crowd.written and len(self.crowd.delays) < 2_000_000 and self.connections == 1:
-                self.crowd.delays.append(now - self.crowd.written[id])
+            if len(self.crowd.arrivals) < ARRIVALS_MAX and self.connections == 1:
+                self.crowd.arrivals.append((id, now))
         return data[seen:] if seen else data[-64:]
 
 
 class Writer:
+    """The one who writes, in a process of its own, and what it says."""
+
     def __init__(self, data: Path, crowd: Crowd, rows: int) -> None:
-        self.store, self.crowd, self.rows, self.number = open_store(data, "shop"), crowd, rows, 0
-        self.store.prepare("revenue", SCHEMA, ["country"])
+        self.crowd, self.rows, self.number = crowd, rows, 0
+        command = [sys.executable, "-m", "tests.serve.crowd_writer", str(data), str(rows)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._begun = threading.Event()
+        self._listening = threading.Thread(target=self._listen, daemon=True)
+        self._listening.start()
 
-    def write(self) -> None:
-        self.number += 1
-        keys = [f"{self.number % CYCLE}-{one}" for one in range(self.rows)]
-        rows = [{"country": key, "amount": Decimal(1), "orders": self.number} for key in keys]
-        self.crowd.written[self.number] = time.monotonic()
-        mark = Mark("shop.orders", self.number, {"orders": {0: self.number}})
-        self.store.write("revenue", mark, pa.Table.from_pylist(rows, schema=SCHEMA))
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            what, said = line.split()
+            if what == "end":
+                self.number = int(said)
+            else:
+                self.crowd.written[int(what)] = float(said)
+                self._begun.set()
 
-    async def run(self, seconds: float) -> None:
-        ends = time.monotonic() + seconds
-        while time.monotonic() < ends:
-            begun = time.monotonic()
-            await asyncio.to_thread(self.write)
-            await asyncio.sleep(max(0, 1 / WRITES_PER_SECOND - (time.monotonic() - begun)))
+    async def wait_for_the_first(self) -> None:
+        assert await asyncio.to_thread(self._begun.wait, 30)
+
+    async def end(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        await asyncio.to_thread(self._listening.join)
+        self._process.stdout.close()
+        assert await asyncio.to_thread(self._process.wait) == 0
+
+    def per_second(self) -> float:
+        """How many changes it has written, of all that it was to write."""
+        times = sorted(self.crowd.written.values())
+        return self.rows * (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 else 0.0
 
 
 def start(data: Path, port: int) -> "subprocess.Popen[str]":
@@ -124,9 +140,10 @@ def end(node: "subprocess.Popen[str]") -> None:
     node.stdout.close()
 
 
-def resident_mib(node: "subprocess.Popen[str]") -> float:
+def memory_mib(node: "subprocess.Popen[str]", what: str) -> float:
+    """VmRSS is what it has, VmHWM the most that it had."""
     status = Path(f"/proc/{node.pid}/status").read_text()
-    return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
+    return int(re.findall(rf"{what}:\s+(\d+)", status)[0]) / 1024
 
 
 async def play(
@@ -137,40 +154,46 @@ async def play(
         probe.bind(("127.0.0.1", 0))
         crowd = Crowd(probe.getsockname()[1])
     node = start(data, crowd.port)
+    writer: Writer | None = None
     try:
         writer = Writer(data, crowd, changes_per_second // WRITES_PER_SECOND)
-        writer.write()
-        before = resident_mib(node)
+        await writer.wait_for_the_first()
+        before = memory_mib(node, "VmRSS")
         people = [Subscriber(crowd, number, stalls=number < stalled) for number in range(subscribers)]
         following = [asyncio.create_task(one.run()) for one in people]
-        await writer.run(seconds / 2)
-        grown = resident_mib(node) - before
-        end(node)
-        writing = asyncio.create_task(writer.run(seconds / 2))
-        node = await asyncio.to_thread(start, data, crowd.port)
-        await writing
         readers = people[stalled:]
+        await asyncio.sleep(seconds / 2)
+        deadline = time.monotonic() + 60
+        while not all(one.last for one in readers) and time.monotonic() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        peak = memory_mib(node, "VmHWM")
+        end(node)
+        node = await asyncio.to_thread(start, data, crowd.port)
+        await asyncio.sleep(seconds / 2)
+        await writer.end()
         deadline = time.monotonic() + 60
         while any(one.last < writer.number for one in readers) and time.monotonic() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
+        peak = max(peak, memory_mib(node, "VmHWM"))
         crowd.done = True
         for task in following:
             task.cancel()
         await asyncio.gather(*following, return_exceptions=True)
     finally:
         end(node)
-        writer.store.close()
-    delays = sorted(crowd.delays) or [0.0]
+    delays = sorted(now - crowd.written[id] for id, now in crowd.arrivals if id in crowd.written) or [0.0]
     return {
         "subscribers": subscribers,
         "stalled": stalled,
         "changes": writer.number * writer.rows,
+        "changes_per_second": round(writer.per_second()),
         "complete": sum(one.last == writer.number for one in readers),
         "faults": crowd.faults[:5],
         "resumed": crowd.resumed,
         "delay_p50_ms": round(1000 * delays[len(delays) // 2]),
         "delay_p99_ms": round(1000 * delays[int(len(delays) * 0.99)]),
-        "grown_mib": round(grown, 1),
+        "peak_mib": round(peak, 1),
+        "grown_mib": round(peak - before, 1),
     }
 
 

@@ -93,7 +93,9 @@ class FullTextIndex:
             query, _ = index.parse_query_lenient(words, list(said.get("columns", self._columns)))
             found = searcher.search(query, limit + 1).hits  # the mark may be among them
             documents = [(score, searcher.doc(address)) for score, address in found]
-        return [Hit(json.loads(one["_key"][0], parse_float=str), score) for score, one in documents if one["_key"]][:limit]
+        # Numbers as text: a float would have lost digits of a decimal.
+        keys = [(json.loads(one["_key"][0], parse_float=str), score) for score, one in documents if one["_key"]]
+        return [Hit(key, score) for key, score in keys[:limit]]
 
     def close(self) -> None:
         with self._lock:

@@ -47,14 +47,18 @@ class Snapshot(Protocol):
     def changes_after(self, change: int) -> Iterator[ChangedRow]:
         """What changed since, in the order of the writes; each key as it is now. Needs change >= mark.changes_from."""
 
-    def numbered_changes_after(self, change: int) -> list[tuple[int, ChangedRow]]:
-        """The same, with the number of the write."""
+    def numbered_changes_after(self, change: int, until: int | None = None) -> list[tuple[int, ChangedRow]]:
+        """The same, with the number of the write; up to a write, and with it."""
+
+    def last_write_within(self, change: int, rows_max: int) -> int:
+        """The last write behind one up to which at most so many rows changed; the next one, if that alone is more.
+        Keys that went are not counted."""
 
     def changed_since(self, change: int) -> int:
         """How many those are."""
 
-    def matching_since(self, change: int, query: Query) -> list[Row]:
-        """The rows among them that fit; of a query, only its conditions count."""
+    def matching_since(self, change: int, query: Query, until: int | None = None) -> list[Row]:
+        """The rows among them that fit, up to a write; of a query, only its conditions count."""
 
 
 class ViewStore(Protocol):

@@ -343,14 +343,15 @@ class SqlSnapshot:
     def changes_after(self, change: int) -> Iterator[ChangedRow]:
         return (changed for _, changed in self.numbered_changes_after(change))
 
-    def numbered_changes_after(self, change: int) -> list[tuple[int, ChangedRow]]:
-        place = self._store._place
+    def numbered_changes_after(self, change: int, until: int | None = None) -> list[tuple[int, ChangedRow]]:
+        place, last = self._store._place, self.mark.change if until is None else until
         gone = self._store._run(
             f"SELECT change, key FROM {self._store._table(DELETES)} "
-            f"WHERE view = {place(1)} AND change > {place(2)}", (self._view, change)
+            f"WHERE view = {place(1)} AND change > {place(2)} AND change <= {place(3)}", (self._view, change, last)
         )  # fmt: skip
         columns = self.shape.columns
-        rows = self._rows(columns, f" WHERE {CHANGE} > {place(1)}", [change], extra=CHANGE)
+        between = f" WHERE {CHANGE} > {place(1)} AND {CHANGE} <= {place(2)}"
+        rows = self._rows(columns, between, [change, last], extra=CHANGE)
         events: list[tuple[int, ChangedRow]] = [
             (int(str(number)), ChangedRow(self._key(str(key)), None)) for number, key in gone
         ]
@@ -360,6 +361,14 @@ class SqlSnapshot:
         # Deletes come first within a write, and sorting keeps that: a key is never both in one write.
         events.sort(key=lambda event: event[0])
         return events
+
+    def last_write_within(self, change: int, rows_max: int) -> int:
+        place, store = self._store._place, self._store
+        found = store._run(
+            f"SELECT {CHANGE} FROM {store._table(self._view)} WHERE {CHANGE} > {place(1)} "
+            f"ORDER BY {CHANGE} LIMIT 1 OFFSET {place(2)}", (change, rows_max)
+        )  # fmt: skip
+        return max(int(str(found[0][0])) - 1, change + 1) if found else self.mark.change
 
     def changed_since(self, change: int) -> int:
         """How many rows changed and keys went; cheaper than to read them."""
@@ -373,12 +382,13 @@ class SqlSnapshot:
         )
         return int(str(rows)) + int(str(gone))
 
-    def matching_since(self, change: int, query: Query) -> list[Row]:
+    def matching_since(self, change: int, query: Query, until: int | None = None) -> list[Row]:
         """Rows that changed after a write, and fit."""
         clauses, values = self._clauses(query)
-        values.append(change)
-        joint = " AND" if query.where else " WHERE"
-        rows = self._rows(self.shape.columns, f"{clauses}{joint} {CHANGE} > {self._store._place(len(values))}", values)
+        values += [change, self.mark.change if until is None else until]
+        joint, place = " AND" if query.where else " WHERE", self._store._place
+        between = f"{CHANGE} > {place(len(values) - 1)} AND {CHANGE} <= {place(len(values))}"
+        rows = self._rows(self.shape.columns, f"{clauses}{joint} {between}", values)
         return [self._row(self.shape.columns, row) for row in rows]
 
     def _key(self, text: str) -> Row:

@@ -26,6 +26,9 @@ from headwater.views.store import Snapshot
 ROWS_MAX = 20_000
 """Of a snapshot, and of changes that are told instead of a new snapshot."""
 
+STEP_ROWS = 1_000
+"""Changes that are told at once: who has fallen behind is told in steps, each of which holds little memory."""
+
 SHARED_BYTES_MAX = 8 * 1024**2
 
 
@@ -175,13 +178,14 @@ class ViewFeed:
         return Step(tuple(in_parts("snapshot", "rows", [plain(row) for row in rows], str(now))), now)
 
     def _changed(self, snapshot: Snapshot, place: Place, now: Place) -> Step:
-        numbered = snapshot.numbered_changes_after(place.change)
+        until = snapshot.last_write_within(place.change, STEP_ROWS)
+        numbered = snapshot.numbered_changes_after(place.change, until)
         told: list[tuple[int, dict[str, Any]]] = []
         query = self._query(snapshot.shape)
         fitting = None
         if query.where:
             key = snapshot.shape.key
-            rows = snapshot.matching_since(place.change, query)
+            rows = snapshot.matching_since(place.change, query, until)
             fitting = {_key_text({name: row[name] for name in key}) for row in rows}
             known = self._known(place)
             self._remember(fitting, None)
@@ -195,7 +199,7 @@ class ViewFeed:
         events: list[Event] = []
         for number, group in groupby(told, key=lambda pair: pair[0]):
             events += in_parts("changes", "changes", [one for _, one in group], str(Place(now.generation, number)))
-        return Step(tuple(events), now)
+        return Step(tuple(events), Place(now.generation, until))
 
     def _known(self, place: Place) -> set[str] | None:
         """Keys that subscribers who are this far may have been told of; None: nobody can say."""
