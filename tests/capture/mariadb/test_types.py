@@ -12,7 +12,10 @@ import numpy
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from jsonschema import validate
 
+from headwater.capture.appender import LogAppender
+from headwater.capture.notes import Notes
 from headwater.errors import CaptureError
 from tests.capture.mariadb.kit import Captured, run
 
@@ -88,6 +91,12 @@ COLUMNS: dict[str, tuple[str, st.SearchStrategy[Any], Callable[[Any], Any] | Non
     "place": ("POINT", st.tuples(st.integers(-99, 99), st.integers(-99, 99)), None),
 }  # fmt: skip
 
+FLOW_TYPES = {
+    "tiny": "tinyint", "tiny_u": "smallint", "filled": "bigint", "big_u": "decimal(20,0)", "money": "decimal(20,4)",
+    "huge": "string", "one_bit": "boolean", "bits": "string", "moment_6": "timestamp_ntz", "stamp": "timestamp",
+    "raw": "binary", "place": "binary", "id_text": "string", "western": "string", "choice": "string", "clock": "string",
+}  # fmt: skip
+
 ROWS = st.lists(
     st.fixed_dictionaries({name: st.one_of(st.none(), values) for name, (_, values, _) in COLUMNS.items()}),
     min_size=1,
@@ -132,6 +141,13 @@ def test_every_value_is_told_as_it_is_from_the_log_and_from_a_copy(database: Any
     run(database, "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES'")
     captured = capture("everything").start().caught_up(database)
     check_values(database, captured)
+    notes = Notes(LogAppender(captured.log), "shop").all()
+    note = notes[f"schema/{database.name}.everything"]
+    assert note["version"] == 1  # the log and the catalog say the same of every type
+    properties = note["row"]["properties"]  # type: ignore[index]
+    assert {name: properties[name]["x-headwater-type"] for name in FLOW_TYPES} == FLOW_TYPES
+    for value in captured.values("everything"):
+        validate(value["after"] or value["before"], note["row"])
 
 
 ODD = [

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from headwater.capture.change import CapturedTable, Row
 from headwater.capture.mariadb_binlog.assembling import Plan
 from headwater.capture.mariadb_binlog.database import Cells, Database
+from headwater.capture.mariadb_binlog.described_types import Kind, described, kind_of_catalog, kind_of_log
 from headwater.capture.mariadb_binlog.table_map import describe
 from headwater.capture.mariadb_binlog.tables import BASE_TABLE, NEVER_LEFT_OUT, Pattern, TableFacts, chosen
 from headwater.capture.mariadb_binlog.text_values import AS_TEXT, Convert, converter
 from headwater.capture.mariadb_binlog.values import RowReader, reader
 from headwater.capture.notes import Note
 from headwater.capture.postgresql.tables import topic_of
+from headwater.capture.schemas import ROW, SCHEMA_NOTE, row_of
 from headwater.errors import InvalidCapture, SourceRefused
 
 _logger = logging.getLogger(__name__)
-PREFIX = "schema/"
 
 
 class TextPlan:
@@ -55,10 +56,10 @@ class Catalog:
 
     def remember(self, notes: Mapping[str, Note]) -> None:
         """What was noted: also a table that is gone since must be known, for the log may still tell its end."""
-        self._schemas = {what: note for what, note in notes.items() if what.startswith(PREFIX)}
+        self._schemas = {what: note for what, note in notes.items() if what.startswith(SCHEMA_NOTE)}
         for what, note in self._schemas.items():
             if f"{what}/{note['version']}" in self._schemas:
-                schema, _, name = what.removeprefix(PREFIX).partition(".")
+                schema, _, name = what.removeprefix(SCHEMA_NOTE).partition(".")
                 columns = tuple(str(column[0]) for column in note["columns"])  # type: ignore[attr-defined]
                 key = tuple(columns.index(one) for one in note["key"])  # type: ignore[attr-defined]
                 self._known[schema, name] = CapturedTable(
@@ -106,8 +107,7 @@ class Catalog:
     def table_of(self, facts: TableFacts) -> CapturedTable:
         names = tuple(column.name for column in facts.columns)
         key = tuple(place for place, name in enumerate(names) if name in facts.key)
-        types = [column.type for column in facts.columns]
-        return self._made(facts.schema, facts.name, names, key, types)
+        return self._made(facts.schema, facts.name, names, key, [kind_of_catalog(column) for column in facts.columns])
 
     def text_plan(self, facts: TableFacts) -> TextPlan:
         return TextPlan(self.table_of(facts), facts)
@@ -127,12 +127,16 @@ class Catalog:
         if now and now[0].kind != BASE_TABLE:
             return None
         types = {column.name: column.type for table in now for column in table.columns}
-        described = describe(content)
-        names = tuple(column.name for column in described.columns)
-        table = self._made(schema, name, names, described.key, [types.get(one, "") for one in names])
+        version = describe(content)
+        names = tuple(column.name for column in version.columns)
+        shown = [AS_TEXT.get(types.get(one, "")) for one in names]
+        kinds = [
+            kind_of_log(column, self._charsets, shown=one is not None)
+            for column, one in zip(version.columns, shown, strict=True)
+        ]
+        table = self._made(schema, name, names, version.key, kinds)
         readers = [
-            reader(column, self._charsets, as_text=AS_TEXT.get(types.get(column.name, "")))
-            for column in described.columns
+            reader(column, self._charsets, as_text=one) for column, one in zip(version.columns, shown, strict=True)
         ]
         return Plan(table, RowReader(readers))
 
@@ -140,24 +144,24 @@ class Catalog:
         return topic_of(self._topic, self._capture, schema, name)
 
     def _made(
-        self, schema: str, name: str, columns: tuple[str, ...], key: tuple[int, ...], types: Sequence[str]
+        self, schema: str, name: str, columns: tuple[str, ...], key: tuple[int, ...], kinds: Sequence[Kind]
     ) -> CapturedTable:
-        last = self._known.get((schema, name))
-        if last is not None and (last.columns, last.key) == (columns, key):
-            return last
-        table = CapturedTable(schema, name, self._topic_of(schema, name), columns, key, NEVER_LEFT_OUT)
-        self._known[schema, name] = table
-        self._note_schema(table, types)
+        table = self._known.get((schema, name))
+        if table is None or (table.columns, table.key) != (columns, key):
+            table = CapturedTable(schema, name, self._topic_of(schema, name), columns, key, NEVER_LEFT_OUT)
+            self._known[schema, name] = table
+        self._note_schema(table, kinds)
         return table
 
-    def _note_schema(self, table: CapturedTable, types: Sequence[str]) -> None:
-        columns = [[name, type] for name, type in zip(table.columns, types, strict=True)]
+    def _note_schema(self, table: CapturedTable, kinds: Sequence[Kind]) -> None:
+        columns = [[name, kind.name] for name, kind in zip(table.columns, kinds, strict=True)]
         key = [table.columns[place] for place in table.key]
-        what = f"{PREFIX}{table.full_name}"
+        row = row_of(zip(table.columns, map(described, kinds), strict=True), key)
+        what = f"{SCHEMA_NOTE}{table.full_name}"
         known = self._schemas.get(what)
-        if known is None or [one[0] for one in known["columns"]] != list(table.columns) or known["key"] != key:  # type: ignore[attr-defined]
+        if known is None or (known["columns"], known["key"], known.get(ROW)) != (columns, key, row):
             version = int(str(known["version"])) + 1 if known else 1
-            note: Note = {"version": version, "columns": columns, "key": key, "topic": table.topic}
+            note: Note = {"version": version, "columns": columns, "key": key, "topic": table.topic, ROW: row}
             self._schemas[what] = self.notes[what] = note
             self.notes[f"{what}/{version}"] = note
 
