@@ -38,8 +38,8 @@ OTHERS = {
 }  # fmt: skip
 LOGGED = {
     types.TINY: "tinyint", types.SHORT: "smallint", types.INT24: "mediumint", types.LONG: "int",
-    types.LONGLONG: "bigint", types.YEAR: "year", types.FLOAT: "float", types.DOUBLE: "double", types.DATE: "date", types.NEWDATE: "date",
-    types.DATETIME2: "datetime", types.TIMESTAMP2: "timestamp", types.GEOMETRY: "bytes",
+    types.LONGLONG: "bigint", types.YEAR: "year", types.FLOAT: "float", types.DOUBLE: "double", types.DATE: "date",
+    types.NEWDATE: "date", types.DATETIME2: "datetime", types.TIMESTAMP2: "timestamp", types.GEOMETRY: "bytes",
 }  # fmt: skip
 _DIGITS = re.compile(r"decimal\((\d+),(\d+)\)")
 
