@@ -37,6 +37,8 @@ torture: $(VENV)/everything  ## kill it two hundred times under load and count w
 	$(BIN)/python -m tests.flow.large_joins
 	$(BIN)/pytest -q -m torture
 	HEADWATER_FUZZ_REQUESTS=100000 $(BIN)/pytest -q tests/capture/http/test_fuzz.py
+	$(BIN)/python -m tests.capture.large
+	HEADWATER_RELAY_ROUNDS=30 $(BIN)/pytest -q tests/crash/capture/test_relay_killing.py
 	HEADWATER_SQLITE_ROUNDS=30 $(BIN)/pytest -q tests/crash/capture/test_sqlite_killing.py
 	HEADWATER_MARIADB_ROUNDS=30 $(BIN)/pytest -q tests/crash/capture/test_mariadb_killing.py
 	HEADWATER_FILES_ROUNDS=30 $(BIN)/pytest -q tests/crash/capture/test_files_killing.py
