@@ -1,8 +1,13 @@
 """What `headwater demo` says before anything is started; tests/demo runs it."""
 
+from pathlib import Path
+
 import pytest
 
+from headwater.cli.demo import announce
+from headwater.cli.main import build_parser
 from headwater.cli.run import Board
+from headwater.demo import shop_file
 from headwater.flow.job.accounts import Account
 from headwater.flow.job.folder import BatchRecord
 from headwater.flow.job.processing import Progress
@@ -21,6 +26,25 @@ def test_a_folder_with_a_shop_from_before_is_refused(terminal: Terminal) -> None
     said = terminal.type("demo", "--data", "kept", "--no-browser")
     assert said.code == 1
     assert "kept has a shop from before" in said.errors
+
+
+@pytest.mark.parametrize(
+    "words, screen, opened",
+    [([], ":0", ["http://127.0.0.1:8080"]), ([], "", []), (["--no-browser"], ":0", [])],
+    ids=["on a screen", "without a screen", "where nobody wants one"],
+)
+def test_the_dashboard_is_opened(
+    words: list[str], screen: str, opened: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "node.json").write_text('{"http": "http://127.0.0.1:8080"}')
+    found: list[str] = []
+    monkeypatch.setattr("webbrowser.open", found.append)
+    monkeypatch.setenv("DISPLAY", screen)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    arguments = build_parser("demo").parse_args(["demo", "--data", str(tmp_path), *words])
+    arguments.file = shop_file()
+    announce(arguments, "127.0.0.1:9092")
+    assert found == opened
 
 
 def test_a_job_has_caught_up_when_it_has_read_all_partitions_of_its_topics() -> None:

@@ -14,7 +14,7 @@ def test_the_shop_has_users_who_move_and_prices_that_stay_near_their_list() -> N
         merchant = Merchant(url, Random(1))
         for _ in range(200):
             merchant.change(connection)
-        prices = dict(connection.execute("SELECT id, price FROM products").fetchall())
+        prices: dict[int, Decimal] = dict(connection.execute("SELECT id, price FROM products").fetchall())
         moved = connection.execute("SELECT id, country FROM users ORDER BY id").fetchall()
     assert prices.keys() == {one.id for one in PRODUCTS}
     assert prices != {one.id: one.price for one in PRODUCTS}

@@ -26,7 +26,7 @@ PAGES = [
     ("#/topics/readings", "readings", "celsius"),
     ("#/flows", "Flows", "balanced"),
     ("#/views", "Views", "shop.sales"),
-    ("#/views/shop.speed", "shop.speed", "p99"),
+    ("#/views/shop.speed", "shop.speed", "click"),
     ("#/views/shop.sales", "shop.sales", "furniture"),
     ("#/views/shop.rooms", "shop.rooms", "dairy"),
     ("#/captures", "Captures", "streaming"),
@@ -120,14 +120,21 @@ def test_an_alert_is_raised_and_resolved(desktop: Watched) -> None:
     desktop.picture("alerts-told")
 
 
-def test_the_picture_of_the_readme_is_taken(desktop: Watched) -> None:
-    """Into docs where it is asked for, to be committed; it is another one each time."""
+def test_pictures_of_the_pages_are_taken(desktop: Watched) -> None:
+    """Into docs where it is asked for, to be committed; they are other ones each time."""
     page = desktop.go("#/")
     line = page.locator(".card").filter(has_text="Records per second").locator("polyline")
     expect(line).to_have_attribute("points", re.compile(r"(\S+ ){6,}"))
-    desktop.picture("readme", whole=False)
-    if os.environ.get("HEADWATER_README_PICTURE"):
-        page.screenshot(path=str(ROOT / "docs" / "guide" / "pictures" / "dashboard.png"))
+    taken(desktop, "dashboard")
+    desktop.go("#/views/shop.rooms")
+    expect(page.get_by_role("img", name=re.compile("warmest over time"))).to_be_visible()
+    taken(desktop, "view")
+
+
+def taken(desktop: Watched, name: str) -> None:
+    desktop.picture(name, whole=False)
+    if os.environ.get("HEADWATER_PICTURES"):
+        desktop.page.screenshot(path=str(ROOT / "docs" / "guide" / "pictures" / f"{name}.png"))
 
 
 def test_in_the_end_accounts_balance_and_every_view_is_what_the_log_says(demo: Demo) -> None:

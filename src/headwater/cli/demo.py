@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import tempfile
 import webbrowser
 from contextlib import ExitStack
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 SEED = 7
 DRAIN_SECONDS, LOOK_SECONDS = 240.0, 0.2
 DATABASE_VARIABLE = "HEADWATER_DEMO_DATABASE"
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 # A proof is a query like any other, and Spark would cut its few rows into two hundred parts.
 SPARK = [("spark.sql.shuffle.partitions", "2")]
@@ -122,6 +124,8 @@ def play(
         announce(arguments, address)
         with board.shown(visible=not arguments.json):
             ended_by_itself(running, arguments.seconds, stopping)
+            if stopping.asked_by == signal.SIGTERM:  # somebody who wants it gone, and reads no books
+                stopping.check()
             traffic.stop()
             merchant.stop()
             drain(running, board, address)
@@ -139,7 +143,8 @@ def announce(arguments: argparse.Namespace, address: str) -> None:
     until = "until Ctrl-C" if arguments.seconds is None else f"for {arguments.seconds:g} seconds"
     tell(arguments, f"The shop is open {until}. Look at it here:        {url or 'its node has no HTTP port'}")
     tell(arguments, f"Any Kafka client can join in, at {address}; the flows are declared in {arguments.file}")
-    if url and not arguments.no_browser:
+    # Without a screen it would be a browser for terminals, in the middle of ours.
+    if url and not arguments.no_browser and any(os.environ.get(name) for name in SCREENS):
         webbrowser.open(url)
 
 

@@ -1,4 +1,4 @@
-import { ask, chart, count, el, empty, named, size, table, ago } from "./page.js";
+import { ask, brief, chart, count, el, empty, named, size, table, ago } from "./page.js";
 
 const KEPT = 90;
 const past = { rate: [], lag: [], late: [], poisoned: [], behind: [] };
@@ -41,7 +41,7 @@ export async function overview(held) {
       el("h2", {}, "Views"),
       views.length ? table("Views and when they were last written",
         [{ name: "view" }, { name: "key" }, { name: "writes", number: true }, { name: "last write" }],
-        views.map((one) => [link("views", one.name), one.key.join(", "), count(one.change),
+        views.map((one) => [link("views", one.name), brief(one.key), count(one.change),
           one.updated_ms ? `${ago(Date.now() - one.updated_ms)} ago` : "–"])) : empty("There are no views yet."));
   };
   await renew();

@@ -75,6 +75,9 @@ export function table(caption, columns, rows, kind = null) {
       }))))));
 }
 
+// The key of a view; windows are one thing, though they have two columns.
+export const brief = (key) => key.join(", ").replace("window_start, window_end", "window");
+
 export const empty = (...words) => el("p", { class: "empty" }, ...words);
 
 // A small picture of the last minutes; what it shows is also said, for those who do not see it.

@@ -1,4 +1,4 @@
-import { ask, ago, count, el, empty, named, parseJson, table } from "./page.js";
+import { ask, ago, brief, count, el, empty, named, parseJson, table } from "./page.js";
 import { picture, plain } from "./pictures.js";
 import { searchBox } from "./search.js";
 
@@ -7,7 +7,7 @@ export async function views(held) {
     const found = await ask("/views");
     held.replaceChildren(el("h1", {}, "Views"), found.length ? table("Views, their columns and how far they are",
       [{ name: "view" }, { name: "key" }, { name: "columns" }, { name: "writes", number: true }, { name: "last write" }],
-      found.map((one) => [el("a", { href: `#/views/${named(one.name)}` }, one.name), one.key.join(", "),
+      found.map((one) => [el("a", { href: `#/views/${named(one.name)}` }, one.name), brief(one.key),
         one.columns.map((column) => `${column.name} ${column.type}`).join(", "), count(one.change),
         one.updated_ms ? `${ago(Date.now() - one.updated_ms)} ago` : "–"])) : empty('There are no views yet; "headwater run APP.py" makes those an app declares.'));
   };
