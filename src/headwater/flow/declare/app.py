@@ -167,21 +167,11 @@ class App:
         contents = self._contents(topic, schema, format, registry, with_key)
         if isinstance(contents, Schema):
             with_key(contents)
-        name = name or topic
+        waited_us = None if idle is None else duration_us(idle)
         node = SourceTable(
-            calling_place(),
-            name,
-            topic,
-            contents,
-            format,
-            names,
-            duration_us(versions),
-            dict(options or {}),
-            valid_from,
-            valid_to,
-            None if idle is None else duration_us(idle),
-            version_id,
-        )
+            calling_place(), name or topic, topic, contents, format, names, duration_us(versions), dict(options or {}),
+            valid_from, valid_to, waited_us, version_id,
+        )  # fmt: skip
         if capture is not None and self.captures.setdefault(topic, capture) != capture:
             raise InvalidDeclaration(
                 f"topic {topic} is captured from two places, the second at {calling_place()}",
