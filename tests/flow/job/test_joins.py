@@ -122,7 +122,7 @@ def test_what_cannot_be_joined_is_told_in_a_sentence_with_its_place(tester: Test
     assert "column buyer of the left is bigint, and column name of the right is string" in types
     assert "test_joins.py" in types
     assert "both inputs of the join" in refused(
-        tester, "id long, buyer string, town string", "name string, town string"
+        tester, "id long, buyer string, town string", "name string, own string", prefix="t"
     )
     assert "the left has no column buyer. There are: id" in refused(tester, "id long", "name string")
     assert "cannot be 'outer'" in refused(tester, "id long, buyer string", "name string", how="outer")
