@@ -161,6 +161,11 @@ class RemoteView:
         found: list[Row] = self._node.get(f"{self._path}/rows", query)["rows"]
         return found
 
+    def search(self, words: str, *, limit: int = 20) -> list[Row]:
+        """Rows that have the words, best first. The view must be declared with `search=`."""
+        found = self._node.get(f"/search/{quote(self.name, safe='')}", {"q": words, "limit": limit})
+        return [one["row"] for one in found["rows"]]
+
     def watch(
         self, where: Sequence[str] = (), key: Sequence[object] = (), *, snapshot: bool = True, after: str = ""
     ) -> Iterator[Change]:

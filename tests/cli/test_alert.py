@@ -31,6 +31,8 @@ def test_a_node_raises_tells_and_shows_an_alert(tmp_path: Path, capsys: pytest.C
             time.sleep(0.05)
         with urlopen(f"{node.http_url}/alerts/{APP}.{ALERT}") as answer:
             alert = json.load(answer)
+        with urlopen(f"{node.http_url}/metrics") as answer:
+            assert f'headwater_alert_raised_keys{{alert="{APP}.{ALERT}"}} 1' in answer.read().decode().splitlines()
         told = [json.loads(record.value or b"") for record in node.log.read("on-call")]
     assert (alert["state"], alert["raised"], alert["keys"][0]["key"]) == ("raised", 1, {"url": "/<b>"})
     assert [one["state"] for one in told] == ["raised"]

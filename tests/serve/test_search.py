@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+import headwater as hw
 from headwater.flow.sinks.search import SearchSink
 from headwater.views.full_text import index_folder
 from headwater.views.mark import Mark
@@ -52,6 +53,11 @@ def test_a_found_row_is_the_views_with_every_digit_and_its_position(shop: Shop) 
     said = shop.get("/search/products", {"q": "chair"}).json
     assert said["rows"][0]["row"]["id"] == "3.25"
     assert said["position"] == {"products": {"0": 3}}
+
+
+def test_a_program_searches_with_the_client(shop: Shop) -> None:
+    found = hw.connect(shop.node.http_url).view("shop.products").search("chair")
+    assert [row["title"] for row in found] == ["Chair"]
 
 
 def test_a_row_that_went_since_is_not_told(shop: Shop) -> None:

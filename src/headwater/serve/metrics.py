@@ -52,6 +52,8 @@ METRICS: dict[str, tuple[str, str]] = {
     "headwater_view_updated_seconds": ("gauge", "When a view was last written; since 1970."),
     "headwater_capture_running": ("gauge", "1 if a capture copies or follows its database."),
     "headwater_capture_lag_seconds": ("gauge", "How far a capture is behind its database."),
+    "headwater_alert_raised_keys": ("gauge", "Keys of which an alert is raised."),
+    "headwater_alert_pending_keys": ("gauge", "Keys that meet an alert's condition, but not yet for long enough."),
     "headwater_live_subscribers": ("gauge", "Who follows a topic or a view over HTTP."),
     "headwater_live_catch_up_total": ("counter", "Readings of changes that no subscriber had read yet."),
     "headwater_live_hung_up_total": ("counter", "Subscribers that left their changes unread for too long."),
@@ -135,6 +137,9 @@ class Metrics:
             yield Sample("headwater_capture_running", int(capture["state"] in ("copying", "streaming")), name)
             if isinstance(capture.get("lag_seconds"), int | float):
                 yield Sample("headwater_capture_lag_seconds", capture["lag_seconds"], name)
+        for alert in self._operations.alerts({}):
+            yield Sample("headwater_alert_raised_keys", alert["raised"], {"alert": alert["name"]})
+            yield Sample("headwater_alert_pending_keys", alert["pending"], {"alert": alert["name"]})
         for metric, value in self._live().items():
             yield Sample(metric, value)
 
