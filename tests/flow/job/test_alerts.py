@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.alerts.definition import Alert, AppAlerts
+from headwater.alerts.definition import Alert, AppAlerts, alerts_topic, deliveries_topic
 from headwater.alerts.episodes import Rule
 from headwater.alerts.evaluating import Evaluation
 from headwater.clock import ManualClock
 from headwater.flow.declare.app import App
+from headwater.flow.declare.graph import plan
+from headwater.flow.declare.naming import alert_topics
 from headwater.flow.job.testing import AppTester
 
 NOBODY = [hw.notify.topic("on-call")]
@@ -95,6 +97,14 @@ def test_an_alert_on_what_is_no_view_is_refused() -> None:
 def test_an_alert_that_tells_nobody_is_refused() -> None:
     with pytest.raises(hw.HeadwaterError, match="tells nobody"):
         kitchen().alert("again", on="fridges", when="true", notify=[])
+
+
+def test_the_topics_of_alerts_belong_to_the_node() -> None:
+    app = kitchen()
+    app.topic("kitchen.alerts")(lambda: app.stream("other", "n long"))
+    with pytest.raises(hw.HeadwaterError, match="alerts are reported"):
+        plan(app)
+    assert alert_topics("kitchen") == (alerts_topic("kitchen"), deliveries_topic("kitchen"))
 
 
 def test_an_alert_has_a_name_of_its_own() -> None:

@@ -7,7 +7,7 @@ from types import FunctionType
 
 from headwater.errors import HeadwaterError, InvalidDeclaration
 from headwater.flow.declare.app import NAME, SINK, TOPIC, VIEW, App, Output
-from headwater.flow.declare.naming import accounts_topic, late_topic, poisoned_topic
+from headwater.flow.declare.naming import accounts_topic, alert_topics, late_topic, poisoned_topic
 from headwater.flow.declare.nodes import (
     STATEFUL,
     Compared,
@@ -73,7 +73,7 @@ def plan(app: App, explain: Explain = str) -> list[Job]:
         topics = tuple(sorted({source.topic for source in sources_of(one.node)}))
         groups.setdefault(topics, []).append(one)
     jobs = [_job(topics, members) for topics, members in groups.items()]
-    _refuse_own_topics(app.name, jobs)
+    _refuse_own_topics(app, jobs)
     return jobs
 
 
@@ -165,12 +165,15 @@ def _job(topics: tuple[str, ...], members: list[Planned]) -> Job:
     return Job(job_name(topics), tuple(sources), tuple(members), _operator_names(members))
 
 
-def _refuse_own_topics(app: str, jobs: list[Job]) -> None:
-    """What a job says about itself must not mix with what an output says."""
-    own = {accounts_topic(app), *(name(app, job.name) for job in jobs for name in (late_topic, poisoned_topic))}
+def _refuse_own_topics(app: App, jobs: list[Job]) -> None:
+    """What a job says about itself, and a node about alerts, must not mix with what an output says."""
+    name = app.name
+    own = {accounts_topic(name), *(topic(name, job.name) for job in jobs for topic in (late_topic, poisoned_topic))}
+    own |= set(alert_topics(name)) if app.alerts else set()
     for one in (one for job in jobs for one in job.outputs if one.output.kind == TOPIC and one.name in own):
         raise InvalidDeclaration(
-            f"{one.output} is the topic in which the app's jobs report themselves", "Give it another name."
+            f"{one.output} is the topic in which the app's jobs report themselves, or its alerts are reported",
+            "Give it another name.",
         )
 
 

@@ -29,3 +29,12 @@ def accounts_topic(app: str) -> str:
     'shop.accounts'
     """
     return f"{app}.accounts"
+
+
+def alert_topics(app: str) -> tuple[str, str]:
+    """Where the node notes what becomes of alerts, and whom it told.
+
+    >>> alert_topics("shop")
+    ('shop.alerts', 'shop.deliveries')
+    """
+    return f"{app}.alerts", f"{app}.deliveries"
