@@ -70,7 +70,7 @@ class KeptJoin:
         """The seconds from the rows of a batch to the durable versions of both sides."""
         new = np.arange(self._next_order, self._next_order + changes // 2)
         self._next_order += len(new)
-        moved = self._dice.choice(self.keys, changes // 2, replace=False)
+        moved = self._dice.choice(self.keys, min(changes // 2, self.keys), replace=False)
         before = people(moved, self._towns[moved], after=False)
         self._towns[moved] = version
         after = people(moved, self._towns[moved], after=True)
