@@ -27,7 +27,9 @@ from tests.servers.postgres_cluster import running_cluster
 
 SECTION = "capture"
 CHANGES, SNAPSHOT, LATENCY = Case(SECTION, ("changes",)), Case(SECTION, ("copy",)), Case(SECTION, ("latency",))
-LOOK_SECONDS = 0.002
+LOOK_SECONDS, LOOK_CLOSELY_SECONDS = 0.02, 0.002
+"""Each look is a request that the node has to answer."""
+
 STUCK_SECONDS = 120
 MILLION = 1_000_000
 
@@ -105,7 +107,7 @@ class Round:
             rate=rate_between(seen), cpu=cpu * MILLION / max(1, copied), memory=resident.peak_bytes / 2**20,
         )  # fmt: skip
 
-    def _watch(self, first: int, events: int) -> Seen:
+    def _watch(self, first: int, events: int, *, every: float = LOOK_SECONDS) -> Seen:
         """When how many had come, until all have."""
         seen: Seen = []
         reached, deadline = first, now_seconds() + STUCK_SECONDS
@@ -116,7 +118,7 @@ class Round:
                 seen.append((now_seconds(), reached))
             elif now_seconds() > deadline:
                 raise RuntimeError(f"{self.who} has told {reached} events of {events}, and no more for a while")
-            time.sleep(LOOK_SECONDS)
+            time.sleep(every)
         return seen
 
     def _follow(self, changes: int) -> float:
@@ -134,7 +136,7 @@ class Round:
         rows = plan.latency_rate * (plan.latency_seconds + plan.latency_warm_up_seconds)
         first, self.events = self.events, self.events + rows
         writer = writing.started(self.url, "rows", self.last, rows, plan.latency_rate)
-        seen = self._watch(first, self.events)
+        seen = self._watch(first, self.events, every=LOOK_CLOSELY_SECONDS)
         delays = delays_between(writing.finished(writer), seen, first)[
             plan.latency_rate * plan.latency_warm_up_seconds :
         ]
