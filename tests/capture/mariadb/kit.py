@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.capture.appender import LogAppender
+from headwater.capture.mariadb_binlog.gtid import parse_position
 from headwater.capture.mariadb_binlog.source import MariadbSettings, MariadbSource
 from headwater.capture.notes import Notes
 from headwater.capture.relay import Relay
@@ -64,7 +65,7 @@ class Captured:
             cursor.execute("SELECT @@global.gtid_binlog_pos")
             (target,) = cursor.fetchone()
         self.runner.step(0.05)
-        self.until(lambda: self.source.status().position == target and self.copied())
+        self.until(lambda: parse_position(self.source.status().position) == parse_position(target) and self.copied())
         self.runner.step(0)
         self.runner.step(0)
         return self

@@ -1,5 +1,6 @@
 """What becomes of what is done to a MariaDB server, told by the topics."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from headwater.capture.mariadb_binlog import assembling, stream
 from headwater.capture.notes import Notes
 from headwater.errors import SourceGap, SourceRefused, SourceUnavailable
 from tests.capture.kit import bag, fold
-from tests.capture.mariadb.kit import Captured, run, table_of
+from tests.capture.mariadb.kit import PATIENCE_SECONDS, Captured, run, table_of
 from tests.capture.sqlite_outbox.kit import replayed
 from tests.servers.mariadb import Mariadb, running_mariadb
 
@@ -51,6 +52,31 @@ def test_transactions_are_told_in_the_order_of_their_commits(server: Mariadb, da
     others.close()
     captured.caught_up(database)
     assert [after["id"] for _, _, after in captured.told("users")] == [2, 1]
+
+
+def test_domains_of_gtids_keep_the_order_of_the_log(database: Any, capture: Make) -> None:
+    run(database, USERS)
+    captured = capture("users").start().caught_up(database)
+    for id in range(1, 9):
+        run(database, f"SET gtid_domain_id = {id % 3}", f"INSERT INTO users VALUES ({id}, 'x')")
+        if id == 4:
+            captured.caught_up(database).until(lambda: noted(captured) == captured.source.status().position)
+        if id == 6:
+            captured.caught_up(database).crash()
+    run(database, "SET gtid_domain_id = 0")
+    captured.start().caught_up(database)
+    assert [after["id"] for _, _, after in captured.told("users")] == list(range(1, 9))
+    assert str(noted(captured)).count(",") >= 2
+
+
+def test_a_table_without_transactions_is_not_copied(database: Any, capture: Make) -> None:
+    run(database, "CREATE TABLE old (id INT PRIMARY KEY) ENGINE = MyISAM", "INSERT INTO old VALUES (1)")
+    with pytest.raises(SourceRefused, match="no transactions") as refusal:
+        capture("old").start()
+    assert "ENGINE = InnoDB" in refusal.value.hint
+    captured = capture("o*").start().caught_up(database)
+    run(database, "INSERT INTO old VALUES (2)")
+    assert captured.caught_up(database).told("old") == [("c", None, {"id": 2})]
 
 
 def test_a_transaction_that_was_cut_in_the_middle_goes_on_there(
@@ -176,6 +202,8 @@ def test_a_distributed_transaction_is_told_when_it_is_committed(server: Mariadb,
         other.close()
     run(database, "INSERT INTO users VALUES (3, 'c')")
     captured.until(lambda: len(captured.told("users")) == 1)
+    captured.source._noted_at_ms = -(10**9)  # what is due to be noted is noted now
+    captured.runner.step(0)
     captured.crash()
     run(database, "XA ROLLBACK 'a'", "INSERT INTO users VALUES (4, 'd')", "XA COMMIT 'b'")
     run(database, "XA START 'e'", "INSERT INTO users VALUES (5, 'e')", "XA END 'e'", "XA COMMIT 'e' ONE PHASE")
@@ -235,10 +263,7 @@ def test_the_position_advances_while_only_others_are_written_to(database: Any, c
 def test_a_stream_that_is_ended_by_the_server_goes_on(database: Any, capture: Make) -> None:
     run(database, USERS)
     captured = capture("users").start().caught_up(database)
-    with database.cursor() as cursor:
-        cursor.execute("SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND = 'Binlog Dump'")
-        streams = [id for (id,) in cursor.fetchall()]
-    run(database, *(f"KILL {id}" for id in streams), "INSERT INTO users VALUES (1, 'ada')")
+    run(database, *(f"KILL {id}" for id in streams(database)), "INSERT INTO users VALUES (1, 'ada')")
     with pytest.raises(SourceUnavailable):
         captured.until(lambda: False)
     captured.crash()
@@ -281,12 +306,14 @@ def test_a_gap_is_said_and_healed_by_a_new_copy(own_server: Mariadb, tmp_path: P
     captured.caught_up(database).crash()
 
     # Purged, but nothing of it was missed.
+    wait_until_nobody_reads(database)
     run(database, "FLUSH BINARY LOGS", "PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY")
     captured.start().caught_up(database)
     captured.crash()
     assert len(captured.told("users")) == 3
 
     # Purged, with changes that nobody has read.
+    wait_until_nobody_reads(database)
     run(database, "DELETE FROM users WHERE id = 1", "FLUSH BINARY LOGS")
     run(database, "INSERT INTO users VALUES (4, 'dan')", "PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY")
     with pytest.raises(SourceGap) as gap:
@@ -301,6 +328,7 @@ def test_a_gap_is_said_and_healed_by_a_new_copy(own_server: Mariadb, tmp_path: P
     captured.caught_up(database).until(lambda: noted(captured) == captured.source.status().position).crash()
 
     # Begun anew: the same numbers mean other transactions.
+    wait_until_nobody_reads(database)
     run(database, "RESET MASTER", *(f"INSERT INTO users VALUES ({id}, 'new')" for id in range(10, 40)))
     with pytest.raises(SourceGap):
         captured.start().caught_up(database)
@@ -323,6 +351,20 @@ def test_rows_that_were_logged_without_names_are_a_gap(database: Any, capture: M
     captured.crash()
     renew(captured)
     assert len(captured.start().caught_up(database).told("users")) == 1
+
+
+def streams(database: Any) -> list[int]:
+    with database.cursor() as cursor:
+        cursor.execute("SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND = 'Binlog Dump'")
+        return [id for (id,) in cursor.fetchall()]
+
+
+def wait_until_nobody_reads(database: Any) -> None:
+    """The server takes a moment to see that somebody is gone, and purges no file that is being read."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while streams(database):
+        assert time.monotonic() < deadline, "somebody goes on reading the log"
+        time.sleep(0.02)
 
 
 def noted(captured: Captured) -> object:

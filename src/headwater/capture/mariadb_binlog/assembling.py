@@ -156,7 +156,7 @@ class Assembler:
             case Incident(said):
                 raise SourceGap(
                     f"the database says that its log lacks something: {said or 'events were lost'}",
-                    "Copy the tables anew with a snapshot of the whole capture.",
+                    'Copy the tables anew with "headwater capture snapshot NAME".',
                 )
         if not isinstance(event, Rotate | Heartbeat):
             self._move(header)
@@ -223,7 +223,7 @@ class Assembler:
             raise SourceGap(
                 f"the database's log has another transaction {known.last} than the one that was captured: it was begun "
                 "anew, or is an earlier state",
-                "Changes may be missing: copy all anew with a snapshot of the whole capture.",
+                'Changes may be missing: copy all anew with "headwater capture snapshot NAME".',
             )
 
     def _complete(self, statement: str) -> None:

@@ -19,12 +19,13 @@ from headwater.capture.mariadb_binlog.events import Decoder
 from headwater.capture.mariadb_binlog.places import Reached
 from headwater.capture.mariadb_binlog.source_block import SourceBlock
 from headwater.capture.mariadb_binlog.stream import LogStream, server_id_of
-from headwater.capture.mariadb_binlog.tables import parse_pattern
+from headwater.capture.mariadb_binlog.tables import TableFacts, parse_pattern
+from headwater.capture.mariadb_binlog.text_values import quoted
 from headwater.capture.mariadb_binlog.watching import Watch, require
 from headwater.capture.notes import Note
 from headwater.capture.source import Batch, SourceStatus
 from headwater.clock import Clock
-from headwater.errors import InvalidCapture, SourceGap
+from headwater.errors import InvalidCapture, SourceGap, SourceRefused
 
 _logger = logging.getLogger(__name__)
 
@@ -101,15 +102,28 @@ class MariadbSource:
         reached = Reached(database.one("SELECT @@global.gtid_binlog_pos"), time_ms=now_ms)
         for facts in self._catalog.find():
             self._catalog.table_of(facts)
-            if renew:
-                copies.want(facts, renews=self._base)
-            elif self.settings.snapshot:
-                copies.want(facts)
-            else:
+            if not self.settings.snapshot or not self._copyable(facts):
                 copies.spare(facts.full_name)
+            else:
+                copies.want(facts, renews=self._base if renew else 0)
         if renew:
             self._notes |= {"renew": None, "confirmed": None}
         return reached
+
+    def _copyable(self, facts: TableFacts) -> bool:
+        """A snapshot knows nothing of engines without transactions. One that only a pattern names must not keep the
+        others from it."""
+        if facts.transactional:
+            return True
+        if any(not one.wild and one.matches(facts.schema, facts.name) for one in self._patterns):
+            raise SourceRefused(
+                f"{facts.full_name} is of engine {facts.engine}, which has no transactions: it cannot be copied while "
+                "others write",
+                f"Run: ALTER TABLE {quoted(facts.schema)}.{quoted(facts.name)} ENGINE = InnoDB; or use --no-snapshot.",
+            )
+        _logger.warning("table %s is of engine %s and cannot be copied; only its changes are told",
+                        facts.full_name, facts.engine)  # fmt: skip
+        return False
 
     @property
     def _base(self) -> int:
