@@ -87,6 +87,7 @@ def test_a_history_without_times_is_refused_in_a_sentence() -> None:
         (lambda: people.where("town <> 'Bern'").history(), "whose changes have no time of their own"),
         (lambda: people.changes().latest("name").history(), "whose changes have no time of their own"),
         (lambda: people.history(valid_from="x", valid_to="x"), "has one name for both columns: x"),
+        (lambda: app.table("other", "name string", key="name", version_id="Name"), "column Name of table other"),
     ):
         with pytest.raises(InvalidDeclaration, match=why):
             wrong()
