@@ -51,12 +51,15 @@ def judge(place: Place, fed: Sequence[Fed], *, least: int) -> list[str]:
             *_once(shop.FILES, Counter(ids_in_files(place.files)), Counter(model.big_of(fed))),
             *let_through_once(client, accounts, fed),
             *windowed(client, place, accounts, fed),
-            *balanced(accounts, fed, shop.ORDERS, shop.OUTPUTS_OF_ORDERS),
+            *balanced(accounts, fed, [shop.ORDERS], shop.OUTPUTS_OF_ORDERS),
             *poisoned(client, fed, shop.ORDERS),
         ]
         if customers:
             found += customer_log(records(client, shop.CUSTOMER_LOG), fed)
-            found += balanced(accounts, fed, shop.CUSTOMERS, shop.OUTPUTS_OF_CUSTOMERS)
+            found += balanced(accounts, fed, [shop.CUSTOMERS], shop.OUTPUTS_OF_CUSTOMERS)
+            found += followed(client, place, accounts, fed)
+            found += balanced(accounts, fed, [shop.ORDERS, shop.ORDERS], [shop.FOLLOWED])
+            found += balanced(accounts, fed, [shop.ORDERS, shop.CUSTOMERS], [shop.NAMED])
             found += poisoned(client, fed, shop.CUSTOMERS)
         return found
 
@@ -158,7 +161,8 @@ def let_through_once(client: Client, accounts: list[Any], fed: Sequence[Fed]) ->
     wanted = model.once_of(fed, ends, [windows.moment(row["watermark"]) for row in own])
     passed = Counter(row["id"] for row in values(client, shop.ONCE))
     yield from _once(shop.ONCE, passed, Counter(wanted.passed))
-    told = [row for row in values(client, shop.LATE) if row["operator"] not in (shop.HALF_HOURS, shop.VISITS)]
+    others = (shop.HALF_HOURS, shop.VISITS, shop.PAIRS, shop.FOLLOWED)
+    told = [row for row in values(client, shop.LATE) if row["operator"] not in others]
     yield from _once(shop.LATE, Counter((row["partition"], row["offset"]) for row in told), Counter(wanted.late))
     whys = ("behind", "before the watermark")
     yield from (f"{shop.LATE} does not say why: {row}" for row in told if not any(why in row["reason"] for why in whys))
@@ -181,11 +185,23 @@ def windowed(client: Client, place: Place, accounts: list[Any], fed: Sequence[Fe
             yield from windows.visits(records(client, output), windows.visits_of(taken, reached))
 
 
-def balanced(accounts: list[Any], fed: Sequence[Fed], job: str, outputs: Sequence[str]) -> Iterator[str]:
+def followed(client: Client, place: Place, accounts: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
+    """What is told of pairs is as far behind as they may be apart, and as one batch."""
+    late = [row for row in values(client, shop.LATE) if row["operator"] in (shop.PAIRS, shop.FOLLOWED)]
+    yield from (f"{shop.FOLLOWED} says that a pair is late: {row}" for row in late if row["operator"] == shop.FOLLOWED)
+    if (counted := sum(row["late"] for row in accounts if row["output"] == shop.FOLLOWED)) != len(late):
+        yield f"{shop.FOLLOWED} accounts for {counted} late rows, and {len(late)} are told"
+    taken, reached = windows.timely(model.good(fed), late), windows.watermark_of(accounts, shop.FOLLOWED, before=1)
+    with View.open(place.data, shop.APP, shop.FOLLOWED) as view:
+        yield from windows.followed(view.rows(), windows.followed_of(taken, reached))
+
+
+def balanced(accounts: list[Any], fed: Sequence[Fed], topics: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
+    """Of outputs that are made from some topics; one that is read twice is there twice."""
     rows = [row for row in accounts if row["output"] in outputs]
     said = Counter((row["output"], row["batch"]) for row in rows)
     yield from (f"{count} accounts of {which}" for which, count in said.items() if count > 1)
-    own = [one for one in fed if one.topic == job]
+    own = [one for topic in topics for one in fed if one.topic == topic]
     wanted = len(own), sum(one.broken for one in own)
     for output in outputs:
         batches = [_account(row) for row in rows if row["output"] == output]

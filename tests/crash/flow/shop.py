@@ -8,15 +8,16 @@ import headwater as hw
 APP, ORDERS, PARTITIONS, CUSTOMERS = "shop", "orders", 2, "customers"
 BIG, TOTALS, ONCE, CUSTOMER_LOG, FILES = "big-orders", "totals", "orders-once", "customer-log", "files"
 HALF_HOURS, VISITS = "half_hours", "visits"
+FOLLOWED, PAIRS, NAMED = "followed", "followed-pairs", "named"
 ACCOUNTS, LATE = "shop.accounts", "shop.orders.late"
 OUTPUTS_OF_ORDERS = ("revenue", "last_order", "cheap", TOTALS, BIG, ONCE, FILES, HALF_HOURS, VISITS)
 OUTPUTS_OF_CUSTOMERS = ("customer", CUSTOMER_LOG)
-VIEWS = ("revenue", "last_order", "cheap", HALF_HOURS, "customer")
+VIEWS = ("revenue", "last_order", "cheap", HALF_HOURS, "customer", FOLLOWED, NAMED)
 SCHEMA = "id string, user_id long, amount decimal(12,2), currency string, at timestamp"
 LEAST = (10, 30, 50)
 """What an order must be worth to count as revenue; another number is a change of code."""
 LATENESS_MINUTES, WITHIN_MINUTES = 40, 10
-WINDOW_MINUTES, GAP_MINUTES, CORRECTED_MINUTES = 30, 20, 60
+WINDOW_MINUTES, GAP_MINUTES, CORRECTED_MINUTES, FOLLOWED_MINUTES = 30, 20, 60, 20
 
 
 def poisoned_of(job: str) -> str:
@@ -24,15 +25,16 @@ def poisoned_of(job: str) -> str:
 
 
 def declare(store: str, files: Path, *, least: int = LEAST[0], customers: bool = True) -> hw.App:
-    """Two jobs; the second, of customers, only if wanted. `store` is a database of its own, `files` a folder."""
+    """Three jobs: of orders, and only if wanted those of customers, and of both. `store` is a database of its own,
+    `files` a folder."""
     app = hw.App(APP, shards=2)
-    declare_orders(app, store, files, least)
+    orders = declare_orders(app, store, files, least)
     if customers:
-        declare_customers(app)
+        declare_joins(app, orders, declare_customers(app))
     return app
 
 
-def declare_orders(app: hw.App, store: str, files: Path, least: int) -> None:
+def declare_orders(app: hw.App, store: str, files: Path, least: int) -> Any:
     orders = app.stream(ORDERS, SCHEMA, time="at", lateness=f"{LATENESS_MINUTES}m")
     newest = orders.latest("user_id")
 
@@ -76,9 +78,28 @@ def declare_orders(app: hw.App, store: str, files: Path, least: int) -> None:
         cut = orders.window(hw.session(f"{GAP_MINUTES}m")).by("user_id")
         return cut.agg("count(*) as orders", "max(amount) as most", corrections=f"{CORRECTED_MINUTES}m", name=VISITS)
 
+    return orders
 
-def declare_customers(app: hw.App) -> None:
-    table = app.table(CUSTOMERS, "user_id long, name string", key="user_id")
+
+def declare_joins(app: hw.App, orders: Any, customers: Any) -> None:
+    """Windows behind a join of orders with each other, and behind one with customers as they were."""
+
+    @app.view(key=["currency", "window"], name=FOLLOWED)
+    def followed() -> Any:
+        soon = ("1s", f"{FOLLOWED_MINUTES}m")
+        pairs = orders.join(orders, on="user_id", between=soon, how="left", name=PAIRS)
+        cut = pairs.window(hw.tumbling(f"{WINDOW_MINUTES}m")).by("currency")
+        return cut.agg("count(*) as pairs", "count(orders.id) as followed", emit="final", name=FOLLOWED)
+
+    @app.view(key=["name", "window"], name=NAMED)
+    def named() -> Any:
+        held = orders.join(customers, on="user_id", as_of="at", how="left", name="held")
+        cut = held.window(hw.tumbling(f"{WINDOW_MINUTES}m")).by("name")
+        return cut.agg("count(*) as orders", "sum(amount) as revenue", emit="final", name=NAMED)
+
+
+def declare_customers(app: hw.App) -> Any:
+    table = app.table(CUSTOMERS, "user_id long, name string", key="user_id", versions="30 days")
 
     @app.view(key="user_id")
     def customer() -> Any:
@@ -87,3 +108,5 @@ def declare_customers(app: hw.App) -> None:
     @app.topic(CUSTOMER_LOG)
     def customer_log() -> Any:
         return table
+
+    return table

@@ -10,6 +10,7 @@ from tests.crash.flow import shop
 from tests.crash.flow.feeding import Fed
 
 SIZE, GAP = timedelta(minutes=shop.WINDOW_MINUTES), timedelta(minutes=shop.GAP_MINUTES)
+SOON = timedelta(minutes=shop.FOLLOWED_MINUTES)
 HORIZON, LATENESS = timedelta(minutes=shop.CORRECTED_MINUTES), timedelta(minutes=shop.LATENESS_MINUTES)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -22,10 +23,10 @@ def moment(said: str | None) -> datetime:
     return EPOCH if said is None else datetime.fromisoformat(said)
 
 
-def watermark_of(accounts: Sequence[Any], output: str) -> datetime:
-    """That of the last batch."""
-    last = max((row for row in accounts if row["output"] == output), key=lambda row: int(row["batch"]))
-    return moment(last["watermark"])
+def watermark_of(accounts: Sequence[Any], output: str, *, before: int = 0) -> datetime:
+    """That of the last batch, or of one before it."""
+    batches = sorted((row for row in accounts if row["output"] == output), key=lambda row: -int(row["batch"]))
+    return moment(batches[before]["watermark"]) if before < len(batches) else EPOCH
 
 
 def timely(orders: Sequence[Fed], late: Sequence[Any]) -> Orders:
@@ -60,6 +61,21 @@ def visits_of(orders: Orders, reached: datetime) -> Table:
     }
 
 
+def followed_of(orders: Orders, reached: datetime) -> Table:
+    """By currency and half hour: every order with each one of the same user that follows soon, or alone."""
+    groups: dict[Any, list[int]] = defaultdict(list)
+    for row in orders:
+        later = [other["at"] - row["at"] for other in orders if other["user_id"] == row["user_id"]]
+        soon = sum(timedelta(seconds=1) <= one <= SOON for one in later)
+        start = row["at"] - (row["at"] - EPOCH) % SIZE
+        groups[row["currency"], start, start + SIZE].append(soon)
+    return {
+        place: (sum(max(one, 1) for one in found), Decimal(sum(found)))
+        for place, found in groups.items()
+        if place[2] <= reached - SOON
+    }
+
+
 # -- what is wrong -----------------------------------------------------------------------------------------------------
 
 
@@ -83,6 +99,12 @@ def half_hours(rows: Sequence[Mapping[str, Any]], expected: Table) -> Iterator[s
     held = {(row["currency"], row["window_start"], row["window_end"]): (row["orders"], row["revenue"]) for row in rows}
     if held != expected:
         yield f"view {shop.HALF_HOURS} holds {held} and should hold {expected}"
+
+
+def followed(rows: Sequence[Mapping[str, Any]], expected: Table) -> Iterator[str]:
+    held = {(row["currency"], row["window_start"], row["window_end"]): (row["pairs"], row["followed"]) for row in rows}
+    if held != expected:
+        yield f"view {shop.FOLLOWED} holds {held} and should hold {expected}"
 
 
 def visits(changes: Sequence[tuple[Any, Any]], expected: Table) -> Iterator[str]:
