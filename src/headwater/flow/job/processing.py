@@ -49,6 +49,8 @@ _logger = logging.getLogger(__name__)
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 QUERIES_AT_ONCE = 4
+NOTED = 4
+"""Earlier watermarks that a batch notes at least: an output behind more joins may be added to the job later."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ class Processor:
             evaluation.release()
             source.unpersist()
         clocks = heard(before.clocks if before else Clocks(), staged, streams_of(self._job.sources))
-        moments = times.watermark_us, times.idle, times.processed_us, recent(times.passed, self._lag)[1:]
+        moments = times.watermark_us, times.idle, times.processed_us, recent(times.passed, max(self._lag, NOTED))[1:]
         hot = hot_after(self._operators.hot, ((one.operator, one.hot) for one in told))
         record = BatchRecord(batch, start, end, accounts, clocks, *moments, hot=hot)
         self._leave_behind(record, collected, told, Asides(poisoned_records(staged), late), origin)
@@ -244,9 +246,10 @@ class Processor:
         silent = Tick(silent=self._folder.planned_tick(record.batch).silent)
         then_us = self._times(record, record.end, record.end, silent).watermark_us
         # Operators behind joins come to where time is by as many batches as they are behind.
-        then, forever = ((us,) * len(record.passed) for us in (then_us, FOREVER_US))
-        more = then != record.passed and self._operators.pending(record.batch, record.passed, then)
-        waiting = self._operators.pending(record.batch, record.passed, forever)
+        passed = recent(record.passed, self._lag)
+        then, forever = ((us,) * len(passed) for us in (then_us, FOREVER_US))
+        more = then != passed and self._operators.pending(record.batch, passed, then)
+        waiting = self._operators.pending(record.batch, passed, forever)
         watched = idle_ms(streams_of(self._job.sources)) if waiting else {}
         wakes_us = None if record.processed_us is None else self._operators.wakes_us(record.batch, record.processed_us)
         wish = Wish(record.batch + 1 if more else 0, watched)

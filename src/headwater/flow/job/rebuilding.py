@@ -93,7 +93,7 @@ class Rebuild:
         start = last.end if last else self._beginning(until.end)
         # With all rows read there may be batches more, without any: in time it comes to where the job stands.
         recorded = self._recorded(until)
-        while start != until.end or (last and last.passed != goal) or batch < len(recorded):
+        while start != until.end or (last and not has_come_to(last, goal)) or batch < len(recorded):
             if batch < len(recorded):  # rows are processed in the batches, and at the moments, they were processed in
                 end, tick, time_ms = recorded[batch].end, NO_TICK, recorded[batch].at_us // 1000
             else:
@@ -178,10 +178,14 @@ def begun(
     return shadow
 
 
+def has_come_to(last: BatchRecord, goal: Passed) -> bool:
+    return recent(last.passed, len(goal) - 1) == goal
+
+
 def not_ahead(kept: JobFolder, end: Offsets, goal: Passed) -> bool:
     """Can what was built so far still come to watermarks one after the other? None goes back."""
     last = kept.last_finished()
-    if last is None or last.watermark_us is None or last.passed == goal:
+    if last is None or last.watermark_us is None or has_come_to(last, goal):
         return True
     if last.end == end:
         return True  # on its way from one of them to the next
