@@ -100,7 +100,7 @@ def screen(frame: Frame) -> Stack:
 def job_row(job: JobFigures) -> list[Cell]:
     return [
         job.name,
-        "running" if job.running else "stopped",
+        "paused" if job.paused else "running" if job.running else "stopped",
         job.batch,
         whole(job.per_second),
         job.lag,

@@ -35,7 +35,7 @@ def sink_of(app: str, planned: Planned, resolved: Resolved, *, data: Path, folde
     if output.kind == TOPIC:
         configs = {"cleanup.policy": "compact"} if planned.node.keyed else {}
         return topic_sink(output.name, folder, client, partitions=output.partitions, configs=configs)
-    sink = _view_or_other(app, output, data)
+    sink = made_sink(app, output, data)
     sink.prepare(resolved.schema, resolved.key)
     return sink
 
@@ -44,7 +44,8 @@ def show(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def _view_or_other(app: str, output: Output, data: Path) -> Sink:
+def made_sink(app: str, output: Output, data: Path) -> Sink:
+    """Of a view or of a sink that the app declares; not prepared yet."""
     if output.kind == VIEW:
         return ViewSink(open_store(output.store or data, app), output.name)
     match output.sink:
