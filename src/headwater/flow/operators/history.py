@@ -124,13 +124,10 @@ def _begins(groups: Integers, times: Integers) -> Mask:
 
 
 def _holding(found: _Versions, counts: Mask) -> _Holding:
-    """What holds if only some versions count."""
-    places, count = np.full(_count(found), -1), _count(found)
-    ends = np.full(count, FAR_US)
-    chosen = np.flatnonzero(counts)
+    """What holds if only some versions count. One that others of its time follow ends when it begins: it never holds."""
+    count, chosen = _count(found), np.flatnonzero(counts)
+    places, ends = np.full(count, -1), np.full(count, FAR_US)
     if len(chosen):
-        last = np.append(found.numbers[chosen][1:] != found.numbers[chosen][:-1], True)
-        chosen = chosen[last]
         times, groups = found.rows.times[chosen], found.groups[chosen]
         until = found.rows.rows.column(UNTIL).fill_null(FAR_US).to_numpy()[chosen]
         following = np.append(np.where(groups[1:] == groups[:-1], times[1:], FAR_US), FAR_US)
