@@ -1,5 +1,6 @@
 """One POST: to an address that was checked, within a time that was set."""
 
+import threading
 import time
 
 import pytest
@@ -80,6 +81,15 @@ def test_nobody_who_listens_and_no_such_name_are_failures_to_try_again() -> None
     refused = Sender(f"http://127.0.0.1:{closed_port()}/", allow_private=True).post(b"{}", {})
     unknown = Sender("http://there.invalid/", resolve=_unknown).post(b"{}", {})
     assert (refused.outcome, unknown.outcome) == (FAILED, FAILED)
+
+
+def test_a_name_server_that_does_not_answer_costs_the_timeout() -> None:
+    silent, began = threading.Event(), time.monotonic()
+    sender = Sender("http://there.invalid/", timeout_seconds=0.3, resolve=lambda host, port: [str(silent.wait(20))])
+    answer = sender.post(b"{}", {})
+    silent.set()
+    assert (answer.outcome, "does not answer" in answer.said) == (FAILED, True)
+    assert time.monotonic() - began < 3
 
 
 def _unknown(host: str, port: int) -> list[str]:

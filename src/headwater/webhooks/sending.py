@@ -6,6 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -42,6 +43,21 @@ def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
+def in_time(look_up: Callable[[], Sequence[str]], seconds: float) -> Sequence[str]:
+    """What is looked up, or TimeoutError: a name server that does not answer keeps us for as long as it likes, and
+    Python has no way to end that. The thread that waits for it is left behind and ends with it."""
+    found: Future[Sequence[str]] = Future()
+
+    def look() -> None:
+        try:
+            found.set_result(look_up())
+        except (OSError, UnicodeError) as error:
+            found.set_exception(error)
+
+    threading.Thread(target=look, name="headwater-name-look-up", daemon=True).start()
+    return found.result(seconds)
+
+
 @dataclass(frozen=True)
 class Sender:
     """Posts to one URL. May be used from several threads."""
@@ -59,9 +75,9 @@ class Sender:
         parts = urlsplit(self.url)
         host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
         try:
-            addresses = self.resolve(host, port)
+            addresses = in_time(lambda: self.resolve(host, port), self.timeout_seconds)
         except (OSError, UnicodeError) as error:
-            return Answer(FAILED, f"{host} has no address: {error}")
+            return Answer(FAILED, f"{host} has no address: {str(error) or 'the name server does not answer'}")
         if why := refusal(host, addresses, allow_private=self.allow_private):
             return Answer(REFUSED, why)
         return self._send(parts, host, (addresses[0], port), body, headers)
@@ -79,7 +95,7 @@ class Sender:
             connection.request("POST", target, body, {**agent, **headers})
             return judged(connection.getresponse())
         except (OSError, http.client.HTTPException, ValueError) as error:
-            if connection.was_cut:
+            if connection.was_cut or isinstance(error, TimeoutError):
                 return Answer(FAILED, f"no answer within {self.timeout_seconds:g} seconds")
             return Answer(FAILED, f"{type(error).__name__}: {error}"[:300])
         finally:
