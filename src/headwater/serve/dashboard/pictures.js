@@ -84,5 +84,6 @@ export function plain(value) {
   if (value == null) return "–";
   if (Array.isArray(value)) return value.map((one) => (one !== null && typeof one === "object" ? Object.values(one).map(plain).join(" ") : plain(one))).join(" · ") || "–";
   if (typeof value === "object") return JSON.stringify(value);
+  if (typeof value === "number" && !Number.isInteger(value)) return String(Number(value.toPrecision(12)));
   return String(value).replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?(Z|\+00:00)$/, "$1 $2");
 }
