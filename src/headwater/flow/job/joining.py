@@ -18,7 +18,7 @@ from headwater.flow.job.splitting import SLICE
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.joins.hot_keys import HotKey
 from headwater.flow.operators.joins.splitting import HOT_ROWS, LEFT, RIGHT, owner_step, slice_bounds, slice_step
-from headwater.flow.operators.joins.tables import AFTER, ALL_ROWS, ROW, TableJoin
+from headwater.flow.operators.joins.tables import AFTER, ALL_ROWS, ROW, Bounds, TableJoin
 from headwater.flow.state.manifest import HASH, StateSchema
 from headwater.flow.state.shard import ShardState, StateHandle
 
@@ -75,7 +75,7 @@ class TableJoinTask:
                 if number is None:
                     yield from self._shard(shard, left, right, given)
                 else:
-                    yield from self._slice(number, left, right, given)
+                    yield from self._slice(slice_bounds(number, handles[0].shards), left, right, given)
 
     def _shard(self, shard: int, left: ShardState, right: ShardState, given: Given) -> Iterator[pa.RecordBatch]:
         operator = self.operator
@@ -87,9 +87,8 @@ class TableJoinTask:
         yield with_report(marked(step.before, 0), replace(told[0], hot=hot), operator.told)
         yield with_report(marked(step.after, 1), told[1], operator.told)
 
-    def _slice(self, number: int, left: ShardState, right: ShardState, given: Given) -> Iterator[pa.RecordBatch]:
+    def _slice(self, own: Bounds, left: ShardState, right: ShardState, given: Given) -> Iterator[pa.RecordBatch]:
         """Keys whose left is split, and those whose right is."""
-        own = slice_bounds(number, len(StateHandle.from_json(self.handles[PARTS[0]]).runs))
         for side, bounds in ((LEFT, (own, ALL_ROWS)), (RIGHT, (ALL_ROWS, own))):
             hashes = pa.array([one.hash for one in self.operator.hot if one.side == side], pa.int64())
             ours, theirs = (

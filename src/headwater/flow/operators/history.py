@@ -124,7 +124,7 @@ def _begins(groups: Integers, times: Integers) -> Mask:
 
 
 def _holding(found: _Versions, counts: Mask) -> _Holding:
-    """What holds if only some versions count. One that others of its time follow ends when it begins: it never holds."""
+    """What holds if only some versions count. One that another of its time follows ends as it begins."""
     count, chosen = _count(found), np.flatnonzero(counts)
     places, ends = np.full(count, -1), np.full(count, FAR_US)
     if len(chosen):
