@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import headwater as hw
 from headwater.capture.finding import Finding
 from headwater.capture.mariadb_binlog.checking import ServerFacts, check, check_server
 from headwater.capture.mariadb_binlog.database import Database
@@ -97,6 +98,12 @@ def test_views_and_missing_tables_are_told_apart(database: Any, url: str) -> Non
         f"there is no table {database.name}.one: it is a view",
         f"there is no table {database.name}.two, or root@127.0.0.1 may not read it",
     ]
+
+
+def test_the_name_in_the_front_door_is_the_function_whatever_was_loaded() -> None:
+    assert Database.__module__.startswith("headwater.capture.")
+    assert hw.capture.mariadb("mysql://ada:hush@db/shop", table="users").tables == ("users",)
+    assert "hush" not in repr(hw.capture.mariadb("mysql://ada:hush@db/shop", table="users"))
 
 
 def test_the_command_tells_it(database: Any, url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -161,6 +161,8 @@ ODD = [
     ("DOUBLE(10, 2)", "12.345", 12.35),
     ("DECIMAL(10, 2) ZEROFILL", "1.5", "1.50"),
     ("VARCHAR(9) CHARACTER SET latin1", "UNHEX('8081')", "€\x81"),
+    ("VARCHAR(9) CHARACTER SET utf8mb3 COLLATE uca1400_ai_ci", "'Ж'", "Ж"),
+    ("VARCHAR(9) CHARACTER SET utf16 COLLATE uca1400_as_cs", "'Ж'", "Ж"),
     ("JSON", "'{\"a\": 1.50}'", '{"a": 1.50}'),
     ("INET6", "'::ffff:1.2.3.4'", "::ffff:1.2.3.4"),
     ("INET6", "'2001:db8::1'", "2001:db8::1"),

@@ -11,8 +11,18 @@ from pymysql.cursors import SSCursor
 
 from headwater.capture.mariadb_binlog.charsets import Charsets
 from headwater.capture.mariadb_binlog.places import Spot, spot
+from headwater.capture.mariadb_binlog.queries import (
+    COLLATIONS,
+    COLUMNS,
+    KEYS,
+    NEWER_COLLATIONS,
+    ONE_TABLE,
+    TABLES,
+    chunk_query,
+    selection,
+)
 from headwater.capture.mariadb_binlog.tables import TableFacts
-from headwater.capture.mariadb_binlog.text_values import ColumnFacts, ordered, quoted, selected
+from headwater.capture.mariadb_binlog.text_values import ColumnFacts
 from headwater.errors import InvalidCapture, SourceRefused, SourceUnavailable
 
 CONNECT_SECONDS = 10
@@ -29,24 +39,6 @@ REFUSALS = {1044, 1045, 1049, 1054, 1064, 1142, 1143, 1146, 1227, 1305, 1698}
 CHANGED_MEANWHILE = {1054, 1146, 1412}
 Cells = Sequence[bytes | None]
 Row = dict[str, bytes | None]
-
-TABLES = """
-SELECT t.TABLE_SCHEMA AS `schema`, t.TABLE_NAME AS name, t.TABLE_TYPE AS kind, t.ENGINE AS engine,
-       COALESCE(e.TRANSACTIONS, '') AS transactions, COALESCE(t.TABLE_ROWS, 0) AS estimate
-FROM information_schema.TABLES t LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
-WHERE t.TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema', 'mysql', 'sys')
-"""
-COLUMNS = """
-SELECT TABLE_SCHEMA AS `schema`, TABLE_NAME AS name, COLUMN_NAME AS `column`, LOWER(DATA_TYPE) AS type,
-       COLUMN_TYPE AS full_type, COALESCE(NUMERIC_PRECISION, 0) AS bits
-FROM information_schema.COLUMNS
-WHERE TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema', 'mysql', 'sys')
-"""
-KEYS = """
-SELECT TABLE_SCHEMA AS `schema`, TABLE_NAME AS name, COLUMN_NAME AS `column` FROM information_schema.STATISTICS
-WHERE INDEX_NAME = 'PRIMARY' AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema', 'mysql', 'sys')
-"""
-ONE_TABLE = " AND {0}TABLE_SCHEMA = %s AND {0}TABLE_NAME = %s"
 
 
 def options_of(url: str) -> dict[str, Any]:
@@ -156,10 +148,9 @@ class Database:
         ]  # fmt: skip
 
     def charsets(self) -> Charsets:
-        names = self.rows(
-            "SELECT ID, CHARACTER_SET_NAME AS charset FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY "
-            "WHERE ID IS NOT NULL"
-        )
+        names = self.rows(COLLATIONS.format("COLLATIONS"))
+        if self.rows(NEWER_COLLATIONS):
+            names += self.rows(COLLATIONS.format("COLLATION_CHARACTER_SET_APPLICABILITY"))
         small = self.rows(
             "SELECT CHARACTER_SET_NAME AS charset FROM information_schema.CHARACTER_SETS "
             "WHERE MAXLEN = 1 AND CHARACTER_SET_NAME NOT IN ('binary', 'ascii')"
@@ -218,7 +209,7 @@ class WholeTable:
         self._database = Database(url)
         self._database.run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         self.place = self._database.log_end()
-        self._query = f"{_selection(facts)}{f' WHERE ({where})' if where else ''}"
+        self._query = f"{selection(facts)}{f' WHERE ({where})' if where else ''}"
 
     def rows(self) -> Iterator[Cells]:
         with telling(), closing(self._database.connection.cursor(SSCursor)) as cursor:
@@ -227,34 +218,6 @@ class WholeTable:
 
     def close(self) -> None:
         self._database.close()
-
-
-def chunk_query(facts: TableFacts, *, after: Sequence[str] | None, where: str, limit: int) -> str:
-    columns = {column.name: column for column in facts.columns}
-    places = [ordered(columns[name]) for name in facts.key]
-    conditions = [f"({where})"] if where else []
-    if after is not None:
-        conditions.append(f"({behind(places, after)})")
-    told = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"{_selection(facts)}{told} ORDER BY {', '.join(places)} LIMIT {limit}"
-
-
-def behind(places: Sequence[str], after: Sequence[str]) -> str:
-    """Rows behind a key. Written out, because MariaDB reads the whole index for (a, b) > (1, 2).
-
-    >>> behind(["a", "b"], ["1", "2"])
-    'a >= 1 AND (a > 1 OR (a = 1 AND b > 2))'
-    """
-    if len(places) == 1:
-        return f"{places[0]} > {after[0]}"
-    rest = behind(places[1:], after[1:])
-    first, value = places[0], after[0]
-    return f"{first} >= {value} AND ({first} > {value} OR ({first} = {value} AND {rest}))"
-
-
-def _selection(facts: TableFacts) -> str:
-    names = ", ".join(selected(column) for column in facts.columns)
-    return f"SELECT {names} FROM {quoted(facts.schema)}.{quoted(facts.name)}"
 
 
 def _named(row: Row) -> tuple[str, str]:
