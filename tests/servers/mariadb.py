@@ -16,7 +16,9 @@ from typing import Any
 import pymysql
 import pytest
 
-INSTALL = ["apt-get", "install", "-y", "--no-install-recommends", "mariadb-server-core"]
+INSTALL = [
+    "apt-get", "-o", "DPkg::Lock::Timeout=500", "install", "-y", "--no-install-recommends", "mariadb-server-core",
+]  # fmt: skip
 SETTINGS = {
     "bind-address": "127.0.0.1",
     "log-bin": "mysql-bin",
