@@ -176,6 +176,30 @@ def test_a_topic_is_told_with_the_id_as_key(log: Log, journal: Journal) -> None:
     assert json.loads(record.value or b"")["alert"] == ALERT
 
 
+def test_a_target_that_hangs_does_not_hold_up_a_node_that_stops(tmp_path: Path, journal: Journal, log: Log) -> None:
+    begun, going = threading.Event(), threading.Event()
+
+    def tell(notification: object) -> Answer:
+        begun.set()
+        going.wait(20)
+        return Answer(DELIVERED, "at last")
+
+    telling = deliverer(log, topic("on-call"), tell)
+    journal.write([raised(1)])
+    telling.start()
+    assert begun.wait(5)
+    began = time.monotonic()
+    telling.ask_to_stop()
+    telling.join()
+    log.close()
+    assert time.monotonic() - began < 5
+    going.set()
+    telling._thread.join(5)
+    with Log.open(tmp_path) as again:
+        [committed] = again.group_offsets.fetch(group_of(APP, topic("on-call"))).values()
+        assert committed.offset == 0, "it is told again, under the same id"
+
+
 def test_a_target_that_is_down_is_let_go_when_the_node_stops(log: Log, journal: Journal) -> None:
     begun = threading.Event()
 

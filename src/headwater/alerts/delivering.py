@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from headwater.webhooks.backoff import pause_seconds
 from headwater.alerts.definition import alerts_topic, deliveries_topic
 from headwater.alerts.episodes import TOLD
 from headwater.alerts.journal import ensure_topic
@@ -24,12 +23,14 @@ from headwater.errors import HeadwaterError
 from headwater.log.groups.offsets import CommittedOffset
 from headwater.log.log import Log
 from headwater.record import Record, TopicPartition
+from headwater.webhooks.backoff import pause_seconds
 from headwater.webhooks.sending import DELIVERED, FAILED, Answer
 
 _logger = logging.getLogger(__name__)
 
 GIVEN_UP = "given up"
 LOOK_SECONDS = 0.2
+GOING_SECONDS = 2.0
 # A group of which nothing is heard for days is forgotten; one that says again where it is never.
 RENEW_MS = 3_600_000
 HOUR_MS = 3_600_000
@@ -85,8 +86,9 @@ class Deliverer:
         self._stopping.set()
 
     def join(self) -> None:
+        """A target that hangs does not hold the node up: what it answers after that is not noted, and told again."""
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(GOING_SECONDS)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -95,7 +97,8 @@ class Deliverer:
                 if self._clock.elapsed_ms() - self._committed_ms >= RENEW_MS:
                     self._commit()
             except HeadwaterError as error:
-                _logger.warning("%s cannot be told for a moment: %s", self._delivery.target.name, error)
+                if not self._stopping.is_set():  # else the log is closed, as it should be
+                    _logger.warning("%s cannot be told for a moment: %s", self._delivery.target.name, error)
             self._stopping.wait(LOOK_SECONDS)
 
     def deliver_all(self) -> None:
