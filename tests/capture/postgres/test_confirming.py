@@ -87,3 +87,24 @@ def test_what_comes_again_is_not_asked_for(
     assert captured.runner.counts.skipped >= 3
     assert captured.runner.counts.unavailable == 0
     assert list(captured.rows("users")) == ['{"id":2}']
+
+
+def test_a_server_that_has_forgotten_what_it_was_told_does_not_set_us_back(
+    database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed, it knows what was confirmed at its last checkpoint, and begins by saying so. If our note followed it
+    there, the server would be ahead of the note as soon as it is told anew, as if somebody else had read the slot."""
+    monkeypatch.setattr("headwater.capture.runner.CONFIRM_INTERVAL_MS", 0)
+    run(database, "CREATE TABLE users (id int PRIMARY KEY)")
+    captured = capture("users").start().caught_up(database)
+    before = captured.runner._confirmed
+    run(database, "INSERT INTO users VALUES (1)")
+    captured.caught_up(database).crash()
+    real = ReplicationConnection.receive
+    with monkeypatch.context() as patched:
+        patched.setattr(ReplicationConnection, "receive", lambda self, timeout_seconds, bytes_max: [keepalive(before)])
+        captured.start().runner.step(0)
+        captured.crash()
+    assert ReplicationConnection.receive is real
+    captured.start().caught_up(database)
+    assert list(captured.rows("users")) == ['{"id":1}']

@@ -150,8 +150,16 @@ class Killing:
         if process.process.poll() is None:
             process.process.send_signal(signal.SIGKILL)
         process.gone()
+        self._look_for_gaps()
         if not cluster.alive:
             cluster.revive()  # it was struck after all, when we had given up waiting for that
+
+    def _look_for_gaps(self) -> None:
+        """Nothing that is done here makes one; and a copy that is asked for next would heal it unseen."""
+        for name in CAPTURES:
+            status = Definitions(self._data).status(name) or {}
+            if status.get("state") == "gap":
+                self.outcome.anomalies.append(f"round {self.outcome.rounds}: capture {name}: {status['said']}")
 
     def _wait(self, process: Process) -> bool:
         """Until it has struck. It may be that nothing comes by the point: then it is killed in vain."""

@@ -372,6 +372,9 @@ class PostgresSource:
             safe = max(self._assembler.end, self._keepalive)
         elif self._assembler.end:
             safe = self._assembler.end
+        if safe is not None:
+            # A server that was killed remembers less than it was told, and begins by saying so.
+            safe = max(safe, self._confirmed)
         self._assembler.marks.clear()
         return Batch(changes, notes, safe)
 
