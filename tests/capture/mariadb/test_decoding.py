@@ -193,6 +193,8 @@ def test_a_place_behind_four_gibibytes_is_still_behind() -> None:
     for end in (4_000_000_000, 100, 4_000_000_000, 50):
         one.take(Header(0, 161, 1, 0, end, 0), Other())
     assert one.at == Spot(1, 2 * 2**32 + 50)
+    one.take(Header(0, 161, 1, 0, 40, 0), Other())
+    assert one.at == Spot(1, 2 * 2**32 + 50)  # a little less is no turn of the counter
 
 
 EMPTIED, UNHEARD, CREATED = Meaning.EMPTIED, Meaning.UNHEARD, Meaning.CREATED

@@ -165,12 +165,13 @@ class Assembler:
 
     def _move(self, header: Header) -> None:
         if header.end and self._file and (header.type == HEARTBEAT or not header.artificial):
-            end = header.end
-            if self.at is not None and self.at.file == spot(self._file, 0).file:
+            here = spot(self._file, header.end)
+            if self.at is not None and self.at.file == here.file:
                 # A header has room for 4 GiB only, and a group may be larger than the limit of a file.
-                end += self.at.place - self.at.place % _END_BITS
-                end += _END_BITS if end < self.at.place else 0
-            self.at = spot(self._file, end)
+                place = header.end + self.at.place - self.at.place % _END_BITS
+                here = Spot(here.file, place + _END_BITS if self.at.place - place > _END_BITS // 2 else place)
+                here = max(here, self.at)
+            self.at = here
 
     # -- groups ------------------------------------------------------------------------------------------------------
 
