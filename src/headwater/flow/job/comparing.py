@@ -1,7 +1,5 @@
 """Comparisons of windows, in one batch: changes of windows come to the shard of their key, where earlier ones are."""
 
-import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,61 +12,42 @@ from headwater.flow.formats.schema import nearest
 from headwater.flow.job.arrow_types import arrow_type
 from headwater.flow.job.delays import held_us
 from headwater.flow.job.hashing import shard_hash
-from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
+from headwater.flow.job.merging import COMMIT
+from headwater.flow.job.sharding import ShardOperator, Worked
 from headwater.flow.job.stateless import quoted, visible
-from headwater.flow.operators.changes import OPERATION, change_schema
+from headwater.flow.operators.changes import OPERATION
 from headwater.flow.operators.comparisons.compared import Compared as Work
 from headwater.flow.operators.comparisons.kinds import is_number
 from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling
 from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.operators.windows.step import START
-from headwater.flow.state.manifest import DELETED, HASH, StateSchema
+from headwater.flow.state.manifest import DELETED, HASH
 from headwater.flow.state.shard import StateHandle
 
 
 @dataclass(frozen=True)
-class CompareOperator:
+class CompareOperator(ShardOperator[Work]):
     """Windows of each key, and what they are compared by."""
 
-    name: str
-    work: Work
     forgotten_us: int | None = None
     """Windows that end here or before change no more after the batch at hand."""
 
     @property
-    def key(self) -> pa.Schema:
-        return self.work.key
+    def values(self) -> pa.Schema:
+        return self.work.results
 
     @property
-    def state(self) -> StateSchema:
-        return self.work.state
-
-    @property
-    def output(self) -> pa.Schema:
-        return change_schema(self.work.key, self.work.results).append(pa.field(COMMIT, pa.string()))
-
-    @property
-    def fingerprint(self) -> str:
+    def meaning(self) -> str:
         """State that was dropped at another time is not its own."""
-        said = f"{self.work.by.names} {self.work.window} {self.work.reach_us} {self.work.retained_us}"
-        return hashlib.sha256(said.encode()).hexdigest()[:16]
+        return f"{self.work.by.names} {self.work.window} {self.work.reach_us} {self.work.retained_us}"
 
     @property
     def drop_below(self) -> int | None:
         return None if self.forgotten_us is None else self.work.drop_below(self.forgotten_us)
 
-
-@dataclass(frozen=True)
-class CompareTask:
-    operator: CompareOperator
-    handle: str
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        handle = StateHandle.from_json(self.handle)
-        for shard, rows in by_shard(batches, handle.shards):
-            step = self.operator.work.step(WindowState(handle, shard), rows)
-            told = Told(self.operator.name, shard, rows.num_rows, tuple(step.runs))
-            yield with_report(step.changes, told, self.operator.output)
+    def step(self, handle: StateHandle, shard: int, rows: pa.RecordBatch) -> Worked:
+        step = self.work.step(WindowState(handle, shard), rows)
+        return Worked(step.changes, tuple(step.runs))
 
 
 def reduced_to_windows(

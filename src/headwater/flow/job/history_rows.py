@@ -1,9 +1,5 @@
 """All versions of a table's rows, in one batch: versions come to the shard of their key."""
 
-import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as Over
@@ -13,49 +9,23 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.nodes import History as HistoryNode
 from headwater.flow.job.arrow_types import arrow_schema
 from headwater.flow.job.hashing import shard_hash
-from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
 from headwater.flow.job.reducing_joins import position_of, since
+from headwater.flow.job.sharding import ShardOperator, Worked
 from headwater.flow.job.sources import AT, DELETED
 from headwater.flow.job.stateless import quoted, visible
-from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.history import GONE, UNTIL, History, history_step
-from headwater.flow.state.manifest import HASH, StateSchema
+from headwater.flow.state.manifest import HASH
 from headwater.flow.state.shard import ShardState, StateHandle
 
 
-@dataclass(frozen=True)
-class HistoryOperator:
-    name: str
-    work: History
-
+class HistoryOperator(ShardOperator[History]):
     @property
-    def key(self) -> pa.Schema:
-        return self.work.key
+    def meaning(self) -> str:
+        return f"history {self.work.by}"
 
-    @property
-    def state(self) -> StateSchema:
-        return self.work.state
-
-    @property
-    def fingerprint(self) -> str:
-        return hashlib.sha256(f"history {self.work.by}".encode()).hexdigest()[:16]
-
-    @property
-    def output(self) -> pa.Schema:
-        return change_schema(self.work.key, self.work.values).append(pa.field(COMMIT, pa.string()))
-
-
-@dataclass(frozen=True)
-class HistoryTask:
-    operator: HistoryOperator
-    handle: str
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        handle = StateHandle.from_json(self.handle)
-        for shard, rows in by_shard(batches, handle.shards):
-            step = history_step(self.operator.work, ShardState(handle, shard), rows)
-            told = Told(self.operator.name, shard, rows.num_rows, (step.run,) if step.run else ())
-            yield with_report(step.changes, told, self.operator.output)
+    def step(self, handle: StateHandle, shard: int, rows: pa.RecordBatch) -> Worked:
+        step = history_step(self.work, ShardState(handle, shard), rows)
+        return Worked(step.changes, (step.run,) if step.run else ())
 
 
 def versioned_rows(node: HistoryNode, frame: DataFrame, name: str, *, shards: int) -> tuple[HistoryOperator, DataFrame]:

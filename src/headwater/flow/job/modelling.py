@@ -1,6 +1,5 @@
 """Models that learn from windows, in one batch: complete windows come to the shard of their key, where its model is."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,48 +10,22 @@ from pyspark.sql import functions as f
 from headwater.flow.declare.nodes import KMeans as Node
 from headwater.flow.job.arrow_types import arrow_type, spark_schema
 from headwater.flow.job.hashing import shard_hash
-from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
+from headwater.flow.job.merging import COMMIT
+from headwater.flow.job.sharding import ShardOperator, Worked
 from headwater.flow.job.stateless import quoted
-from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.clustering.learning import END, ONLY, POINTS, UNTIL, KMeans, learning_step
-from headwater.flow.state.manifest import HASH, StateSchema
+from headwater.flow.state.manifest import HASH
 from headwater.flow.state.shard import ShardState, StateHandle
 
 
-@dataclass(frozen=True)
-class ModelOperator:
-    name: str
-    work: KMeans
-
+class ModelOperator(ShardOperator[KMeans]):
     @property
-    def key(self) -> pa.Schema:
-        return self.work.key
+    def meaning(self) -> str:
+        return f"{self.work.by.names} {self.work.columns} {self.work.k} {self.work.half_life_us}"
 
-    @property
-    def state(self) -> StateSchema:
-        return self.work.state
-
-    @property
-    def output(self) -> pa.Schema:
-        return change_schema(self.work.key, self.work.values).append(pa.field(COMMIT, pa.string()))
-
-    @property
-    def fingerprint(self) -> str:
-        said = f"{self.work.by.names} {self.work.columns} {self.work.k} {self.work.half_life_us}"
-        return hashlib.sha256(said.encode()).hexdigest()[:16]
-
-
-@dataclass(frozen=True)
-class ModelTask:
-    operator: ModelOperator
-    handle: str
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        handle = StateHandle.from_json(self.handle)
-        for shard, rows in by_shard(batches, handle.shards):
-            step = learning_step(ShardState(handle, shard), self.operator.work, rows)
-            told = Told(self.operator.name, shard, rows.num_rows, (step.run,) if step.run else ())
-            yield with_report(step.changes, told, self.operator.output)
+    def step(self, handle: StateHandle, shard: int, rows: pa.RecordBatch) -> Worked:
+        step = learning_step(ShardState(handle, shard), self.work, rows)
+        return Worked(step.changes, (step.run,) if step.run else ())
 
 
 def work_of(node: Node, windows: DataFrame) -> KMeans:

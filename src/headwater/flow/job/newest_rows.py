@@ -1,9 +1,5 @@
 """The first rows of each group of a table, in one batch: changes come to the shard of their group."""
 
-import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import Window as Over
@@ -15,49 +11,27 @@ from headwater.flow.declare.nodes import key_of
 from headwater.flow.job.arrow_types import arrow_schema
 from headwater.flow.job.hashing import shard_hash
 from headwater.flow.job.joining import SIDE
-from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
+from headwater.flow.job.sharding import ShardOperator, Worked
 from headwater.flow.job.stateless import quoted, visible
-from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.joins.tables import AFTER, ROW, Side
 from headwater.flow.operators.newest import Newest, newest_step
-from headwater.flow.state.manifest import HASH, StateSchema
+from headwater.flow.state.manifest import HASH
 from headwater.flow.state.shard import ShardState, StateHandle
 
 
-@dataclass(frozen=True)
-class NewestOperator:
-    name: str
-    work: Newest
-
+class NewestOperator(ShardOperator[Newest]):
     @property
-    def key(self) -> pa.Schema:
-        return self.work.key
-
-    @property
-    def state(self) -> StateSchema:
-        return self.work.state
-
-    @property
-    def fingerprint(self) -> str:
+    def meaning(self) -> str:
         side = self.work.side
-        return hashlib.sha256(f"newest {side.key} {side.on} {self.work.order}".encode()).hexdigest()[:16]
+        return f"newest {side.key} {side.on} {self.work.order}"
 
-    @property
-    def output(self) -> pa.Schema:
-        return change_schema(self.work.key, self.work.values).append(pa.field(COMMIT, pa.string()))
+    def step(self, handle: StateHandle, shard: int, rows: pa.RecordBatch) -> Worked:
+        step = newest_step(self.work, ShardState(handle, shard), rows)
+        return Worked(step.changes, (step.run,) if step.run else ())
 
-
-@dataclass(frozen=True)
-class NewestTask:
-    operator: NewestOperator
-    handle: str
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        handle = StateHandle.from_json(self.handle)
-        for shard, rows in by_shard(batches, handle.shards):
-            step = newest_step(self.operator.work, ShardState(handle, shard), rows)
-            told = Told(self.operator.name, shard, 0, (step.run,) if step.run else ())
-            yield with_report(step.changes, told, self.operator.output)
+    def counted(self, rows: pa.RecordBatch) -> int:
+        """None: they are changes of a table, which has counted its facts."""
+        return 0
 
 
 def grouped_rows(node: NewestNode, frame: DataFrame, name: str, *, shards: int) -> tuple[NewestOperator, DataFrame]:

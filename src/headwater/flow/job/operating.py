@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -32,22 +33,23 @@ from headwater.flow.declare.nodes import (
 )
 from headwater.flow.job.aggregates import read_aggregates
 from headwater.flow.job.arrow_types import arrow_schema, arrow_type, spark_schema
-from headwater.flow.job.comparing import CompareOperator, CompareTask, reduced_to_windows
+from headwater.flow.job.comparing import CompareOperator, reduced_to_windows
 from headwater.flow.job.counting import Counter
 from headwater.flow.job.deduping import LATE, DedupeTask, Deduplicator
 from headwater.flow.job.delays import Passed, arriving, reached_us
 from headwater.flow.job.evaluating import paired
 from headwater.flow.job.hashing import shard_hash
-from headwater.flow.job.history_rows import HistoryOperator, HistoryTask, versioned_rows
+from headwater.flow.job.history_rows import versioned_rows
 from headwater.flow.job.join_results import results_of
 from headwater.flow.job.joining import TableJoinOperator, TableJoinTask
 from headwater.flow.job.lateness import Times
 from headwater.flow.job.merging import NO_SHARD, ROWS, MergeTask, Operator, Told, store_name
-from headwater.flow.job.modelling import ModelOperator, ModelTask, reduced_to_points
-from headwater.flow.job.newest_rows import NewestOperator, NewestTask, grouped_rows
+from headwater.flow.job.modelling import reduced_to_points
+from headwater.flow.job.newest_rows import grouped_rows
 from headwater.flow.job.processing_time import at_processing_time, next_end_us
 from headwater.flow.job.reducing_joins import Prepared, joined_as_of, joined_latest, joined_streams, joined_tables
 from headwater.flow.job.reducing_windows import late_frame, reduced_windows
+from headwater.flow.job.sharding import ShardOperator, ShardTask
 from headwater.flow.job.sources import AT, DELETED
 from headwater.flow.job.stateless import PATH, quoted, visible
 from headwater.flow.job.stream_joining import StreamJoinOperator, StreamJoinTask
@@ -63,9 +65,7 @@ from headwater.flow.state.store import StateStore
 ORDER = {"_at_time": "time", "_at_source": "source", "_at_partition": "partition", "_at_offset": "offset"}
 VERSIONS_KEPT = 10
 
-KeyedOperator = (
-    Operator | Deduplicator | WindowOperator | CompareOperator | ModelOperator | NewestOperator | HistoryOperator
-)
+KeyedOperator = Operator | Deduplicator | ShardOperator[Any]
 JoinOperator = TableJoinOperator | StreamJoinOperator
 AnyOperator = KeyedOperator | JoinOperator
 
@@ -114,15 +114,10 @@ class Operators:
             self.windows[operator.name] = operator
             self.late[node] = partial(late_frame, node, frame, operator.clock.watermark_us)
             return reduced.mapInArrow(WindowTask(operator, handle), spark_schema(operator.output))
-        if isinstance(operator, ModelOperator):
-            return reduced.mapInArrow(ModelTask(operator, handle), spark_schema(operator.output))
-        if isinstance(operator, NewestOperator):
-            return reduced.mapInArrow(NewestTask(operator, handle), spark_schema(operator.output))
-        if isinstance(operator, HistoryOperator):
-            return reduced.mapInArrow(HistoryTask(operator, handle), spark_schema(operator.output))
         if isinstance(operator, CompareOperator):
             self.compared[operator.name] = operator
-            return reduced.mapInArrow(CompareTask(operator, handle), spark_schema(operator.output))
+        if isinstance(operator, ShardOperator):
+            return reduced.mapInArrow(ShardTask(operator, handle), spark_schema(operator.output))
         hashed = reduced.withColumn(HASH, shard_hash(operator.key.names))
         if isinstance(operator, Operator):
             return hashed.mapInArrow(MergeTask(operator, handle), spark_schema(operator.output))
@@ -341,7 +336,7 @@ def fingerprint(operator: KeyedOperator) -> str:
     """Tells operators apart that keep columns of the same names and types with another meaning."""
     if isinstance(operator, Deduplicator):
         return hashlib.sha256(f"{operator.key.names} dedupe".encode()).hexdigest()[:16]
-    if isinstance(operator, WindowOperator | CompareOperator | ModelOperator | NewestOperator | HistoryOperator):
+    if isinstance(operator, ShardOperator):
         return operator.fingerprint
     work = operator.work
     said = repr(work) if isinstance(work, latest.Latest) else repr([spec.meaning for spec in work])

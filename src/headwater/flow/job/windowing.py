@@ -4,7 +4,6 @@ Every shard is looked at in every batch that the watermark has moved in, also on
 end by time alone. A shard is a partition of Spark's shuffle, so a task without rows knows its own by its own number.
 """
 
-import hashlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
@@ -12,13 +11,12 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from headwater.errors import FlowError
-from headwater.flow.job.merging import COMMIT, ROWS, Told, by_shard, with_report
-from headwater.flow.operators.changes import change_schema
+from headwater.flow.job.merging import ROWS, Told, by_shard, with_report
+from headwater.flow.job.sharding import ShardOperator, Worked
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.shapes import Calendar, Tumbling
 from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.operators.windows.windowed import Windowed
-from headwater.flow.state.manifest import StateSchema
 from headwater.flow.state.shard import StateHandle
 
 FIXED = (Tumbling, Calendar)
@@ -26,30 +24,27 @@ FIXED = (Tumbling, Calendar)
 
 
 @dataclass(frozen=True)
-class WindowOperator:
+class WindowOperator(ShardOperator[Windowed]):
     """Aggregates for each key and window."""
 
-    name: str
-    work: Windowed
     clock: WindowClock
     processing: bool = False
     """Its clock is that of the job, and not that of the rows."""
 
     @property
-    def key(self) -> pa.Schema:
-        return self.work.key
-
-    @property
-    def state(self) -> StateSchema:
-        return self.work.state
-
-    @property
-    def fingerprint(self) -> str:
+    def meaning(self) -> str:
         """State of other windows, or that was dropped at another time, is not its own."""
         specs = [spec.meaning for spec in self.work.specs]
         emitted = (self.clock.emit, self.clock.horizon_us, self.clock.early)
-        said = f"{self.work.by.names} {self.work.window} {specs} {emitted}{' processing' if self.processing else ''}"
-        return hashlib.sha256(said.encode()).hexdigest()[:16]
+        return f"{self.work.by.names} {self.work.window} {specs} {emitted}{' processing' if self.processing else ''}"
+
+    def step(self, handle: StateHandle, shard: int, rows: pa.RecordBatch | None) -> Worked:
+        """Without rows too: time alone ends windows."""
+        step = self.work.step(WindowState(handle, shard), rows, self.clock)
+        return Worked(step.changes, tuple(step.runs))
+
+    def counted(self, rows: pa.RecordBatch | None) -> int:
+        return 0 if rows is None else int(rows.column(ROWS).to_numpy().sum())
 
     def at(self, before_us: int | None, watermark_us: int | None) -> "WindowOperator":
         return replace(self, clock=replace(self.clock, before_us=before_us, watermark_us=watermark_us))
@@ -72,10 +67,6 @@ class WindowOperator:
         """Over all shards; without a key all windows that depend on each other lie in the first."""
         return bool(self.work.by.names) or isinstance(self.work.window, FIXED)
 
-    @property
-    def output(self) -> pa.Schema:
-        return change_schema(self.work.key, self.work.values).append(pa.field(COMMIT, pa.string()))
-
 
 @dataclass(frozen=True)
 class WindowTask:
@@ -87,10 +78,9 @@ class WindowTask:
         given = dict(by_shard(batches, handle.shards))
         for shard in sorted({*given, *self._own(handle)}):
             rows = given.get(shard)
-            step = self.operator.work.step(WindowState(handle, shard), rows, self.operator.clock)
-            counted = 0 if rows is None else int(rows.column(ROWS).to_numpy().sum())
-            told = Told(self.operator.name, shard, counted, tuple(step.runs))
-            yield with_report(step.changes, told, self.operator.output)
+            worked = self.operator.step(handle, shard, rows)
+            told = Told(self.operator.name, shard, self.operator.counted(rows), worked.runs)
+            yield with_report(worked.changes, told, self.operator.output)
 
     def _own(self, handle: StateHandle) -> set[int]:
         """The shard of a task to which no rows may have come."""
