@@ -1,5 +1,8 @@
 """What becomes of what is done to a MariaDB server, told by the topics."""
 
+import shutil
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -428,3 +431,29 @@ def test_a_capture_goes_on_at_a_replica_that_takes_over(tmp_path: Path) -> None:
         assert fold(captured.records("users")) == table_of(other, "users")
         captured.close()
         other.close()
+
+
+def test_a_server_is_believed_only_with_its_certificate(tmp_path: Path) -> None:
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    with tempfile.TemporaryDirectory(prefix="headwater-certificate-") as folder:
+        key, certificate = Path(folder) / "key.pem", Path(folder) / "certificate.pem"
+        command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate),
+                   "-days", "2", "-subj", "/CN=shop", "-addext", "subjectAltName=IP:127.0.0.1"]  # fmt: skip
+        subprocess.run(command, check=True, capture_output=True)
+        for path in (Path(folder), key, certificate):
+            path.chmod(0o755)  # the server runs as somebody else
+        with running_mariadb(**{"ssl-cert": str(certificate), "ssl-key": str(key)}) as server:
+            database = server.connect()
+            run(database, "CREATE DATABASE shop", "USE shop", USERS, "INSERT INTO users VALUES (1, 'ada')")
+            run(database, "CREATE USER ada IDENTIFIED BY 'p/w' REQUIRE SSL", "GRANT ALL ON *.* TO ada")
+            url = f"mysql://ada:p%2Fw@127.0.0.1:{server.port}/shop?ssl-ca={certificate}"
+            captured = Captured(url, tmp_path / "right", ["users"]).start().caught_up(database)
+            run(database, f"INSERT INTO users VALUES (2, '{'x' * 50}')")
+            assert len(captured.caught_up(database).told("users")) == 2
+            captured.close()
+            other = Captured(url.replace("127.0.0.1", "localhost"), tmp_path / "wrong", ["users"])
+            with pytest.raises(SourceUnavailable, match="certificate"):
+                other.start()
+            other.close()
+            database.close()
