@@ -21,6 +21,7 @@ from pygments.formatters import HtmlFormatter
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("*.md", "docs/**/*.md", "src/**/*.md", "tests/**/*.md", "examples/**/*.md")
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+HEADING = re.compile(r"^# (.+)$", re.M)
 CHAPTER = re.compile(r"\]\(([\w-]+\.md)\)")
 
 # Narrow enough to read, and code that does not shout; the theme is the one that comes with the builder.
@@ -56,11 +57,11 @@ def contents() -> list[dict[str, Any]]:
     """What is listed at the side: the guide in its own order, everything else as it lies there."""
     guide = Path("docs/guide/README.md")
     named = CHAPTER.findall((ROOT / guide).read_text(encoding="utf-8"))
-    chapters = [f"docs/guide/{name}" for name in dict.fromkeys(named)]
+    chapters = [titled(f"docs/guide/{name}") for name in dict.fromkeys(named)]
     found = [str(page) for page in pages()]
 
-    def beneath(*starts: str) -> list[str]:
-        return [page for page in found if page.startswith(starts)]
+    def beneath(*starts: str) -> list[dict[str, str]]:
+        return [titled(page) for page in found if page.startswith(starts)]
 
     return [
         {"What it is": "README.md"},
@@ -73,6 +74,12 @@ def contents() -> list[dict[str, Any]]:
         {"Contributing": "CONTRIBUTING.md"},
         {"Changes": "CHANGELOG.md"},
     ]
+
+
+def titled(page: str) -> dict[str, str]:
+    """Under its own heading, which the builder finds only in the first line."""
+    heading = HEADING.search((ROOT / page).read_text(encoding="utf-8"))
+    return {heading[1].replace("`", "") if heading else page: page}
 
 
 def build_site(into: Path) -> None:

@@ -3,6 +3,7 @@
 import argparse
 import os
 import signal
+import sys
 import tempfile
 import webbrowser
 from contextlib import ExitStack
@@ -151,6 +152,7 @@ def announce(arguments: argparse.Namespace, address: str) -> None:
 def tell(arguments: argparse.Namespace, text: str) -> None:
     """For people; where a script reads the output, beside it."""
     (note if arguments.json else say)(text)
+    sys.stdout.flush()  # somebody waits for it, also at the other end of a pipe
 
 
 def drain(running: "RunningApp", board: Board, address: str) -> None:
