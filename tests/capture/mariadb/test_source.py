@@ -438,8 +438,10 @@ def test_a_server_is_believed_only_with_its_certificate(tmp_path: Path) -> None:
         pytest.skip("there is no openssl to make a certificate with")
     with tempfile.TemporaryDirectory(prefix="headwater-certificate-") as folder:
         key, certificate = Path(folder) / "key.pem", Path(folder) / "certificate.pem"
-        command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key),
-                   "-out", str(certificate), "-days", "2", "-subj", "/CN=shop", "-addext", "subjectAltName=IP:127.0.0.1"]  # fmt: skip
+        command = [
+            openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate),
+            "-days", "2", "-subj", "/CN=shop", "-addext", "subjectAltName=IP:127.0.0.1",
+        ]  # fmt: skip
         subprocess.run(command, check=True, capture_output=True)
         for path in (Path(folder), key, certificate):
             path.chmod(0o755)  # the server runs as somebody else
