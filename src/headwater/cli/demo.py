@@ -142,8 +142,8 @@ def announce(arguments: argparse.Namespace, address: str) -> None:
     if arguments.json:
         write_json({"event": "ready", "http": url, "kafka": address, "data": str(arguments.data)})
     until = "until Ctrl-C" if arguments.seconds is None else f"for {arguments.seconds:g} seconds"
-    tell(arguments, f"The shop is open {until}. Look at it here:        {url or 'its node has no HTTP port'}")
-    tell(arguments, f"Any Kafka client can join in, at {address}; the flows are declared in {arguments.file}")
+    tell(arguments, f"The shop is open {until}. Its dashboard: {url or 'none, its node has no HTTP port'}")
+    tell(arguments, f"Any Kafka client can join in at {address}. Its flows are declared in {arguments.file}")
     # Without a screen it would be a browser for terminals, in the middle of ours.
     if url and not arguments.no_browser and any(os.environ.get(name) for name in SCREENS):
         webbrowser.open(url)
