@@ -30,9 +30,10 @@ class Demo:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._said.append(json.loads(line))
-            self._ready.set()
+        with self._process.stdout as output:
+            for line in output:
+                self._said.append(json.loads(line))
+                self._ready.set()
         self._ready.set()
 
     @property
@@ -57,3 +58,4 @@ class Demo:
         if self._process.poll() is None:
             self._process.terminate()
             self._process.wait(120)
+        self._reader.join(10)
