@@ -147,7 +147,11 @@ def test_any_order_cut_and_repetition_gives_what_one_batch_query_gives_and_the_s
         with TemporaryDirectory() as folder, running_node(Path(folder)) as node:
             tester = AppTester(every_way(), node, spark)
             for side, topic in enumerate(("left", "right")):
-                tester.feed(topic, rows_of(side, drawn[side]), key="id" if side == 0 else "k", at=BEGIN.isoformat())
+                newest = 0
+                for row, one in zip(rows_of(side, drawn[side]), drawn[side], strict=True):
+                    newest += one.ahead  # records arrive in time, or the versions' clock would stand still
+                    arrives = (BEGIN + timedelta(seconds=newest)).isoformat()
+                    tester.feed(topic, [row], key="id" if side == 0 else "k", at=arrives)
             run(tester, (len(drawn[0]), len(drawn[1])), repeats)
             records.append(told(tester))
             if repeats is wanted:
