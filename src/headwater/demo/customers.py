@@ -53,7 +53,7 @@ class Customers:
         """All that arrives up to a time and has not been told yet, in the order it arrives.
 
         >>> [event.topic for event in Customers(Random(1), 0).until(1_000)][0]
-        'readings'
+        'searches'
         """
         while self._next_visit_ms <= now_ms:
             self._visit(self._next_visit_ms)

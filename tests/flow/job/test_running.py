@@ -1,6 +1,7 @@
 """An app from the log to its views and topics, and on after a stop."""
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -95,9 +96,12 @@ def test_a_table_follows_its_changelog_with_deletions_and_its_changes_are_in_the
     log = people.node.log
     log.create_topic("users")
 
-    def put(key: str, value: bytes | None) -> None:
-        log.append("users", hw.Record(value, key=key.encode()))
+    times = count(1_760_000_000_000, -1000)  # the clock of whoever writes goes back: where a record lies decides
 
+    def put(key: str, value: bytes | None) -> None:
+        log.append("users", hw.Record(value, key=key.encode(), timestamp_ms=next(times)))
+
+    put("1", b'{"id": 1, "name": "adam", "country": "DE"}')
     put("1", b'{"id": 1, "name": "ada", "country": "DE"}')
     put("2", b'{"id": 2, "name": "bob", "country": "DE"}')
     put("3", b'{"id": 3, "name": "eve", "country": "SE"}')

@@ -47,9 +47,9 @@ def batch_rows(node: Node, frames: Mapping[Source, DataFrame], past: Past | None
     if isinstance(node, SourceStream):
         return frames[node]
     if isinstance(node, SourceTable):
-        return _newest(frames[node], node.key)
+        return _newest(frames[node], node.key, f"{AT}.partition", f"{AT}.offset")
     if isinstance(node, Latest):
-        return _newest(batch_rows(node.input, frames, past), node.key)
+        return _newest(batch_rows(node.input, frames, past), node.key, AT, PATH)
     if isinstance(node, Aggregate):
         return _aggregated(node, batch_rows(node.input, frames, past))
     if isinstance(node, Windowed):
@@ -87,11 +87,11 @@ def input_rows(node: Node, frames: Mapping[Source, DataFrame]) -> DataFrame | No
     return rows if AT in rows.columns else None
 
 
-def _newest(frame: DataFrame, key: tuple[str, ...]) -> DataFrame:
+def _newest(frame: DataFrame, key: tuple[str, ...], *by: str) -> DataFrame:
     values = [name for name in visible(frame) if name not in key]
     gone = f.col(DELETED) if DELETED in frame.columns else f.lit(False)
     row = f.struct(*(f.col(quoted(name)) for name in values), gone.alias("_gone"))
-    order = f.struct(*(name for name in (AT, PATH) if name in frame.columns))
+    order = f.struct(*(name for name in by if name.split(".")[0] in frame.columns))
     newest = frame.groupBy(*map(quoted, key)).agg(f.max_by(row, order).alias("_row"))
     return newest.where(~f.col("_row._gone")).select(
         *map(quoted, key), *(f.col("_row")[name].alias(name) for name in values)

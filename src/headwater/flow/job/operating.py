@@ -63,6 +63,8 @@ from headwater.flow.state.manifest import HASH, RunInfo, StateSchema
 from headwater.flow.state.store import StateStore
 
 ORDER = {"_at_time": "time", "_at_source": "source", "_at_partition": "partition", "_at_offset": "offset"}
+ORDER_OF_CHANGELOGS = {"_at_partition": "partition", "_at_offset": "offset"}
+"""Where a record lies says what replaced what, as it does for compaction; clocks of producers may go back."""
 VERSIONS_KEPT = 10
 
 KeyedOperator = Operator | Deduplicator | ShardOperator[Any]
@@ -216,12 +218,13 @@ class Operators:
         values = [name for name in visible(frame) if name not in node.key]
         schema = frame.schema
         at = {field.name: field.dataType for field in schema[AT].dataType}  # type: ignore[attr-defined]
+        order = ORDER_OF_CHANGELOGS if isinstance(node, SourceTable) else ORDER
         spec = latest.Latest(
-            pa.schema([*(pa.field(name, arrow_type(at[part])) for name, part in ORDER.items()), *_path_order(frame)]),
+            pa.schema([*(pa.field(name, arrow_type(at[part])) for name, part in order.items()), *_path_order(frame)]),
             pa.schema([pa.field(name, arrow_type(schema[name].dataType)) for name in values]),
         )
         paths = {field.name: f.col(PATH) for field in _path_order(frame)}
-        ordered = frame.withColumns({name: f.col(AT)[part] for name, part in ORDER.items()} | paths)
+        ordered = frame.withColumns({name: f.col(AT)[part] for name, part in order.items()} | paths)
         gone = quoted(DELETED) if DELETED in frame.columns else "false"
         grouped = ordered.groupBy(*map(quoted, node.key)).agg(
             f.expr(latest.newest_sql(spec, gone)).alias("_newest"), f.count(f.lit(1)).alias(ROWS)
