@@ -44,10 +44,7 @@ class Watched:
     """The node's part, looked at when a test says so."""
 
     def __init__(self, tester: AppTester, clock: ManualClock) -> None:
-        alerts = tuple(
-            Alert(one.name, one.view, Rule(), NOBODY[:1])
-            for one in tester.app.alerts.values()  # type: ignore[arg-type]
-        )
+        alerts = tuple(Alert(one.name, one.view, Rule(), tuple(NOBODY)) for one in tester.app.alerts.values())
         (tester.node.data / "alerts" / tester.app.name).mkdir(parents=True, exist_ok=True)
         self._log, self._topic, self._clock = tester.node.log, f"{tester.app.name}.alerts", clock
         self._evaluation = Evaluation(AppAlerts(tester.app.name, alerts), tester.node.data, self._log, clock)
