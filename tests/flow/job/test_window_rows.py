@@ -29,7 +29,7 @@ def test_a_row_lies_in_the_window_that_its_moment_is_in_whatever_the_wall_shows(
     rows = spark.createDataFrame([(time,) for time in TIMES], "us long")
     timed = rows.select("us", f.struct(f.timestamp_micros("us").alias("time")).alias(AT))
     columns = [one.alias(f"{number}") for number, window in enumerate(CALENDARS)
-               for one in [f.array(*earliest(window))]]  # fmt: skip
+               for one in [f.array(*map(f.expr, earliest(window)))]]  # fmt: skip
     found = timed.select("us", *columns).toArrow()
     times = found["us"].to_numpy()
     for number, window in enumerate(CALENDARS):
