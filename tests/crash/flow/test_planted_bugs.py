@@ -47,6 +47,7 @@ def test_the_judge_finds_nothing_in_the_code_as_it_is(spark: SparkSession, node:
     assert found_after_a_crash(spark, node, moment) == []
 
 
+@pytest.mark.torture
 def test_state_continued_from_the_newest_version_instead_of_the_one_before_the_batch(
     spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
