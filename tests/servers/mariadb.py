@@ -75,27 +75,30 @@ class Mariadb:
         self._folder, self._settings, self._user = folder, {**SETTINGS, **settings}, _user()
         self.url = f"mysql://root@127.0.0.1:{self.port}/"
         folder.chmod(0o755)
-        shutil.chown(folder, self._user)
+        for own in (folder, folder / "data", folder / "temporary"):
+            own.mkdir(exist_ok=True)
+            shutil.chown(own, self._user)
+        # A server that starts removes the temporary tables it finds: in a shared folder, those of its neighbour.
+        self._folders = [f"--datadir={folder / 'data'}", f"--tmpdir={folder / 'temporary'}"]
         self._prepare()
 
     def _prepare(self) -> None:
         """Its own tables: the server makes them, told to by the statements that came with it."""
-        data = self._folder / "data"
-        data.mkdir()
-        shutil.chown(data, self._user)
         told = b"".join((SHARED / name).read_bytes() for name in SYSTEM_TABLES)
-        subprocess.run(
-            [self._server, "--no-defaults", f"--datadir={data}", f"--user={self._user}", "--bootstrap",
+        made = subprocess.run(
+            [self._server, "--no-defaults", *self._folders, f"--user={self._user}", "--bootstrap",
              "--innodb-log-file-size=16M", "--innodb-flush-method=nosync"],
             input=b"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n" + told,
-            check=True, capture_output=True, cwd=self._folder,
+            check=False, capture_output=True, cwd=self._folder,
         )  # fmt: skip
+        if made.returncode:
+            raise RuntimeError(made.stderr.decode(errors="replace")[-2000:])
 
     def start(self, **settings: str) -> None:
         self._settings |= settings
         options = [f"--{name}={value}" for name, value in self._settings.items()]
         command = [
-            self._server, "--no-defaults", f"--datadir={self._folder / 'data'}", f"--port={self.port}",
+            self._server, "--no-defaults", *self._folders, f"--port={self.port}",
             f"--socket={self._folder / 'socket'}", f"--pid-file={self._folder / 'pid'}", f"--user={self._user}",
             *options,
         ]  # fmt: skip
