@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 ARGS ?=
+# A file of tests is for one worker, so that what its tests share is set up once; long files come long before the end.
+BY_FILE := --dist loadfile --no-loadscope-reorder
 
 help:  ## print this list
 	@echo "headwater: a durable log that every Kafka client can talk to"
@@ -20,7 +22,7 @@ demo: $(VENV)/demo  ## a small shop, end to end, with a dashboard; until Ctrl-C,
 
 test: check $(VENV)/everything  ## what must pass before a merge: the checks, then every test
 	@scripts/java || echo "go on without Java: its client's tests are skipped"
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) $(ARGS)
 
 check: $(VENV)/everything  ## style, types, and the house rules
 	$(BIN)/ruff check

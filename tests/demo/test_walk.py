@@ -19,7 +19,7 @@ from tests.rules.source import ROOT
 from tests.serve.browsing import PATIENCE_MS, Scheme, Watched, watched
 from tests.servers.chromium import chromium
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.xdist_group("chromium")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 VIEWS = {"click_through", "revenue", "rooms", "sales", "sessions", "speed", "trending", "unpaid"}
 PAGES = [

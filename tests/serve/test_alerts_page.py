@@ -19,7 +19,7 @@ from tests.alerts.places import ALERT, APP, PLAIN, VIEW, WrittenViews
 from tests.serve.browsing import Watched, watched
 from tests.servers.chromium import chromium
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("chromium")]
+pytestmark = pytest.mark.timeout(180)
 
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 

@@ -20,7 +20,7 @@ from tests.serve.hostile import STRINGS
 from tests.serve.shop import SCHEMA, Shop, fill
 from tests.servers.chromium import chromium
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("chromium")]
+pytestmark = pytest.mark.timeout(180)
 
 ACCOUNT = {"in": 1200, "out": 1150, "expanded": 0, "filtered": 45, "duplicates": 0, "late": 3, "poisoned": 2, "lost": 0}
 FLOWS = [

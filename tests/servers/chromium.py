@@ -6,7 +6,9 @@ import subprocess
 
 import pytest
 
-INSTALL = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]
+INSTALL = [
+    "apt-get", "-o", "DPkg::Lock::Timeout=500", "install", "-y", "--no-install-recommends", "chromium",
+]  # fmt: skip
 
 
 def chromium() -> str:
