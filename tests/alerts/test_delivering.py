@@ -132,6 +132,28 @@ def test_who_was_told_is_not_told_again_after_a_restart(log: Log, journal: Journ
     assert target.ids() == ["e1-1", "e2-1"]
 
 
+def test_attempts_are_counted_on_after_a_restart_and_those_of_another_target_are_not(
+    log: Log, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [FAILED, FAILED]
+
+    def tell(notification: object) -> Answer:
+        return Answer(answers.pop() if answers else DELIVERED, "so it is")
+
+    here, other = webhook("https://hooks.example/"), topic("on-call")
+    first = deliverer(log, here, tell)
+    beside = deliverer(log, other)
+    journal.write([raised(1), raised(2)])
+    monkeypatch.setattr(first._stopping, "wait", lambda seconds: first._stopping.set() if not answers else None)
+    first.deliver_all()
+    deliverer(log, here, tell).deliver_all()
+    beside.deliver_all()
+    assert outcomes(log) == [
+        ("e1-1", FAILED, 1), ("e1-1", FAILED, 2), ("e1-1", DELIVERED, 3), ("e2-1", DELIVERED, 1),
+        ("e1-1", DELIVERED, 1), ("e2-1", DELIVERED, 1),
+    ]  # fmt: skip
+
+
 def test_a_stop_before_the_offset_moves_tells_once_more_under_the_same_id(log: Log, journal: Journal) -> None:
     with webhook_target() as target:
         telling = deliverer(log, to(target))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.alerts.episodes import NEXT, OVER, TOLD, Episode, Held, Rule, State, step
+from headwater.alerts.episodes import BRIEF, NEXT, OVER, TOLD, Episode, Held, Rule, State, step
 
 S = 1000
 
@@ -18,10 +18,12 @@ class Keys:
     def __init__(self, rule: Rule) -> None:
         self.rule, self.known, self.events, self.looks = rule, dict[str, Episode](), list[Episode](), 0
 
-    def look(self, now_ms: int, *keys: str) -> list[str]:
+    def look(self, now_ms: int, *keys: str, passed: str = "") -> list[str]:
+        """`passed`: letters of keys whose condition has ended since the last look."""
         self.looks += 1
         holding = {key: Held({"k": key}, {"n": self.looks}) for key in keys}
-        told = step(self.rule, self.known, holding, now_ms=now_ms, seen=str(self.looks))
+        gone = {key: {"k": key} for key in passed}
+        told = step(self.rule, self.known, holding, now_ms=now_ms, seen=str(self.looks), passed=gone)
         for one in told:
             self.known.pop(one.key["k"], None)
             if one.state not in OVER:
@@ -69,6 +71,35 @@ def test_it_is_repeated_every_so_often_and_once_however_long_nobody_looked() -> 
     assert keys.look(100_000 * S, "a") == ["repeated"]
     assert keys.look(100_001 * S, "a") == []
     assert [one.number for one in keys.events] == [1, 2, 3]
+
+
+def test_what_came_and_went_between_two_looks_is_told_once_however_often_it_did() -> None:
+    keys = Keys(Rule())
+    assert keys.look(0, passed="aa") == ["raised", "resolved"]
+    assert {one.why for one in keys.events} == {BRIEF}
+    assert len({one.id for one in keys.events}) == 1
+    assert keys.look(1) == []
+
+
+def test_a_moment_is_too_short_for_an_alert_that_takes_its_time() -> None:
+    keys = Keys(Rule(hold_ms=10 * S))
+    assert keys.look(0, passed="a") == ["pending", "cleared"]
+
+
+def test_what_went_and_came_back_between_two_looks_is_another_episode() -> None:
+    keys = Keys(Rule(hold_ms=10 * S))
+    keys.look(0, "a")
+    assert keys.look(9 * S, "a", passed="a") == ["cleared", "pending"]
+    assert keys.look(11 * S, "a") == []
+    assert keys.look(19 * S, "a") == ["raised"]
+    assert len({one.id for one in keys.events}) == 2
+
+
+def test_what_came_went_and_came_back_holds_and_what_went_is_resolved_once() -> None:
+    keys = Keys(Rule())
+    assert keys.look(0, "a", passed="a") == ["raised"]
+    assert keys.look(1, passed="a") == ["resolved"]
+    assert keys.events[-1].why == ""
 
 
 def test_a_key_does_not_wait_for_another() -> None:

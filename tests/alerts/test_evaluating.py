@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.alerts.definition import Alert, AppAlerts, Definitions, alerts_topic
-from headwater.alerts.episodes import Rule
+from headwater.alerts.episodes import BRIEF, Rule
 from headwater.alerts.evaluating import NO_LONGER, Evaluation, alerts_told
 from headwater.alerts.notify import topic, webhook
 from headwater.clock import ManualClock
@@ -121,6 +121,36 @@ def test_what_ended_while_nobody_looked_is_resolved(lived: Lived, views: Written
     assert lived.told() == [("raised", "/a"), ("resolved", "/a")]
 
 
+def test_what_came_and_went_between_two_looks_is_raised_and_resolved(lived: Lived, views: WrittenViews) -> None:
+    lived.begin(alerts())
+    lived.look()
+    views.write([{"url": "/a", "p99": 2.0}])
+    views.write([{"url": "/a", "_op": "d"}])
+    lived.look(later_ms=200)
+    lived.look(later_ms=200)
+    assert lived.told() == [("raised", "/a"), ("resolved", "/a")]
+    first, *_ = lived.log.read(alerts_topic(APP))
+    assert json.loads(first.value or b"")["text"] == f"too_slow raised: url=/a ({BRIEF})"
+
+
+@pytest.mark.parametrize("file_lost", [False, True], ids=["with its file", "with the topic alone"])
+def test_what_came_and_went_while_a_node_was_down_is_told_once_however_often_it_is_killed(
+    lived: Lived, views: WrittenViews, file_lost: bool, tmp_path: Path
+) -> None:
+    lived.begin(alerts())
+    views.write([{"url": "/before", "p99": 2.0}])
+    lived.look()
+    kept = (tmp_path / "alerts" / APP / "state.json").read_bytes()
+    views.write([{"url": "/a", "p99": 2.0}])
+    views.write([{"url": "/a", "_op": "d"}])
+    for _ in range(3):
+        lived.begin(alerts())
+        lived.look(later_ms=1000)
+        # Killed before the file was written, or without it.
+        (tmp_path / "alerts" / APP / "state.json").write_bytes(b"{}" if file_lost else kept)
+    assert lived.told() == [("raised", "/before"), ("raised", "/a"), ("resolved", "/a")]
+
+
 def test_an_alert_that_is_no_longer_declared_comes_to_its_end(lived: Lived, views: WrittenViews) -> None:
     lived.begin(alerts())
     views.write([{"url": "/a", "p99": 2.0}])
@@ -156,3 +186,19 @@ def test_definitions_are_for_their_owner_alone(lived: Lived) -> None:
     file = lived.data / "alerts" / APP / "definition.json"
     assert file.stat().st_mode & 0o077 == 0
     assert Definitions(lived.data).get(APP) == alerts()
+
+
+def test_what_an_app_no_longer_declares_is_kept_until_it_has_come_to_its_end(tmp_path: Path) -> None:
+    definitions, before = Definitions(tmp_path), alerts()
+    definitions.declare(before)
+    assert definitions.get(APP) == before
+    definitions.declare(AppAlerts(APP, ()))
+    definitions.declare(AppAlerts(APP, ()))
+    left = AppAlerts(APP, (), before.alerts)
+    assert definitions.get(APP) == left
+    assert left.targets().keys() == before.targets().keys()
+    definitions.declare(before)
+    assert not definitions.forget(left), "it is declared again"
+    definitions.declare(AppAlerts(APP, ()))
+    assert definitions.forget(left)
+    assert definitions.apps() == []

@@ -69,6 +69,43 @@ def test_more_keys_than_are_kept_are_said(views: WrittenViews, watch: Watch, mon
     assert watch.more
 
 
+def test_keys_that_went_are_told_of_though_they_were_never_seen(views: WrittenViews, watch: Watch) -> None:
+    views.write([{"url": "/a", "p99": 2.0}])
+    assert looked(watch) == ["/a"]
+    views.write([{"url": "/b", "p99": 2.0}])
+    views.write([{"url": "/b", "_op": "d"}, {"url": "/a", "_op": "d"}])
+    views.write([{"url": "/a", "p99": 3.0}])
+    assert looked(watch) == ["/a"]
+    assert [key["url"] for key in watch.passed.values()] == ["/b", "/a"]
+    watch.look()
+    assert watch.passed == {}
+
+
+def test_keys_that_went_while_nobody_looked_are_found_from_where_somebody_stopped(
+    views: WrittenViews, watch: Watch, tmp_path: Path
+) -> None:
+    views.write([{"url": "/old", "p99": 2.0}])
+    views.write([{"url": "/old", "_op": "d"}])
+    looked(watch)
+    assert watch.passed == {}, "of what was before the alert nobody is told"
+    views.write([{"url": "/a", "p99": 2.0}, {"url": "/b", "p99": 2.0}])
+    views.write([{"url": "/a", "_op": "d"}])
+    again = Watch(open_store(tmp_path, APP, read_only=True), ALERT, VIEW, since=watch.seen)
+    assert looked(again) == ["/b"]
+    assert [key["url"] for key in again.passed.values()] == ["/a"]
+
+
+def test_of_a_view_that_was_built_anew_nothing_has_passed(views: WrittenViews, watch: Watch) -> None:
+    views.write([{"url": "/a", "p99": 2.0}])
+    looked(watch)
+    views.store.begin_shadow(ALERT, PLAIN, ["url"], job="shop/1/rebuild")
+    views.store.swap(ALERT, Mark("shop/1", 9, {}))
+    views.batch = 9
+    views.write([{"url": "/b", "_op": "d"}])
+    looked(watch)
+    assert watch.passed == {}
+
+
 class TestWindows:
     @pytest.fixture
     def views(self, tmp_path: Path) -> WrittenViews:
@@ -129,3 +166,30 @@ class TestWindows:
         views.write([minute(number) for number in range(100)])
         looked(watch)
         assert len(watch._newest) == 1
+
+    def test_a_window_that_came_and_went_has_passed(self, views: WrittenViews, watch: Watch) -> None:
+        looked(watch)
+        views.write([minute(0)])
+        views.write([minute(0, errors=1, _op="d")])
+        assert looked(watch) == []
+        assert [key["url"] for key in watch.passed.values()] == ["/"]
+
+    @pytest.mark.parametrize("newer", [minute(1, errors=0), minute(5, "/other", errors=0)], ids=["of it", "of all"])
+    def test_a_window_that_came_late_and_went_has_not(
+        self, views: WrittenViews, watch: Watch, newer: dict[str, object]
+    ) -> None:
+        views.write([], others=[newer])
+        looked(watch)
+        views.write([minute(0)])
+        views.write([minute(0, errors=1, _op="d")])
+        looked(watch)
+        assert watch.passed == {}
+
+    def test_windows_that_are_merged_have_not_passed(self, views: WrittenViews, watch: Watch) -> None:
+        views.write([minute(0)])
+        looked(watch)
+        longer = {**minute(0), "window_end": minute(3)["window_end"]}
+        views.write([longer, minute(0, _op="d")])
+        views.write([{**longer, "errors": 10}])
+        looked(watch)
+        assert watch.passed == {}

@@ -1,4 +1,4 @@
-"""headwater alert list, and /alerts: what alerts hold, from files that a node keeps."""
+"""headwater alert, and /alerts: what alerts hold, from files that a node keeps, and how they go."""
 
 import json
 import time
@@ -9,11 +9,14 @@ import pytest
 
 from headwater.alerts.definition import Alert, AppAlerts, Definitions
 from headwater.alerts.episodes import Rule
+from headwater.alerts.evaluating import NO_LONGER
 from headwater.alerts.notify import topic
 from headwater.cli.main import main
+from headwater.flow.job.folder import JobFolder
 from headwater.settings import HttpSettings, NodeSettings
 from headwater.testing import running_node
 from tests.alerts.places import ALERT, APP, VIEW, WrittenViews
+from tests.clients.deadline import wait_until
 
 
 def test_without_alerts_it_says_how_one_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,3 +46,37 @@ def test_a_node_raises_tells_and_shows_an_alert(tmp_path: Path, capsys: pytest.C
 def _told(url: str) -> bool:
     with urlopen(f"{url}/topics") as answer:
         return "on-call" in {one["name"] for one in json.load(answer)}
+
+
+ALERTS = AppAlerts(APP, (Alert(ALERT, VIEW, Rule(), (topic("on-call"),)),))
+
+
+def test_alerts_of_an_app_that_is_gone_are_removed_and_their_targets_hear_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    definitions, views = Definitions(tmp_path), WrittenViews(tmp_path)
+    definitions.declare(ALERTS)
+    views.write([{"url": "/a", "p99": 2.0}])
+    with running_node(tmp_path, NodeSettings(http=HttpSettings(), alerts=True)) as node:
+        wait_until(lambda: _told(node.http_url), "it is raised")
+        assert main(["alert", "remove", APP, "--data", str(tmp_path)]) == 0
+        assert "removed 1 alert of shop: too_slow" in capsys.readouterr().out
+        wait_until(lambda: definitions.apps() == [], "nothing is left of it, secrets least of all")
+        told = [json.loads(record.value or b"") for record in node.log.read("on-call")]
+    assert [(one["state"], one["why"]) for one in told] == [("raised", ""), ("resolved", NO_LONGER)]
+    assert not (tmp_path / "alerts" / APP).exists()
+
+
+def test_alerts_of_an_app_that_runs_or_is_not_known_are_not_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Definitions(tmp_path).declare(ALERTS)
+    assert main(["alert", "remove", "shopp", "--data", str(tmp_path)]) == 1
+    assert "apps that have alerts: shop" in capsys.readouterr().err
+    folder = JobFolder(tmp_path / "flows" / APP / "orders")
+    folder.write("identity.json", {})
+    folder.lock()
+    assert main(["alert", "remove", APP, "--data", str(tmp_path)]) == 1
+    assert "shop.orders of shop is running" in capsys.readouterr().err
+    folder.unlock()
+    assert Definitions(tmp_path).get(APP) == ALERTS

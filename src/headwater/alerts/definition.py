@@ -1,21 +1,26 @@
 """The alerts of an app as the node is given them, and how they are: files that only their owner can read.
 
-data/alerts/shop/
-├── definition.json    what the app declares, with URLs and secrets: mode 0600
-└── state.json         what is under way, and how far the topic shop.alerts was when that was written
+data/alerts/
+├── .lock                  held while a definition is changed
+└── shop/
+    ├── definition.json    what the app declares, with URLs and secrets: mode 0600
+    └── state.json         what is under way, and how far the topic shop.alerts was when that was written
 """
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from fcntl import LOCK_EX, flock
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from headwater.alerts.episodes import Rule
 from headwater.alerts.notify import Target, from_json, to_json
 
-FOLDER, DEFINITION, STATE = "alerts", "definition.json", "state.json"
+FOLDER, DEFINITION, STATE, LOCK = "alerts", "definition.json", "state.json", ".lock"
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,11 @@ class Alert:
 class AppAlerts:
     app: str
     alerts: tuple[Alert, ...]
+    gone: tuple[Alert, ...] = ()
+    """No longer declared. What is under way of them comes to its end, which their targets have yet to hear."""
 
     def targets(self) -> dict[str, Target]:
-        return {target.name: target for alert in self.alerts for target in alert.targets}
+        return {target.name: target for alert in (*self.alerts, *self.gone) for target in alert.targets}
 
 
 def alerts_topic(app: str) -> str:
@@ -65,22 +72,45 @@ class Definitions:
     def __init__(self, data: Path) -> None:
         self.folder = data / FOLDER
 
+    def declare(self, said: AppAlerts) -> None:
+        """What the app says now is all that counts; what it said before comes to its end."""
+        with self._alone():
+            names, before = {one.name for one in said.alerts}, AppAlerts(said.app, ())
+            if said.app in self.apps():
+                before = self.get(said.app)
+            self.save(replace(said, gone=tuple(one for one in (*before.alerts, *before.gone) if one.name not in names)))
+
+    def forget(self, said: AppAlerts) -> bool:
+        """What is gone, and the app with it if it declares nothing else; False if something else is declared by now."""
+        with self._alone():
+            if said.app not in self.apps() or self.get(said.app) != said:
+                return False
+            if said.alerts:
+                self.save(replace(said, gone=()))
+            else:
+                rmtree(self.of(said.app))
+        return True
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / LOCK).open("ab") as lock:
+            flock(lock, LOCK_EX)
+            yield
+
     def save(self, said: AppAlerts) -> None:
         folder = self.of(said.app)
         folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
-        alerts = [
-            {**asdict(one), "rule": asdict(one.rule), "targets": [to_json(target) for target in one.targets]}
-            for one in said.alerts
-        ]
-        write_privately(folder / DEFINITION, json.dumps({"app": said.app, "alerts": alerts}, indent=2).encode())
+        content = {"app": said.app, "alerts": list(map(_written, said.alerts)), "gone": list(map(_written, said.gone))}
+        write_privately(folder / DEFINITION, json.dumps(content, indent=2).encode())
 
     def apps(self) -> list[str]:
         return sorted(one.parent.name for one in self.folder.glob(f"*/{DEFINITION}"))
 
     def get(self, app: str) -> AppAlerts:
         said = json.loads((self.of(app) / DEFINITION).read_text(encoding="utf-8"))
-        return AppAlerts(said["app"], tuple(map(_alert, said["alerts"])))
+        return AppAlerts(said["app"], tuple(map(_alert, said["alerts"])), tuple(map(_alert, said.get("gone", []))))
 
     def of(self, app: str) -> Path:
         return self.folder / app
@@ -95,6 +125,10 @@ class Definitions:
 
     def save_state(self, app: str, state: Mapping[str, Any]) -> None:
         write_privately(self.of(app) / STATE, json.dumps(state).encode())
+
+
+def _written(one: Alert) -> dict[str, Any]:
+    return {**asdict(one), "rule": asdict(one.rule), "targets": [to_json(target) for target in one.targets]}
 
 
 def _alert(said: Mapping[str, Any]) -> Alert:

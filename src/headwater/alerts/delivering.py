@@ -67,6 +67,8 @@ class Deliverer:
         self._thread = threading.Thread(target=self._run, name="headwater-alert-delivery", daemon=True)
         self._offset = 0
         self._committed_ms = 0
+        self._tried_before = True
+        """What waits first may have been tried before, by a process that has ended."""
         self.attempts_failed = 0
         """In a row, of what is being told now."""
 
@@ -89,6 +91,11 @@ class Deliverer:
         """A target that hangs does not hold the node up: what it answers after that is not noted, and told again."""
         if self._thread.is_alive():
             self._thread.join(GOING_SECONDS)
+
+    @property
+    def is_done(self) -> bool:
+        """Has its target been told everything that is noted so far?"""
+        return self._offset >= self._log.partition(*self._place).end_offset
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -122,7 +129,8 @@ class Deliverer:
 
     def _deliver(self, notification: Notification) -> bool:
         """False if it was asked to stop first: then nothing is decided."""
-        attempt = 0
+        attempt = self._attempts_noted(notification) if self._tried_before else 0
+        self._tried_before = True  # until it is decided
         while not self._stopping.is_set():
             attempt += 1
             began_ms = self._clock.elapsed_ms()
@@ -133,9 +141,17 @@ class Deliverer:
             self._note(notification, answer, attempt, self._clock.elapsed_ms() - began_ms)
             self.attempts_failed = attempt if answer.outcome == FAILED else 0
             if answer.outcome != FAILED:
+                self._tried_before = False
                 return True
             self._stopping.wait(pause)
         return False
+
+    def _attempts_noted(self, notification: Notification) -> int:
+        """How often this target was told it already; 0 if never."""
+        own = {"id": notification["id"], "target": self._delivery.target.name}
+        noted = self._log.read(deliveries_topic(self._delivery.app), time_ms=notification["at_ms"])
+        said = (json.loads(record.value or b"{}") for record in noted if record.key == own["id"].encode())
+        return max((one["attempt"] for one in said if own.items() <= one.items()), default=0)
 
     def _too_old(self, notification: Notification, pause: float) -> bool:
         until_ms: float = notification["at_ms"] + self._delivery.target.retry_hours * HOUR_MS

@@ -50,6 +50,8 @@ NEXT: dict[tuple[State | None, str], State] = {
 OVER = (State.RESOLVED, State.CLEARED)
 TOLD = (State.RAISED, State.REPEATED, State.RESOLVED)
 """What people are told; the others are only noted."""
+BRIEF = "it held only for a moment, between two looks: its row is not known"
+INTERRUPTED = "it did not hold for a moment, and holds again"
 
 
 @dataclass(frozen=True)
@@ -88,16 +90,27 @@ class Episode:
 
 
 def step(
-    rule: Rule, known: Mapping[str, Episode], holding: Mapping[str, Held], *, now_ms: int, seen: str
+    rule: Rule,
+    known: Mapping[str, Episode],
+    holding: Mapping[str, Held],
+    *,
+    now_ms: int,
+    seen: str,
+    passed: Mapping[str, Row] | None = None,
 ) -> list[Episode]:
     """What happens now, given all that is under way and every key whose condition holds, by its text.
 
-    `seen` is different whenever something else was seen: two episodes of a key never have the same id. One that holds
-    but is not worth a word yet makes no event.
+    `passed` are keys whose condition has ended since the last look, whether or not it holds again. One of which nothing
+    is known came and went, and is told of once, however often it did. `seen` is different whenever something else was
+    seen: two episodes of a key never have the same id. One that holds but is not worth a word yet makes no event.
     """
     events: list[Episode] = []
+    passed = passed or {}
     for text, held in holding.items():
         episode = known.get(text)
+        if episode is not None and text in passed:
+            events.append(end(episode, now_ms, INTERRUPTED))
+            episode = None
         if episode is None:
             episode = _begin(text, held, now_ms, seen)
             if rule.hold_ms > 0:
@@ -107,6 +120,11 @@ def step(
     for text, episode in known.items():
         if text not in holding:
             events.append(end(episode, now_ms))
+    for text, key in passed.items():
+        if text not in holding and text not in known:
+            episode = replace(_begin(text, Held(key, {}), now_ms, seen), why=BRIEF)
+            begun = [episode] if rule.hold_ms > 0 else list(_due(rule, episode, now_ms))
+            events += [*begun, end(begun[-1], now_ms, BRIEF)]
     return events
 
 

@@ -31,8 +31,11 @@ class Evaluation:
         for alert in said.alerts:
             if alert.store not in self._stores:
                 self._stores[alert.store] = open_store(alert.store or data, said.app, read_only=True, clock=clock)
-        self._watches = {one.name: Watch(self._stores[one.store], one.name, one.view) for one in said.alerts}
         self.journal = Journal(log, said.app, self._definitions)
+        self._watches = {
+            one.name: Watch(self._stores[one.store], one.name, one.view, self.journal.seen.get(one.name))
+            for one in said.alerts
+        }
         self._troubles: dict[str, str] = {}
         self._saved: dict[str, Any] | None = None
 
@@ -62,8 +65,9 @@ class Evaluation:
             return
         known = self.journal.known.get(alert.name, {})
         seen = f"{alert.name} {watch.seen[0]}.{watch.seen[1]}"
-        for episode in step(alert.rule, known, watch.held, now_ms=now_ms, seen=seen):
-            yield Noted(alert.name, episode)
+        for episode in step(alert.rule, known, watch.held, now_ms=now_ms, seen=seen, passed=watch.passed):
+            yield Noted(alert.name, episode, watch.seen)
+        self.journal.seen[alert.name] = watch.seen
 
     def _forgotten(self, now_ms: int) -> list[Noted]:
         """What is under way of alerts that are no longer declared comes to its end."""
@@ -72,7 +76,8 @@ class Evaluation:
 
     def _save(self) -> None:
         status = {one.name: self._status(one) for one in self._said.alerts}
-        now = {"end": self.journal.end, "status": status}
+        generations = {name: generation for name, (generation, _) in self.journal.seen.items()}
+        now = {"end": self.journal.end, "status": status, "generations": generations}
         if now != self._saved:
             self.journal.save(status)
             self._saved = now

@@ -3,11 +3,12 @@
 One record for each step of an episode, all that happened at one look in one batch. Key `ALERT/KEY`; value
 
     {"id": "3f…-1", "episode": "3f…", "app": "shop", "alert": "slow", "state": "raised", "key": {…}, "row": {…},
-     "since_ms": …, "at_ms": …, "raised_ms": …, "number": 1, "why": "", "text": "slow raised: …"}
+     "since_ms": …, "at_ms": …, "raised_ms": …, "number": 1, "why": "", "seen": [0, 17], "text": "slow raised: …"}
 
-A record holds the whole episode, so the newest one of a key says how it is. What is under way is also kept in a file,
-with the offset up to which that is true: whoever starts reads the file and then the topic from there. Without the file
-the topic alone tells, as long as its retention lets it.
+A record holds the whole episode, so the newest one of a key says how it is. `seen` is the generation and the change of
+the alert's view at that look: keys that come and go behind it have not been told of. What is under way is also kept in
+a file, with the offset up to which that is true: whoever starts reads the file and then the topic from there. Without
+the file the topic alone tells, as long as its retention lets it.
 """
 
 import json
@@ -30,6 +31,7 @@ Known = dict[str, dict[str, Episode]]
 class Noted(NamedTuple):
     alert: str
     episode: Episode
+    seen: tuple[int, int] | None = None
 
     @property
     def text(self) -> str:
@@ -52,6 +54,8 @@ class Journal:
         self.topic = alerts_topic(app)
         ensure_topic(log, self.topic)
         self.known: Known = {}
+        self.seen: dict[str, tuple[int, int]] = {}
+        """How far the view of each alert was when something was last noted of it, or kept."""
         self.end = 0
         self._load()
 
@@ -63,6 +67,7 @@ class Journal:
             self.end = kept["end"]
             for said in kept["episodes"]:
                 self._take(noted(said))
+            self.seen |= {alert: (generation, change) for alert, (generation, change) in kept.get("seen", {}).items()}
         for record in self._log.read(self.topic, offset=max(self.end, partition.start_offset)):
             self._take(noted(json.loads(record.value or b"{}")))
             self.end = record.offset + 1
@@ -73,6 +78,8 @@ class Journal:
             of_alert.pop(one.text, None)
         else:
             of_alert[one.text] = one.episode
+        if one.seen is not None:
+            self.seen[one.alert] = one.seen
 
     def write(self, events: Iterable[Noted]) -> None:
         """Durable when it returns, and all of it or nothing; only then it counts as known."""
@@ -90,7 +97,8 @@ class Journal:
     def save(self, status: Mapping[str, Any]) -> None:
         """Keep what is under way in a file, so that the next start need not read everything."""
         episodes = [told(self._app, Noted(alert, one)) for alert, known in self.known.items() for one in known.values()]
-        self._definitions.save_state(self._app, {"end": self.end, "episodes": episodes, "status": dict(status)})
+        state = {"end": self.end, "episodes": episodes, "seen": self.seen, "status": dict(status)}
+        self._definitions.save_state(self._app, state)
 
 
 def key_text(key: Mapping[str, Any]) -> str:
@@ -117,16 +125,16 @@ def told(app: str, one: Noted) -> dict[str, Any]:
         "raised_ms": episode.raised_ms,
         "number": episode.number,
         "why": episode.why,
+        "seen": one.seen,
         "text": sentence(one),
     }
 
 
 def noted(said: Mapping[str, Any]) -> Noted:
     names = ("key", "since_ms", "at_ms", "raised_ms", "number", "row", "why")
-    return Noted(
-        said["alert"],
-        Episode(id=said["episode"], state=State(said["state"]), **{name: said[name] for name in names}),
-    )
+    episode = Episode(id=said["episode"], state=State(said["state"]), **{name: said[name] for name in names})
+    seen = said.get("seen")
+    return Noted(said["alert"], episode, None if seen is None else (seen[0], seen[1]))
 
 
 def sentence(one: Noted) -> str:
@@ -137,7 +145,8 @@ def sentence(one: Noted) -> str:
     """
     row = {**one.episode.key, **one.episode.row}
     values = ", ".join(f"{name}={_short(value)}" for name, value in row.items())
-    return f"{one.alert} {one.episode.state}{f': {values}' if values else ''}"[:TEXT_MAX]
+    why = f" ({one.episode.why})" if one.episode.why else ""
+    return f"{one.alert} {one.episode.state}{f': {values}' if values else ''}"[: TEXT_MAX - len(why)] + why
 
 
 def _short(value: object) -> str:

@@ -99,6 +99,8 @@ class RunningAlerts:
             evaluation = Evaluation(self.said, self._data, self._log, self._clock)
             while not self._stopping.is_set():
                 evaluation.look()
+                if self._nothing_left(evaluation) and Definitions(self._data).forget(self.said):
+                    break
                 self._stopping.wait(LOOK_SECONDS)
         except (HeadwaterError, OSError, ValueError, KeyError):
             # It is begun anew by whoever watches over it, from what the log has.
@@ -111,9 +113,17 @@ class RunningAlerts:
             if evaluation is not None:
                 evaluation.close()
 
+    def _nothing_left(self, evaluation: Evaluation) -> bool:
+        """Are there alerts that are gone, and has everybody heard of their end?"""
+        if self.said.alerts and not self.said.gone:
+            return False
+        ended = not any(evaluation.journal.known.get(one.name) for one in self.said.gone)
+        return ended and all(one.is_done for one in self._deliverers)
+
     def _begin_deliveries(self) -> None:
+        every = (*self.said.alerts, *self.said.gone)
         for name, target in self.said.targets().items():
-            alerts = frozenset(one.name for one in self.said.alerts if name in {to.name for to in one.targets})
+            alerts = frozenset(one.name for one in every if name in {to.name for to in one.targets})
             tell = teller(target, self._log, self._clock)
             self._deliverers.append(Deliverer(Delivery(self.said.app, target, alerts, tell), self._log, self._clock))
         for one in self._deliverers:

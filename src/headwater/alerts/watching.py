@@ -1,5 +1,8 @@
 """Which keys meet the condition of an alert now, as the view of the alert says; each look costs what has changed.
 
+A view remembers which keys went, and with which write. So a look also finds those that came and went since the last
+one, though their rows are no longer there to see.
+
 A view of windows has a row for each window of a key. Its newest window counts: what an older one said is past. A newest
 window is past too when the view has windows that begin after its end, though none of this key: then nothing of the key
 was there to count.
@@ -27,8 +30,12 @@ class Watch:
     store: ViewStore
     name: str
     view: str
+    since: tuple[int, int] | None = None
+    """Up to where somebody has looked before this one; None: nobody has."""
     held: dict[str, Held] = field(default_factory=dict)
     """All rows that meet the condition, by the text of their key; of windows the newest of each key."""
+    passed: dict[str, Row] = field(default_factory=dict)
+    """Keys that went since the last look, by their text, whether or not they were there then, or hold again."""
     seen: tuple[int, int] | None = None
     """Generation and change of the alert's view."""
     more: bool = False
@@ -38,6 +45,7 @@ class Watch:
 
     def look(self) -> bool:
         """Bring `held` up to date; whether anything was there to see. UnknownView while the view is not made yet."""
+        self.passed = {}
         base = self._base_mark()  # first: then the alert's view is never behind what it is compared with unseen
         with self.store.snapshot(self.name) as snapshot:
             mark = snapshot.mark
@@ -45,11 +53,15 @@ class Watch:
             if now == self.seen and base == self._base:
                 return False
             windowed = is_windowed(snapshot.shape)
-            if now != self.seen:
-                self._take(snapshot, windowed=windowed)
-            batch = mark.batch
-        if windowed and not self._settle_windows(batch):
-            return False  # the view is a batch ahead of the alert's: the next look sees both
+            gone = self._take(snapshot, windowed=windowed) if now != self.seen else []
+            shape, batch = snapshot.shape, mark.batch
+        if windowed:
+            settled = self._settle_windows(batch, gone)
+            if settled is None:
+                return False  # the view is a batch ahead of the alert's: the next look sees both
+            gone = settled
+        keys = [_own(shape, key) for key in gone]
+        self.passed = {key_text(key): key for key in keys}
         self.seen, self._base = now, base
         return True
 
@@ -57,21 +69,26 @@ class Watch:
         mark = self.store.mark(self.view)
         return None if mark is None else (mark.generation, mark.change)
 
-    def _take(self, snapshot: Snapshot, *, windowed: bool) -> None:
+    def _take(self, snapshot: Snapshot, *, windowed: bool) -> list[Row]:
+        """Bring all rows that meet the condition up to date; answers which keys went, as far as that is remembered."""
         rows = self._newest if windowed else self.held
-        mark = snapshot.mark
-        if self.seen is None or self.seen[0] != mark.generation or self.seen[1] < mark.changes_from:
+        before, mark = self.seen or self.since, snapshot.mark
+        remembered = before is not None and before[0] == mark.generation and before[1] >= mark.changes_from
+        changes = list(snapshot.changes_after(before[1])) if before is not None and remembered else []
+        if self.seen is not None and remembered:
+            changed = [(one.key, one.row or {}) for one in changes]
+        else:
             rows.clear()
             self.more = False
             changed = [(row, row) for row in snapshot.select(Query(limit=KEYS_MAX + 1))]
-        else:
-            changed = [(one.key, one.row or {}) for one in snapshot.changes_after(self.seen[1])]
         # Windows that are merged go and come in one batch: what goes must not take what came with it.
         for key, row in sorted(changed, key=lambda one: bool(one[1])):
             self._apply(snapshot.shape, key, row, windowed=windowed)
+        # Of more keys than are kept nobody knows whether they were told of.
+        return [] if self.more else [one.key for one in changes if one.row is None]
 
     def _apply(self, shape: Shape, key: Row, row: Row, *, windowed: bool) -> None:
-        own = {name: plain(key[name]) for name in own_key(shape)}
+        own = _own(shape, key)
         text = key_text(own)
         rows: dict[str, Any] = self._newest if windowed else self.held
         if not row:
@@ -85,21 +102,28 @@ class Watch:
         elif text not in rows or _start(row) >= _start(rows[text]):
             self._newest[text] = row
 
-    def _settle_windows(self, batch: int) -> bool:
-        """Which of the newest windows that meet the condition are not past."""
+    def _settle_windows(self, batch: int, gone: list[Row]) -> list[Row] | None:
+        """Which of the newest windows that meet the condition are not past; answers which of those that went were not
+        past either, and have none that holds in their place. None: they cannot be compared."""
         with self.store.snapshot(self.view) as base:
             if base.mark.batch > batch:
-                return False
+                return None
             last = base.select(parse_query(base.shape, None, f"{WINDOW_COLUMNS[0]} desc", 1))
             current: dict[str, Held] = {}
             for text, row in list(self._newest.items()):
-                if last and row[WINDOW_COLUMNS[1]] < last[0][WINDOW_COLUMNS[0]]:  # type: ignore[operator]  # both are times
+                if _is_over(row, last):
                     del self._newest[text]  # time does not come back
                 elif not self._has_newer(base, row):
-                    own = {name: plain(row[name]) for name in own_key(base.shape)}
+                    own = _own(base.shape, row)
                     current[text] = Held(own, _values(row, own))
-        self.held = current
-        return True
+            self.held = current
+            return [
+                key
+                for key in gone
+                if key_text(_own(base.shape, key)) not in current
+                and not _is_over(key, last)
+                and not self._has_newer(base, key)
+            ]
 
     def _has_newer(self, base: Snapshot, row: Row) -> bool:
         same = {name: row[name] for name in own_key(base.shape)}
@@ -116,8 +140,17 @@ def own_key(shape: Shape) -> list[str]:
     return [name for name in shape.key if not is_windowed(shape) or name not in WINDOW_COLUMNS]
 
 
+def _own(shape: Shape, key: Row) -> dict[str, Any]:
+    return {name: plain(key[name]) for name in own_key(shape)}
+
+
 def _start(row: Mapping[str, Any]) -> Any:
     return row[WINDOW_COLUMNS[0]]
+
+
+def _is_over(row: Row, last: list[Row]) -> bool:
+    """Is the newest window of all behind it?"""
+    return bool(last) and row[WINDOW_COLUMNS[1]] < last[0][WINDOW_COLUMNS[0]]  # type: ignore[operator]  # both are times
 
 
 def _same_window(row: Row | None, key: Row) -> bool:

@@ -3,9 +3,11 @@
 import argparse
 from typing import Any
 
+from headwater.alerts.definition import AppAlerts, Definitions, alerts_topic
 from headwater.alerts.evaluating import alerts_told
 from headwater.cli.arguments import add_action, add_actions, add_data, add_json
-from headwater.cli.output import Cell, ago, say, write_json, write_table
+from headwater.cli.failure import Failure
+from headwater.cli.output import Cell, ago, counted, say, write_json, write_table
 from headwater.clock import SystemClock
 
 KEYS_SHOWN = 20
@@ -15,8 +17,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
     listing = add_action(actions, "list", "name all alerts, and the keys that meet their conditions", run_list)
     listing.add_argument("--raised", action="store_true", help="only those that are raised")
-    add_data(listing)
-    add_json(listing)
+    removing = add_action(actions, "remove", "let the alerts of an app that is gone come to their end", run_remove)
+    removing.add_argument("app", metavar="APP", help="the app that declared them")
+    for action in (listing, removing):
+        add_data(action)
+        add_json(action)
 
 
 def run_list(arguments: argparse.Namespace) -> int:
@@ -32,6 +37,36 @@ def run_list(arguments: argparse.Namespace) -> int:
             [row for one in found for row in _rows(one, now_ms)],
         )
     return 0
+
+
+def run_remove(arguments: argparse.Namespace) -> int:
+    """Its views stay, and so do its topics: what they hold was true."""
+    app, definitions = arguments.app, Definitions(arguments.data)
+    names = [one["alert"] for one in alerts_told(arguments.data) if one["app"] == app]
+    if not names:
+        apps = ", ".join(sorted({one["app"] for one in alerts_told(arguments.data)})) or "none"
+        raise Failure(f'no alert of an app "{app}" is declared in {arguments.data}; apps that have alerts: {apps}')
+    if flows := _running(arguments):
+        raise Failure(
+            f"{', '.join(flows)} of {app} is running, and its code declares the alerts; take them out there and run "
+            "it again, or stop it first"
+        )
+    definitions.declare(AppAlerts(app, ()))
+    if arguments.json:
+        write_json({"app": app, "removed": names})
+    else:
+        say(f"removed {counted(len(names), 'alert')} of {app}: {', '.join(names)}")
+        say(f"what is under way is resolved by the node, told to its targets, and noted in {alerts_topic(app)}")
+    return 0
+
+
+def _running(arguments: argparse.Namespace) -> list[str]:
+    from headwater.flow.job.folder import LOCK
+    from headwater.flow.job.inventory import jobs_in
+    from headwater.log.locks import locked
+
+    jobs = [one for one in jobs_in(arguments.data) if one.app == arguments.app]
+    return [str(one) for one in jobs if locked(one.path / LOCK)]
 
 
 def _rows(alert: dict[str, Any], now_ms: int) -> list[list[Cell]]:

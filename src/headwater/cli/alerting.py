@@ -34,4 +34,4 @@ def define_alerts(arguments: argparse.Namespace, app: "App") -> None:
         targets = tuple(target for target in one.targets if isinstance(target, Webhook | Email | Topic))
         rule = Rule(one.for_us // 1000, None if one.every_us is None else max(1, one.every_us // 1000))
         alerts.append(Alert(one.name, one.view, rule, targets, one.about, one.store))
-    definitions.save(AppAlerts(app.name, tuple(alerts)))
+    definitions.declare(AppAlerts(app.name, tuple(alerts)))
