@@ -17,6 +17,8 @@ from headwater.errors import InvalidQuery, JobRefused
 
 FOLDER = "search"
 MARK = "mark"
+OWN_FIELDS = ("_id", "_key", "_mark")
+WORDS_MAX = 500
 WRITER_BYTES, WRITER_THREADS = 50_000_000, 1
 
 
@@ -46,6 +48,7 @@ class FullTextIndex:
         self._folder, self._columns = folder, tuple(columns)
         self._lock = Lock()
         self._index: Any = None
+        self._opened_columns: tuple[str, ...] = ()
         self._writer: Any = None
 
     def exists(self) -> bool:
@@ -85,13 +88,19 @@ class FullTextIndex:
     def search(self, words: str, limit: int) -> list[Hit]:
         """The keys of rows that have the words, best first. Quotes, AND, OR, a minus and column:word mean what they
         mean elsewhere; what cannot be understood is left out."""
+        if len(words) > WORDS_MAX:  # the library's parser ends the process when words are nested too deeply
+            raise InvalidQuery(f"a search has {len(words):,} letters, and may have {WORDS_MAX}", "Use fewer words.")
         with self._lock:
-            index = self._opened()
-            index.reload()
-            said = self._read_mark() or {}
+            said = self._read_mark_as_it_is() or {}
+            index, columns = self._opened(), list(said.get("columns", self._columns))
             searcher = index.searcher()
-            query, _ = index.parse_query_lenient(words, list(said.get("columns", self._columns)))
-            found = searcher.search(query, limit + 1).hits  # the mark may be among them
+            try:
+                query, _ = index.parse_query_lenient(words, columns)
+                found = searcher.search(query, limit + 1).hits  # the mark may be among them
+            except ValueError as error:
+                raise InvalidQuery(
+                    f"{words!r} cannot be searched for: {error}", "Use words, or column:word."
+                ) from error
             documents = [(score, searcher.doc(address)) for score, address in found]
         # Numbers as text: a float would have lost digits of a decimal.
         keys = [(json.loads(one["_key"][0], parse_float=str), score) for score, one in documents if one["_key"]]
@@ -108,14 +117,32 @@ class FullTextIndex:
         if self._index is None:
             if not self.exists():
                 raise InvalidQuery("nothing is indexed there", "Declare what to search with app.view(search=[...]).")
+            made = json.loads((self._folder / "meta.json").read_bytes())["schema"]
+            self._opened_columns = tuple(field["name"] for field in made if field["name"] not in OWN_FIELDS)
             self._index = _library().Index.open(str(self._folder))
         return self._index
+
+    def _read_mark_as_it_is(self) -> dict[str, Any] | None:
+        """An index that was made anew with other columns is another one: fields of the old one would be taken for
+        those in their places."""
+        said = self._read_mark()
+        if said is not None and self._writer is None and tuple(said["columns"]) != self._opened_columns:
+            self._index = None
+            said = self._read_mark()
+        return said
 
     def _opened_writer(self) -> Any:
         if self._writer is None:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._index = _library().Index(_schema(self._columns), path=str(self._folder), reuse=self.exists())
-            self._writer = self._index.writer(WRITER_BYTES, WRITER_THREADS)
+            try:
+                self._writer = self._index.writer(WRITER_BYTES, WRITER_THREADS)
+            except ValueError as error:
+                if "LockBusy" not in str(error):
+                    raise
+                raise JobRefused(
+                    f"the index in {self._folder} is being written by another process", "Stop that one first."
+                ) from error
         return self._writer
 
     def _read_mark(self) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ import headwater as hw
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.app import App
 from headwater.flow.declare.graph import JOB_NAME_MAX, job_name, plan
+from headwater.flow.declare.sinks import SinkDeclaration
 from headwater.flow.declare.stream import Stream
 
 HERE = r"test_graph\.py:\d+"
@@ -56,6 +57,20 @@ def test_a_body_that_cannot_be_used_is_one_sentence_with_its_place(
     with pytest.raises(InvalidDeclaration) as caught:
         plan(app)
     assert re.fullmatch(sentence, str(caught.value)), str(caught.value)
+
+
+@pytest.mark.parametrize("sink", [hw.sinks.Redis("redis://cache/0", "o:"), hw.sinks.Database("sqlite:///a.db", "o")])
+def test_a_sink_with_one_row_for_each_key_wants_to_know_which_row_of_a_stream_counts(sink: SinkDeclaration) -> None:
+    app, orders = shop()
+    app.sink(sink, key="id", name="copy")(lambda: orders)
+    with pytest.raises(InvalidDeclaration, match=r"sink copy .* returns a stream.* \.latest\('id'\)"):
+        plan(app)
+
+
+def test_rows_of_a_stream_are_appended_to_a_table_without_a_key() -> None:
+    app, orders = shop()
+    app.sink(hw.sinks.Database("sqlite:///a.db", "orders"), name="copy")(lambda: orders)
+    assert [one.name for one in plan(app)[0].outputs] == ["copy"]
 
 
 def test_what_a_body_raises_is_explained_by_whoever_plans() -> None:

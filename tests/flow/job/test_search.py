@@ -46,3 +46,11 @@ def test_an_index_has_all_rows_whenever_it_was_asked_for(tester: Callable[[App],
     third.run()
     assert found(third, "body") == [1, 2, 3, 4]
     assert [str(one) for one in third.told if "built" in str(one)] == []
+
+
+def test_an_index_that_was_not_kept_for_a_while_lacks_no_row(tester: Callable[[App], AppTester]) -> None:
+    for number, search in enumerate([("title",), (), ("title",)]):
+        running = tester(notes(search=search))
+        running.feed("written", [note(number, "lamp")])
+        running.run()
+    assert found(running, "lamp") == [0, 1, 2]

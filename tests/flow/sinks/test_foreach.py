@@ -12,7 +12,7 @@ def test_the_function_gets_rows_and_batch_and_a_key_that_stays_the_same() -> Non
     )
     for _ in range(2):
         sink.write(mark(4), pa.table({"n": [1]}))
-    assert got == [([{"n": 1}], 4, b"shop/main/1#4")] * 2
+    assert got == [([{"n": 1}], 4, b"shop/main/1#foreach#4")] * 2
 
 
 def test_an_error_of_the_function_goes_up() -> None:

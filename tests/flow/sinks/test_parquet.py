@@ -6,7 +6,7 @@ import pytest
 
 from headwater.errors import JobRefused
 from headwater.flow.sinks.parquet import ParquetSink
-from tests.contracts.sink import SinkContract, mark
+from tests.contracts.sink import JOB, SinkContract, mark
 from tests.flow.sinks.places import ParquetPlace
 from tests.views import rows as samples
 
@@ -65,3 +65,12 @@ def test_what_a_crash_leaves_behind_is_hidden_from_readers(tmp_path: Path) -> No
     sink.write(mark(0), pa.table({"n": [1]}))
     (tmp_path / ".part-000000000001-00000000.parquet.new").write_bytes(b"half a file")
     assert ds.dataset(tmp_path, format="parquet").to_table().to_pylist() == [{"n": 1}]
+
+
+def test_another_output_of_the_same_job_is_refused_and_not_taken_for_a_repetition(tmp_path: Path) -> None:
+    ParquetSink(str(tmp_path), name="orders").write(mark(0), pa.table({"n": [1]}))
+    other = ParquetSink(str(tmp_path), name="copies")
+    assert other.committed(JOB) is None
+    with pytest.raises(JobRefused, match="written by output orders of the same job, not by copies"):
+        other.write(mark(0), pa.table({"n": [2]}))
+    assert ParquetSink(str(tmp_path), name="orders").committed(JOB) == 0

@@ -152,6 +152,16 @@ def test_a_redis_that_lost_batches_is_told_from_one_that_has_all(place: RedisPla
         sink.write(mark(5), place.batch([2]))
 
 
+def test_another_output_of_the_same_job_is_refused_and_not_taken_for_a_repetition(place: RedisPlace) -> None:
+    opened(place).write(mark(0), place.batch([1]))
+    other = RedisSink(place.url, prefix=place.prefix, name="copies", client=place.client)
+    other.prepare(place.schema, place.key)
+    assert other.committed(JOB) is None
+    with pytest.raises(JobRefused, match="written by output numbers of the same job, not by copies"):
+        other.write(mark(0), place.batch([2]))
+    assert place.numbers() == [1]
+
+
 def test_rows_without_a_key_are_refused_before_the_first_batch(place: RedisPlace) -> None:
     with pytest.raises(JobRefused, match="no key"):
         place.open().prepare(place.schema, ())

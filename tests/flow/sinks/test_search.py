@@ -1,5 +1,6 @@
 """Words of a view's rows in an index."""
 
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,42 @@ def test_whatever_is_typed_is_searched_for_as_well_as_it_can_be(place: SearchPla
     assert set(found(place.folder, words)) <= {1, 2}
 
 
+@pytest.mark.parametrize("words", ["text:*", "_key:*", "(" * 501])
+def test_words_that_cannot_be_searched_for_are_the_searchers_fault(place: SearchPlace, words: str) -> None:
+    opened(place).write(mark(0), place.batch([1]))
+    with pytest.raises(InvalidQuery):
+        found(place.folder, words)
+
+
+@pytest.mark.parametrize("columns", [("b", "a"), ("b",), ("a", "b", "c"), ("c",)])
+def test_who_searches_sees_an_index_that_was_made_anew_with_other_columns(
+    tmp_path: Path, columns: tuple[str, ...]
+) -> None:
+    def write(names: tuple[str, ...]) -> None:
+        shutil.rmtree(tmp_path / "index", ignore_errors=True)
+        index = FullTextIndex(tmp_path / "index", names)
+        index.write(IndexMark(JOB, 0, names), [('{"number": 1}', {name: f"in_{name}" for name in names})])
+        index.close()
+
+    write(("a", "b"))
+    searching = FullTextIndex(tmp_path / "index")
+    assert searching.search("a:in_a", 5)
+    write(columns)
+    for name in columns:
+        assert [hit.key for hit in searching.search(f"{name}:in_{name}", 5)] == [{"number": 1}]
+    assert not searching.search("a:in_b", 5)
+
+
+def test_two_writers_of_one_index_are_told_so(place: SearchPlace) -> None:
+    sink = opened(place)
+    sink.write(mark(0), place.batch([1]))
+    second = SearchSink(place.folder, "numbers", ["text"])
+    second.prepare(SCHEMA, ["number"])
+    with pytest.raises(JobRefused, match="is being written by another process"):
+        second.write(mark(1), place.batch([2]))
+    second.close()
+
+
 def test_a_column_that_has_no_text_is_refused(place: SearchPlace) -> None:
     with pytest.raises(JobRefused, match='no column "title" of text'):
         SearchSink(place.folder, "numbers", ["title"]).prepare(SCHEMA, ["number"])
@@ -164,3 +201,24 @@ class TestMadeFromTheView:
         view.swap("numbers", Mark(JOB, 8, {}))
         self.sink(tmp_path).close()
         assert found(tmp_path / "index", "old") == [5]
+
+    def test_an_index_that_was_not_kept_for_some_batches_is_made_anew(
+        self, tmp_path: Path, view: Any, place: SearchPlace
+    ) -> None:
+        self.sink(tmp_path).close()
+        view.write("numbers", Mark(JOB, 8, {}), pa.table({"number": [3], "text": ["old n3"]}))
+        sink = self.sink(tmp_path)
+        assert found(tmp_path / "index", "old") == [1, 2, 3]
+        assert sink.committed(JOB) == 8
+        sink.close()
+
+    def test_an_index_of_a_view_that_is_gone_is_not_that_of_the_next_one(
+        self, tmp_path: Path, view: Any, place: SearchPlace
+    ) -> None:
+        self.sink(tmp_path).close()
+        view.drop("numbers")
+        view.prepare("numbers", SCHEMA, ["number"])
+        sink = self.sink(tmp_path)
+        assert sink.write(mark(0, job="shop/main/2"), place.batch([4]))
+        assert found(tmp_path / "index", "old OR row") == [4]
+        sink.close()

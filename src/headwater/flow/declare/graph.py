@@ -20,7 +20,9 @@ from headwater.flow.declare.nodes import (
     walk,
     windowed_of,
 )
+from headwater.flow.declare.sinks import Database, Redis
 from headwater.flow.declare.stream import Flowing
+from headwater.flow.declare.targets import refuse_same_targets
 from headwater.flow.declare.windows import WORD, Emission, columns_of
 
 JOB_NAME_MAX = 80
@@ -68,6 +70,7 @@ def plan(app: App, explain: Explain = str) -> list[Job]:
             "Declare a view, a topic or a sink with a decorator of it.",
         )
     _refuse_cycles(planned)
+    refuse_same_targets(app.name, (one.output for one in planned))
     groups: dict[tuple[str, ...], list[Planned]] = {}
     for one in planned:
         topics = tuple(sorted({source.topic for source in sources_of(one.node)}))
@@ -111,7 +114,8 @@ def _run_body(output: Output, explain: Explain) -> Node:
             f"{output} returns {type(result).__name__}", "Its body must return a stream or a table of the app."
         )
     node = result.node
-    if output.kind == VIEW and not node.keyed:
+    # A table has one row for each key, and the rows of a stream come in any order: which one stayed would be chance.
+    if not node.keyed and (output.kind == VIEW or (output.key and isinstance(output.sink, Database | Redis))):
         raise InvalidDeclaration(
             f"{output} returns a stream, which has no key",
             f"Say which row counts: .latest({', '.join(map(repr, output.key))}), or aggregate with .by(...).agg(...).",

@@ -153,11 +153,13 @@ def _own(now: Described, output: str) -> dict[str, Any]:
     return {name: now.operators[name] for name in now.uses[output]}
 
 
-def refuse_strangers(folder: JobFolder, identity: Identity, sinks: Mapping[str, Sink]) -> None:
-    """A view that another checkpoint wrote, or one that is ahead of this one, must not be written to."""
+def refuse_strangers(job: Job, folder: JobFolder, identity: Identity, sinks: Mapping[str, Sink]) -> None:
+    """What another checkpoint wrote must not be written to, nor what is ahead of this one, nor a table that lacks
+    batches of it: nobody would ever learn of the changes that were in them."""
     last = folder.last_finished()
     finished = last.batch if last else -1
-    for name, sink in sinks.items():
+    for planned in job.outputs:
+        name, sink = planned.name, sinks[planned.name]
         owner = sink.owner() if isinstance(sink, ViewSink) else None
         if owner is not None and owner != identity.job_id:
             raise JobRefused(
@@ -169,4 +171,11 @@ def refuse_strangers(folder: JobFolder, identity: Identity, sinks: Mapping[str, 
             raise JobRefused(
                 f"{name} holds batch {held}, the checkpoint in {folder.path} ends at {finished}: it was rolled back",
                 f"Restore the newer checkpoint, or remove it and build anew with --rebuild {name}.",
+            )
+        if held is not None and held < finished and planned.node.keyed:
+            anew = f"build it anew with --rebuild {name}" if planned.output.kind == VIEW else "let it begin elsewhere"
+            raise JobRefused(
+                f"{planned.output} ends at batch {held}, and the next one is {finished + 1}: it has lost what was "
+                "between, or was not declared then",
+                f"Restore it, or {anew}.",
             )

@@ -1,6 +1,7 @@
 """The sink of each output."""
 
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,14 +30,22 @@ from headwater.webhooks.sending import Sender
 RECORDS = pa.schema([("_key", pa.binary()), ("_value", pa.binary()), ("_timestamp_ms", pa.int64())])
 
 
-def sink_of(app: str, planned: Planned, resolved: Resolved, *, data: Path, folder: Path, client: Client) -> Sink:
-    """Made and prepared: it can be written to."""
+def sink_of(
+    app: str, planned: Planned, resolved: Resolved, *, data: Path, folder: Path, client: Client,
+    stopping: threading.Event,
+) -> Sink:  # fmt: skip
+    """Made and prepared: it can be written to, until it is closed. `stopping` is set when it should not wait for
+    others any longer."""
     output = planned.output
     if output.kind == TOPIC:
         configs = {"cleanup.policy": "compact"} if planned.node.keyed else {}
         return topic_sink(output.name, folder, client, partitions=output.partitions, configs=configs)
-    sink = made_sink(app, output, data)
-    sink.prepare(resolved.schema, resolved.key)
+    sink = made_sink(app, output, data, stopping)
+    try:
+        sink.prepare(resolved.schema, resolved.key)
+    except BaseException:
+        sink.close()
+        raise
     return sink
 
 
@@ -44,7 +53,7 @@ def show(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def made_sink(app: str, output: Output, data: Path) -> Sink:
+def made_sink(app: str, output: Output, data: Path, stopping: threading.Event | None = None) -> Sink:
     """Of a view or of a sink that the app declares; not prepared yet."""
     if output.kind == VIEW:
         return ViewSink(open_store(output.store or data, app), output.name)
@@ -52,16 +61,15 @@ def made_sink(app: str, output: Output, data: Path) -> Sink:
         case Parquet(path):
             return ParquetSink(path, name=output.name)
         case Database(url, table):
-            return table_sink(url, table)
+            return table_sink(url, table, name=output.name)
         case Foreach(function):
             return ForeachBatchSink(function, name=output.name)
         case Redis(url, prefix, expire):
             expire_ms = None if expire is None else max(1, duration_us(expire) // 1000)
             return RedisSink(url, prefix=prefix, name=output.name, expire_ms=expire_ms)
         case Webhook(url, secret, allow_private, rows_max, timeout_seconds):
-            return WebhookSink(
-                Sender(url, timeout_seconds, allow_private), name=output.name, secret=secret, rows_max=rows_max
-            )
+            sender = Sender(url, timeout_seconds, allow_private)
+            return WebhookSink(sender, name=output.name, secret=secret, rows_max=rows_max, stopping=stopping)
         case Search(view, columns, store):
             return SearchSink(index_folder(data, app, view), view, columns, open_store(store or data, app))
         case Console(rows_max):

@@ -172,7 +172,7 @@ class RunningApp:
         )  # fmt: skip
         deployment.settle(self.rebuild)
         outputs = self._outputs(job, resolved, folder, client)
-        refuse_strangers(folder, identity, outputs.sinks)
+        refuse_strangers(job, folder, identity, outputs.sinks)
         operators = Operators(folder.state, job.operators, shards=identity.shards)
         self._ending.callback(operators.close)
         windows = {
@@ -189,10 +189,12 @@ class RunningApp:
 
     def _outputs(self, job: Job, resolved: Mapping[str, Resolved], folder: JobFolder, client: Client) -> Outputs:
         app, data = self.app.name, self.settings.data
-        sinks = {
-            one.name: sink_of(app, one, resolved[one.name], data=data, folder=folder.sinks, client=client)
-            for one in job.outputs
-        }
+        sinks = {}
+        for one in job.outputs:
+            sinks[one.name] = sink_of(
+                app, one, resolved[one.name], data=data, folder=folder.sinks, client=client, stopping=self._stopping
+            )
+            self._ending.callback(sinks[one.name].close)
         own = [poisoned_topic(app, job.name), late_topic(app, job.name), accounts_topic(app)]
         return Outputs(sinks, *(topic_sink(topic, folder.sinks, client) for topic in own))
 

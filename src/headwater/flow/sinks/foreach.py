@@ -29,7 +29,7 @@ class ForeachBatchSink:
         return None
 
     def write(self, mark: Mark, rows: pa.Table) -> bool:
-        key = f"{mark.job}#{mark.batch}".encode()
+        key = f"{mark.job}#{self.name}#{mark.batch}".encode()
         metadata = {**(rows.schema.metadata or {}), IDEMPOTENCY_KEY: key}
         self._function(rows.replace_schema_metadata(metadata), mark.batch)
         return True

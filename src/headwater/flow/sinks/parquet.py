@@ -47,7 +47,7 @@ class ParquetSink:
 
     def committed(self, job: str) -> int | None:
         mark = self._mark()
-        return int(mark["batch"]) if mark.get("job") == job else None
+        return int(mark["batch"]) if mark.get("job") == job and mark.get("output", self.name) == self.name else None
 
     def write(self, mark: Mark, rows: pa.Table) -> bool:
         stored = self._mark()
@@ -56,13 +56,21 @@ class ParquetSink:
                 f"{self._files.url} is written by job {stored['job']}, not by {mark.job}: their files would mix",
                 "Write to another folder, or stop the other job and move its files away.",
             )
+        if stored.get("output", self.name) != self.name:
+            raise JobRefused(
+                f"{self._files.url} is written by output {stored['output']} of the same job, not by {self.name}: "
+                "their files would mix",
+                "Give one of them another folder.",
+            )
         if mark.batch <= int(stored.get("batch", -1)):
             return False
         for folder, part in self._parts(rows):
             self._files.put(f"{folder}{file_name(mark)}", self._parquet(part))
         shape = (self._shape or shape_of(self.name, rows.schema, ())).to_json()
-        content = {"job": mark.job, "batch": mark.batch, "position": json.loads(position_to_json(mark.position)),
-                   "shape": shape}  # fmt: skip
+        position = json.loads(position_to_json(mark.position))
+        content = {
+            "job": mark.job, "output": self.name, "batch": mark.batch, "position": position, "shape": shape
+        }  # fmt: skip
         self._files.put(MARK, json.dumps(content).encode())
         return True
 

@@ -1,8 +1,8 @@
 """Rows as entries of a cache in Redis: each batch once, entries that go with their rows.
 
     PREFIX KEY          the row as JSON; KEY is its key, of several columns all of them, with colons between
-    PREFIX %headwater   {"job": …, "batch": …}: whose entries these are, and the newest batch that is in. No key has a
-                        percent sign before such a letter
+    PREFIX %headwater   {"job": …, "output": …, "batch": …}: whose entries these are, and the newest batch that is in.
+                        No key has a percent sign before such a letter
 
 Entries and mark change in one MULTI/EXEC that runs only if the mark is still the one that was read. A Redis that was
 restored to an older moment is behind the job, and says so instead of serving old entries.
@@ -49,14 +49,14 @@ class RedisSink:
         if not key:
             raise JobRefused(
                 f'"{self.name}" goes to Redis and has no key to find its entries by',
-                "Return a table from it, or name its key: @app.sink(hw.sinks.Redis(...), key=...).",
+                "Return a table from it: .latest(...), or .by(...).agg(...).",
             )
         self._shape = shape_of(self.name, schema, key)
         self._mark()  # StoreUnavailable now rather than after the first batch was worked out
 
     def committed(self, job: str) -> int | None:
         mark = self._mark()
-        return int(mark["batch"]) if mark.get("job") == job else None
+        return int(mark["batch"]) if mark.get("job") == job and mark.get("output", self.name) == self.name else None
 
     def write(self, mark: Mark, rows: pa.Table) -> bool:
         with self._translated(), self._client.pipeline(transaction=True) as pipe:
@@ -67,7 +67,8 @@ class RedisSink:
             pipe.multi()
             for command in self._commands(rows):
                 pipe.execute_command(*command)
-            pipe.set(self._prefix + MARK, json.dumps({"job": mark.job, "batch": mark.batch}))
+            known = {"job": mark.job, "output": self.name, "batch": mark.batch}
+            pipe.set(self._prefix + MARK, json.dumps(known))
             # WatchError: somebody else has written the mark since; the same call may be made again.
             pipe.execute()
         return True
@@ -79,6 +80,12 @@ class RedisSink:
         if stored.get("job", mark.job) != mark.job:
             raise JobRefused(
                 f"entries {self._prefix}* in {self._where} are written by job {stored['job']}, not by {mark.job}",
+                "Give one of them another prefix.",
+            )
+        if stored.get("output", self.name) != self.name:
+            raise JobRefused(
+                f"entries {self._prefix}* in {self._where} are written by output {stored['output']} of the same job, "
+                f"not by {self.name}",
                 "Give one of them another prefix.",
             )
         if stored and mark.batch > int(stored["batch"]) + 1:

@@ -1,7 +1,7 @@
 """Words of a view's rows into an index: each batch once, because the mark is committed with the documents.
 
 The index is made from the view wherever it cannot follow it: when it is new, when other columns are to be searched,
-when the view was built anew. So it holds all rows, whenever it was asked for.
+when the view was built anew, when it was not kept for some batches. So it holds all rows, whenever it was asked for.
 """
 
 import shutil
@@ -45,13 +45,13 @@ class SearchSink:
         self._shape = shape_of(self.name, schema, key)
         mark = self._index.mark()
         if mark is not None and mark.columns != self._columns:
-            self._index.close()
-            shutil.rmtree(self._folder)
+            self._forget()
             mark = None
         self._fill(mark)
 
     def _fill(self, mark: IndexMark | None) -> None:
-        """All rows of the view, if the index is not one of this view as it is."""
+        """All rows of the view, if the index is not of this view at the very batch that it holds: what came between
+        would be missed."""
         try:
             found = None if self._store is None else self._store.snapshot(self._view)
             if found is None:
@@ -59,12 +59,20 @@ class SearchSink:
             with found as snapshot:
                 stored = snapshot.mark
                 self._generation = stored.generation
-                if stored.job is None or (mark is not None and mark.generation == stored.generation):
+                if stored.job is None:  # nothing was written to it, so what is indexed is of another
+                    self._forget()
+                    return
+                if mark == self._mark(stored.job, stored.batch):
                     return
                 rows = pa.Table.from_pylist(snapshot.select(Query()), schema=self._plain_schema(snapshot.shape))
         except UnknownView:
             return
         self._index.write(self._mark(stored.job, stored.batch), self._documents(rows), anew=True)
+
+    def _forget(self) -> None:
+        self._index.close()
+        if self._folder.exists():
+            shutil.rmtree(self._folder)
 
     def committed(self, job: str) -> int | None:
         mark = self._index.mark()

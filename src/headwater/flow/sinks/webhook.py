@@ -2,17 +2,21 @@
 
 A batch goes in requests of at most so many rows, one after the other:
 
-    {"id": "shop/orders/1#12#0", "job": …, "batch": 12, "part": 0, "parts": 3, "rows": [{…}, …]}
+    {"id": "shop/orders/1#bills#12#0#8f1c…", "job": …, "batch": 12, "part": 0, "parts": 3, "rows": [{…}, …]}
 
-The id is in webhook-id and idempotency-key too, and is the same whenever the batch comes. A target that fails is asked
-again for a while; then the job stops, with the batch unfinished, and sends it again when it is started.
+The id is in webhook-id and idempotency-key too, and is the same whenever the same rows come: of the output, the batch,
+the part, and a digest of the rows in it. Spark gives rows in any order, so they go in the order of their JSON text. A
+target that fails is asked again for a while; then the job stops, with the batch unfinished, and sends it again when it
+is started.
 """
 
+import hashlib
 import threading
 from collections.abc import Iterator, Sequence
 from random import Random
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.clock import Clock, SystemClock
 from headwater.errors import JobRefused, StoreUnavailable
@@ -21,6 +25,8 @@ from headwater.views.mark import Mark
 from headwater.webhooks.backoff import pause_seconds
 from headwater.webhooks.sending import DELIVERED, REFUSED, Sender
 from headwater.webhooks.signing import signature_headers
+
+DIGEST_LETTERS = 16
 
 
 class WebhookSink:
@@ -35,11 +41,13 @@ class WebhookSink:
         rows_max: int = 500,
         patience_seconds: float = 60.0,
         clock: Clock | None = None,
+        stopping: threading.Event | None = None,
     ) -> None:
+        """`stopping` is set when the job is asked to stop: then a target that fails is not asked again."""
         self.name = name
         self._sender, self._secret, self._rows_max, self._patience = sender, secret, rows_max, patience_seconds
         self._clock = clock or SystemClock()
-        self._random, self._pause = Random(name), threading.Event()
+        self._random, self._stopping = Random(name), stopping or threading.Event()
 
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
         """The target sees what it gets."""
@@ -48,12 +56,12 @@ class WebhookSink:
         return None
 
     def write(self, mark: Mark, rows: pa.Table) -> bool:
-        for id, body in requests(mark, rows, self._rows_max):
+        for id, body in requests(mark, self.name, rows, self._rows_max):
             self._post(id, body)
         return True
 
     def close(self) -> None:
-        self._pause.set()
+        """Each request has a connection of its own."""
 
     def _post(self, id: str, body: bytes) -> None:
         began_ms, attempt = self._clock.elapsed_ms(), 0
@@ -66,19 +74,27 @@ class WebhookSink:
             if answer.outcome == REFUSED:
                 raise JobRefused(f"the webhook of {self.name} does not take {id}: {answer.said}")
             pause = pause_seconds(attempt, self._random, answer.retry_after_seconds)
-            if self._clock.elapsed_ms() - began_ms + 1000 * pause > 1000 * self._patience:
+            out_of_patience = self._clock.elapsed_ms() - began_ms + 1000 * pause > 1000 * self._patience
+            if out_of_patience or self._stopping.wait(pause):
                 raise StoreUnavailable(f"the webhook of {self.name}", f"{answer.said}, {attempt} times")
-            self._pause.wait(pause)
 
 
-def requests(mark: Mark, rows: pa.Table, rows_max: int) -> Iterator[tuple[str, bytes]]:
+def requests(mark: Mark, output: str, rows: pa.Table, rows_max: int) -> Iterator[tuple[str, bytes]]:
     """Ids and bodies; none for a batch without rows."""
     parts = -(-rows.num_rows // rows_max)
+    texts = _in_order(rows) if parts else []
     for part in range(parts):
-        id = f"{mark.job}#{mark.batch}#{part}"
-        some = rows.slice(part * rows_max, rows_max).to_struct_array().combine_chunks()
-        listed = ",".join(json_text(some).to_pylist())
+        listed = ",".join(texts[part * rows_max : (part + 1) * rows_max])
+        digest = hashlib.sha256(listed.encode()).hexdigest()[:DIGEST_LETTERS]
+        id = f"{mark.job}#{output}#{mark.batch}#{part}#{digest}"
         head = json_text(pa.array([{"id": id, "job": mark.job, "batch": mark.batch, "part": part, "parts": parts}]))[
             0
         ].as_py()
         yield id, f'{head[:-1]},"rows":[{listed}]}}'.encode()
+
+
+def _in_order(rows: pa.Table) -> list[str]:
+    """Rows as JSON, in the one order that every run gives them."""
+    texts = json_text(rows.to_struct_array().combine_chunks())
+    ordered: list[str] = texts.take(pc.array_sort_indices(texts)).to_pylist()
+    return ordered
