@@ -68,6 +68,17 @@ def test_rows_that_were_taken_in_when_a_view_was_built_anew_are_late_no_more(ter
     assert [row["offset"] for row in rows] == [3, 4, 5]
 
 
+def test_a_row_that_is_late_again_when_a_view_was_built_anew_is_not_hidden_by_what_was_taken_back_before(
+    terminal: Terminal, node: Node
+) -> None:
+    again = [late(4, rebuilt="in force", batch=12), late(5, rebuilt="in force", batch=12)]
+    said(terminal, node, late(4), admitted(4, 7), *again, admitted(5, 13))
+    folder = JobFolder(terminal.data / "flows" / "plant" / "readings")
+    note_rebuilt(folder, ["totals"], batch=12, attempt="in force")
+    rows = terminal.type("late", "show", "--json").json
+    assert [(row["offset"], row["admitted"]) for row in rows] == [(4, None), (5, 13)]
+
+
 def test_where_nothing_is_late_that_is_said(terminal: Terminal, node: Node) -> None:
     said(terminal, node)
     assert terminal.type("late", "show").output == "no row has come too late\n"

@@ -214,7 +214,8 @@ def test_repetitions_within_the_time_are_dropped_and_a_partition_that_is_an_hour
     tester: Tester,
 ) -> None:
     app = hw.App("clicks", shards=2)
-    clicks = app.stream("clicks", "id string, page string, at timestamp", time="at", lateness="10 minutes")
+    schema = "id string, page string, at timestamp, worth decimal(19,2)"
+    clicks = app.stream("clicks", schema, time="at", lateness="10 minutes")
 
     @app.view(key="page")
     def pages() -> Any:
@@ -234,13 +235,16 @@ def test_repetitions_within_the_time_are_dropped_and_a_partition_that_is_an_hour
     assert sum(row["clicks"] for row in clicks_tester.rows("pages")) == 80
     assert clicks_tester.account("pages").duplicates == 7
     assert clicks_tester.account("pages").late == 0
-    straggler = click(200, hour=8, minute=5)
+    straggler = {**click(200, hour=8, minute=5), "worth": "12345678901234567.89"}
     clicks_tester.feed("clicks", [straggler], partition=1)
     clicks_tester.run()
     account = clicks_tester.account("pages")
     assert (account.late, account.balanced) == (1, True)
     (late,) = clicks_tester.values("clicks.clicks.late")
     assert late["row"]["id"] == "c200"
+    (record,) = clicks_tester.records("clicks.clicks.late")
+    assert record.value is not None
+    assert b'"worth":12345678901234567.89' in record.value, "to the last digit"
     assert "34 minutes" in late["reason"] or "2,040.000 s behind clicks/1" in late["reason"]
 
 

@@ -22,6 +22,7 @@ from headwater.flow.declare.nodes import (
 from headwater.flow.job.deduping import LATE
 from headwater.flow.job.delays import AT_ONCE, arriving
 from headwater.flow.job.evaluating import Evaluation
+from headwater.flow.job.late_text import exact, with_row
 from headwater.flow.job.lateness import Times
 from headwater.flow.job.merging import Told
 from headwater.flow.job.operating import Operators
@@ -72,9 +73,9 @@ def _described(rows: pa.Table, node: Node, operator: str, times: Times, batch: i
             **(_why_alone(row, node, times) if alone else _why(row, node, times)), "operator": operator,
             "stream": times.sources[row["source"]].name,
             "topic": times.sources[row["source"]].topic, "partition": row["partition"], "offset": row["offset"],
-            "batch": batch, "row": json.loads(row[LATE]),
+            "batch": batch,
         }  # fmt: skip
-        values.append(json.dumps(said, ensure_ascii=False).encode())
+        values.append(with_row(said, row[LATE]))
         stamps.append(_microseconds(row) // 1000)
     return records([None] * len(values), values, stamps)
 
@@ -105,7 +106,7 @@ def _why(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
 
 def _why_alone(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
     assert isinstance(node, Join)
-    found = json.loads(row[LATE])
+    found = json.loads(row[LATE], parse_float=exact)
     key = ", ".join(f"{name} = {json.dumps(found.get(name), ensure_ascii=False)}" for name, _ in node.on)
     waited = f" within {node.wait_us / 1e6:,.0f} s" if isinstance(node, LatestJoin) and node.wait_us else ""
     held = " at its time" if isinstance(node, AsOfJoin) else waited

@@ -7,6 +7,7 @@ from typing import Any
 
 from headwater.flow.declare.naming import late_topic
 from headwater.flow.job.inventory import KeptJob
+from headwater.flow.job.late_text import exact
 from headwater.flow.job.rebuilt_late import counts_still
 from headwater.flow.job.topic_values import TopicValues
 from headwater.flow.kafka.client import Client
@@ -29,7 +30,7 @@ class LateRow:
     """None where it depends on other rows."""
     reason: str
     row: Any
-    """The event, as the operator was given it."""
+    """The event, as the operator was given it; numbers that would lose digits are text."""
     admitted: int | None = None
     """The batch that took it back."""
 
@@ -39,8 +40,10 @@ class LateRow:
 
 def late_rows_told(client: Client, kept: KeptJob) -> list[LateRow]:
     """In the order in which they came; but for those that an operator took in when it was built anew."""
-    told, folder = map(json.loads, TopicValues(late_topic(kept.app, kept.name)).read_on(client)), kept.folder
-    return read_late(kept.app, kept.name, (one for one in told if one.get("admitted") or counts_still(one, folder)))
+    values = TopicValues(late_topic(kept.app, kept.name)).read_on(client)
+    told = (json.loads(value, parse_float=exact) for value in values)
+    # Also of those that say that a row was taken back: an operator that was built anew may find it too late again.
+    return read_late(kept.app, kept.name, (one for one in told if counts_still(one, kept.folder)))
 
 
 def read_late(app: str, job: str, told: Iterable[dict[str, Any]]) -> list[LateRow]:

@@ -7,7 +7,6 @@ for each operator from when on late rows count:
     <job>/rebuilt.json    {"counts": {"batch": 12, "attempt": "5f0c…"}}
 """
 
-import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 
 from headwater.flow.job.folder import JobFolder
+from headwater.flow.job.late_text import said_and_row, with_row
 from headwater.flow.sinks.sink import Sink
 from headwater.views.mark import Mark
 
@@ -78,8 +78,8 @@ class AttemptSink:
         return self._inner.write(mark, rows.set_column(place, "_value", pa.array(values, pa.binary())))
 
     def _marked(self, value: bytes) -> bytes:
-        said = {**json.loads(value), "batch": self._batch, "rebuilt": self._attempt}
-        return json.dumps(said, ensure_ascii=False).encode()
+        said, row = said_and_row(value)
+        return with_row({**said, "batch": self._batch, "rebuilt": self._attempt}, row)
 
     def close(self) -> None:
         self._inner.close()
