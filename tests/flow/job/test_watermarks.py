@@ -23,6 +23,8 @@ A, B, C = (TopicPartition("clicks", number) for number in range(3))
 NONE: frozenset[TopicPartition] = frozenset()
 S = 1_000_000
 NEVER = -(10**9)
+NOW_MS = 10**12
+"""When batches are planned, unless that matters."""
 
 
 def stream(
@@ -146,13 +148,35 @@ def staged(place: TopicPartition, **counted: object) -> Staged:
 
 
 def test_the_newest_time_of_a_partition_stays_when_older_rows_come() -> None:
-    after = heard(clocks({0: 100}), [staged(A, event_time_max_us=50 * S, timestamp_max_ms=120_000)], [stream()])
+    after = heard(clocks({0: 100}), [staged(A, event_time_max_us=50 * S, timestamp_max_ms=120_000)], [stream()], NOW_MS)
     assert (after.newest_us["clicks"][0], after.arrived_ms["clicks"][0]) == (100 * S, 120_000)
+
+
+def test_a_producer_whose_clock_is_fast_makes_nobody_idle() -> None:
+    """Logs take records from up to an hour ahead."""
+    own, planned_ms = stream(), 101_000
+    told = [
+        staged(A, event_time_max_us=100 * S, timestamp_max_ms=3_700_000),
+        staged(B, event_time_max_us=90 * S, timestamp_max_ms=90_000),
+    ]
+    after = heard(Clocks(), told, [own], planned_ms)
+    assert reached(after, [A, B]) == 90
+    later = heard(after, [staged(A, event_time_max_us=125 * S, timestamp_max_ms=3_725_000)], [own], 126_000)
+    assert reached(later, [A, B]) == 125, "half a minute has really passed"
+
+
+def test_a_producer_of_a_partition_whose_clock_is_fast_makes_no_other_idle() -> None:
+    told = {"fast": [100 * S, 3_700_000, None], "slow": [90 * S, 90_000, None]}
+    after = heard(
+        Clocks(), [staged(A, timestamp_max_ms=3_700_000, producers=told)], [stream(producer="id")], 101_000
+    )  # fmt: skip
+    assert after.newest_us["clicks"][0] == 90 * S
+    assert after.producers["clicks"][0]["fast"].arrived_ms == 101_000
 
 
 def test_a_promise_is_as_good_as_a_row_from_as_far_ahead() -> None:
     own = stream(lateness=20)
-    after = heard(clocks({0: 100}), [staged(A, no_more_before_us=150 * S, timestamp_max_ms=100_000)], [own])
+    after = heard(clocks({0: 100}), [staged(A, no_more_before_us=150 * S, timestamp_max_ms=100_000)], [own], NOW_MS)
     assert watermark(after, [own], [A], idle=NONE, before_us=None) == 150 * S
 
 
@@ -162,11 +186,16 @@ def test_the_slowest_producer_of_a_partition_decides() -> None:
         Clocks(),
         [staged(A, timestamp_max_ms=100_000, producers={"x": [90 * S, 90_000, None], "y": [100 * S, 100_000, None]})],
         [own],
+        NOW_MS,
     )
     assert first.newest_us["clicks"][0] == 90 * S
-    second = heard(first, [staged(A, timestamp_max_ms=110_000, producers={"y": [110 * S, 110_000, None]})], [own])
+    second = heard(
+        first, [staged(A, timestamp_max_ms=110_000, producers={"y": [110 * S, 110_000, None]})], [own], NOW_MS
+    )
     assert second.newest_us["clicks"][0] == 90 * S
-    third = heard(second, [staged(A, timestamp_max_ms=121_000, producers={"y": [121 * S, 121_000, None]})], [own])
+    third = heard(
+        second, [staged(A, timestamp_max_ms=121_000, producers={"y": [121 * S, 121_000, None]})], [own], NOW_MS
+    )
     assert third.newest_us["clicks"][0] == 121 * S, "x has been silent for more than half a minute"
     assert list(third.producers["clicks"][0]) == ["y"]
 
@@ -174,13 +203,13 @@ def test_the_slowest_producer_of_a_partition_decides() -> None:
 def test_a_producer_that_promises_is_not_waited_for_until_then() -> None:
     own = stream(producer="id", lateness=5)
     told = {"x": [None, 100_000, 95 * S], "y": [100 * S, 100_000, None]}
-    after = heard(Clocks(), [staged(A, timestamp_max_ms=100_000, producers=told)], [own])
+    after = heard(Clocks(), [staged(A, timestamp_max_ms=100_000, producers=told)], [own], NOW_MS)
     assert watermark(after, [own], [A], idle=NONE, before_us=None) == 95 * S
 
 
 def test_clocks_are_read_back_as_they_were() -> None:
     own = stream(producer="id")
-    told = heard(Clocks(), [staged(A, timestamp_max_ms=7, producers={"x": [5, 7, None]})], [own])
+    told = heard(Clocks(), [staged(A, timestamp_max_ms=7, producers={"x": [5, 7, None]})], [own], NOW_MS)
     record = BatchRecord(3, {}, {"clicks": {0: 1}}, {}, told, 4, frozenset({B}))
     assert BatchRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
 
@@ -252,7 +281,7 @@ def test_for_any_rows_and_batches_no_row_within_its_lateness_is_ever_before_the_
             if rows
         ]
         newest |= {number: max(newest.get(number, 0), *rows) for number, rows in taken.items() if rows}
-        after = heard(record.clocks, told, [own])
+        after = heard(record.clocks, told, [own], NOW_MS)
         record = BatchRecord(batch, {"clicks": start}, {"clicks": end}, {}, after, times.watermark_us, times.idle)
 
 

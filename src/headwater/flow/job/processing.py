@@ -145,7 +145,7 @@ class Processor:
         finally:
             evaluation.release()
             source.unpersist()
-        clocks = heard(before.clocks if before else Clocks(), staged, streams_of(self._job.sources))
+        clocks = heard(before.clocks if before else Clocks(), staged, streams_of(self._job.sources), origin.time_ms)
         moments = times.watermark_us, times.idle, times.processed_us, recent(times.passed, max(self._lag, NOTED))[1:]
         hot = hot_after(self._operators.hot, ((one.operator, one.hot) for one in told))
         record = BatchRecord(batch, start, end, accounts, clocks, *moments, hot=hot)

@@ -9,8 +9,9 @@ A partition is not waited for while it is idle: it has nothing in the batch, not
     the source has watched it for longer than `idle` and nothing came (that is told in the offset, ticks.py), or
     there was never anything in it.
 
-Times of records decide the first, so that a replay decides as the live run did. If all are idle nobody has said that
-time has passed: then it is as if none were. A stream whose `idle` is None waits for all of its partitions.
+Times of records decide the first, so that a replay decides as the live run did. But none has come after its batch was
+planned, whatever its producer's clock says: one that is fast would make all others idle. If all are idle nobody has
+said that time has passed: then it is as if none were. A stream whose `idle` is None waits for all of its partitions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,8 +77,8 @@ def idle_ms(streams: Iterable[SourceStream]) -> dict[str, int]:
     return longest
 
 
-def heard(before: Clocks, staged: Iterable[Staged], streams: Sequence[SourceStream]) -> Clocks:
-    """The clocks after a batch."""
+def heard(before: Clocks, staged: Iterable[Staged], streams: Sequence[SourceStream], planned_ms: int) -> Clocks:
+    """The clocks after a batch that was planned at a time."""
     by_topic = {lane_of(stream): stream for stream in streams}
     newest, arrived = _copied(before.newest_us), _copied(before.arrived_ms)
     producers = {
@@ -90,12 +91,12 @@ def heard(before: Clocks, staged: Iterable[Staged], streams: Sequence[SourceStre
         stream = by_topic.get(topic)
         if stream is None:
             continue
-        _raise(arrived, topic, number, counts.timestamp_max_ms)
+        _raise(arrived, topic, number, _not_after(planned_ms, counts.timestamp_max_ms))
         _raise(newest, topic, number, _promised(stream, counts.no_more_before_us))
         if stream.clock.producer is None:
             _raise(newest, topic, number, counts.event_time_max_us)
         else:
-            _hear(stream, producers.setdefault(topic, {}).setdefault(number, {}), counts.producers)
+            _hear(stream, producers.setdefault(topic, {}).setdefault(number, {}), counts.producers, planned_ms)
     for topic, parts in producers.items():
         for number in parts:
             parts[number] = _not_idle(by_topic[topic], parts[number], _latest(arrived))
@@ -153,12 +154,19 @@ def _timeless(clocks: Clocks, place: TopicPartition) -> bool:
     return read and place.partition not in clocks.newest_us.get(place.topic, {})
 
 
-def _hear(stream: SourceStream, known: dict[str, Heard], counted: Mapping[str, Sequence[int | None]]) -> None:
-    for name, (newest_us, arrived_ms, no_more_before_us) in counted.items():
+def _hear(
+    stream: SourceStream, known: dict[str, Heard], counted: Mapping[str, Sequence[int | None]], planned_ms: int
+) -> None:
+    for name, (newest_us, claimed_ms, no_more_before_us) in counted.items():
+        arrived_ms = _not_after(planned_ms, claimed_ms)
         told = [one for one in (newest_us, _promised(stream, no_more_before_us)) if one is not None]
         if told and arrived_ms is not None:
             old = known.get(name, Heard(max(told), arrived_ms))
             known[name] = Heard(max(old.newest_us, *told), max(old.arrived_ms, arrived_ms))
+
+
+def _not_after(planned_ms: int, claimed_ms: int | None) -> int | None:
+    return None if claimed_ms is None else min(claimed_ms, planned_ms)
 
 
 def _promised(stream: SourceStream, no_more_before_us: int | None) -> int | None:
