@@ -30,6 +30,23 @@ def test_the_key_is_the_left_s_alone_where_every_row_of_it_is_there_once(how: st
     assert set(turned) == {"id"} if len(key) == 1 else {"id", "name"}
 
 
+def test_a_full_join_in_which_two_rows_would_have_one_key_is_refused() -> None:
+    app = hw.App("shop")
+    usage, limits = (
+        app.table("usage", "id long, used long", key="id"),
+        app.table("limits", "id long, most long", key="id"),
+    )
+    on = (usage.id == limits.id) & (usage.used <= limits.most)
+    with pytest.raises(InvalidDeclaration, match="where used <= most does not hold it would have two rows for one id"):
+        usage.join(limits, on=on, how="full")
+    for how in ("inner", "left", "right"):
+        assert key_of(usage.join(limits, on=on, how=how).node) == ("id",)
+    assert key_of(usage.join(limits, on="id", how="full").node) == ("id",)
+    orders, people = tables(app)
+    both = orders.join(people, on=(orders.buyer == people.name) & (orders.id < people.name), how="full")
+    assert key_of(both.node) == ("id", "buyer")
+
+
 def test_a_comparison_may_be_written_either_way_round_and_with_an_earlier_handle() -> None:
     orders, people = tables(hw.App("shop"))
     paid = orders.where("id > 3")

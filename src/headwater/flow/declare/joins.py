@@ -21,10 +21,11 @@ from headwater.flow.declare.nodes import (
     SourceVersions,
     TableJoin,
     WithColumns,
+    key_of,
     walk,
 )
 from headwater.flow.declare.place import Place, calling_place
-from headwater.flow.operators.joins.pairing import HOWS, INNER, LEFT
+from headwater.flow.operators.joins.pairing import FULL, HOWS, INNER, LEFT
 
 IGNORE, UPDATE = "ignore", "update"
 _VERSIONS: WeakKeyDictionary[SourceTable, SourceVersions] = WeakKeyDictionary()
@@ -54,7 +55,7 @@ def join_of(left: Node, right: Node, words: Words) -> Node:
     if words.how not in HOWS:
         raise InvalidDeclaration(f"join() at {place} cannot be {words.how!r}", f"It may be {', '.join(HOWS)}.")
     if left.keyed:
-        return TableJoin(place, left, right, *words.matching, words.how, words.prefix, words.name)
+        return _of_tables(TableJoin(place, left, right, *words.matching, words.how, words.prefix, words.name))
     _refuse_timeless(left, place)
     if not right.keyed:
         _refuse_timeless(right, place)
@@ -70,6 +71,18 @@ def join_of(left: Node, right: Node, words: Words) -> Node:
             "For the row that held at the time of the event say as_of=.",
         )
     return _as_of(left, right, words, place) if words.as_of else _latest(left, right, words, place)
+
+
+def _of_tables(join: TableJoin) -> TableJoin:
+    """Rows that both have nobody, for a further condition is not met, would have one key."""
+    met = {name for name, _ in join.on}, {name for _, name in join.on}
+    if join.how == FULL and join.further and {*key_of(join.left)} <= met[0] and {*key_of(join.right)} <= met[1]:
+        raise InvalidDeclaration(
+            f"join() at {join.place} is full, and where {' '.join(join.further[0])} does not hold it would "
+            f"have two rows for one {', '.join(key_of(join.left))}",
+            'Say how="left" or "right"; or leave the condition out and ask for it behind the join, with where(...).',
+        )
+    return join
 
 
 def _interval(left: Node, right: Node, words: Words, place: Place) -> IntervalJoin:
