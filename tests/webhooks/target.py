@@ -1,11 +1,17 @@
 """Somebody else's HTTP server, which answers as it is told to."""
 
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
 
 
 @dataclass
@@ -32,8 +38,43 @@ class WebhookTarget:
         return [one.headers["webhook-id"] for one in self.taken]
 
 
+@dataclass
+class Certificate:
+    """Of a name, signed by itself."""
+
+    certificate: Path
+    key: Path
+
+    def server_context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, self.key)
+        return context
+
+
+def certificate_of(host: str, folder: Path) -> Certificate:
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    made = Certificate(folder / "certificate.pem", folder / "key.pem")
+    command = [
+        openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+        "-keyout", str(made.key), "-out", str(made.certificate), "-days", "2", "-subj", f"/CN={host}",
+        "-addext", f"subjectAltName=DNS:{host}",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True)
+    return made
+
+
 @contextmanager
-def webhook_target(*answers: int | tuple[int, str, str]) -> Iterator[WebhookTarget]:
+def silent_target(host: str = "127.0.0.1", port: int = 0) -> Iterator[socket.socket]:
+    """Takes connections, and never says anything."""
+    with socket.create_server((host, port)) as listening:
+        yield listening
+
+
+@contextmanager
+def webhook_target(
+    *answers: int | tuple[int, str, str], certificate: Certificate | None = None
+) -> Iterator[WebhookTarget]:
     target = WebhookTarget(list(answers) or [200])
 
     class Handler(BaseHTTPRequestHandler):
@@ -76,7 +117,10 @@ def webhook_target(*answers: int | tuple[int, str, str]) -> Iterator[WebhookTarg
             pass  # who hangs up on a server that hangs is right
 
     server = Server(("127.0.0.1", 0), Handler)
-    target.url = f"http://127.0.0.1:{server.server_port}/alerts?team=a"
+    if certificate is not None:
+        server.socket = certificate.server_context().wrap_socket(server.socket, server_side=True)
+    scheme = "http" if certificate is None else "https"
+    target.url = f"{scheme}://127.0.0.1:{server.server_port}/alerts?team=a"
     thread = threading.Thread(target=server.serve_forever, args=[0.05], daemon=True)
     thread.start()
     try:

@@ -2,12 +2,26 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 import pytest
 
+from headwater.clock import SystemClock
 from headwater.errors import UsageError
-from headwater.webhooks.sending import DELIVERED, FAILED, REFUSED, Sender, check_url
-from tests.webhooks.target import closed_port, webhook_target
+from headwater.webhooks.sending import DELIVERED, FAILED, REFUSED, Pinned, Sender, Until, check_url
+from tests.webhooks.target import Certificate, certificate_of, closed_port, silent_target, webhook_target
+
+NAME = "hooks.invalid"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return certificate_of(NAME, tmp_path_factory.mktemp("certificate"))
+
+
+def named(url: str) -> str:
+    return url.replace("127.0.0.1", NAME)
 
 
 def test_what_is_posted_arrives_as_it_is() -> None:
@@ -77,6 +91,54 @@ def test_a_target_that_hangs_is_given_up_in_time(behaviour: int) -> None:
     assert took < 3
 
 
+def test_over_tls_it_goes_only_to_whom_the_certificate_names(
+    certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.certificate))
+    with webhook_target(certificate=certificate) as target:
+        known = Sender(named(target.url), allow_private=True, resolve=_here).post(b"{}", {})
+        other = Sender(target.url, allow_private=True).post(b"{}", {})
+    assert (known.outcome, other.outcome) == (DELIVERED, FAILED)
+    assert "certificate" in other.said
+    assert len(target.taken) == 1
+
+
+def test_an_address_at_which_nobody_answers_leaves_the_next_its_time(
+    certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.certificate))
+    addresses = ["127.0.0.3", "127.0.0.2", "127.0.0.1"]
+    with webhook_target(certificate=certificate) as target:
+        sender = Sender(named(target.url), 3, allow_private=True, resolve=lambda host, port: addresses)
+        with silent_target("127.0.0.2", urlsplit(target.url).port or 0):
+            began = time.monotonic()
+            assert sender.post(b"{}", {}).outcome == DELIVERED
+            took = time.monotonic() - began
+    assert len(target.taken) == 1
+    assert took < 2.5
+
+
+def test_a_handshake_that_is_drawn_out_is_cut() -> None:
+    with silent_target() as listening, ThreadPoolExecutor(1) as pool:
+        until = Until(SystemClock(), 30)
+        connection = Pinned(NAME, listening.getsockname()[1], ["127.0.0.1"], tls=True, until=until)
+        connecting = pool.submit(connection.connect)
+        taken, _ = listening.accept()
+        with taken:
+            assert taken.recv(1), "the handshake has begun"
+            connection.cut()
+            assert isinstance(connecting.exception(timeout=5), OSError)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_what_was_cut_before_it_was_connected_does_not_go_on(tls: bool) -> None:
+    with silent_target() as listening:
+        connection = Pinned(NAME, listening.getsockname()[1], ["127.0.0.1"], tls=tls, until=Until(SystemClock(), 5))
+        connection.cut()
+        with pytest.raises(TimeoutError):
+            connection.connect()
+
+
 def test_nobody_who_listens_and_no_such_name_are_failures_to_try_again() -> None:
     refused = Sender(f"http://127.0.0.1:{closed_port()}/", allow_private=True).post(b"{}", {})
     unknown = Sender("http://there.invalid/", resolve=_unknown).post(b"{}", {})
@@ -90,6 +152,10 @@ def test_a_name_server_that_does_not_answer_costs_the_timeout() -> None:
     silent.set()
     assert (answer.outcome, "does not answer" in answer.said) == (FAILED, True)
     assert time.monotonic() - began < 3
+
+
+def _here(host: str, port: int) -> list[str]:
+    return ["127.0.0.1"]
 
 
 def _unknown(host: str, port: int) -> list[str]:

@@ -20,7 +20,8 @@ def is_public(text: str) -> bool:
         address = _innermost(ip_address(text.partition("%")[0]))
     except ValueError:
         return False
-    return address.is_global and not address.is_multicast and not address.is_reserved
+    inside = isinstance(address, IPv6Address) and address.is_site_local  # fec0::/10, which Python takes for global
+    return address.is_global and not address.is_multicast and not address.is_reserved and not inside
 
 
 def _innermost(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

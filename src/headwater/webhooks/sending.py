@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from headwater.clock import Clock, SystemClock
 from headwater.errors import UsageError
 from headwater.webhooks.addresses import refusal
 
@@ -64,8 +65,10 @@ class Sender:
 
     url: str = field(repr=False)
     timeout_seconds: float = 10.0
+    """For all of it: the name, the connection, the answer."""
     allow_private: bool = False
     resolve: Resolve = resolve
+    clock: Clock = field(default_factory=SystemClock, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_url(self.url)
@@ -74,19 +77,18 @@ class Sender:
         """Never raises for what the other side does, or does not."""
         parts = urlsplit(self.url)
         host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
+        until = Until(self.clock, self.timeout_seconds)
         try:
             addresses = in_time(lambda: self.resolve(host, port), self.timeout_seconds)
         except (OSError, UnicodeError) as error:
             return Answer(FAILED, f"{host} has no address: {str(error) or 'the name server does not answer'}")
         if why := refusal(host, addresses, allow_private=self.allow_private):
             return Answer(REFUSED, why)
-        return self._send(parts, host, (addresses[0], port), body, headers)
+        connection = Pinned(host, port, addresses, tls=parts.scheme == "https", until=until)
+        return self._send(parts, connection, body, headers)
 
-    def _send(
-        self, parts: SplitResult, host: str, address: tuple[str, int], body: bytes, headers: Mapping[str, str]
-    ) -> Answer:
-        connection = Pinned(host, address, tls=parts.scheme == "https", timeout_seconds=self.timeout_seconds)
-        ending = threading.Timer(self.timeout_seconds, connection.cut)
+    def _send(self, parts: SplitResult, connection: "Pinned", body: bytes, headers: Mapping[str, str]) -> Answer:
+        ending = threading.Timer(connection.until.seconds_left(), connection.cut)
         ending.daemon = True
         ending.start()
         try:
@@ -103,20 +105,66 @@ class Sender:
             connection.close()
 
 
-class Pinned(http.client.HTTPConnection):
-    """Goes to an address whatever the name means by now; speaks, and checks certificates, under the name."""
+class Until:
+    """A moment up to which something may take."""
 
-    def __init__(self, host: str, address: tuple[str, int], *, tls: bool, timeout_seconds: float) -> None:
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self._end_ms = clock, clock.elapsed_ms() + 1000 * seconds
+
+    def seconds_left(self) -> float:
+        """Never none at all: a socket that may not wait at all is another kind of socket."""
+        return max(0.001, (self._end_ms - self._clock.elapsed_ms()) / 1000)
+
+
+class Pinned(http.client.HTTPConnection):
+    """Goes to one of some addresses whatever the name means by now; speaks, and checks certificates, under the name."""
+
+    def __init__(self, host: str, port: int, addresses: Sequence[str], *, tls: bool, until: Until) -> None:
         # http.client writes the host header: without the port where it is the scheme's own.
-        super().__init__(host, address[1], timeout=timeout_seconds)
+        super().__init__(host, port, timeout=until.seconds_left())
         self.default_port = PORTS["https" if tls else "http"]
-        self._address, self._tls = address, tls
+        self.until, self._addresses, self._tls = until, addresses, tls
         self.was_cut = False
 
     def connect(self) -> None:
-        self.sock = socket.create_connection(self._address, timeout=self.timeout)
+        """To the first address that answers. Each may take its share of the time, so that one which is silent leaves
+        the others theirs."""
+        failed = OSError("the name has no address")
+        for number, address in enumerate(self._addresses):
+            try:
+                return self._connect_to(address, self.until.seconds_left() / (len(self._addresses) - number))
+            except OSError as error:
+                failed = error
+                self._hang_up()
+                if self.was_cut:
+                    break
+        raise failed
+
+    def _connect_to(self, address: str, seconds: float) -> None:
+        self.sock = socket.create_connection((address, self.port), timeout=seconds)
         if self._tls:
-            self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
+            # Wrapping takes the connection away from the socket that `cut` knows: only when it knows the new one may
+            # the handshake begin, which the other side can draw out.
+            wrapped = ssl.create_default_context().wrap_socket(
+                self.sock, server_hostname=self.host, do_handshake_on_connect=False
+            )
+            self.sock = wrapped
+            self._raise_if_cut()
+            wrapped.do_handshake()
+        self._raise_if_cut()
+        self.sock.settimeout(self.until.seconds_left())
+
+    def _hang_up(self) -> None:
+        # `close` would also forget the request, which the next address is to get.
+        opened: Any = self.sock
+        if opened is not None:
+            self.sock = None
+            opened.close()
+
+    def _raise_if_cut(self) -> None:
+        """After `sock` was set: `cut` sees the socket, or this sees that it was cut."""
+        if self.was_cut:
+            raise TimeoutError
 
     def cut(self) -> None:
         """End whatever goes on; from another thread."""
@@ -124,9 +172,10 @@ class Pinned(http.client.HTTPConnection):
         opened: Any = self.sock
         if opened is not None:
             try:
-                opened.shutdown(socket.SHUT_RDWR)
+                # Not that of a TLS socket, which would go on in plain text if it could.
+                socket.socket.shutdown(opened, socket.SHUT_RDWR)
             except OSError:
-                pass  # it has just ended by itself
+                pass  # it has just ended by itself, or `connect` sees that it was cut
 
 
 def judged(response: http.client.HTTPResponse) -> Answer:
