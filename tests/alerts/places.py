@@ -11,6 +11,7 @@ from headwater.views.store import ViewStore, open_store
 
 APP, ALERT, VIEW = "shop", "too_slow", "latencies"
 PLAIN = pa.schema([("url", pa.string()), ("p99", pa.float64())])
+TEXTS = pa.schema([("url", pa.string()), ("page", pa.string())])
 TIME = pa.timestamp("us", "UTC")
 WINDOWS = pa.schema([("url", pa.string()), ("window_start", TIME), ("window_end", TIME), ("errors", pa.int64())])
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headwater.alerts import delivering
-from headwater.alerts.definition import Definitions, deliveries_topic
+from headwater.alerts.definition import Definitions, alerts_topic, deliveries_topic
 from headwater.alerts.delivering import GIVEN_UP, Deliverer, Delivery, group_of
 from headwater.alerts.episodes import Episode, State
 from headwater.alerts.journal import Journal, Noted
@@ -18,6 +18,7 @@ from headwater.alerts.notify import Webhook, topic, webhook
 from headwater.alerts.targets import teller
 from headwater.clock import ManualClock, SystemClock
 from headwater.log.log import Log
+from headwater.record import Record
 from headwater.webhooks.sending import DELIVERED, FAILED, REFUSED, Answer
 from tests.alerts.places import ALERT, APP
 from tests.webhooks.target import WebhookTarget, webhook_target
@@ -196,6 +197,55 @@ def test_a_topic_is_told_with_the_id_as_key(log: Log, journal: Journal) -> None:
     [record] = log.read("on-call")
     assert record.key == b"e1-1"
     assert json.loads(record.value or b"")["alert"] == ALERT
+
+
+def test_what_others_write_into_the_topics_of_alerts_is_passed_over(log: Log, journal: Journal) -> None:
+    telling = deliverer(log, topic("on-call"))
+    log.append(alerts_topic(APP), [Record(b"hello"), Record(None), Record(b"[1]"), Record(b'{"alert": ["too_slow"]}')])
+    log.append(deliveries_topic(APP), [Record(value, b"e1-1") for value in (b"hello", b"[1]", b"{}")])
+    said = {"id": "e1-1", "target": "topic on-call", "attempt": "many"}
+    log.append(deliveries_topic(APP), Record(json.dumps(said).encode(), b"e1-1"))
+    journal.write([raised(1)])
+    telling.deliver_all()
+    assert telling.is_done
+    assert [record.key for record in log.read("on-call")] == [b"e1-1"]
+
+
+def test_an_error_that_nobody_thought_of_is_an_attempt_that_failed(log: Log, journal: Journal) -> None:
+    answers: list[Answer] = [Answer(DELIVERED, "at last")]
+
+    def tell(notification: object) -> Answer:
+        if len(outcomes(log)) < 2:
+            raise ZeroDivisionError
+        return answers[0]
+
+    telling = deliverer(log, topic("on-call"), tell)
+    journal.write([raised(1)])
+    telling.deliver_all()
+    assert outcomes(log) == [("e1-1", FAILED, 1), ("e1-1", FAILED, 2), ("e1-1", DELIVERED, 3)]
+
+
+def test_a_thread_that_tells_goes_on_after_any_error(
+    log: Log, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivering, "TROUBLE_SECONDS", 0.001)
+    telling, told, fails = deliverer(log, topic("on-call")), threading.Event(), [True, True]
+    deliver_all = telling.deliver_all
+
+    def sometimes() -> None:
+        if fails:
+            fails.pop()
+            raise ZeroDivisionError
+        deliver_all()
+        told.set()
+
+    telling.deliver_all = sometimes  # type: ignore[method-assign]
+    journal.write([raised(1)])
+    telling.start()
+    assert told.wait(5)
+    telling.ask_to_stop()
+    telling.join()
+    assert [record.key for record in log.read("on-call")] == [b"e1-1"]
 
 
 def test_a_target_that_hangs_does_not_hold_up_a_node_that_stops(tmp_path: Path, journal: Journal, log: Log) -> None:

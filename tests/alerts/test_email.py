@@ -1,12 +1,14 @@
 """Alerts by mail, taken by a real mail server."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from email.message import Message
 from typing import Any
 
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.handlers import Message as MessageHandler
+from aiosmtpd.smtp import AuthResult
 
 from headwater.alerts.notify import Email, email
 from headwater.alerts.targets import by_email
@@ -25,21 +27,38 @@ class Mailbox(MessageHandler):
         super().__init__()
         self.mails: list[Message] = []
         self.refusal = ""
+        self.refusals: dict[str, str] = {}
+        self.good_bye = "221 bye"
+        self.told: list[tuple[str, ...]] = []
 
     def handle_message(self, message: Message) -> None:
         self.mails.append(message)
 
     async def handle_RCPT(self, server: Any, session: Any, envelope: Any, address: str, options: Any) -> str:
-        if self.refusal:
-            return self.refusal
+        if refusal := self.refusals.get(address, self.refusal):
+            return refusal
         envelope.rcpt_tos.append(address)
         return "250 OK"
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        self.told.append(tuple(envelope.rcpt_tos))
+        return str(await super().handle_DATA(server, session, envelope))
+
+    async def handle_QUIT(self, server: Any, session: Any, envelope: Any) -> str:
+        return self.good_bye
+
+
+def _nobody_is_let_in(*arguments: object) -> AuthResult:
+    return AuthResult(success=False, handled=False)
 
 
 @pytest.fixture
 def mailbox() -> Iterator[tuple[Mailbox, Email]]:
     box = Mailbox()
-    controller = Controller(box, hostname="127.0.0.1", port=closed_port())
+    # A login without TLS, and one that nobody passes.
+    controller = Controller(
+        box, hostname="127.0.0.1", port=closed_port(), auth_require_tls=False, authenticator=_nobody_is_let_in
+    )
     controller.start()
     to = ["ada@example.org", "bob@example.org"]
     try:
@@ -70,3 +89,61 @@ def test_a_server_that_cannot_take_it_now_is_asked_again_and_one_that_never_will
 def test_a_server_that_is_not_there_is_tried_again() -> None:
     target = email("a@example.org", sender="b@example.org", host="127.0.0.1", port=closed_port(), security="none")
     assert by_email(target, ManualClock())(NOTIFICATION).outcome == FAILED
+
+
+@pytest.mark.parametrize("good_bye", ["421 going down", "502 what is that"])
+def test_what_was_taken_is_delivered_however_the_server_says_good_bye(
+    mailbox: tuple[Mailbox, Email], good_bye: str
+) -> None:
+    box, target = mailbox
+    box.good_bye = good_bye
+    assert by_email(target, ManualClock())(NOTIFICATION).outcome == DELIVERED
+    assert len(box.mails) == 1
+
+
+def test_who_is_to_come_back_later_is_told_later_and_nobody_twice(mailbox: tuple[Mailbox, Email]) -> None:
+    box, target = mailbox
+    tell = by_email(target, ManualClock())
+    box.refusals["bob@example.org"] = "450 greylisted"
+    first = tell(NOTIFICATION)
+    assert (first.outcome, first.status) == (FAILED, 450)
+    assert "bob@example.org: 450" in first.said
+    box.refusals.clear()
+    assert tell(NOTIFICATION).outcome == DELIVERED
+    assert tell({**NOTIFICATION, "id": "e1-2"}).outcome == DELIVERED
+    both = ("ada@example.org", "bob@example.org")
+    assert box.told == [("ada@example.org",), ("bob@example.org",), both]
+
+
+def test_who_is_not_known_there_does_not_keep_the_others_from_being_told(mailbox: tuple[Mailbox, Email]) -> None:
+    box, target = mailbox
+    tell = by_email(target, ManualClock())
+    box.refusals = {"ada@example.org": "550 nobody of that name", "bob@example.org": "450 greylisted"}
+    assert tell(NOTIFICATION).outcome == FAILED
+    box.refusals["bob@example.org"] = ""
+    answer = tell(NOTIFICATION)
+    assert (answer.outcome, box.told) == (DELIVERED, [("bob@example.org",)])
+    assert "not taken for ada@example.org: 550" in answer.said
+
+
+def test_a_server_that_breaks_off_between_recipients_has_told_nobody(mailbox: tuple[Mailbox, Email]) -> None:
+    box, target = mailbox
+    tell = by_email(target, ManualClock())
+    box.refusals["bob@example.org"] = "421 going down"
+    assert tell(NOTIFICATION).outcome == FAILED
+    box.refusals.clear()
+    assert tell(NOTIFICATION).outcome == DELIVERED
+    assert box.told == [("ada@example.org", "bob@example.org")]
+
+
+def test_a_login_that_is_refused_is_tried_again_as_it_can_be_put_right(mailbox: tuple[Mailbox, Email]) -> None:
+    _, target = mailbox
+    answer = by_email(replace(target, username="hw", password="wrong"), ManualClock())(NOTIFICATION)
+    assert (answer.outcome, answer.status) == (FAILED, 535)
+
+
+def test_a_password_that_cannot_be_sent_is_a_failure_that_does_not_repeat_it(mailbox: tuple[Mailbox, Email]) -> None:
+    _, target = mailbox
+    answer = by_email(replace(target, username="hw", password="gr\u00fcn"), ManualClock())(NOTIFICATION)
+    assert answer.outcome == FAILED
+    assert not [sign for sign in ("\u00fc", "xfc") if sign in answer.said]

@@ -9,10 +9,15 @@ import pytest
 from headwater.alerts.definition import Alert, AppAlerts, Definitions, alerts_topic
 from headwater.alerts.episodes import BRIEF, Rule
 from headwater.alerts.evaluating import NO_LONGER, Evaluation, alerts_told
+from headwater.alerts.journal import events
 from headwater.alerts.notify import topic, webhook
 from headwater.clock import ManualClock
+from headwater.errors import DamagedFile, StoreUnavailable
 from headwater.log.log import Log
-from tests.alerts.places import ALERT, APP, VIEW, WrittenViews
+from headwater.record import Record
+from headwater.views.mark import Mark
+from headwater.views.tables import SqlSnapshot
+from tests.alerts.places import ALERT, APP, PLAIN, TEXTS, VIEW, WrittenViews
 
 TARGETS = (webhook("https://hooks.example/s3cret-path", secret="s3cret"), topic("on-call"))
 
@@ -151,6 +156,63 @@ def test_what_came_and_went_while_a_node_was_down_is_told_once_however_often_it_
     assert lived.told() == [("raised", "/before"), ("raised", "/a"), ("resolved", "/a")]
 
 
+def test_a_view_that_cannot_be_read_resolves_nothing_and_raises_nothing(
+    lived: Lived, views: WrittenViews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*arguments: object) -> None:
+        raise StoreUnavailable("sqlite:///views", "disk I/O error")
+
+    lived.begin(alerts(hold_ms=60_000))
+    views.write([{"url": "/a", "p99": 2.0}])
+    lived.look()
+    with monkeypatch.context() as broken:
+        broken.setattr(SqlSnapshot, "select", fails)
+        views.store.begin_shadow(ALERT, PLAIN, ["url"], job="shop/1/rebuild")
+        views.store.swap(ALERT, Mark("shop/1", 9, {}))
+        views.batch = 9
+        views.write([{"url": "/a", "p99": 2.0}])
+        lived.look(later_ms=90_000)
+        assert "disk I/O error" in alerts_told(lived.data)[0]["said"]
+        assert lived.told() == [("pending", "/a")], "nobody knows whether it still holds"
+    lived.look(later_ms=1000)
+    assert lived.told() == [("pending", "/a"), ("raised", "/a")]
+    assert alerts_told(lived.data)[0]["said"] == ""
+
+
+FOREIGN = [
+    b"hello", b"\xff", b"[1]", b"null", b"{}", b'{"alert": "too_slow", "state": "raised"}', b"[" * 100_000,
+    b'{"app": "shop", "alert": "too_slow", "state": "odd", "episode": "e", "id": "e-1", "key": {}, "row": {}, '
+    b'"since_ms": 1, "at_ms": 1, "raised_ms": 1, "number": 1, "why": "", "text": ""}',
+    b'{"app": "other", "alert": "too_slow", "state": "raised", "episode": "e", "id": "e-1", "key": {}, "row": {}, '
+    b'"since_ms": 1, "at_ms": 1, "raised_ms": 1, "number": 1, "why": "", "text": ""}',
+    b'{"app": "shop", "alert": "too_slow", "state": "raised", "episode": "e", "id": "e-1", "key": {}, "row": {}, '
+    b'"since_ms": "1", "at_ms": 1, "raised_ms": 1, "number": 1, "why": "", "text": ""}',
+    b'{"app": "shop", "alert": "too_slow", "state": "raised", "episode": "e", "id": "e-1", "key": {}, "row": {}, '
+    b'"since_ms": 1, "at_ms": 1, "raised_ms": 1, "number": 1, "why": "", "text": "", "seen": 7}',
+]  # fmt: skip
+
+
+def test_what_others_write_into_the_topic_of_alerts_is_passed_over(lived: Lived, views: WrittenViews) -> None:
+    lived.begin(alerts())
+    views.write([{"url": "/a", "p99": 2.0}])
+    lived.look()
+    lived.log.append(alerts_topic(APP), [Record(value) for value in [*FOREIGN, None]])
+    lived.begin(alerts())
+    lived.look(later_ms=1000)
+    views.write([{"url": "/a", "_op": "d"}])
+    lived.look(later_ms=1000)
+    ours = [one for _, one in events(lived.log, APP, offset=0) if one is not None]
+    assert [(one["state"], one["key"]["url"]) for one in ours] == [("raised", "/a"), ("resolved", "/a")]
+
+
+def test_a_row_larger_than_a_record_is_told_in_short(lived: Lived, tmp_path: Path) -> None:
+    views = WrittenViews(tmp_path, TEXTS)
+    lived.begin(alerts())
+    views.write([{"url": "/a", "page": "p" * 2_000_000}, {"url": "/b", "page": "short"}])
+    lived.look()
+    assert lived.told() == [("raised", "/a"), ("raised", "/b")]
+
+
 def test_an_alert_that_is_no_longer_declared_comes_to_its_end(lived: Lived, views: WrittenViews) -> None:
     lived.begin(alerts())
     views.write([{"url": "/a", "p99": 2.0}])
@@ -202,3 +264,19 @@ def test_what_an_app_no_longer_declares_is_kept_until_it_has_come_to_its_end(tmp
     definitions.declare(AppAlerts(APP, ()))
     assert definitions.forget(left)
     assert definitions.apps() == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'"shop"', b'{"app": "shop"}', b'{"app": "shop", "alerts": [{"targets": ["x"]}]}']
+)
+def test_a_definition_that_cannot_be_read_is_named_and_written_anew(tmp_path: Path, content: bytes) -> None:
+    definitions = Definitions(tmp_path)
+    definitions.declare(alerts())
+    file = tmp_path / "alerts" / APP / "definition.json"
+    file.write_bytes(content)
+    with pytest.raises(DamagedFile, match=r"definition\.json cannot be read"):
+        definitions.get(APP)
+    assert alerts_told(tmp_path) == []
+    assert not definitions.forget(AppAlerts(APP, ()))
+    definitions.declare(alerts())
+    assert definitions.get(APP) == alerts()

@@ -40,6 +40,7 @@ def test_two_addresses_of_one_host_have_two_names() -> None:
         lambda: email("ada@example.org\nBcc: eve@example.org", **MAIL),  # type: ignore[arg-type]
         lambda: email([], **MAIL),  # type: ignore[arg-type]
         lambda: email("a@b", password="p", security="none", **MAIL),  # type: ignore[arg-type]
+        lambda: email("a@b", username="u", password="gr\u00fcn", **MAIL),  # type: ignore[arg-type]
         lambda: email("a@b", security="ssl3", **MAIL),  # type: ignore[arg-type]
         lambda: topic("no such/topic"),
         lambda: topic(".."),

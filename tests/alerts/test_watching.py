@@ -1,15 +1,21 @@
 """Which keys meet the condition of an alert now."""
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from headwater.alerts import watching
+from headwater.alerts.fitting import CUT, ROW_BYTES_MAX
 from headwater.alerts.watching import Watch
-from headwater.errors import UnknownView
-from headwater.views.mark import Mark
-from headwater.views.store import open_store
-from tests.alerts.places import ALERT, APP, PLAIN, VIEW, WINDOWS, WrittenViews, minute
+from headwater.errors import StoreUnavailable, UnknownView
+from headwater.views.mark import Mark, StoredMark
+from headwater.views.store import ViewStore, open_store
+from tests.alerts.places import ALERT, APP, PLAIN, TEXTS, VIEW, WINDOWS, WrittenViews, minute
 
 
 def looked(watch: Watch) -> list[str]:
@@ -67,6 +73,87 @@ def test_more_keys_than_are_kept_are_said(views: WrittenViews, watch: Watch, mon
     views.write([{"url": f"/{number}", "p99": 2.0} for number in range(5)])
     assert len(looked(watch)) == 3
     assert watch.more
+
+
+def test_keys_beyond_those_that_are_kept_come_in_when_there_is_room(
+    views: WrittenViews, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "KEYS_MAX", 3)
+    views.write([{"url": url, "p99": 2.0} for url in ("/c", "/d", "/e")])
+    assert looked(watch) == ["/c", "/d", "/e"]
+    views.write([{"url": url, "p99": 2.0} for url in ("/a", "/b", "/f")])
+    assert looked(watch) == ["/c", "/d", "/e"], "who is there already stays"
+    views.write([{"url": "/d", "_op": "d"}])
+    assert looked(watch) == ["/a", "/c", "/e"]
+    assert watch.more
+    views.write([{"url": url, "_op": "d"} for url in ("/a", "/c", "/e")])
+    assert looked(watch) == ["/b", "/f"]
+    assert not watch.more
+
+
+@pytest.mark.parametrize("schema", [PLAIN, WINDOWS], ids=["plain", "windows"])
+def test_what_is_under_way_goes_before_other_keys_when_all_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: pa.Schema
+) -> None:
+    monkeypatch.setattr(watching, "KEYS_MAX", 2)
+    views = WrittenViews(tmp_path, schema)
+    views.write([minute(0, url, p99=2.0) for url in ("/a", "/b", "/c", "/d")])
+    known: list[dict[str, Any]] = [{"url": "/d"}, {"url": "/gone"}, {"other": 1}]
+    again = Watch(open_store(tmp_path, APP, read_only=True), ALERT, VIEW, under_way=lambda: known)
+    assert looked(again) == ["/a", "/d"]
+    assert again.more
+
+
+class Failing:
+    """A store that answers, but does not come to the end of what it is asked for."""
+
+    def __init__(self, store: ViewStore, method: str) -> None:
+        self._store, self._method, self.broken = store, method, False
+
+    def mark(self, view: str) -> StoredMark | None:
+        return self._store.mark(view)
+
+    @contextmanager
+    def snapshot(self, view: str) -> Iterator[Any]:
+        with self._store.snapshot(view) as snapshot:
+            if self.broken:
+                setattr(snapshot, self._method, self._fail)
+            yield snapshot
+
+    def _fail(self, *arguments: object) -> object:
+        raise StoreUnavailable("sqlite:///views", "disk I/O error")
+
+
+@pytest.mark.parametrize("method", ["select", "changes_after"])
+def test_what_cannot_be_read_leaves_everything_as_it_was(views: WrittenViews, tmp_path: Path, method: str) -> None:
+    views.write([{"url": "/a", "p99": 2.0}])
+    store = Failing(open_store(tmp_path, APP, read_only=True), method)
+    watch = Watch(cast(ViewStore, store), ALERT, VIEW)
+    assert looked(watch) == ["/a"]
+    before = watch.seen
+    if method == "select":
+        views.store.begin_shadow(ALERT, PLAIN, ["url"], job="shop/1/rebuild")
+        views.store.swap(ALERT, Mark("shop/1", 9, {}))
+        views.batch = 9
+    views.write([{"url": "/a", "p99": 3.0}, {"url": "/b", "p99": 3.0}])
+    store.broken = True
+    with pytest.raises(StoreUnavailable):
+        watch.look()
+    assert (list(watch.held), watch.seen) == (['{"url":"/a"}'], before)
+    store.broken = False
+    assert looked(watch) == ["/a", "/b"]
+
+
+def test_a_long_value_is_cut_and_a_key_that_is_too_long_is_said(views: WrittenViews, tmp_path: Path) -> None:
+    told = WrittenViews(tmp_path / "texts", TEXTS)
+    told.write([{"url": "/a", "page": "\u0001ä" * 1_000_000}, {"url": "/" * 70_000, "page": "b"}])
+    watch = Watch(told.store, ALERT, VIEW)
+    assert looked(watch) == ["/a"]
+    [held] = watch.held.values()
+    assert len(json.dumps(dict(held.row), ensure_ascii=False).encode()) <= ROW_BYTES_MAX
+    assert held.row["page"].startswith("\u0001ä")
+    assert held.row["page"].endswith(CUT)
+    assert watch.too_long.startswith('{"url":"///')
 
 
 def test_keys_that_went_are_told_of_though_they_were_never_seen(views: WrittenViews, watch: Watch) -> None:
@@ -166,6 +253,25 @@ class TestWindows:
         views.write([minute(number) for number in range(100)])
         looked(watch)
         assert len(watch._newest) == 1
+
+    def test_windows_long_past_do_not_keep_the_newest_from_being_seen(
+        self, views: WrittenViews, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(watching, "KEYS_MAX", 5)
+        views.write([minute(number, "/a") for number in range(20)])
+        views.write([minute(19, url) for url in ("/y", "/z")])
+        assert looked(watch) == ["/a", "/y", "/z"]
+        assert not watch.more
+
+    def test_a_view_of_many_windows_of_few_keys_is_read_to_its_end(
+        self, views: WrittenViews, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(watching, "KEYS_MAX", 5)
+        long = {"window_end": minute(60)["window_end"]}
+        views.write([{**minute(number, f"/{number % 3}"), **long} for number in range(20)])
+        assert looked(watch) == ["/0", "/1", "/2"]
+        assert [held.row["window_start"][14:16] for held in watch.held.values()] == ["19", "18", "17"]
+        assert not watch.more
 
     def test_a_window_that_came_and_went_has_passed(self, views: WrittenViews, watch: Watch) -> None:
         looked(watch)

@@ -8,6 +8,7 @@ data/alerts/
 """
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ from typing import Any
 
 from headwater.alerts.episodes import Rule
 from headwater.alerts.notify import Target, from_json, to_json
+from headwater.errors import DamagedFile
+
+_logger = logging.getLogger(__name__)
 
 FOLDER, DEFINITION, STATE, LOCK = "alerts", "definition.json", "state.json", ".lock"
 
@@ -75,21 +79,29 @@ class Definitions:
     def declare(self, said: AppAlerts) -> None:
         """What the app says now is all that counts; what it said before comes to its end."""
         with self._alone():
-            names, before = {one.name for one in said.alerts}, AppAlerts(said.app, ())
-            if said.app in self.apps():
-                before = self.get(said.app)
+            names, before = {one.name for one in said.alerts}, self._before(said.app) or AppAlerts(said.app, ())
             self.save(replace(said, gone=tuple(one for one in (*before.alerts, *before.gone) if one.name not in names)))
 
     def forget(self, said: AppAlerts) -> bool:
         """What is gone, and the app with it if it declares nothing else; False if something else is declared by now."""
         with self._alone():
-            if said.app not in self.apps() or self.get(said.app) != said:
+            if self._before(said.app) != said:
                 return False
             if said.alerts:
                 self.save(replace(said, gone=()))
             else:
                 rmtree(self.of(said.app))
         return True
+
+    def _before(self, app: str) -> AppAlerts | None:
+        """What is declared until now; None if nothing is, or if nobody can read it."""
+        try:
+            return self.get(app)
+        except FileNotFoundError:
+            return None
+        except DamagedFile as damaged:
+            _logger.warning("%s", damaged)
+            return None
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -109,8 +121,15 @@ class Definitions:
         return sorted(one.parent.name for one in self.folder.glob(f"*/{DEFINITION}"))
 
     def get(self, app: str) -> AppAlerts:
-        said = json.loads((self.of(app) / DEFINITION).read_text(encoding="utf-8"))
-        return AppAlerts(said["app"], tuple(map(_alert, said["alerts"])), tuple(map(_alert, said.get("gone", []))))
+        """OSError if there is none, DamagedFile if it is not what was written."""
+        path = self.of(app) / DEFINITION
+        content = path.read_bytes()
+        try:
+            said = json.loads(content)
+            return AppAlerts(said["app"], tuple(map(_alert, said["alerts"])), tuple(map(_alert, said.get("gone", []))))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            # Not what was read, which may be a secret.
+            raise DamagedFile(str(path), f"it is no definition of alerts ({type(error).__name__})") from None
 
     def of(self, app: str) -> Path:
         return self.folder / app
@@ -118,10 +137,10 @@ class Definitions:
     def state(self, app: str) -> dict[str, Any] | None:
         """What was under way when it was last written; None if nothing was, or if it cannot be read."""
         try:
-            found: dict[str, Any] = json.loads((self.of(app) / STATE).read_text(encoding="utf-8"))
+            found: object = json.loads((self.of(app) / STATE).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return found
+        return found if isinstance(found, dict) else None
 
     def save_state(self, app: str, state: Mapping[str, Any]) -> None:
         write_privately(self.of(app) / STATE, json.dumps(state).encode())

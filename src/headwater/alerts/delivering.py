@@ -8,14 +8,14 @@ allows; a crash before that sends the same once more, under the same id. Every a
 import json
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from headwater.alerts.definition import alerts_topic, deliveries_topic
 from headwater.alerts.episodes import TOLD
-from headwater.alerts.journal import ensure_topic
+from headwater.alerts.journal import Event, ensure_topic, events, parsed
 from headwater.alerts.notify import Target
 from headwater.alerts.targets import Notification, Tell
 from headwater.clock import Clock
@@ -30,6 +30,7 @@ _logger = logging.getLogger(__name__)
 
 GIVEN_UP = "given up"
 LOOK_SECONDS = 0.2
+TROUBLE_SECONDS = 2.0
 GOING_SECONDS = 2.0
 # A group of which nothing is heard for days is forgotten; one that says again where it is never.
 RENEW_MS = 3_600_000
@@ -60,6 +61,7 @@ class Deliverer:
 
     def __init__(self, delivery: Delivery, log: Log, clock: Clock) -> None:
         self._delivery, self._log, self._clock = delivery, log, clock
+        self._name = delivery.target.name
         self._topic, self._group = alerts_topic(delivery.app), group_of(delivery.app, delivery.target)
         self._place = TopicPartition(self._topic, 0)
         self._random = Random(self._group)
@@ -99,33 +101,35 @@ class Deliverer:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            pause = LOOK_SECONDS
             try:
                 self.deliver_all()
                 if self._clock.elapsed_ms() - self._committed_ms >= RENEW_MS:
                     self._commit()
-            except HeadwaterError as error:
+            except Exception as error:  # whatever it is: nobody else would ever tell this target
+                pause = TROUBLE_SECONDS
                 if not self._stopping.is_set():  # else the log is closed, as it should be
-                    _logger.warning("%s cannot be told for a moment: %s", self._delivery.target.name, error)
-            self._stopping.wait(LOOK_SECONDS)
+                    ours = isinstance(error, HeadwaterError)
+                    _logger.warning("%s: not told for a moment: %s", self._name, error, exc_info=not ours)
+            self._stopping.wait(pause)
 
     def deliver_all(self) -> None:
         """All that is there now, unless it is asked to stop."""
         moved = False
-        for notification, offset in self._waiting():
-            concerns = notification.get("alert") in self._delivery.alerts and notification.get("state") in TOLD
-            if concerns and not self._deliver(notification):
+        start = max(self._offset, self._log.partition(*self._place).start_offset)
+        for offset, event in events(self._log, self._delivery.app, offset=start):
+            notification = event if event is not None and self._concerns(event) else None
+            if notification is not None and not self._deliver(notification):
                 return
             self._offset, moved = offset + 1, True
-            if concerns:
+            if notification is not None:
                 self._commit()
                 moved = False
         if moved:
             self._commit()
 
-    def _waiting(self) -> Iterator[tuple[Notification, int]]:
-        start = max(self._offset, self._log.partition(*self._place).start_offset)
-        for record in self._log.read(self._topic, offset=start):
-            yield json.loads(record.value or b"{}"), record.offset
+    def _concerns(self, event: Event) -> bool:
+        return event["alert"] in self._delivery.alerts and event["state"] in TOLD
 
     def _deliver(self, notification: Notification) -> bool:
         """False if it was asked to stop first: then nothing is decided."""
@@ -134,7 +138,7 @@ class Deliverer:
         while not self._stopping.is_set():
             attempt += 1
             began_ms = self._clock.elapsed_ms()
-            answer = self._delivery.tell(notification)
+            answer = self._tell(notification)
             pause = pause_seconds(attempt, self._random, answer.retry_after_seconds)
             if answer.outcome == FAILED and self._too_old(notification, pause):
                 answer = answer._replace(outcome=GIVEN_UP)
@@ -146,12 +150,21 @@ class Deliverer:
             self._stopping.wait(pause)
         return False
 
+    def _tell(self, notification: Notification) -> Answer:
+        try:
+            return self._delivery.tell(notification)
+        except Exception as error:
+            # What cannot be told for a reason that nobody thought of must not keep what comes after it for ever.
+            _logger.exception("%s: %s cannot be told", self._name, notification["id"])
+            return Answer(FAILED, f"{type(error).__name__}; the node's log says where")
+
     def _attempts_noted(self, notification: Notification) -> int:
         """How often this target was told it already; 0 if never."""
-        own = {"id": notification["id"], "target": self._delivery.target.name}
+        own = {"id": notification["id"], "target": self._name}
         noted = self._log.read(deliveries_topic(self._delivery.app), time_ms=notification["at_ms"])
-        said = (json.loads(record.value or b"{}") for record in noted if record.key == own["id"].encode())
-        return max((one["attempt"] for one in said if own.items() <= one.items()), default=0)
+        said = (parsed(record.value) for record in noted if record.key == own["id"].encode())
+        attempts = (one.get("attempt") for one in said if own.items() <= one.items())
+        return max((number for number in attempts if isinstance(number, int)), default=0)
 
     def _too_old(self, notification: Notification, pause: float) -> bool:
         until_ms: float = notification["at_ms"] + self._delivery.target.retry_hours * HOUR_MS
@@ -162,7 +175,7 @@ class Deliverer:
             "id": notification["id"],
             "alert": notification["alert"],
             "state": notification["state"],
-            "target": self._delivery.target.name,
+            "target": self._name,
             "outcome": answer.outcome,
             "status": answer.status,
             "said": answer.said,

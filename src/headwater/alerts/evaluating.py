@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from headwater.alerts.definition import Alert, AppAlerts, Definitions
-from headwater.alerts.episodes import Episode, State, end, step
+from headwater.alerts.episodes import Episode, Row, State, end, step
 from headwater.alerts.journal import Journal, Noted
-from headwater.alerts.watching import KEYS_MAX, Watch
+from headwater.alerts.watching import KEY_TEXT_MAX, KEYS_MAX, Watch
 from headwater.clock import Clock
-from headwater.errors import FlowError, UnknownView
+from headwater.errors import DamagedFile, FlowError, UnknownView
 from headwater.log.log import Log
 from headwater.views.store import ViewStore, open_store
 
@@ -32,10 +32,7 @@ class Evaluation:
             if alert.store not in self._stores:
                 self._stores[alert.store] = open_store(alert.store or data, said.app, read_only=True, clock=clock)
         self.journal = Journal(log, said.app, self._definitions)
-        self._watches = {
-            one.name: Watch(self._stores[one.store], one.name, one.view, self.journal.seen.get(one.name))
-            for one in said.alerts
-        }
+        self._watches = {one.name: self._watch(one) for one in said.alerts}
         self._troubles: dict[str, str] = {}
         self._saved: dict[str, Any] | None = None
 
@@ -47,21 +44,35 @@ class Evaluation:
             self.journal.write(self._events(alert, now_ms))
         self._save()
 
-    def _events(self, alert: Alert, now_ms: int) -> Iterator[Noted]:
-        watch = self._watches[alert.name]
-        trouble = ""
+    def _watch(self, alert: Alert) -> Watch:
+        def under_way() -> list[Row]:
+            return [one.key for one in self.journal.known.get(alert.name, {}).values()]
+
+        seen = self.journal.seen.get(alert.name)
+        return Watch(self._stores[alert.store], alert.name, alert.view, seen, under_way)
+
+    def _looked(self, watch: Watch) -> tuple[bool, str]:
+        """Whether it could look, and what is to be said of it."""
         try:
             watch.look()
         except UnknownView:
-            trouble = "its view is not there yet; run the app"
+            return False, "its view is not there yet; run the app"
         except FlowError as error:
-            trouble = str(error)
+            return False, str(error)
         if watch.more:
-            trouble = f"more than {KEYS_MAX:,} keys meet the condition; those beyond are not told of"
+            return True, f"more than {KEYS_MAX:,} keys meet the condition; those beyond are not told of"
+        if watch.too_long:
+            return True, f"a key is longer than {KEY_TEXT_MAX:,} signs and not told of: {watch.too_long}"
+        return True, ""
+
+    def _events(self, alert: Alert, now_ms: int) -> Iterator[Noted]:
+        watch = self._watches[alert.name]
+        looked, trouble = self._looked(watch)
         if trouble and trouble != self._troubles.get(alert.name):
             _logger.warning("alert %s.%s: %s", self._said.app, alert.name, trouble)
         self._troubles[alert.name] = trouble
-        if watch.seen is None:
+        # Time alone raises nothing: who cannot look does not know that a condition still holds.
+        if not looked or watch.seen is None:
             return
         known = self.journal.known.get(alert.name, {})
         seen = f"{alert.name} {watch.seen[0]}.{watch.seen[1]}"
@@ -117,8 +128,8 @@ def alerts_told(data: Path) -> list[dict[str, Any]]:
     for app in definitions.apps():
         try:
             said = definitions.get(app)
-        except (OSError, ValueError, KeyError):
-            continue  # just being written
+        except (OSError, DamagedFile):
+            continue  # the node says why
         status = (definitions.state(app) or {}).get("status", {})
         for one in said.alerts:
             rule = {"for_ms": one.rule.hold_ms, "every_ms": one.rule.repeat_ms}

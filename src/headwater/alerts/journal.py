@@ -12,7 +12,8 @@ the file the topic alone tells, as long as its retention lets it.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from headwater.alerts.definition import Definitions, alerts_topic
@@ -21,11 +22,21 @@ from headwater.errors import TopicExists, UnknownTopic
 from headwater.log.log import Log
 from headwater.record import Record
 
+_logger = logging.getLogger(__name__)
+
 RETENTION_MS = 30 * 86_400_000
 TEXT_MAX = 500
 
 Known = dict[str, dict[str, Episode]]
 """Alert → text of the key → what is under way."""
+
+
+Event = Mapping[str, Any]
+"""As `told` makes it."""
+WORDS: dict[str, type | tuple[type, ...]] = {
+    "id": str, "episode": str, "app": str, "alert": str, "state": str, "key": dict, "row": dict, "since_ms": int,
+    "at_ms": int, "raised_ms": (int, type(None)), "number": int, "why": str, "text": str,
+}  # fmt: skip
 
 
 class Noted(NamedTuple):
@@ -68,9 +79,10 @@ class Journal:
             for said in kept["episodes"]:
                 self._take(noted(said))
             self.seen |= {alert: (generation, change) for alert, (generation, change) in kept.get("seen", {}).items()}
-        for record in self._log.read(self.topic, offset=max(self.end, partition.start_offset)):
-            self._take(noted(json.loads(record.value or b"{}")))
-            self.end = record.offset + 1
+        for offset, event in events(self._log, self._app, offset=max(self.end, partition.start_offset)):
+            if event is not None:
+                self._take(noted(event))
+            self.end = offset + 1
 
     def _take(self, one: Noted) -> None:
         of_alert = self.known.setdefault(one.alert, {})
@@ -130,7 +142,42 @@ def told(app: str, one: Noted) -> dict[str, Any]:
     }
 
 
-def noted(said: Mapping[str, Any]) -> Noted:
+def events(log: Log, app: str, *, offset: int) -> Iterator[tuple[int, Event | None]]:
+    """All records of the topic from an offset on, with theirs. None: not one of ours, for many may write there."""
+    topic, said = alerts_topic(app), False
+    for record in log.read(topic, offset=offset):
+        event = parsed(record.value)
+        ours = is_event(event, app)
+        if not ours and not said:
+            _logger.warning("%s has at %d what is no event of its alerts; passed over", topic, record.offset)
+            said = True
+        yield record.offset, event if ours else None
+
+
+def parsed(value: bytes | None) -> dict[str, Any]:
+    """What a record says, if it is a JSON object; else nothing.
+
+    >>> parsed(b'{"id": "a-1"}'), parsed(b"hello"), parsed(b"[1]"), parsed(None)
+    ({'id': 'a-1'}, {}, {}, {})
+    """
+    try:
+        said = json.loads(value or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def is_event(said: Event, app: str) -> bool:
+    """Has it all the words that `told` writes, and is it of this app?"""
+    if said.get("app") != app or not all(isinstance(said.get(word), kinds) for word, kinds in WORDS.items()):
+        return False
+    match said.get("seen"):
+        case None | [int(), int()]:
+            return said["state"] in tuple(State)
+    return False
+
+
+def noted(said: Event) -> Noted:
     names = ("key", "since_ms", "at_ms", "raised_ms", "number", "row", "why")
     episode = Episode(id=said["episode"], state=State(said["state"]), **{name: said[name] for name in names})
     seen = said.get("seen")

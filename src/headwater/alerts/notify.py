@@ -116,6 +116,8 @@ def email(
         raise InvalidDeclaration(f"security={security!r} is not known", f"Say one of {', '.join(SECURITIES)}.")
     if password and security == "none":
         raise InvalidDeclaration("a password would be sent to the mail server for all to read", "Use starttls or tls.")
+    if not f"{username}{password}".isascii():
+        raise InvalidDeclaration("a login at a mail server is sent in ASCII, and this one has other signs in it")
     _check_times(timeout_seconds, retry_hours)
     return Email(everybody, sender, host, port, username, password, security, timeout_seconds, retry_hours)
 

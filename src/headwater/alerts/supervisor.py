@@ -29,6 +29,8 @@ class Supervisor:
         self._definitions = Definitions(data)
         self._stopping = threading.Event()
         self._running: dict[str, RunningAlerts] = {}
+        self._troubles: dict[str, str] = {}
+        """What was last said of definitions that cannot be read."""
         self._thread = threading.Thread(target=self._run, name="headwater-alerts", daemon=True)
 
     def start(self) -> None:
@@ -44,7 +46,7 @@ class Supervisor:
             while not self._stopping.is_set():
                 try:
                     self._look()
-                except (HeadwaterError, OSError, ValueError, KeyError, TypeError):
+                except (HeadwaterError, OSError):
                     _logger.exception("the definitions of alerts cannot be read; trying again")
                 self._stopping.wait(DEFINITIONS_SECONDS)
         finally:
@@ -54,7 +56,7 @@ class Supervisor:
                 one.join()
 
     def _look(self) -> None:
-        wanted = {app: self._definitions.get(app) for app in self._definitions.apps()}
+        wanted = self._wanted()
         for app, running in list(self._running.items()):
             if wanted.get(app) != running.said or not running.alive:
                 running.ask_to_stop()
@@ -64,6 +66,21 @@ class Supervisor:
             if app not in self._running:
                 self._running[app] = RunningAlerts(said, self._data, self._log, self._clock)
                 self._running[app].start()
+
+    def _wanted(self) -> dict[str, AppAlerts]:
+        """What apps declare. Of one whose definition cannot be read, what it declared before."""
+        wanted: dict[str, AppAlerts] = {}
+        for app in self._definitions.apps():
+            try:
+                wanted[app] = self._definitions.get(app)
+                self._troubles.pop(app, None)
+            except (HeadwaterError, OSError) as error:
+                if app in self._running:
+                    wanted[app] = self._running[app].said
+                if str(error) != self._troubles.get(app):
+                    _logger.warning("alerts of %s stay as they are: %s", app, error)
+                self._troubles[app] = str(error)
+        return wanted
 
 
 class RunningAlerts:

@@ -3,12 +3,14 @@
 import json
 import smtplib
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import formatdate
-from typing import Any
+from types import MappingProxyType
+from typing import NamedTuple
 
-from headwater.alerts.journal import ensure_topic
+from headwater.alerts.journal import Event, ensure_topic
 from headwater.alerts.notify import Email, Target, Topic, Webhook
 from headwater.clock import Clock
 from headwater.errors import HeadwaterError
@@ -17,11 +19,12 @@ from headwater.record import Record
 from headwater.webhooks.sending import DELIVERED, FAILED, REFUSED, Answer, Sender
 from headwater.webhooks.signing import signature_headers
 
-Notification = Mapping[str, Any]
-"""As journal.told makes it."""
+Notification = Event
 Tell = Callable[[Notification], Answer]
 
 SUBJECT_MAX = 180
+Reply = tuple[int, bytes | str]
+BROKEN_OFF: Reply = (421, b"broken off")
 
 
 def teller(target: Target, log: Log, clock: Clock) -> Tell:
@@ -59,25 +62,69 @@ def by_topic(topic: str, log: Log) -> Tell:
 
 
 def by_email(target: Email, clock: Clock) -> Tell:
+    """A mail server says of each recipient whether it takes the mail: who must wait is told later, alone."""
+    current = Round("", target.to)
+
     def tell(notification: Notification) -> Answer:
-        message = mail(target, notification, now_ms=clock.now_ms())
+        nonlocal current
+        if current.id != notification["id"]:
+            current = Round(notification["id"], target.to)
         try:
-            with _connected(target) as server:
-                refused = server.send_message(message)
-        except smtplib.SMTPResponseException as error:
-            # 4xx: not now; 5xx: never.
-            said = f"the mail server answers {error.smtp_code} {error.smtp_error!r}"[:300]
-            return Answer(REFUSED if 500 <= error.smtp_code < 600 else FAILED, said, error.smtp_code)
+            message = mail(target, notification, now_ms=clock.now_ms())
+            current = current.after(_sent(target, message, current.left))
         except smtplib.SMTPRecipientsRefused as error:
-            codes = [code for code, _ in error.recipients.values()]
-            return Answer(
-                REFUSED if all(code >= 500 for code in codes) else FAILED, f"nobody is known there: {error}"[:300]
-            )
+            # Nobody has it, not even who was accepted: a server may break off in the middle of them.
+            current = current.after({**dict.fromkeys(current.left, BROKEN_OFF), **error.recipients})
+        except smtplib.SMTPDataError as error:
+            current = current.after(dict.fromkeys(current.left, (error.smtp_code, error.smtp_error)))
         except (OSError, smtplib.SMTPException) as error:
-            return Answer(FAILED, f"{type(error).__name__}: {error}"[:300])
-        return Answer(DELIVERED, f"not to {', '.join(refused)}"[:300] if refused else "taken by the mail server")
+            # It has not seen the mail, so nothing is said of it: a login that is refused, for one, can be put right.
+            return Answer(FAILED, f"{type(error).__name__}: {error}"[:300], getattr(error, "smtp_code", None))
+        except ValueError:
+            # What Python says of it repeats a piece of it, and that may be one of a password.
+            return Answer(FAILED, "the login, or an address, has a sign in it that cannot be sent to the mail server")
+        return current.answer()
 
     return tell
+
+
+class Round(NamedTuple):
+    """Whom a notification has yet to reach by mail. Who restarts begins with everybody."""
+
+    id: str
+    left: tuple[str, ...]
+    taken: tuple[str, ...] = ()
+    refused: Mapping[str, Reply] = MappingProxyType({})
+    """Who has not got it, and why."""
+
+    def after(self, refused: Mapping[str, Reply]) -> "Round":
+        """`refused` are those for whom the server did not take it: from 500 on for good.
+
+        >>> Round("a1", ("ada@x", "bob@x", "eve@x")).after({"bob@x": (450, b"later"), "eve@x": (550, b"who?")}).left
+        ('bob@x',)
+        """
+        taken = (*self.taken, *(one for one in self.left if one not in refused))
+        without = {one: reply for one, reply in {**self.refused, **refused}.items() if one not in taken}
+        return Round(self.id, tuple(one for one, (code, _) in without.items() if code < 500), taken, without)
+
+    def answer(self) -> Answer:
+        if not self.refused:
+            return Answer(DELIVERED, "taken by the mail server")
+        said = ", ".join(f"{one}: {code} {words!r}" for one, (code, words) in self.refused.items())
+        outcome = FAILED if self.left else DELIVERED if self.taken else REFUSED
+        return Answer(outcome, f"not taken for {said}"[:300], next(iter(self.refused.values()))[0])
+
+
+def _sent(target: Email, message: EmailMessage, to: Sequence[str]) -> Mapping[str, Reply]:
+    """Answers for whom it was not taken. How the server says good-bye does not matter to those who have it."""
+    server = _connected(target)
+    try:
+        refused: Mapping[str, Reply] = server.send_message(message, to_addrs=to)
+        with suppress(OSError, smtplib.SMTPException):
+            server.quit()
+    finally:
+        server.close()
+    return refused
 
 
 def _connected(target: Email) -> smtplib.SMTP:

@@ -8,19 +8,23 @@ window is past too when the view has windows that begin after its end, though no
 was there to count.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.alerts.episodes import Held
+from headwater.alerts.fitting import fitting
 from headwater.alerts.journal import key_text
+from headwater.errors import InvalidQuery
 from headwater.views.plain import plain
-from headwater.views.query import Query, parse_query
+from headwater.views.query import Order, Query, parse_query
 from headwater.views.shape import Shape
 from headwater.views.store import Row, Snapshot, ViewStore
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 KEYS_MAX = 10_000
+KEY_TEXT_MAX = 65_536
+"""A key is in a record twice, and cannot be cut: it would be that of others too."""
 
 
 @dataclass
@@ -32,6 +36,8 @@ class Watch:
     view: str
     since: tuple[int, int] | None = None
     """Up to where somebody has looked before this one; None: nobody has."""
+    under_way: Callable[[], Iterable[Mapping[str, Any]]] = tuple
+    """Keys that go before others where there are more than are kept."""
     held: dict[str, Held] = field(default_factory=dict)
     """All rows that meet the condition, by the text of their key; of windows the newest of each key."""
     passed: dict[str, Row] = field(default_factory=dict)
@@ -39,12 +45,16 @@ class Watch:
     seen: tuple[int, int] | None = None
     """Generation and change of the alert's view."""
     more: bool = False
-    """There were more keys than are kept."""
+    """There are more keys than are kept."""
+    too_long: str = ""
+    """How a key begins that is too long to be told of, if there was one."""
     _newest: dict[str, Row] = field(default_factory=dict)
     _base: tuple[int, int] | None = None
 
     def look(self) -> bool:
-        """Bring `held` up to date; whether anything was there to see. UnknownView while the view is not made yet."""
+        """Bring `held` up to date; whether anything was there to see. UnknownView while the view is not made yet.
+
+        What cannot be read raises, and leaves `held` as it was."""
         self.passed = {}
         base = self._base_mark()  # first: then the alert's view is never behind what it is compared with unseen
         with self.store.snapshot(self.name) as snapshot:
@@ -60,8 +70,8 @@ class Watch:
             if settled is None:
                 return False  # the view is a batch ahead of the alert's: the next look sees both
             gone = settled
-        keys = [_own(shape, key) for key in gone]
-        self.passed = {key_text(key): key for key in keys}
+        passed = [(key_text(own), own) for own in (_own(shape, key) for key in gone)]
+        self.passed = {text: own for text, own in passed if len(text) <= KEY_TEXT_MAX}
         self.seen, self._base = now, base
         return True
 
@@ -71,36 +81,76 @@ class Watch:
 
     def _take(self, snapshot: Snapshot, *, windowed: bool) -> list[Row]:
         """Bring all rows that meet the condition up to date; answers which keys went, as far as that is remembered."""
-        rows = self._newest if windowed else self.held
-        before, mark = self.seen or self.since, snapshot.mark
+        before, mark, had_more = self.seen or self.since, snapshot.mark, self.more
         remembered = before is not None and before[0] == mark.generation and before[1] >= mark.changes_from
         changes = list(snapshot.changes_after(before[1])) if before is not None and remembered else []
+        # A copy, until all is read: a store that fails in the middle must not look like keys that went.
+        rows: dict[str, Any] = {}
         if self.seen is not None and remembered:
-            changed = [(one.key, one.row or {}) for one in changes]
+            rows, more = dict(self._newest if windowed else self.held), had_more
+            # Windows that are merged go and come in one batch: what goes must not take what came with it.
+            for one in sorted(changes, key=lambda one: one.row is not None):
+                more |= not self._put(rows, snapshot.shape, one.key, one.row)
+            if more and len(rows) < KEYS_MAX:
+                more = self._fill(rows, snapshot)
         else:
-            rows.clear()
-            self.more = False
-            changed = [(row, row) for row in snapshot.select(Query(limit=KEYS_MAX + 1))]
-        # Windows that are merged go and come in one batch: what goes must not take what came with it.
-        for key, row in sorted(changed, key=lambda one: bool(one[1])):
-            self._apply(snapshot.shape, key, row, windowed=windowed)
+            self._put_under_way(rows, snapshot)
+            more = self._fill(rows, snapshot)
+        if windowed:
+            self._newest = rows
+        else:
+            self.held = rows
+        self.more = more
         # Of more keys than are kept nobody knows whether they were told of.
-        return [] if self.more else [one.key for one in changes if one.row is None]
+        return [] if more or had_more else [one.key for one in changes if one.row is None]
 
-    def _apply(self, shape: Shape, key: Row, row: Row, *, windowed: bool) -> None:
-        own = _own(shape, key)
+    def _put_under_way(self, rows: dict[str, Any], snapshot: Snapshot) -> None:
+        """Where not all have room, those that are under way come first: else they would be resolved for others."""
+        shape = snapshot.shape
+        if snapshot.count(Query()) <= KEYS_MAX:
+            return
+        order = f"{WINDOW_COLUMNS[0]} desc" if is_windowed(shape) else None
+        for key in self.under_way():
+            try:
+                found = snapshot.select(parse_query(shape, key, order, 1))
+            except InvalidQuery:
+                continue  # the key has other columns by now, or a value that JSON has no word for
+            for row in found:
+                self._put(rows, shape, row, row)
+
+    def _fill(self, rows: dict[str, Any], snapshot: Snapshot) -> bool:
+        """Add what meets the condition, of windows the newest first, as long as there is room; was there more?"""
+        shape, page, skip = snapshot.shape, KEYS_MAX + 1, 0
+        where, order = None, [Order(column, descending=False) for column in shape.key_columns]
+        if is_windowed(shape):
+            order.insert(0, Order(shape.column(WINDOW_COLUMNS[0]), descending=True))
+            # What is past is never looked at again, however much of it the view keeps.
+            last = snapshot.select(Query(order=tuple(order), limit=1))
+            where = {f"{WINDOW_COLUMNS[1]} >=": _start(last[0])} if last else None
+        conditions = parse_query(shape, where, None, None).where
+        while True:
+            found = snapshot.select(Query(conditions, tuple(order), page, skip))
+            fitted = [self._put(rows, shape, row, row) for row in found]
+            if len(found) < page or not all(fitted):
+                return not all(fitted)
+            skip += page
+
+    def _put(self, rows: dict[str, Any], shape: Shape, key: Row, row: Row | None) -> bool:
+        """Into rows by the text of their key, or out of them; False if there is no room."""
+        own, windowed = _own(shape, key), is_windowed(shape)
         text = key_text(own)
-        rows: dict[str, Any] = self._newest if windowed else self.held
-        if not row:
+        if row is None:
             if not windowed or _same_window(rows.get(text), key):
                 rows.pop(text, None)
-            return
-        if text not in rows and len(rows) >= KEYS_MAX:
-            self.more = True
+        elif len(text) > KEY_TEXT_MAX:
+            self.too_long = text[:80]
+        elif text not in rows and len(rows) >= KEYS_MAX:
+            return False
         elif not windowed:
-            self.held[text] = Held(own, _values(row, own))
+            rows[text] = Held(own, _values(row, own))
         elif text not in rows or _start(row) >= _start(rows[text]):
-            self._newest[text] = row
+            rows[text] = row
+        return True
 
     def _settle_windows(self, batch: int, gone: list[Row]) -> list[Row] | None:
         """Which of the newest windows that meet the condition are not past; answers which of those that went were not
@@ -158,4 +208,4 @@ def _same_window(row: Row | None, key: Row) -> bool:
 
 
 def _values(row: Row, own: Mapping[str, object]) -> dict[str, Any]:
-    return {name: plain(value) for name, value in row.items() if name not in own}
+    return fitting({name: plain(value) for name, value in row.items() if name not in own})

@@ -96,6 +96,13 @@ def test_an_alert_that_tells_nobody_is_refused() -> None:
         kitchen().alert("again", on="fridges", when="true", notify=[])
 
 
+@pytest.mark.parametrize("topic", alert_topics("kitchen"))
+def test_an_alert_that_tells_the_topic_of_its_own_alerts_is_refused(topic: str) -> None:
+    with pytest.raises(hw.HeadwaterError, match=rf"again .* tells the topic {topic}"):
+        kitchen().alert("again", on="fridges", when="true", notify=[hw.notify.topic(topic)])
+    kitchen().alert("again", on="fridges", when="true", notify=[hw.notify.topic("shop.alerts")])
+
+
 def test_the_topics_of_alerts_belong_to_the_node() -> None:
     app = kitchen()
     app.topic("kitchen.alerts")(lambda: app.stream("other", "n long"))

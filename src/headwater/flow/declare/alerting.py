@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.naming import alert_topics
 from headwater.flow.declare.place import Place
 
 VIEW = "view"
@@ -63,11 +64,16 @@ def found_view(outputs: Iterable[AnyDeclared], on: object, alert: str, place: Pl
     )
 
 
-def checked_targets(alert: str, notify: Sequence[Target], place: Place) -> tuple[Target, ...]:
+def checked_targets(app: str, alert: str, notify: Sequence[Target], place: Place) -> tuple[Target, ...]:
     targets = tuple(notify)
     hint = 'Write notify=[hw.notify.webhook("https://...")], or .email(...), or .topic(...).'
     if not targets:
         raise InvalidDeclaration(f"alert {alert} ({place}) tells nobody", hint)
     if wrong := [one for one in targets if not isinstance(getattr(one, "name", None), str)]:
         raise InvalidDeclaration(f"alert {alert} ({place}) cannot tell a {type(wrong[0]).__name__}", hint)
+    if own := [topic for one in targets if (topic := getattr(one, "topic", None)) in alert_topics(app)]:
+        raise InvalidDeclaration(
+            f"alert {alert} ({place}) tells the topic {own[0]}, in which the node notes the app's alerts",
+            "Read that topic as it is, or name another one.",
+        )
     return targets

@@ -308,7 +308,7 @@ class App:
         """
         place = calling_place()
         view = found_view(self.outputs.values(), on, name, place)
-        targets = checked_targets(name, notify, place)
+        targets = checked_targets(self.name, name, notify, place)
         _check_view_name(name, "an alert", place)
         declared = AlertDeclaration(
             name, view.name, duration_us(for_), None if every is None else duration_us(every), targets,
