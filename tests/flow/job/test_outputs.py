@@ -1,5 +1,6 @@
 """Each sink that an app can declare is the one that its rows go to."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import headwater as hw
 from headwater.flow.declare.graph import plan
 from headwater.flow.declare.sinks import SinkDeclaration
 from headwater.flow.job.outputs import made_sink
+from headwater.flow.job.testing import AppTester
 from headwater.flow.sinks.redis_cache import RedisSink
 from headwater.flow.sinks.search import SearchSink
 from headwater.flow.sinks.webhook import WebhookSink
@@ -55,3 +57,24 @@ def test_words_of_a_view_go_to_an_index_beside_the_log(tmp_path: Path) -> None:
     assert (sink._folder, sink._columns) == (tmp_path / "search" / "shop" / "all_orders", ("title",))
     for one in sinks.values():
         one.close()
+
+
+def test_a_table_that_was_not_kept_for_some_batches_is_refused(
+    tester: Callable[[hw.App], AppTester], tmp_path: Path
+) -> None:
+    """It would go on without the changes that were in them, and nobody would know."""
+    table = hw.sinks.Database(f"sqlite:///{tmp_path}/copy.db", "orders")
+    for number, app in enumerate([shop(table), without_copy(), shop(table)]):
+        job = tester(app)
+        job.feed("orders", [{"id": number, "title": f"order {number}"}])
+        if number < 2:
+            job.run()
+    with pytest.raises(hw.HeadwaterError, match="ends at batch 0, and the next one is 2: it has lost what was between"):
+        job.run()
+
+
+def without_copy() -> hw.App:
+    app = hw.App("shop")
+    orders = app.stream("orders", "id long, title string")
+    app.view(key="id", name="others")(lambda: orders.latest("id"))
+    return app
