@@ -29,5 +29,4 @@ def running_cluster(release: str = "", **settings: str) -> Iterator[Cluster]:
     finally:
         if cluster is not None:
             cluster.stop()
-            cluster.log.unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)

@@ -16,8 +16,11 @@ from pathlib import Path
 import psycopg
 
 from headwater.clock import SystemClock
+from headwater.demo.keeping import Keeper
+from headwater.errors import UnavailableError
 
 SETTINGS = {
+    "unix_socket_permissions": "0700",
     "wal_level": "logical",
     "max_wal_senders": "20",
     "max_replication_slots": "20",
@@ -59,27 +62,35 @@ def _known(name: str) -> bool:
 
 
 class Cluster:
-    """One server with its data in a folder that is there. `url` is the superuser's, over a Unix socket."""
+    """One server with its data in a folder that is there. `url` is the superuser's, over a Unix socket.
+
+    While it runs, it and the folder go with whoever started it, even if that one is killed."""
 
     def __init__(self, programs: Path, folder: Path, settings: dict[str, str]) -> None:
         self._programs, self._folder, self._settings = programs, folder, {**SETTINGS, **settings}
         self._user = _user()
         self._process: subprocess.Popen[bytes] | None = None
+        self._keeper: Keeper | None = None
         self.url = f"postgresql://postgres@/postgres?host={folder}"
         if "port" in settings:
             self.url += f"&port={settings['port']}"
-        folder.chmod(0o755)
+        # Nobody needs a password here, so nobody else may come to the socket.
+        folder.chmod(0o700)
         if self._user:
             shutil.chown(folder, self._user)
         self._run("initdb", "-D", str(folder / "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync",
                   "--locale=C.UTF-8")  # fmt: skip
 
     def _run(self, program: str, *arguments: str) -> None:
-        subprocess.run(
-            [self._programs / program, *arguments], user=self._user, check=True, capture_output=True, cwd=self._folder
+        ran = subprocess.run(
+            [self._programs / program, *arguments], user=self._user, capture_output=True, cwd=self._folder, check=False
         )
+        if ran.returncode:
+            said = ran.stderr.decode(errors="replace").strip() or f"it ended with {ran.returncode}"
+            raise UnavailableError(f"PostgreSQL's {program} failed in {self._folder}: {said}")
 
     def start(self) -> None:
+        self._keeper = self._keeper or Keeper(self._programs, self._folder, self._user)
         options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         data, clock, pause = self._folder / "data", SystemClock(), threading.Event()
         command: list[str | Path] = [self._programs / "postgres", "-D", data, "-k", self._folder, *options]
@@ -96,7 +107,8 @@ class Cluster:
                 pause.wait(0.02)
             # Processes of a killed server may still be ending; a new one refuses to start beside them.
             if clock.elapsed_ms() > deadline_ms:
-                raise TimeoutError(f"the PostgreSQL in {self._folder} did not start; {self.log} says why")
+                said = self.log.read_text(errors="replace").strip().rpartition("\n")[2]
+                raise UnavailableError(f"the PostgreSQL in {self._folder} did not start: {said}")
             pause.wait(0.05)
 
     def _answers(self) -> bool:
@@ -118,10 +130,13 @@ class Cluster:
             self._process.send_signal(number)
             self._process.wait(PATIENCE_SECONDS)
             self._process = None
+        if self._keeper is not None:
+            self._keeper.dismiss()
+            self._keeper = None
 
     @property
     def log(self) -> Path:
-        return self._folder.parent / f"{self._folder.name}.log"
+        return self._folder / "server.log"
 
     @property
     def process_id(self) -> int:

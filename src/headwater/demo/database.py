@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from shutil import rmtree
@@ -25,17 +25,15 @@ EVERY_SECONDS = 0.7
 def shop_database(programs: Path) -> Iterator[str]:
     """The URL of a database with the shop's tables, in a server that is gone behind the block."""
     folder = Path(mkdtemp(prefix="headwater-shop-"))
-    cluster = Cluster(programs, folder, {})
-    try:
+    with ExitStack() as stack:
+        stack.callback(rmtree, folder, ignore_errors=True)
+        cluster = Cluster(programs, folder, {})
+        stack.callback(cluster.stop)
         cluster.start()
         url = create_database(cluster, "shop")
         with psycopg.connect(url) as connection:
             fill(connection)
         yield url
-    finally:
-        cluster.stop()
-        rmtree(folder, ignore_errors=True)
-        cluster.log.unlink(missing_ok=True)
 
 
 def newest_programs() -> Path | None:

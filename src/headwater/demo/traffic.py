@@ -29,7 +29,8 @@ class Traffic:
         self._thread = threading.Thread(target=self._work, name="headwater-traffic", daemon=True)
         self.stored: Counter[str] = Counter()
         """Records of each topic that are safe in the log."""
-        self.failure: KafkaError | None = None
+        self.failure: str | None = None
+        """The first reason why a record is not there."""
 
     def start(self) -> None:
         self._thread.start()
@@ -39,16 +40,22 @@ class Traffic:
         self._stopping.set()
         self._thread.join()
         if self._producer.flush(FLUSH_SECONDS) and self.failure is None:
-            self.failure = KafkaError(KafkaError._MSG_TIMED_OUT)
+            self.failure = f"some were not taken within {FLUSH_SECONDS} seconds"
 
     def _work(self) -> None:
-        while not self._stopping.wait(TICK_SECONDS):
-            for event in self._customers.until(self._clock.now_ms()):
-                self._producer.produce(event.topic, event.value, event.key, on_delivery=self._delivered)
-            self._producer.poll(0)
+        try:
+            while not self._stopping.wait(TICK_SECONDS):
+                self._send()
+        except Exception as error:  # whatever ends the thread must be told to whoever waits for it
+            self.failure = self.failure or f"{type(error).__name__}: {error}"
+
+    def _send(self) -> None:
+        for event in self._customers.until(self._clock.now_ms()):
+            self._producer.produce(event.topic, event.value, event.key, on_delivery=self._delivered)
+        self._producer.poll(0)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.stored[message.topic() or ""] += 1
         else:
-            self.failure = self.failure or error
+            self.failure = self.failure or error.str() or error.name()
