@@ -65,7 +65,7 @@ def test_a_view_that_can_be_searched_has_a_box_for_it(page: Watched, views: Writ
     shown = page.go(f"#/views/{APP}.{VIEW}")
     shown.get_by_role("searchbox").fill("bright")
     shown.get_by_role("searchbox").press("Enter")
-    expect(shown.get_by_text("1 rows that have bright, best first")).to_be_visible()
+    expect(shown.get_by_text("1 row with bright, best first")).to_be_visible()
     assert page.complaints == []
 
 

@@ -6,7 +6,7 @@ export async function captures(held) {
     held.replaceChildren(el("h1", {}, "Captures"), found.length ? table("Captures and how far they are behind",
       [{ name: "capture" }, { name: "state" }, { name: "behind" }, { name: "says" }],
       found.map((one) => [one.name, el("span", { class: `tag ${["copying", "streaming"].includes(one.state) ? "good" : "warn"}` }, one.state),
-        one.lag_seconds == null ? "–" : ago(one.lag_seconds * 1000), one.said || "–"])) : empty('There are no captures; "headwater capture add" makes one.'));
+        one.lag_seconds == null ? "–" : ago(one.lag_seconds * 1000), one.said || "–"]), "stacked") : empty('There are no captures; "headwater capture add" makes one.'));
   };
   await renew();
   return renew;

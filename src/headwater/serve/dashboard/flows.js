@@ -1,10 +1,10 @@
 // Flows as a graph: topics on the left, what is made of them on the right, and on the way how many rows went where.
-import { ago, ask, count, el, empty, named, size, svg, table, when } from "./page.js";
+import { ago, ask, count, counted, el, empty, named, size, svg, table, when } from "./page.js";
 
 const WIDE = 214, HIGH = 52, GAP = 22, STEP = 312;
 
 function graphOf(flows, viewNames) {
-  const boxes = new Map(), arrows = [];
+  const boxes = new Map(), arrows = [], several = new Set(flows.map((flow) => flow.name.split(".")[0])).size > 1;
   const box = (id, more) => boxes.get(id) ?? boxes.set(id, { id, ...more }).get(id);
   for (const flow of flows) {
     const app = flow.name.split(".")[0];
@@ -12,9 +12,9 @@ function graphOf(flows, viewNames) {
       box(`topic ${name}`, { title: name, under: "topic", href: `#/topics/${named(name)}` });
       arrows.push([`topic ${name}`, `flow ${flow.name}`]);
     }
-    box(`flow ${flow.name}`, { title: flow.name, flow, under: `batch ${count(flow.batch)} · lag ${count(flow.lag)}` });
+    box(`flow ${flow.name}`, { title: several ? flow.name : flow.name.slice(app.length + 1), flow, under: `batch ${count(flow.batch)} · lag ${count(flow.lag)}` });
     for (const output of flow.outputs) {
-      const isView = viewNames.has(`${app}.${output.name}`), under = `${count(output.total.out)} rows`;
+      const isView = viewNames.has(`${app}.${output.name}`), under = `${counted(output.total.out, "row")} out`;
       const id = isView ? `view ${app}.${output.name}` : `topic ${output.name}`;
       const href = isView ? `#/views/${named(`${app}.${output.name}`)}` : `#/topics/${named(output.name)}`;
       box(id, { title: output.name, under: `${isView ? "view" : "output"} · ${under}`, href });
@@ -61,11 +61,11 @@ function drawn(graph, choose) {
       event.preventDefault();
       choose(box.flow.name);
     };
-    const label = `Flow ${box.title}, ${stateOf(box.flow)}: show its figures`;
+    const label = `Flow ${box.flow.name}, ${stateOf(box.flow)}: show its figures`;
     return svg("g", { class: `flow ${stateOf(box.flow) === "running" ? "" : "stopped"}`, role: "button", tabindex: "0",
       "aria-label": label, onclick: pick, onkeydown: pick }, inside);
   });
-  return el("div", { class: "scroll" }, svg("svg", { class: "graph", width, height, viewBox: `0 0 ${width} ${height}`,
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Graph of flows" }, svg("svg", { class: "graph", width, height, viewBox: `0 0 ${width} ${height}`,
     role: "group", "aria-label": "Flows, from topics to views" }, lines, shapes));
 }
 

@@ -36,9 +36,11 @@ async function show() {
   const attempt = async () => {
     try {
       const active = held.contains(document.activeElement) ? document.activeElement : null;
-      const focused = active?.id ? `#${CSS.escape(active.id)}` : active?.hasAttribute("href") ? `a[href="${CSS.escape(active.getAttribute("href"))}"]` : "";
+      const scrolled = new Map([...held.querySelectorAll(".scroll")].map((one) => [one.getAttribute("aria-label"), one.scrollLeft]));
+      const focused = active?.matches(".scroll") ? `.scroll[aria-label="${CSS.escape(active.getAttribute("aria-label"))}"]` : active?.id ? `#${CSS.escape(active.id)}` : active?.hasAttribute("href") ? `a[href="${CSS.escape(active.getAttribute("href"))}"]` : "";
       if (renew) await renew();
       else renew = await page(held, rest[0], { alive, told, closing: (close) => closing.push(close) });
+      for (const one of held.querySelectorAll(".scroll")) one.scrollLeft ||= scrolled.get(one.getAttribute("aria-label")) ?? 0;
       if (focused) held.querySelector(focused)?.focus({ preventScroll: true });
       if (alive()) told(false);
     } catch (error) {

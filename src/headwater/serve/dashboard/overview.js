@@ -40,7 +40,7 @@ export async function overview(held) {
         groups.map((one) => [one.name, one.state, count(one.members), count(one.lag)])) : empty("No group has read anything yet."),
       el("h2", {}, "Views"),
       views.length ? table("Views and when they were last written",
-        [{ name: "view" }, { name: "key" }, { name: "writes", number: true }, { name: "last write" }],
+        [{ name: "view" }, { name: "key" }, { name: "writes", number: true }, { name: "last write", time: true }],
         views.map((one) => [link("views", one.name), brief(one.key), count(one.change),
           one.updated_ms ? `${ago(Date.now() - one.updated_ms)} ago` : "–"])) : empty("There are no views yet."));
   };

@@ -56,6 +56,8 @@ export function size(bytes) {
   return `${place ? bytes.toFixed(1) : bytes} ${units[place]}`;
 }
 
+export const counted = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+
 export const when = (ms) => (ms >= 0 ? `${new Date(ms).toISOString().replace("T", " ").slice(0, 23)} UTC` : "–");
 
 export function ago(ms) {
@@ -65,6 +67,7 @@ export function ago(ms) {
   return seconds < 5400 ? `${(seconds / 60).toFixed(0)} min` : `${(seconds / 3600).toFixed(0)} h`;
 }
 
+// A table of the kind "stacked" has a line for each cell where there is no room for columns.
 export function table(caption, columns, rows, kind = null) {
   const heads = columns.map((one) => el("th", { scope: "col", class: one.number ? "number" : null }, one.name));
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },

@@ -1,4 +1,4 @@
-import { ask, el, empty, named, table } from "./page.js";
+import { ask, counted, el, empty, named, table } from "./page.js";
 import { plain } from "./pictures.js";
 
 // A box for words, above a view that can be searched; nothing above others.
@@ -11,7 +11,7 @@ export function searchBox(described) {
     if (!words.value) return found.replaceChildren();
     try {
       const { rows } = await ask(`/search/${named(described.name)}`, { q: words.value });
-      found.replaceChildren(rows.length ? table(`${rows.length} rows that have ${words.value}, best first`,
+      found.replaceChildren(rows.length ? table(`${counted(rows.length, "row")} with ${words.value}, best first`,
         described.columns.map((one) => ({ name: one.name, content: true })),
         rows.map(({ row }) => described.columns.map((one) => plain(row[one.name])))) : empty("No row has these words."));
     } catch (error) {

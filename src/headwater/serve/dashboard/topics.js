@@ -28,7 +28,7 @@ export async function topic(held, name) {
       next = found.next;
       records.replaceChildren(found.records.length ? table(`Partition ${found.partition}: offsets ${count(found.first)} to ${count(found.end - 1)}, shown from ${count(found.records[0].offset)}`,
         COLUMNS, found.records.map((one) => [count(one.offset), when(one.timestamp_ms), shown(one.key), shown(one.value),
-          one.headers.map((header) => el("div", {}, header.name, "=", shown(header.value)))]), "records") : empty("There is nothing from here on."));
+          one.headers.map((header) => el("div", {}, header.name, "=", shown(header.value)))]), "stacked") : empty("There is nothing from here on."));
     } catch (error) {
       records.replaceChildren(el("p", { class: "error", role: "alert" }, error.message));
     }

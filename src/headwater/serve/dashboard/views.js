@@ -1,4 +1,4 @@
-import { ask, ago, brief, count, el, empty, named, parseJson, table } from "./page.js";
+import { ask, ago, brief, count, counted, el, empty, named, parseJson, table } from "./page.js";
 import { picture, plain } from "./pictures.js";
 import { searchBox } from "./search.js";
 
@@ -6,10 +6,10 @@ export async function views(held) {
   const renew = async () => {
     const found = await ask("/views");
     held.replaceChildren(el("h1", {}, "Views"), found.length ? table("Views, their columns and how far they are",
-      [{ name: "view" }, { name: "key" }, { name: "columns" }, { name: "writes", number: true }, { name: "last write" }],
+      [{ name: "view" }, { name: "key" }, { name: "columns" }, { name: "writes", number: true }, { name: "last write", time: true }],
       found.map((one) => [el("a", { href: `#/views/${named(one.name)}` }, one.name), brief(one.key),
         one.columns.map((column) => `${column.name} ${column.type}`).join(", "), count(one.change),
-        one.updated_ms ? `${ago(Date.now() - one.updated_ms)} ago` : "–"])) : empty('There are no views yet; "headwater run APP.py" makes those an app declares.'));
+        one.updated_ms ? `${ago(Date.now() - one.updated_ms)} ago` : "–"]), "stacked") : empty('There are no views yet; "headwater run APP.py" makes those an app declares.'));
   };
   await renew();
   return renew;
@@ -22,17 +22,17 @@ export async function view(held, name, { alive, told, closing }) {
   const described = await ask(`/views/${named(name)}`);
   const names = described.columns.map((one) => one.name);
   const rows = new Map();
-  const where = el("input", { placeholder: "amount > 100", size: "28" });
   const state = el("p", { class: "soft", role: "status" });
   const failed = el("p", { class: "bad", role: "alert" });
   const body = el("tbody");
   let source, last = "", drawn = false, fresh = new Set(), pictured = 0;
   const figures = described.columns.filter((one) => NUMBERS.test(one.type) && !described.key.includes(one.name)).map((one) => one.name);
+  const where = el("input", { placeholder: figures.length ? `${figures.at(-1)} > 100` : `${names[0]} = A`, size: "28" });
   const figure = el("select", { onchange: () => depict() }, figures.map((one) => el("option", { value: one }, one)));
   figure.value = figures.at(-1) ?? "";
   const drawing = el("div"), none = empty("No rows yet. They stand here as soon as there are any.");
   none.hidden = true;
-  const pictures = el("div", { class: "card picture", hidden: true }, el("label", {}, "Picture of", figure), drawing);
+  const pictures = el("div", { class: "card picture", hidden: true }, el("label", {}, "Chart of", figure), drawing);
   // Windows are read from their end: the newest first.
   const order = names.includes("window_start") ? "window_start" : names.includes("at") ? "at" : null;
 
@@ -54,7 +54,7 @@ export async function view(held, name, { alive, told, closing }) {
       el("tr", { class: fresh.has(key) ? "fresh" : null }, described.columns.map((column) => cell(row, column)))));
     fresh = new Set();
     none.hidden = rows.size > 0;
-    state.textContent = rows.size > SHOWN_MAX ? `${count(rows.size)} rows, the first ${SHOWN_MAX} are shown` : `${count(rows.size)} rows, live`;
+    state.textContent = rows.size > SHOWN_MAX ? `${count(rows.size)} rows, the first ${SHOWN_MAX} are shown` : `${counted(rows.size, "row")}, live`;
   };
   const later = () => { if (!drawn) { drawn = true; requestAnimationFrame(draw); } };
   const keyed = (key) => JSON.stringify(described.key.map((one) => key[one]));
