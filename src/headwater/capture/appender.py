@@ -1,12 +1,13 @@
 """Where records of captures go: a small contract, and the embedded log as the first that keeps it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from headwater.errors import TopicExists, UnknownTopic
 from headwater.log.batch_format import encode_batch
 from headwater.log.log import Log
 from headwater.log.partitioner import partition_of
+from headwater.log.record_contents import Contents, parts_of
 from headwater.record import Record, TopicPartition
 
 BATCH_BYTES = 512 * 1024
@@ -24,6 +25,9 @@ class Appender(Protocol):
 
     def append(self, topic: str, partition: int, records: Sequence[Record]) -> int:
         """Write records; they may still be lost until `sync` returns. Answers the offset behind the last one."""
+
+    def append_contents(self, topic: str, partition: int, pieces: Sequence[Contents]) -> int:
+        """The same, with records whose contents are written already."""
 
     def sync(self) -> None:
         """Return when all that was appended survives a power cut."""
@@ -60,6 +64,17 @@ class LogAppender:
         for group in batches(records):
             # Marked durable: no reader sees it before `sync`, and what a power cut takes back nobody has read.
             end = target.append(encode_batch(group), durable=True).last_offset + 1
+            self._unsynced[TopicPartition(topic, partition)] = end
+        return end
+
+    def append_contents(self, topic: str, partition: int, pieces: Sequence[Contents]) -> int:
+        from headwater.log.record_framing import encode_contents  # loads the compiler, which takes a second
+
+        target, end = self._log.partition(topic, partition), 0
+        keyed = all(piece.keyed for piece in pieces)
+        for first, behind in groups(size for piece in pieces for size in piece.sizes.tolist()):
+            batch = encode_contents(parts_of(pieces, first, behind))
+            end = target.append(batch, durable=True, keyed=keyed).last_offset + 1
             self._unsynced[TopicPartition(topic, partition)] = end
         return end
 
@@ -100,11 +115,18 @@ def last_records(appender: Appender, topic: str, partition: int, count: int) -> 
 
 def batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
     """Records in groups of moderate size; a record that is larger has a group of its own."""
-    start, room = 0, BATCH_BYTES
-    for place, record in enumerate(records):
-        size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+    for first, behind in groups(len(record.key or b"") + len(record.value or b"") for record in records):
+        yield records[first:behind]
+
+
+def groups(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Where each group of records begins and ends; sizes are those of key and value together."""
+    start, behind, room = 0, 0, BATCH_BYTES
+    for place, bytes_of_both in enumerate(sizes):
+        size = RECORD_OVERHEAD_BYTES + bytes_of_both
         if size > room and place > start:
-            yield records[start:place]
+            yield start, place
             start, room = place, BATCH_BYTES
         room -= size
-    yield records[start:]
+        behind = place + 1
+    yield start, behind

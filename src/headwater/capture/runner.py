@@ -6,9 +6,11 @@ to skip (landing.py).
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote_plus
 
 from headwater.capture.appender import Appender
 from headwater.capture.change import DELETE, NOWHERE, READ, TRUNCATE, UPDATE, CapturedTable, Change, SourcePosition
@@ -16,10 +18,12 @@ from headwater.capture.envelope import Envelopes
 from headwater.capture.landing import Landing, position_of
 from headwater.capture.last_values import LastValues
 from headwater.capture.notes import Note, Notes
+from headwater.capture.run import Route, Run, TellsRuns
 from headwater.capture.schemas import Registration, registrations
 from headwater.capture.source import Batch, ChangeSource, Drained
+from headwater.capture.waiting import Waiting
 from headwater.clock import Clock
-from headwater.record import Record, TopicPartition
+from headwater.record import TopicPartition
 
 _logger = logging.getLogger(__name__)
 
@@ -30,6 +34,9 @@ POLLS_MAX, BEHIND_CHANGES = 16, 256
 VALUES_INTERVAL_MS = 5_000
 VALUES_PENDING_MAX = 10_000
 ROW_BYTES_MAX = 128 * 1024**2
+WANTED = "wanted/"
+"""Begins the names of notes of rows that were asked for, because the topic has them with a gap."""
+
 KEYED = {"cleanup.policy": "compact", "max.message.bytes": str(ROW_BYTES_MAX)}
 TOLD = {"cleanup.policy": "delete"}
 UNKEYED = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str(ROW_BYTES_MAX)}
@@ -81,16 +88,21 @@ class Runner:
         self._envelopes = Envelopes()
         self._landings: dict[str, Landing] = {}
         self._owners: dict[str, str] = {}
-        self._pending: dict[tuple[str, int], list[Record]] = {}
+        self._pending: defaultdict[tuple[str, int], Waiting] = defaultdict(Waiting)
         self._safe = self._confirmed = 0
-        self._asked = False
+        self._asked = self._came_by = False
+        self._asked_for: dict[str, Note] = {}
+        self._asked_noted: set[str] = set()
         self._confirmed_at_ms = self._values_at_ms = clock.elapsed_ms()
         self.counts = Counts()
 
     def open(self) -> None:
+        if isinstance(self._source, TellsRuns):
+            self._source.allow_runs()
         self._source.open(self._notes.all())
         for table in self._source.tables():
             self._land(table)
+        self._ask_again()
         self._tell_schemas(self._notes.all())
 
     def _tell_schemas(self, notes: Mapping[str, Note | None]) -> None:
@@ -100,10 +112,10 @@ class Runner:
     def step(self, timeout_seconds: float) -> bool:
         """Write what is there; wait for so long if there is nothing. Whether anything came."""
         batch = self._source.poll(timeout_seconds)
-        came, safe = bool(batch.changes), self._take_changes(batch)
+        came, safe = bool(batch.count), self._take_changes(batch)
         for _ in range(POLLS_MAX - 1):
             # Who is behind syncs once for several polls. But what is noted may be what the next poll relies on.
-            if batch.notes or len(batch.changes) < BEHIND_CHANGES:
+            if batch.notes or batch.count < BEHIND_CHANGES:
                 break
             batch = self._source.poll(0)
             safe = max(safe, self._take_changes(batch))
@@ -115,10 +127,20 @@ class Runner:
     def _take_changes(self, batch: Batch) -> int:
         """Make records of them. Answers the address before which all is safe once these are written; 0 for none."""
         self._asked, now_ms = False, self._clock.now_ms()
-        for change in batch.changes:
+        start = 0
+        for place, run in batch.runs:
+            for change in batch.changes[start:place]:
+                self._take(change, now_ms)
+            self._take_run(run, now_ms)
+            start = place
+        for change in batch.changes[start:] if start else batch.changes:
             self._take(change, now_ms)
-        # A change with a gap must come again after a crash, until the row that was asked for has closed it.
-        return 0 if self._asked or batch.safe is None else batch.safe
+        if self._asked:
+            self._came_by = False  # until the source says again how far all is safe
+        elif batch.safe is not None:
+            self._came_by = True
+            return batch.safe
+        return 0
 
     def _take_all(self, batch: Batch) -> None:
         self._take_changes(batch)
@@ -130,14 +152,16 @@ class Runner:
             if isinstance(self._source, Drained):
                 self._take_all(self._source.drain())
             self._confirm()
+            self._values.flush()
         finally:
-            self._source.close()
-            self._values.close()
+            self.abandon()
 
     def abandon(self) -> None:
-        """Let go after an error: nothing is confirmed."""
-        self._source.close()
-        self._values.close()
+        """Let go after an error: nothing is confirmed, and nothing is kept of changes that were not written."""
+        try:
+            self._source.close()
+        finally:
+            self._values.close()
 
     # -- changes into records ----------------------------------------------------------------------------------------
 
@@ -164,13 +188,29 @@ class Runner:
         for number, record in records:
             partition = 0 if landing.partitions == 1 else self._appender.partition_of(record.key, landing.partitions)
             if landing.fresh(partition, change.position.behind(number) if number else change.position):
-                if (waiting := self._pending.get((table.topic, partition))) is None:
-                    waiting = self._pending[table.topic, partition] = []
-                waiting.append(record)
+                self._pending[table.topic, partition].records.append(record)
                 self.counts.records += 1
             else:
                 self.counts.skipped += 1
         self.counts.last_commit_ms = change.time_ms
+
+    def _take_run(self, run: Run, now_ms: int) -> None:
+        landings = [self._landings.get(table.topic) or self._land(table) for table in run.tables]
+        if any(run.first <= last for landing in landings for last in landing.last):
+            # Some of it may be in the topics: each change is looked at.
+            for change in run.changes():
+                self._take(change, now_ms)
+            return
+        routes = [Route(landing.partitions, self._values.follows(landing.topic)) for landing in landings]
+        written = run.written(routes, now_ms=now_ms)
+        for table, partition, contents, last in written.landed:
+            self._landings[table.topic].last[partition] = last
+            self._pending[table.topic, partition].add_contents(contents)
+            self.counts.records += len(contents.times)
+        for table, key, fragments in written.kept:
+            self._values.note_joined(table, key, fragments)
+        self.counts.changes += run.rows
+        self.counts.last_commit_ms = written.last_ms
 
     def _land(self, table: CapturedTable) -> Landing:
         kept = table.plain or bool(table.schema and table.key)
@@ -204,8 +244,20 @@ class Runner:
         if None in change.after:
             self.counts.unavailable += change.after.count(None)
             if change.key_text is not None:
-                self._asked = True
-                self._source.read_row(change.table.full_name, change.key_text, moved=old != key)
+                self._ask(change.table.full_name, change.key_text, moved=old != key)
+
+    def _ask(self, table: str, key: tuple[str, ...], *, moved: bool) -> None:
+        self._asked = True
+        self._asked_for[f"{WANTED}{table}/{'/'.join(map(quote_plus, key))}"] = {"table": table, "key": key}
+        self._source.read_row(table, key, moved=moved)
+
+    def _ask_again(self) -> None:
+        """For rows that were asked for and had not come: their changes are in the topic, and may be skipped now."""
+        for what, note in self._notes.all().items():
+            if what.startswith(WANTED):
+                self._asked_noted.add(what)
+                key: Sequence[str] = note["key"]  # type: ignore[assignment]
+                self._source.read_row(str(note["table"]), tuple(key), moved=True)
 
     def _note_values(self, change: Change, key: bytes | None) -> None:
         """`key` is that of the last record that the change makes."""
@@ -228,7 +280,7 @@ class Runner:
             for key in live_keys(self._appender, change.table.topic, partition, older_than=change.older_than):
                 change.position = SourcePosition(commit, address, number)
                 records = [record for _, record in self._envelopes.deletion(change, key, key, now_ms=now_ms)]
-                self._pending.setdefault((change.table.topic, partition), []).extend(records)
+                self._pending[change.table.topic, partition].records.extend(records)
                 self._values.forget(change.table.topic, key)
                 self.counts.records += len(records)
                 number += len(records)
@@ -239,16 +291,24 @@ class Runner:
     def _append(self) -> None:
         if not self._pending:
             return
-        pending, self._pending = self._pending, {}
-        for where, records in pending.items():
+        if self._asked_for:
+            # Before their changes are in the topic: from then on only this says that rows are still to come.
+            wanted, self._asked_for = self._asked_for, {}
+            self._notes.write(wanted)
+            self._asked_noted |= wanted.keys()
+        pending, self._pending = self._pending, defaultdict(Waiting)
+        for where, waiting in pending.items():
             self._point("before append")
-            self._values.reach(TopicPartition(*where), self._appender.append(*where, records))
+            self._values.reach(TopicPartition(*where), waiting.append(self._appender, *where))
         self._point("after append")
         self._appender.sync()
         self._point("after sync")
 
     def _write(self, notes: Mapping[str, Note | None]) -> None:
         self._append()
+        if self._came_by:
+            notes = {**notes, **dict.fromkeys(self._asked_noted)}
+            self._asked_for, self._asked_noted = {}, set()
         if notes:
             self._notes.write(notes)
             self._point("after notes")

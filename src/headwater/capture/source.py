@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from headwater.capture.change import CapturedTable, Change
 from headwater.capture.notes import Note
+from headwater.capture.run import Run
 
 
 @dataclass
@@ -18,6 +19,14 @@ class Batch:
 
     safe: int | None = None
     """Once the changes are durable, all before this address of the source may be confirmed."""
+
+    runs: list[tuple[int, Run]] = field(default_factory=list)
+    """Many changes at once, each with its place: how many of `changes` stand before it. Only for who allowed them."""
+
+    @property
+    def count(self) -> int:
+        """Of changes, those of runs included."""
+        return len(self.changes) + sum(run.rows for _, run in self.runs)
 
 
 @dataclass

@@ -14,6 +14,7 @@ def check_admission(
     *,
     now_ms: int,
     decompressed_bytes_max: int,
+    keyed: bool = False,
 ) -> None:
     """BatchTooLarge, InvalidRecord or InvalidTimestamp says why not."""
     if len(batch) > settings.max_message_bytes:
@@ -22,7 +23,7 @@ def check_admission(
         raise InvalidRecord("transactional batches are not supported yet")
     if not settings.append_time:
         _check_timestamp(topic, header.max_timestamp, settings, now_ms)
-    if settings.compacted:
+    if settings.compacted and not keyed:
         _check_keys(topic, batch, decompressed_bytes_max)
 
 

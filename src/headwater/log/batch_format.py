@@ -272,12 +272,24 @@ def decode_batch(batch: Buffer, *, bytes_max: int) -> list[Record]:
 
 
 def _write_record(parts: list[bytes], record: Record, timestamp_delta: int, offset_delta: int) -> None:
+    row = b"".join((b"\0", _VARINTS[timestamp_delta], _VARINTS[offset_delta], *_content(record)))  # attributes first
+    parts.append(_VARINTS[len(row)])
+    parts.append(row)
+
+
+def content_of(record: Record) -> bytes:
+    """What of a record does not depend on the batch it is in: key, value and headers.
+
+    >>> content_of(Record(b"yes", b"k"))
+    b'\\x02k\\x06yes\\x00'
+    """
+    return b"".join(_content(record))
+
+
+def _content(record: Record) -> list[bytes]:
     key, value = record.key, record.value
     varint = _VARINTS
     fields = [
-        b"\0",  # attributes
-        varint[timestamp_delta],
-        varint[offset_delta],
         _NULL if key is None else varint[len(key)],
         key or b"",
         _NULL if value is None else varint[len(value)],
@@ -287,9 +299,7 @@ def _write_record(parts: list[bytes], record: Record, timestamp_delta: int, offs
     for name, content in record.headers:
         encoded = name.encode()
         fields += (varint[len(encoded)], encoded, _NULL if content is None else varint[len(content)], content or b"")
-    row = b"".join(fields)
-    parts.append(varint[len(row)])
-    parts.append(row)
+    return fields
 
 
 def _varint(number: int) -> bytes:

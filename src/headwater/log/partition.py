@@ -167,15 +167,15 @@ class Partition:
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
-    def append(self, batch: bytearray | memoryview, *, durable: bool) -> Appended:
+    def append(self, batch: bytearray | memoryview, *, durable: bool, keyed: bool = False) -> Appended:
         """Store one whole batch, patched in place with where it went; it is not decoded.
 
         With `durable` the records stay invisible until make_durable has covered them. Without, they are visible when
-        this returns. Either way nothing is safe from a power cut before make_durable.
+        this returns. Either way nothing is safe from a power cut before make_durable. `keyed`: each has a key for sure.
         """
         header = checked_header(batch)
         check_admission(
-            self.topic, batch, header, self.settings,
+            self.topic, batch, header, self.settings, keyed=keyed,
             now_ms=self._clock.now_ms(), decompressed_bytes_max=self._log_settings.decompressed_bytes_max,
         )  # fmt: skip
         with self._lock:

@@ -6,7 +6,7 @@ never ask the server to stream or to send prepared transactions early (its own s
 would), but a publication read by hand is decoded rightly all the same.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from json import dumps
 from typing import NamedTuple
 
@@ -50,6 +50,10 @@ from headwater.capture.postgresql.pgoutput import (
 from headwater.capture.postgresql.tables import Plan
 from headwater.errors import UndecodableChange
 
+SOURCE_HEAD = b'{%b,"ts_ms":%d,"ts_us":%d,"ts_ns":%d,%b,"txId":%b,"xmin":null'
+SOURCE_TAIL = b'%b,"sequence":"[\\"%d\\",\\"%d\\"]","lsn":%d}'
+"""The block `source`: what a table has in common within a transaction, and behind it what each change has."""
+
 SHORT = {b"I": CREATE, b"U": UPDATE}
 NEW_ROW = b"N"
 
@@ -76,7 +80,7 @@ class SourceBlock:
     """The block `source` of envelopes: all but the address is the same for a table within a transaction."""
 
     def __init__(self, *, capture: str, database: str, version: str) -> None:
-        self._fixed = {"version": version, "connector": "postgresql", "name": capture, "db": database}
+        self._fixed = _fields({"version": version, "connector": "postgresql", "name": capture, "db": database})
         self._for: tuple[Transaction | None, str] = (None, "")
         self._tables: dict[CapturedTable, bytes] = {}
 
@@ -86,21 +90,20 @@ class SourceBlock:
         head = self._tables.get(table)
         if head is None:
             head = self._tables[table] = self._head(table, transaction, snapshot)
-        return b'%b"sequence":"[\\"%d\\",\\"%d\\"]","lsn":%d}' % (head, transaction.commit, address, address)
+        return SOURCE_TAIL % (head, transaction.commit, address, address)
+
+    def fixed(self, table: CapturedTable, *, snapshot: str = "false") -> tuple[bytes, bytes]:
+        """What is the same for all transactions: what fills SOURCE_HEAD before and behind its times."""
+        return self._fixed, _fields({"snapshot": snapshot, "schema": table.schema, "table": table.name})
 
     def _head(self, table: CapturedTable, transaction: Transaction, snapshot: str) -> bytes:
-        block = {
-            **self._fixed,
-            "ts_ms": transaction.time_us // 1000,
-            "ts_us": transaction.time_us,
-            "ts_ns": transaction.time_us * 1000,
-            "snapshot": snapshot,
-            "schema": table.schema,
-            "table": table.name,
-            "txId": transaction.id or None,
-            "xmin": None,
-        }
-        return dumps(block, ensure_ascii=False, separators=(",", ":")).encode()[:-1] + b","
+        (capture, named), time_us = self.fixed(table, snapshot=snapshot), transaction.time_us
+        id = b"%d" % transaction.id if transaction.id else b"null"
+        return SOURCE_HEAD % (capture, time_us // 1000, time_us, time_us * 1000, named, id)
+
+
+def _fields(block: dict[str, str]) -> bytes:
+    return dumps(block, ensure_ascii=False, separators=(",", ":")).encode()[1:-1]
 
 
 class Accounts:
@@ -139,6 +142,15 @@ class Accounts:
         return Change(self.table, status, position, value, None, [dumps(self._id).encode()], time_ms)
 
 
+class Passing(NamedTuple):
+    """Where among the messages an assembler is: all that it must know to go on from there."""
+
+    transaction: Transaction | None
+    address: int
+    number: int
+    end: int
+
+
 class Assembler:
     """Takes messages one by one; `changes` fills, and whoever takes them from it empties it."""
 
@@ -160,6 +172,9 @@ class Assembler:
         self.committed: list[int] = []
         """Transactions whose end has passed since this was last emptied."""
 
+        self.described = 0
+        """How many descriptions of tables have passed: `plans` are the same as long as this is."""
+
         self.end = 0
         """The address behind the last transaction that has passed as a whole."""
 
@@ -171,6 +186,38 @@ class Assembler:
     @property
     def transaction(self) -> Transaction | None:
         return self._transaction
+
+    @property
+    def plans(self) -> Mapping[int, Plan | None]:
+        return self._plans
+
+    @property
+    def base(self) -> int:
+        """What is added to commit addresses."""
+        return self._base
+
+    @property
+    def source(self) -> SourceBlock:
+        return self._source
+
+    def passing(self) -> Passing | None:
+        """None while messages do not pass at once, or each has to be counted: then they must be taken one by one."""
+        if self._stream is not None or self._preparing is not None or self._accounts is not None:
+            return None
+        return Passing(self._transaction, self._address, self._number, self.end)
+
+    def go_on(self, passing: Passing, committed: Iterable[int]) -> None:
+        """Somebody else has taken messages, and is now here; so many transactions have ended on the way."""
+        self._transaction, self._address, self._number, self.end = passing
+        self._time_ms = 0 if self._transaction is None else self._transaction.time_us // 1000
+        self.committed.extend(committed)
+
+    def at(self, passing: Passing, plans: Mapping[int, Plan | None]) -> "Assembler":
+        """Another one, which stands where this one stood then, and knows the tables as they were then."""
+        other = Assembler(self._planner, self._source)
+        other._base, other._plans = self._base, dict(plans)
+        other.go_on(passing, ())
+        return other
 
     def take_row(self, address: int, message: bytes) -> bool:
         """The short way, not decoded first, for what comes most: a whole row that was inserted or updated, in a
@@ -210,6 +257,7 @@ class Assembler:
                 self._end(end)
             case Relation():
                 self._plans[message.id] = self._planner(message)
+                self.described += 1
             case Truncate(relations):
                 self._truncate(address, relations)
             case LogicalMessage():

@@ -12,6 +12,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from psycopg.sql import Composed
 
@@ -47,10 +48,16 @@ from headwater.clock import Clock
 from headwater.errors import InvalidCapture, SourceGap
 from headwater.settings import milliseconds
 
+if TYPE_CHECKING:
+    from headwater.capture.postgresql.rows.run import RunFinder
+
 _logger = logging.getLogger(__name__)
 
 RECEIVE_BYTES = 512 * 1024
 """At once: changes are turned into records while they are still in the processor's cache."""
+
+RUNS_FROM_MESSAGES, RUN_MESSAGES_MIN = 256, 16
+"""Where so many have come at once, so many that follow each other are not taken one by one if they allow it."""
 
 COPY_ROWS = 10_000
 MENDED_ROWS = 500
@@ -102,8 +109,12 @@ class PostgresSource:
         self._ahead: list[bytes] = []
         self._wanted: dict[str, dict[tuple[str, ...], None]] = {}
         self._copying: Generator[Change] | None = None
+        self._runs_allowed, self._runs = False, None  # type: bool, RunFinder | None
 
     # -- opening and closing -----------------------------------------------------------------------------------------
+
+    def allow_runs(self) -> None:
+        self._runs_allowed = True
 
     def open(self, notes: Mapping[str, Note]) -> None:
         self._database = Database(self.settings.url)
@@ -305,18 +316,35 @@ class PostgresSource:
         received += self._replication.receive(
             0 if received else timeout_seconds if not busy else 0.05, bytes_max=RECEIVE_BYTES
         )
-        answer = False
-        for place, data in enumerate(received):
+        answer, place, runs = False, 0, None if busy else self._begin_runs(received)
+        while place < len(received):
+            if runs is not None and (behind := runs.take(place)) > place:
+                place = behind
+                continue
+            data = received[place]
             if data[0] != DATA:
                 keepalive = parse_keepalive(data)
                 self._keepalive, answer = keepalive.end, answer or keepalive.answer
             elif not self._take(*parse_data(data)):
                 self._ahead = received[place:]
                 break
+            place += 1
         self._recent.extend(self._assembler.committed)
         self._assembler.committed.clear()
         self._tell(answer)
         return self._batch()
+
+    def _begin_runs(self, received: Sequence[bytes]) -> "RunFinder | None":
+        """Where many messages have come. Not while a table is copied: then each is looked at."""
+        if not self._runs_allowed or len(received) < RUNS_FROM_MESSAGES:
+            return None
+        if self._runs is None:
+            # Loads the compiler, which takes a second: who is never behind does without.
+            from headwater.capture.postgresql.rows.run import RunFinder
+
+            self._runs = RunFinder(self._assembler, messages_min=RUN_MESSAGES_MIN)
+        self._runs.begin(received)
+        return self._runs
 
     def _take(self, address: int, data: bytes) -> bool:
         """Whether it was taken: not so if a table must be read as a whole before the stream goes on."""
@@ -376,7 +404,7 @@ class PostgresSource:
             # A server that was killed remembers less than it was told, and begins by saying so.
             safe = max(safe, self._confirmed)
         self._assembler.marks.clear()
-        return Batch(changes, notes, safe)
+        return Batch(changes, notes, safe, [] if self._runs is None else self._runs.told())
 
     def confirm(self, address: int) -> None:
         self._confirmed = max(self._confirmed, address)

@@ -113,7 +113,7 @@ class Plan:
     def __init__(self, table: CapturedTable, relation: Relation, catalog: Mapping[int, TypeFacts]) -> None:
         self.table = table
         self.converters: list[Convert] = [converter(one.type, one.modifier, catalog) for one in relation.columns]
-        self._identity = [one.identity for one in relation.columns]
+        self.identity = [one.identity for one in relation.columns]
         self._count = len(relation.columns).to_bytes(2, "big")
 
     def read(self, message: bytes, place: int) -> Row | None:
@@ -151,4 +151,4 @@ class Plan:
     def key_row(self, cells: Cells) -> Row:
         """What is known of an old row when only its identity was sent: the rest comes as NULL, which it need not be."""
         row = self.row(cells)
-        return [value if known else None for value, known in zip(row, self._identity, strict=True)]
+        return [value if known else None for value, known in zip(row, self.identity, strict=True)]

@@ -5,35 +5,10 @@ A column of byte strings is three arrays: where each ends (with a leading start)
 
 import numpy as np
 
+from headwater.log.kernels import copy, varint_size, write_varint
 from headwater.log.record_columns import compiled
 
 HEADER_BYTES = 61
-
-
-@compiled
-def _zigzag(value):  # type: ignore[no-untyped-def]
-    return (np.uint64(value) << np.uint64(1)) ^ np.uint64(value >> np.int64(63))
-
-
-@compiled
-def _varint_size(value):  # type: ignore[no-untyped-def]
-    left = _zigzag(np.int64(value))
-    size = 1
-    while left > np.uint64(0x7F):
-        left >>= np.uint64(7)
-        size += 1
-    return size
-
-
-@compiled
-def _write_varint(target, place, value):  # type: ignore[no-untyped-def]
-    left = _zigzag(np.int64(value))
-    while left > np.uint64(0x7F):
-        target[place] = np.uint8((left & np.uint64(0x7F)) | np.uint64(0x80))
-        left >>= np.uint64(7)
-        place += 1
-    target[place] = np.uint8(left)
-    return place + 1
 
 
 @compiled
@@ -42,28 +17,23 @@ def _bytes_size(column, row):  # type: ignore[no-untyped-def]
     if not valid[row]:
         return 1
     length = np.int64(ends[row + 1]) - np.int64(ends[row])
-    return _varint_size(length) + length
+    return varint_size(length) + length
 
 
 @compiled
 def _write_bytes(target, place, column, row):  # type: ignore[no-untyped-def]
     ends, data, valid = column
     if not valid[row]:
-        return _write_varint(target, place, -1)
+        return write_varint(target, place, -1)
     length = np.int64(ends[row + 1]) - np.int64(ends[row])
-    place = _write_varint(target, place, length)
-    # Unsigned: an index that may be negative is looked at twice, and the copy is then fifty times as slow.
-    start, to = np.uint64(ends[row]), np.uint64(place)
-    for step in range(np.uint64(length)):
-        target[to + np.uint64(step)] = data[start + np.uint64(step)]
-    return place + length
+    return copy(target, write_varint(target, place, length), data, np.int64(ends[row]), np.int64(ends[row + 1]))
 
 
 @compiled
 def _fixed_size(keys, values, header_ends, names, header_values, row):  # type: ignore[no-untyped-def]
     """Bytes of a record that do not depend on the batch it is in."""
     first, behind = np.int64(header_ends[row]), np.int64(header_ends[row + 1])
-    size = 1 + _bytes_size(keys, row) + _bytes_size(values, row) + _varint_size(behind - first)
+    size = 1 + _bytes_size(keys, row) + _bytes_size(values, row) + varint_size(behind - first)
     for header in range(first, behind):
         size += _bytes_size(names, header) + _bytes_size(header_values, header)
     return size
@@ -80,14 +50,14 @@ def divide(keys, values, header_ends, names, header_values, times, bytes_max, st
         fixed = _fixed_size(keys, values, header_ends, names, header_values, row)
         if count > 0:
             first = starts[count - 1]
-            length = fixed + _varint_size(times[row] - times[first]) + _varint_size(row - first)
-            size = _varint_size(length) + length
+            length = fixed + varint_size(times[row] - times[first]) + varint_size(row - first)
+            size = varint_size(length) + length
         if count == 0 or sizes[count - 1] + size > bytes_max:
             starts[count] = row
             sizes[count] = HEADER_BYTES
             count += 1
             length = fixed + 2
-            size = _varint_size(length) + length
+            size = varint_size(length) + length
         sizes[count - 1] += size
         lengths[row] = length
     return count
@@ -98,14 +68,14 @@ def write(target, keys, values, header_ends, names, header_values, times, length
     """The records from row `first` to below `behind`, one behind the other, from the start of `target`."""
     place = 0
     for row in range(first, behind):
-        place = _write_varint(target, place, lengths[row])
+        place = write_varint(target, place, lengths[row])
         target[place] = 0  # attributes
-        place = _write_varint(target, place + 1, times[row] - times[first])
-        place = _write_varint(target, place, row - first)
+        place = write_varint(target, place + 1, times[row] - times[first])
+        place = write_varint(target, place, row - first)
         place = _write_bytes(target, place, keys, row)
         place = _write_bytes(target, place, values, row)
         begin, end = np.int64(header_ends[row]), np.int64(header_ends[row + 1])
-        place = _write_varint(target, place, end - begin)
+        place = write_varint(target, place, end - begin)
         for header in range(begin, end):
             place = _write_bytes(target, place, names, header)
             place = _write_bytes(target, place, header_values, header)

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
+from headwater.log.kernels import murmur2
+
 Int64Array = npt.NDArray[np.int64]
 
 ORDER = "_order"
@@ -45,33 +47,11 @@ def _compiled(function: Any) -> Any:
 
 
 @_compiled
-def _murmur2(data, start, end):  # type: ignore[no-untyped-def]
-    """As log/partitioner.py; 64-bit numbers cut to 32 bits after each multiplication."""
-    multiplier, mask = np.uint64(0x5BD1E995), np.uint64(0xFFFFFFFF)
-    length = end - start
-    state = (np.uint64(0x9747B28C) ^ np.uint64(length)) & mask
-    whole = start + (length & ~3)
-    for place in range(start, whole, 4):
-        word = np.uint64(data[place]) | np.uint64(data[place + 1]) << np.uint64(8)
-        word |= np.uint64(data[place + 2]) << np.uint64(16) | np.uint64(data[place + 3]) << np.uint64(24)
-        word = (word * multiplier) & mask
-        word = ((word ^ (word >> np.uint64(24))) * multiplier) & mask
-        state = ((state * multiplier) & mask) ^ word
-    if whole < end:
-        tail = np.uint64(0)
-        for place in range(whole, end):
-            tail |= np.uint64(data[place]) << np.uint64(8 * (place - whole))
-        state = ((state ^ tail) * multiplier) & mask
-    state = ((state ^ (state >> np.uint64(13))) * multiplier) & mask
-    return state ^ (state >> np.uint64(15))
-
-
-@_compiled
 def _choose(ends, data, valid, partitions, batch, chosen):  # type: ignore[no-untyped-def]
     keyless = 0
     for row in range(len(chosen)):
         if valid[row]:
-            spread = np.int64(_murmur2(data, ends[row], ends[row + 1])) & np.int64(0x7FFFFFFF)
+            spread = np.int64(murmur2(data, ends[row], ends[row + 1])) & np.int64(0x7FFFFFFF)
             chosen[row] = spread % partitions
         else:
             chosen[row] = (batch + keyless // ROWS_TOGETHER) % partitions

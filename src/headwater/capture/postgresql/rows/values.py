@@ -1,0 +1,106 @@
+"""Numbers and values as the text of JSON, byte for byte as types.py writes them. Compiled.
+
+Each function that writes answers the place behind what it wrote.
+"""
+
+import numpy as np
+
+from headwater.capture.postgresql.rows import program as of
+from headwater.capture.postgresql.rows.compiling import inner
+from headwater.log.kernels import copy
+
+QUOTE, BACKSLASH, SPACE, ZERO, NINE = b'"\\ 09'
+
+
+@inner
+def digits_of(number, base):  # type: ignore[no-untyped-def]
+    count, left = 1, np.uint64(number) // np.uint64(base)
+    while left:
+        left //= np.uint64(base)
+        count += 1
+    return count
+
+
+@inner
+def write_number(target, place, number, base, digits):  # type: ignore[no-untyped-def]
+    """A number that is not negative, with so many digits; hexadecimal ones as %X has them."""
+    left = np.uint64(number)
+    for step in range(digits):
+        digit = np.int64(left % np.uint64(base))
+        target[place + digits - 1 - step] = digit + (ZERO if digit < 10 else ord("A") - 10)
+        left //= np.uint64(base)
+    return place + digits
+
+
+@inner
+def decimal(target, place, number):  # type: ignore[no-untyped-def]
+    return write_number(target, place, number, 10, digits_of(number, 10))
+
+
+@inner
+def _write_escaped(target, place, byte):  # type: ignore[no-untyped-def]
+    target[place] = BACKSLASH
+    short = np.int64(0)
+    if byte in (QUOTE, BACKSLASH):
+        short = np.int64(byte)
+    elif byte == 8:
+        short = np.int64(ord("b"))
+    elif byte == 9:
+        short = np.int64(ord("t"))
+    elif byte == 10:
+        short = np.int64(ord("n"))
+    elif byte == 12:
+        short = np.int64(ord("f"))
+    elif byte == 13:
+        short = np.int64(ord("r"))
+    if short:
+        target[place + 1] = short
+        return place + 2
+    target[place + 1] = ord("u")
+    for step in range(4):
+        digit = (np.int64(byte) >> (12 - 4 * step)) & 15
+        target[place + 2 + step] = digit + (ZERO if digit < 10 else ord("a") - 10)
+    return place + 6
+
+
+@inner
+def _write_text(target, place, data, start, end):  # type: ignore[no-untyped-def]
+    for at in range(start, end):
+        byte = data[at]
+        if byte >= SPACE and byte != QUOTE and byte != BACKSLASH:
+            target[place] = byte
+            place += 1
+        else:
+            place = _write_escaped(target, place, byte)
+    return place
+
+
+@inner
+def _write_truth(target, place, truth):  # type: ignore[no-untyped-def]
+    letters = b"true" if truth else b"false"
+    for letter in letters:
+        target[place] = letter
+        place += 1
+    return place
+
+
+@inner
+def fragment(target, place, data, start, end, kind):  # type: ignore[no-untyped-def]
+    """The JSON of a value, as types.py has it."""
+    if kind == of.NUMBER or (kind == of.FLOATING and end > start and ZERO <= data[end - 1] <= NINE):
+        return copy(target, place, data, start, end)
+    if kind == of.BOOLEAN or kind == of.BIT:
+        return _write_truth(target, place, end - start == 1 and data[start] == (ord("t") if kind == of.BOOLEAN else 49))
+    target[place] = QUOTE
+    begin = place + 1
+    if kind == of.TEXT:
+        place = _write_text(target, begin, data, start, end)
+    else:
+        place = copy(target, begin, data, start, end)
+        if kind >= of.TIMESTAMP and end - start > 10 and data[start + 10] == SPACE:
+            target[begin + 10] = ord("T")
+            if kind == of.TIMESTAMP_WITH_ZONE:
+                place -= 2
+                target[place - 1] = ord("Z")
+    target[place] = QUOTE
+    return place + 1

@@ -1,0 +1,307 @@
+"""Messages that were scanned into contents of records, byte for byte as assembling.py and envelope.py would. Compiled.
+
+It believes lengths, because `scan` has compared them with what is there. Each function that writes answers the place
+behind what it wrote. Contents of records are drawn in log/record_contents.py.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from headwater.capture import last_values
+from headwater.capture.postgresql.rows import program as of
+from headwater.capture.postgresql.rows.compiling import compiled, inner
+from headwater.capture.postgresql.rows.program import ByteArray, Int64Array
+from headwater.capture.postgresql.rows.scanning import (
+    AT_ADDRESS,
+    BEGIN,
+    COMMIT,
+    COMMIT_MESSAGE,
+    DATA_BYTES,
+    DELETE,
+    ID,
+    INSERT,
+    KEY,
+    NEW,
+    NUMBER,
+    TIME_US,
+    UPDATE,
+    advance,
+    find,
+    int32,
+    int64,
+    pass_begin,
+    pass_commit,
+    read_tuple,
+)
+from headwater.capture.postgresql.rows.values import decimal, digits_of, fragment, write_number
+from headwater.log.kernels import copy, murmur2, write_varint
+
+RECORDS, NOTES, USED, LAST_MS = range(4)  # how far `write` has come
+HEAD_BYTES, POSITION_BYTES, HEAD_OF = range(3)  # what of `Scratch` is valid
+SLASH, COMMA, OPEN, CLOSE = b"/,{}"
+BETWEEN = last_values.BETWEEN[0]
+
+
+class Routes(NamedTuple):
+    """Where records go, for each table that has a program."""
+
+    partitions: Int64Array
+    slots: Int64Array
+    """The number under which its first partition is told."""
+
+    followed: Int64Array
+    """Whether the last values of its keys are kept (last_values.py): set by the first row that is wide."""
+
+
+class Scratch(NamedTuple):
+    before: Int64Array
+    after: Int64Array
+    """Where each value of a row lies in the message; from -1 if it is NULL."""
+
+    fragments: Int64Array
+    """Where each fragment of the row behind a change was written."""
+
+    head: ByteArray
+    """`source` up to the address, of the table HEAD_OF and the transaction of now."""
+
+    position: ByteArray
+    """The position up to the address."""
+
+    valid: Int64Array
+
+
+class Output(NamedTuple):
+    target: ByteArray
+    records: Int64Array
+    """Of each: start and end of its content, time, bytes of key and value, slot."""
+
+    notes: Int64Array
+    """For last values: table, start and end of the key, of the fragments; from -1 for a row that is gone or narrow."""
+
+    lasts: Int64Array
+    """Of each slot: commit, address and number of its last record."""
+
+    progress: Int64Array
+
+
+@inner
+def _word(target, place, programs, word):  # type: ignore[no-untyped-def]
+    return copy(target, place, programs.text, programs.words[word, 0], programs.words[word, 1])
+
+
+@inner
+def _write_value(target, place, programs, column, data, cells, which):  # type: ignore[no-untyped-def]
+    if cells[column, 0] < 0:
+        return _word(target, place, programs, of.NONE)
+    kind = programs.columns[programs.tables[which, of.FIRST_COLUMN] + column, of.KIND]
+    return fragment(target, place, data, cells[column, 0], cells[column, 1], kind)
+
+
+@inner
+def _write_object(target, place, programs, which, data, cells, identity_only, fragments):  # type: ignore[no-untyped-def]
+    """A row; the place behind it, and how many bytes its values take."""
+    first, width, begin = programs.tables[which, of.FIRST_COLUMN], 0, place
+    target[place] = OPEN
+    for column in range(programs.tables[which, of.COLUMN_COUNT]):
+        if identity_only and not programs.columns[first + column, of.IDENTITY]:
+            continue
+        if place > begin:
+            target[place] = COMMA
+        start, end = programs.columns[first + column, of.NAME_START], programs.columns[first + column, of.NAME_END]
+        value = copy(target, place + 1, programs.text, start, end)
+        place = _write_value(target, value, programs, column, data, cells, which)
+        fragments[column, 0], fragments[column, 1] = value, place
+        width += place - value
+    if place == begin:
+        place += 1
+    target[place] = CLOSE
+    return place + 1, width
+
+
+@inner
+def _write_key(target, place, programs, which, data, cells, identity_only):  # type: ignore[no-untyped-def]
+    """The key with its length before it; the place behind it, and where it begins."""
+    table = programs.tables[which]
+    if not table[of.KEY_COUNT]:
+        return write_varint(target, place, -1), -1
+    begin = at = place + 5
+    target[at] = OPEN
+    for number in range(table[of.FIRST_KEY], table[of.FIRST_KEY] + table[of.KEY_COUNT]):
+        column = programs.keys[number]
+        if at > begin:
+            target[at] = COMMA
+        facts = programs.columns[table[of.FIRST_COLUMN] + column]
+        at = copy(target, at + 1, programs.text, facts[of.NAME_START], facts[of.NAME_END])
+        if identity_only and not facts[of.IDENTITY]:
+            at = _word(target, at, programs, of.NONE)
+        else:
+            at = _write_value(target, at, programs, column, data, cells, which)
+    target[at] = CLOSE
+    start = write_varint(target, place, at + 1 - begin)
+    for step in range(at + 1 - begin):
+        target[start + step] = target[begin + step]
+    return start + at + 1 - begin, start
+
+
+@inner
+def _write_head(programs, which, state, scratch):  # type: ignore[no-untyped-def]
+    target, table, time_us = scratch.head, programs.tables[which], state[TIME_US]
+    place = copy(target, 0, programs.text, table[of.HEAD_START], table[of.HEAD_END])
+    place = _word(target, decimal(target, place, time_us // 1000), programs, of.TS_US)
+    place = _word(target, decimal(target, place, time_us), programs, of.TS_NS)
+    place = decimal(target, place, time_us * 1000)
+    place = copy(target, place, programs.text, table[of.NAMED_START], table[of.NAMED_END])
+    place = _word(target, decimal(target, place, state[ID]), programs, of.SEQUENCE)
+    place = _word(target, decimal(target, place, state[COMMIT]), programs, of.ADDRESS)
+    scratch.valid[HEAD_BYTES], scratch.valid[HEAD_OF] = place, which
+
+
+@inner
+def _begin_position(state, generation, scratch):  # type: ignore[no-untyped-def]
+    """The commit; behind those of a generation, which counts 64 bits above, all of its digits are told."""
+    place = copy(scratch.position, 0, generation, 0, len(generation))
+    digits = 16 if place else digits_of(state[COMMIT], 16)
+    place = write_number(scratch.position, place, state[COMMIT], 16, digits)
+    scratch.position[place] = SLASH
+    scratch.valid[POSITION_BYTES], scratch.valid[HEAD_OF] = place + 1, -1
+
+
+@inner
+def _write_headers(target, place, programs, scratch, address, number):  # type: ignore[no-untyped-def]
+    place = _word(target, place, programs, of.HEADERS)
+    prefix, high, low = scratch.valid[POSITION_BYTES], digits_of(address, 16), digits_of(number, 10)
+    place = write_varint(target, place, prefix + high + 1 + low)
+    place = copy(target, place, scratch.position, 0, prefix)
+    place = write_number(target, place, address, 16, high)
+    target[place] = SLASH
+    return write_number(target, place + 1, number, 10, low)
+
+
+@inner
+def _close_value(target, place, begin, end):  # type: ignore[no-untyped-def]
+    """Put the length before a value that was written two bytes behind `place`: most lengths take two."""
+    length = end - begin
+    start = place + 1
+    left = length >> 6
+    while left:
+        left >>= 7
+        start += 1
+    if start > begin:
+        for step in range(length):
+            target[start + length - 1 - step] = target[begin + length - 1 - step]
+    elif start < begin:
+        for step in range(length):
+            target[start + step] = target[begin + step]
+    write_varint(target, place, length)
+    return start + length
+
+
+@inner
+def _write_envelope(target, place, programs, which, data, kind, marker, state, closing, scratch):  # type: ignore[no-untyped-def]
+    """The value, with its length before it; the place behind it, its bytes, and how many the values of the row take."""
+    begin, width = place + 2, 0
+    at = _word(target, begin, programs, of.BEFORE)
+    if marker == NEW:
+        at = _word(target, at, programs, of.NONE)
+    else:
+        at, width = _write_object(
+            target, at, programs, which, data, scratch.before, marker == KEY, scratch.fragments
+        )  # fmt: skip
+    at = _word(target, at, programs, of.AFTER)
+    if kind == DELETE:
+        at = _word(target, at, programs, of.NONE)
+    else:
+        at, width = _write_object(target, at, programs, which, data, scratch.after, False, scratch.fragments)
+    at = _word(target, at, programs, of.SOURCE)
+    if scratch.valid[HEAD_OF] != which:
+        _write_head(programs, which, state, scratch)
+    at = copy(target, at, scratch.head, 0, scratch.valid[HEAD_BYTES])
+    at = _word(target, decimal(target, at, state[AT_ADDRESS]), programs, of.LSN)
+    at = _word(target, decimal(target, at, state[AT_ADDRESS]), programs, of.TRANSACTION)
+    target[at] = ord("c") if kind == INSERT else ord("u") if kind == UPDATE else ord("d")
+    at = copy(target, at + 1, closing, 0, len(closing))
+    return _close_value(target, place, begin, at), at - begin, width
+
+
+@inner
+def _add(out, start, end, time_ms, size, slot, state, number):  # type: ignore[no-untyped-def]
+    row = out.records[out.progress[RECORDS]]
+    row[0], row[1], row[2], row[3], row[4] = start, end, time_ms, size, slot
+    out.lasts[slot, 0], out.lasts[slot, 1], out.lasts[slot, 2] = state[COMMIT], state[AT_ADDRESS], number
+    out.progress[RECORDS] += 1
+    out.progress[USED] = end
+    out.progress[LAST_MS] = time_ms
+
+
+@inner
+def _note(out, which, key, key_end, wide, count, followed, fragments):  # type: ignore[no-untyped-def]
+    """What last_values.py has to hear of a change; of a wide row its fragments are put behind the record."""
+    if not wide and not followed[which]:
+        return
+    row, target, place = out.notes[out.progress[NOTES]], out.target, out.progress[USED]
+    row[0], row[1], row[2], row[3] = which, key, key_end, -1
+    if wide:
+        followed[which] = 1
+        row[3] = place
+        for column in range(count):
+            if column:
+                target[place] = BETWEEN
+                place += 1
+            for at in range(fragments[column, 0], fragments[column, 1]):
+                target[place] = target[at]
+                place += 1
+        row[4] = out.progress[USED] = place
+    out.progress[NOTES] += 1
+
+
+@inner
+def _write_row(programs, data, body, which, state, routes, closing, now_ms, scratch, out):  # type: ignore[no-untyped-def]
+    count, kind, marker = programs.tables[which, of.COLUMN_COUNT], data[body], data[body + 5]
+    if marker == NEW:
+        read_tuple(data, body + 6, count, scratch.after)
+    else:
+        place = read_tuple(data, body + 6, count, scratch.before)
+        if kind == UPDATE:
+            read_tuple(data, place + 1, count, scratch.after)
+    cells = scratch.before if kind == DELETE else scratch.after
+    target, start, number = out.target, out.progress[USED], state[NUMBER]
+    key_end, key = _write_key(target, start, programs, which, data, cells, marker == KEY)
+    key_size, slot = key_end - key if key >= 0 else 0, routes.slots[which]
+    if key >= 0 and routes.partitions[which] > 1:
+        slot += (np.int64(murmur2(target, key, key_end)) & np.int64(0x7FFFFFFF)) % routes.partitions[which]
+    place, size, width = _write_envelope(
+        target, key_end, programs, which, data, kind, marker, state, closing, scratch
+    )  # fmt: skip
+    end = _write_headers(target, place, programs, scratch, state[AT_ADDRESS], number)
+    time_ms = min(state[TIME_US] // 1000, now_ms)
+    _add(out, start, end, time_ms, key_size + size, slot, state, number)
+    if key < 0:
+        return
+    if kind == DELETE:
+        place = write_varint(target, copy(target, end, target, start, key_end), -1)
+        behind = _write_headers(target, place, programs, scratch, state[AT_ADDRESS], number + 1)
+        _add(out, end, behind, time_ms, key_size, slot, state, number + 1)
+    wide = kind != DELETE and width >= programs.tables[which, of.WIDE_BYTES]
+    _note(out, which, key, key_end, wide, count, routes.followed, scratch.fragments)
+
+
+@compiled
+def write(programs, data, ends, place, behind, state, routes, generation, closing, now_ms, scratch, out):  # type: ignore[no-untyped-def]
+    """Write what was scanned from `place` on. The place where it ended: before `behind` if there is no more room."""
+    _begin_position(state, generation, scratch)
+    while place < behind:
+        body, end = ends[place] + DATA_BYTES, ends[place + 1]
+        if data[body] == BEGIN:
+            pass_begin(data, body, end, state)
+            _begin_position(state, generation, scratch)
+        elif data[body] == COMMIT_MESSAGE:
+            pass_commit(data, body, end, state)
+        else:
+            which = find(programs.relations, int32(data, body + 1))
+            if out.progress[USED] + programs.tables[which, of.FIXED_BYTES] + 24 * (end - body) > len(out.target):
+                break
+            advance(state, int64(data, ends[place] + 1))
+            _write_row(programs, data, body, which, state, routes, closing, now_ms, scratch, out)
+        place += 1
+    return place

@@ -1,0 +1,32 @@
+"""Records that wait to be appended to one partition, in their order."""
+
+from headwater.capture.appender import Appender
+from headwater.log.record_contents import Contents, contents_of
+from headwater.record import Record
+
+
+class Waiting:
+    """Given one by one, or many at once with their contents written: both may follow each other."""
+
+    __slots__ = ("_pieces", "records")
+
+    def __init__(self) -> None:
+        self._pieces: list[Contents] = []
+        self.records: list[Record] = []
+        """Those behind all contents: whoever has one more puts it here."""
+
+    def add_contents(self, contents: Contents) -> None:
+        self._close_records()
+        self._pieces.append(contents)
+
+    def _close_records(self) -> None:
+        if self.records:
+            self._pieces.append(contents_of(self.records))
+            self.records = []
+
+    def append(self, appender: Appender, topic: str, partition: int) -> int:
+        """To the log; answers the offset behind the last one."""
+        if not self._pieces:
+            return appender.append(topic, partition, self.records)
+        self._close_records()
+        return appender.append_contents(topic, partition, self._pieces)
