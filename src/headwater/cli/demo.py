@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headwater.cli.alerting import define_alerts
 from headwater.cli.arguments import add_json, checked, duration_seconds
 from headwater.cli.capturing import define, wait_for
-from headwater.cli.client import Client, failure_of
+from headwater.cli.client import Client
 from headwater.cli.connection import http_url, reach
 from headwater.cli.failure import Failure
 from headwater.cli.flows import FLOWS, beginning_spark, load, remember
@@ -131,7 +131,7 @@ def play(
             merchant.stop()
             drain(running, board, address)
     if traffic.failure is not None:
-        raise Failure(f"not every record could be stored: {failure_of(traffic.failure)}")
+        raise Failure(f"not every record could be stored: {traffic.failure}")
     if merchant.failure is not None:
         raise Failure(f"the shop's database failed: {merchant.failure}")
     return judge(app, session, arguments.data, address, board), traffic

@@ -46,7 +46,7 @@ class Traffic:
         try:
             while not self._stopping.wait(TICK_SECONDS):
                 self._send()
-        except Exception as error:  # whatever ends the thread must be told to whoever waits for it
+        except Exception as error:  # noqa: BLE001  # whatever ends the thread is told to whoever waits for it
             self.failure = self.failure or f"{type(error).__name__}: {error}"
 
     def _send(self) -> None:

@@ -43,7 +43,7 @@ def test_a_view_and_a_table_of_one_name_in_one_database_are_refused() -> None:
 
 
 def test_places_that_differ_in_anything_are_each_its_own() -> None:
-    several = [
+    several: list[SinkDeclaration] = [
         hw.sinks.Redis("redis://cache/0", prefix="order:"),
         hw.sinks.Redis("redis://cache/1", prefix="order:"),
         hw.sinks.Parquet("lake/orders"),
