@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from headwater.capture.mariadb_binlog import tables
+from headwater.errors import InvalidCapture
+from tests.capture.kit import fold
 from tests.capture.mariadb.kit import Captured, run, table_of
 from tests.capture.sqlite_outbox.kit import replayed
 from tests.servers.mariadb import Mariadb
@@ -109,6 +111,10 @@ def test_every_row_is_read_once_whatever_the_key_is(database: Any, capture: Make
     run(database, f"CREATE TABLE users ({columns}, {key})", f"INSERT INTO users VALUES {rows}")
     captured = capture("users").start().caught_up(database)
     assert len({record.key for record in captured.records("users")}) == len(captured.records("users")) == 35
+    # The log writes keys as queries do: or the table would be copied again.
+    run(database, "DELETE FROM users WHERE b = 30 OR a = 3")
+    captured.caught_up(database).caught_up(database)
+    assert {operation for operation, _, _ in captured.told("users")[35:]} == {"d"}
 
 
 def test_a_part_of_a_table_is_copied_again_on_demand(database: Any, capture: Make) -> None:
@@ -119,3 +125,50 @@ def test_a_part_of_a_table_is_copied_again_on_demand(database: Any, capture: Mak
     captured.source.copy_again([f"{database.name}.users"], where="tick > 1 OR tick IS NULL")
     captured.caught_up(database)
     assert [(operation, after["id"]) for operation, _, after in captured.told("users")[3:]] == [("r", 2), ("r", 3)]
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_part_that_is_asked_for_does_not_end_a_copy_that_is_under_way(database: Any, capture: Make) -> None:
+    run(database, "CREATE TABLE users (id INT PRIMARY KEY, tick INT)")
+    run(database, f"INSERT INTO users VALUES {', '.join(f'({number}, 0)' for number in range(60))}")
+    captured = capture("users").start()
+    captured.until(lambda: len(captured.records("users")) >= 20)
+    captured.source.copy_again([f"{database.name}.users"], where="id < 2")
+    captured.runner.step(0)
+    captured.crash()
+    captured.start().caught_up(database)
+    assert [after["id"] for _, _, after in captured.told("users")] == [*range(60), 0, 1]
+
+
+def test_a_part_of_a_table_without_a_key_cannot_be_copied(database: Any, capture: Make) -> None:
+    run(database, "CREATE TABLE things (name VARCHAR(9))", "INSERT INTO things VALUES ('a'), ('b')")
+    captured = capture("things").start().caught_up(database)
+    with pytest.raises(InvalidCapture, match="no primary key"):
+        captured.source.copy_again([f"{database.name}.things"], where="name = 'a'")
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_row_that_a_copy_has_passed_is_read_once_more_if_its_change_was_not_whole(
+    database: Any, capture: Make
+) -> None:
+    run(database, "CREATE TABLE users (id INT PRIMARY KEY, tick INT, note INT DEFAULT 5)")
+    run(database, f"INSERT INTO users (id, tick) VALUES {', '.join(f'({number}, 0)' for number in range(60))}")
+    captured = capture("users").start()
+    captured.until(lambda: len(captured.records("users")) >= 20)
+    run(database, "SET binlog_row_image = 'MINIMAL'", "UPDATE users SET tick = 7 WHERE id = 3",
+        "SET binlog_row_image = 'FULL'")  # fmt: skip
+    captured.until(lambda: captured.runner.counts.unavailable > 0)
+    captured.crash()
+    captured.start().caught_up(database).caught_up(database)
+    assert fold(captured.records("users")) == table_of(database, "users")
+
+
+def test_a_capture_begins_where_queries_see_all_that_was_committed(database: Any, capture: Make) -> None:
+    run(database, "CREATE TABLE users (id INT PRIMARY KEY, tick INT)", "INSERT INTO users VALUES (1, 1)")
+    with database.cursor() as cursor:
+        cursor.execute("SELECT @@global.gtid_binlog_pos")
+        (position,) = cursor.fetchone()
+    captured = capture("users").start()
+    assert captured.source._database is not None
+    assert captured.source._database.seen_position() == position
+    captured.stop()

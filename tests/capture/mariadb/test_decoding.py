@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headwater.capture.change import CapturedTable, Change
 from headwater.capture.mariadb_binlog.assembling import Assembler, Plan
 from headwater.capture.mariadb_binlog.charsets import Charsets
-from headwater.capture.mariadb_binlog.events import Begin, Decoder, Header, Other, Rows
+from headwater.capture.mariadb_binlog.events import Begin, Commit, Decoder, Header, Other, Prepared, Query, Rows
 from headwater.capture.mariadb_binlog.gtid import Gtid
 from headwater.capture.mariadb_binlog.packets import Packets
 from headwater.capture.mariadb_binlog.places import Reached, Spot
@@ -125,6 +125,61 @@ def test_what_was_told_of_a_large_group_that_is_cut_off_is_taken_back(monkeypatc
     assert one.position(1, 0).commit == 3
 
 
+def test_rows_behind_the_end_of_a_table_in_one_transaction_are_behind_each_of_its_records() -> None:
+    """It becomes many records, each with a number of its own."""
+    one = begun(standalone=False)
+    one.take(HEADER, Query("shop", "CREATE OR REPLACE TABLE users (id INT) SELECT 1 AS id"))
+    one.take(HEADER, Query("shop", "TRUNCATE users"))
+    one.take(HEADER, Commit())
+    first, second = (change.position for change in one.changes)
+    assert second[:2] > first[:2]
+
+
+HEADER = Header(1_700_000_000, 2, 1, 100, 200, 0)
+
+
+def begun(*, standalone: bool = True, prepared: bool = False, told: int = 0) -> Assembler:
+    one = Assembler(planned, lambda schema, name: [TABLE], SourceBlock(capture="shop", version="1"), base=0,
+                    reached=NOTHING_YET, told=told)  # fmt: skip
+    one.take(HEADER, Begin(Gtid(0, 1, 1), (1 if standalone else 0) | (64 if prepared else 0)))
+    return one
+
+
+def test_the_second_half_of_an_unknown_transaction_may_have_changed_anything() -> None:
+    one, again = begun(), begun(told=1)
+    for each in (one, again):
+        each.take(HEADER, Query("", "XA COMMIT X'61',X'',1"))
+    assert one.unheard == {("shop", "users"): 1}
+    assert again.unheard == {}  # it was told before, and its first half need not come again
+
+
+def test_a_large_distributed_transaction_is_not_remembered_but_its_tables_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.capture.mariadb_binlog.assembling.PREPARED_MAX", 1)
+    kinds = [kind for kind, _ in EVENTS]
+    described, rows = (Decoder().decode(EVENTS[kinds.index(kind)][1])[1] for kind in ("TableMap", "Rows"))
+    one = begun(standalone=False, prepared=True)
+    one.take(HEADER, described)
+    for _ in range(3):
+        one.take(HEADER, rows)
+    one.take(HEADER, Prepared("X'61',X'',1", at_once=False))
+    assert (one.unheard, one.changes, one.reached) == ({}, [], NOTHING_YET)
+    one.take(HEADER, Begin(Gtid(0, 1, 2), 1))
+    one.take(HEADER, Query("", "XA COMMIT X'61',X'',1"))
+    assert (one.unheard, one.changes) == ({("shop", "users"): 2}, [])
+
+
+def test_a_statement_is_read_in_the_character_set_of_whoever_gave_it() -> None:
+    status = bytes([0, 1, 2, 3, 4, 6, 3]) + b"std" + bytes([4, 8, 0, 8, 0, 45, 0])
+    body = pack("<IIBHH", 1, 0, 4, 0, len(status)) + status + b"shop\0" + "TRUNCATE `größe`".encode("latin-1")
+    event = pack("<IBIIIH", 0, 2, 1, 19 + len(body), 0, 0) + body
+    assert Decoder(CHARSETS).decode(event)[1] == Query("shop", "TRUNCATE `größe`")
+
+
+def test_letters_that_a_set_has_in_place_of_ascii_are_told() -> None:
+    swe7 = bytes(range(256)).decode("latin-1").replace("[", "Ä").replace("]", "Å")
+    assert Charsets({10: "swe7"}, {"swe7": swe7}).converter(10)(b"[]") == '"ÄÅ"'.encode()
+
+
 @pytest.mark.parametrize("place", range(2, len(EVENTS)))
 def test_one_flipped_bit_is_noticed(place: int) -> None:
     decoder, (_, data) = Decoder(), EVENTS[place]
@@ -221,6 +276,16 @@ EMPTIED, UNHEARD, CREATED = Meaning.EMPTIED, Meaning.UNHEARD, Meaning.CREATED
         ("ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b",
          [Effect(UNHEARD, "shop", "a"), Effect(UNHEARD, "shop", "b")]),
         ("/*!50100 ALTER TABLE a DROP PARTITION p */", [Effect(UNHEARD, "shop", "a")]),
+        ("ALTER TABLE a CONVERT PARTITION p TO TABLE x.b", [Effect(UNHEARD, "shop", "a"), Effect(UNHEARD, "x", "b")]),
+        ("ALTER TABLE a CONVERT TABLE b TO PARTITION p VALUES LESS THAN (3)",
+         [Effect(UNHEARD, "shop", "a"), Effect(UNHEARD, "shop", "b")]),
+        ("ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4", []),
+        ("DROP TABLE `orders#old`, `a -- b`",
+         [Effect(EMPTIED, "shop", "orders#old"), Effect(EMPTIED, "shop", "a -- b")]),
+        ("TRUNCATE `orders/*old*/`", [Effect(EMPTIED, "shop", "orders/*old*/")]),
+        ("ALTER TABLE a COMMENT 'see #12', DROP PRIMARY KEY", [Effect(UNHEARD, "shop", "a")]),
+        ("ALTER TABLE a ADD `it's` INT, DROP PRIMARY KEY, ADD `isn't` INT", [Effect(UNHEARD, "shop", "a")]),
+        ("DROP TABLE a -- , b\n, c # , d\n/* , e */", [Effect(EMPTIED, "shop", "a"), Effect(EMPTIED, "shop", "c")]),
         ("CREATE INDEX i ON t (a)", []),
         ("GRANT SELECT ON users TO ada", []),
     ],

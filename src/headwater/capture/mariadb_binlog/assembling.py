@@ -51,6 +51,9 @@ from headwater.errors import SourceGap, UndecodableChange
 HELD_BACK_MAX = 20_000
 """Changes of a group that wait for its end. A larger group passes in parts."""
 
+PREPARED_MAX = 200_000
+"""Changes of a distributed transaction that wait for its second half. The tables of a larger one are copied anew."""
+
 _END_BITS = 1 << 32
 
 
@@ -65,7 +68,7 @@ Planner = Callable[[bytes], Plan | None]
 """What to do with rows of a table, by its description; None for one that is not captured."""
 
 Named = Callable[[str, str], list[CapturedTable]]
-"""Captured tables of a schema with a name; with "" all of them."""
+"""Captured tables of a schema with a name; with "" for the name all of the schema, with "" for both all there are."""
 
 
 class Group(NamedTuple):
@@ -76,24 +79,38 @@ class Group(NamedTuple):
     server: int
 
 
+class Half(NamedTuple):
+    """The first half of a distributed transaction."""
+
+    changes: list[Change]
+    before: Reached
+    """From where it can be read again."""
+
+    given_up: Mapping[CapturedTable, None]
+    """Tables that it has changed too often to remember how."""
+
+
 class Assembler:
     """Takes events one by one; `changes` fills, and whoever takes them from it empties it."""
 
     def __init__(
-        self, planner: Planner, named: Named, source: SourceBlock, *, base: int, reached: Reached, verify: bool = False
-    ) -> None:
+        self, planner: Planner, named: Named, source: SourceBlock, *, base: int, reached: Reached, verify: bool = False,
+        told: int = 0, copies: bool = True,
+    ) -> None:  # fmt: skip
+        """`told`: of so many groups all is in the topics. `copies`: what cannot be told is copied instead."""
         self._planner, self._named, self._source, self._base = planner, named, source, base
-        self._reached, self._verify = reached, verify
+        self._reached, self._verify, self._told, self._copies = reached, verify, told, copies
         start = reached.before if verify and reached.before is not None else reached.gtid
         self._position = parse_position(start)
         self._count = reached.count - 1 if verify else reached.count
         self._plans: dict[int, Plan | None] = {}
         self._group: Group | None = None
-        self._mark = self._number = 0
+        self._mark = self._number = self._address = 0
         self._passing: list[Change] = []
         self._touched: dict[CapturedTable, None] = {}
         self._parts = False
-        self._prepared: dict[str, tuple[list[Change], Reached]] = {}
+        self._given_up: dict[CapturedTable, None] = {}
+        self._prepared: dict[str, Half] = {}
         self._file = ""
         self.at: Spot | None = None
         """Behind the last event, once that is known."""
@@ -116,7 +133,18 @@ class Assembler:
     @property
     def reached(self) -> Reached:
         """From where to go on: before the first half of a distributed transaction that has no second yet."""
-        return min((one for _, one in self._prepared.values()), key=lambda one: one.count, default=self._reached)
+        halves = (half.before for half in self._prepared.values())
+        return min(halves, key=lambda one: one.count, default=self._reached)
+
+    @property
+    def verifying(self) -> bool:
+        """Whether the group that was the last one has not come by again."""
+        return self._verify
+
+    @property
+    def told(self) -> int:
+        """How many groups have passed as a whole."""
+        return max(self._told, self._reached.count)
 
     @property
     def count(self) -> int:
@@ -180,8 +208,9 @@ class Assembler:
         self._group = Group(event.gtid, event.standalone, event.prepared, header.time_s * 1000, header.server)
         self._count += 1
         self.time_ms = max(self.time_ms, header.time_s * 1000)
-        self._mark, self._number, self._parts = zlib.crc32(b"%d" % header.time_s), 0, False
-        self._passing, self._touched = [], {}
+        self._mark, self._parts = zlib.crc32(b"%d" % header.time_s), False
+        self._address = self._number = 0
+        self._passing, self._touched, self._given_up = [], {}, {}
 
     def _cut_off(self) -> None:
         """A group without an end: the server crashed while it was written, and has not committed it."""
@@ -213,8 +242,9 @@ class Assembler:
             self._compare(known)
             self._reached, self._count = known, known.count
         elif prepared is not None:
-            self._prepared[prepared] = (self._passing, known)
+            self._prepared[prepared] = Half(self._passing, known, self._given_up)
         else:
+            self._say_unheard(self._given_up)
             self.changes += self._passing
         self._passing = []
 
@@ -232,15 +262,22 @@ class Assembler:
         _, word, name = (*statement.split(None, 2), "", "")[:3]
         if word.upper() not in (COMMIT, ROLLBACK):
             return
-        changes, _ = self._prepared.pop(name.strip(), ([], self._reached))
-        if word.upper() == COMMIT:
-            for change in changes:
-                change.position, change.time_ms = (
-                    SourcePosition(self._base + self._count, 0, self._number),
-                    self.time_ms,
-                )
-                self._number += RECORDS_PER_CHANGE
-            self._passing += changes
+        half = self._prepared.pop(name.strip(), None)
+        if word.upper() == ROLLBACK or self._verify:
+            return
+        if half is None:
+            if self._count > self._told:  # its first half came before the capture began: nobody knows what is in it
+                self._say_unheard(dict.fromkeys(self._named("", "")))
+            return
+        self._say_unheard(half.given_up)
+        for change in half.changes:
+            change.position, change.time_ms = self._next_position(), self.time_ms
+        self._passing += half.changes
+
+    def _next_position(self) -> SourcePosition:
+        position = SourcePosition(self._base + self._count, self._address, self._number)
+        self._number += RECORDS_PER_CHANGE
+        return position
 
     # -- what is in them ---------------------------------------------------------------------------------------------
 
@@ -271,6 +308,8 @@ class Assembler:
             return
         for table in tables:
             self._add(header, group, table, TRUNCATE, None, None, 0)
+            # It becomes as many records as the table had rows, and rows of the same group may follow it.
+            self._address, self._number = self._address + 1, 0
 
     def _say_unheard(self, tables: Mapping[CapturedTable, None]) -> None:
         for table in tables:
@@ -301,10 +340,17 @@ class Assembler:
                 self._add(header, group, plan.table, UPDATE, first, second, number)
             else:
                 self._add(header, group, plan.table, DELETE, first, None, number)
-        if len(self._passing) > HELD_BACK_MAX and not group.prepared:
+        if group.prepared:
+            self._give_up_if_large()
+        elif len(self._passing) > HELD_BACK_MAX:
             self._parts = True
             self.changes += self._passing
             self._passing = []
+
+    def _give_up_if_large(self) -> None:
+        """What is told only when it is committed must be remembered until then: not more than there is room for."""
+        if self._copies and (self._given_up or len(self._passing) > PREPARED_MAX):
+            self._given_up, self._passing = self._touched, []
 
     def _add(
         self, header: Header, group: Group, table: CapturedTable, operation: str, before: Row | None, after: Row | None,
@@ -314,9 +360,7 @@ class Assembler:
             table, time_ms=group.time_ms, gtid=str(group.gtid), server=group.server, file=self._file,
             place=header.end - header.size, row=row,
         )  # fmt: skip
-        position = SourcePosition(self._base + self._count, 0, self._number)
-        self._number += RECORDS_PER_CHANGE
-        change = Change(table, operation, position, source, before, after, self.time_ms)
+        change = Change(table, operation, self._next_position(), source, before, after, self.time_ms)
         if after is not None and None in after:
             change.key_text = ()  # the whole table is asked for, if the topic cannot tell
         self._passing.append(change)

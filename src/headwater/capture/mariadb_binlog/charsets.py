@@ -47,6 +47,13 @@ class Charsets(NamedTuple):
             f"text in {name or f'collation {collation}'} cannot be read", "Convert the column to utf8mb4."
         )
 
+    def decoded(self, data: bytes, collation: int) -> str:
+        """Text of the log itself, such as a statement: as well as it can be read."""
+        name = self.names.get(collation, "")
+        if name in self.letters:
+            return codecs.charmap_decode(data, "replace", self.letters[name])[0]
+        return data.decode(CODECS.get(name, "utf-8"), "replace")
+
 
 def base64(value: bytes) -> bytes:
     """
@@ -57,8 +64,10 @@ def base64(value: bytes) -> bytes:
 
 
 def _by_letters(letters: str) -> Convert:
+    shared = letters[:128].encode() == bytes(range(128))  # swe7 has other letters there
+
     def convert(value: bytes) -> bytes:
-        if value.isascii():
+        if shared and value.isascii():
             return text(value)
         return text(codecs.charmap_decode(value, "replace", letters)[0].encode())
 

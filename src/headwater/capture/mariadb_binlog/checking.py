@@ -155,7 +155,7 @@ def check(database: Database, patterns: Sequence[str], schema: str) -> list[Find
     """All that can be known before a capture is made; nothing is changed."""
     facts = ask(database)
     findings = check_server(facts)
-    tables = database.tables()
+    tables = database.all_tables()
     cascades = [
         tuple((row[name] or b"").decode() for name in ("schema", "name", "parent")) for row in database.rows(CASCADES)
     ]

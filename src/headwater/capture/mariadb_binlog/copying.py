@@ -26,6 +26,9 @@ from headwater.errors import InvalidCapture
 
 _logger = logging.getLogger(__name__)
 PREFIX = "snapshot/"
+ALL_ROWS = ""
+"""The condition of a copy of all rows."""
+
 COPY_ROWS = 10_000
 
 
@@ -87,12 +90,24 @@ class Copies:
         return self._reading is not None
 
     def want(self, facts: TableFacts, *, where: str = "", renews: int = 0) -> None:
-        self._number_on()
-        self._keep(TableCopy(facts.full_name, _fresh_id(), estimate=facts.rows, where=where, renews=renews))
+        self._want(TableCopy(facts.full_name, _fresh_id(), estimate=facts.rows, where=where, renews=renews))
 
     def want_named(self, table: str, *, renews: int) -> None:
+        self._want(TableCopy(table, _fresh_id(), renews=renews))
+
+    def _want(self, asked: TableCopy) -> None:
         self._number_on()
-        self._keep(TableCopy(table, _fresh_id(), renews=renews))
+        known = self._copies.get(asked.table)
+        self._keep(asked if known is None else known.joined_by(asked))
+
+    def want_row(self, table: str) -> None:
+        """Some row that was changed just now must be read. A copy that is under way may have passed it, and is followed
+        by another then: begun anew at each such row, it would not come to an end."""
+        known = self._copies.get(table)
+        if known is None or known.done:
+            self.want_named(table, renews=0)
+        elif (known.begun or known.where) and ALL_ROWS not in [where for _, where in known.then]:
+            self._keep(replace(known, then=(*known.then, (_fresh_id(), ALL_ROWS))))
 
     def spare(self, table: str) -> None:
         """Nothing of it has to be copied: all its rows are in the stream, or none are wanted."""
@@ -103,6 +118,11 @@ class Copies:
             facts = self._catalog.facts(table)
             if facts is None:
                 raise InvalidCapture(f"there is no table {table} in the database any more")
+            if where and not facts.key:
+                raise InvalidCapture(
+                    f"table {table} has no primary key: its copy begins by taking back all that the topic has of it",
+                    "Copy it as a whole, without --where.",
+                )
             self.want(facts, where=where)
 
     def _keep(self, copy: TableCopy) -> None:
@@ -119,7 +139,7 @@ class Copies:
 
     def advance(self, assembler: Assembler) -> None:
         """Read the next chunk, if there is one and its place can be told apart from where the stream is."""
-        if self.under_way or assembler.inside:
+        if self.under_way or assembler.inside or assembler.verifying:
             return
         copy = next((one for one in self._copies.values() if not one.done), None)
         if copy is None:
@@ -128,7 +148,7 @@ class Copies:
         if facts is None:
             _logger.warning("table %s is gone; its copy ends here", copy.table)
             self._end_missing(assembler, self._catalog.named(*copy.table.split(".", 1)), copy)
-            self._keep(replace(copy, done=True))
+            self._keep(replace(copy, done=True, then=()))
         elif facts.key:
             self._read_chunk(copy, facts, assembler)
         else:
@@ -147,7 +167,8 @@ class Copies:
         self._window = Window(copy, facts, place, rows, last=len(rows) < limit)
 
     def _begin_whole(self, copy: TableCopy, facts: TableFacts, assembler: Assembler) -> None:
-        whole = WholeTable(self._url, facts, copy.where)
+        # Without a condition, even if it was asked for when the table had a key: all that the topic has is taken back.
+        whole = WholeTable(self._url, facts)
         if assembler.ended_at is not None and whole.place < assembler.ended_at:
             whole.close()
             return
@@ -167,6 +188,8 @@ class Copies:
 
     def _place_window(self, window: Window, assembler: Assembler) -> None:
         plan, time_ms = self._catalog.text_plan(window.facts), assembler.time_ms
+        if window.copy.renews and not window.copy.begun:
+            self._catalog.rekeyed.discard(plan.table.full_name)  # the copy tells all rows under their new keys
         chunk = f"{window.copy.id}/{window.copy.rows}".encode()
         source = self._block(plan.table, assembler, time_ms, "incremental")
         for number, cells in enumerate(window.rows):
@@ -181,13 +204,13 @@ class Copies:
             columns = {column.name: (place, column) for place, column in enumerate(window.facts.columns)}
             wanted = [columns[name] for name in window.facts.key]
             last = tuple(literal(column, window.rows[-1][place] or b"") for place, column in wanted)
-        advanced = window.copy.advanced(last=last, rows=len(window.rows), done=window.last)
-        current = self._copies[advanced.table].id == advanced.id
+        copy = self._copies[window.copy.table]
+        current = copy.id == window.copy.id
         if current:
-            self._keep(advanced)
+            self._keep(copy.advanced(last=last, rows=len(window.rows), done=window.last))
         self._number_on()
-        if current and advanced.done:
-            self._end_missing(assembler, [plan.table], advanced)
+        if current and window.last:
+            self._end_missing(assembler, [plan.table], copy)
 
     def _end_missing(self, assembler: Assembler, tables: Sequence[CapturedTable], copy: TableCopy) -> None:
         """Keys that neither the copy nor a change since has named no longer exist."""
@@ -225,8 +248,8 @@ class Copies:
         finally:
             whole.close()
         self._number_on()
-        if self._copies[copy.table].id == copy.id:
-            self._keep(copy.advanced(last=None, rows=count, done=True))
+        if (current := self._copies[copy.table]).id == copy.id:
+            self._keep(current.advanced(last=None, rows=count, done=True))
 
     def some(self) -> list[Change]:
         """The next rows of a table that is read as a whole."""

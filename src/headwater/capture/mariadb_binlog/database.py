@@ -26,7 +26,12 @@ from headwater.capture.mariadb_binlog.text_values import ColumnFacts
 from headwater.errors import InvalidCapture, SourceRefused, SourceUnavailable
 
 CONNECT_SECONDS = 10
+ANSWER_SECONDS = 10
+"""For what is asked while the stream goes on. A node that is stopped waits for a capture that waits."""
+
 READ_SECONDS = 600
+"""For rows, and for a catalog as a whole."""
+
 DEFAULT_PORT = 3306
 SESSION = (
     "SET SESSION time_zone = '+00:00', sql_mode = '', net_write_timeout = 3600, wait_timeout = 86400, "
@@ -69,13 +74,13 @@ def options_of(url: str) -> dict[str, Any]:
     return options
 
 
-def connect(url: str, *, read_seconds: float | None = READ_SECONDS, cursor: type[Any] = pymysql.cursors.Cursor) -> Any:
+def connect(url: str, *, read_seconds: float = ANSWER_SECONDS, cursor: type[Any] = pymysql.cursors.Cursor) -> Any:
     """A connection whose values are the bytes that the server sends."""
     plain = {kind: encode for kind, encode in pymysql.converters.conversions.items() if not isinstance(kind, int)}
     with telling():
         connection = pymysql.connect(
             **options_of(url), charset="utf8mb4", use_unicode=False, conv=plain, autocommit=True, cursorclass=cursor,
-            connect_timeout=CONNECT_SECONDS, read_timeout=read_seconds, write_timeout=READ_SECONDS,
+            connect_timeout=CONNECT_SECONDS, read_timeout=read_seconds, write_timeout=ANSWER_SECONDS,
             client_flag=CLIENT.FOUND_ROWS, program_name="headwater",
         )  # fmt: skip
         with closing(connection.cursor()) as asking:
@@ -102,8 +107,8 @@ def telling() -> Iterator[None]:
 class Database:
     """Not thread-safe. Any failure of the connection is a SourceUnavailable."""
 
-    def __init__(self, url: str) -> None:
-        self.connection = connect(url)
+    def __init__(self, url: str, *, read_seconds: float = ANSWER_SECONDS) -> None:
+        self.connection = connect(url, read_seconds=read_seconds)
 
     def rows(self, query: str, *values: object) -> list[Row]:
         with telling(), closing(self.connection.cursor()) as cursor:
@@ -119,6 +124,15 @@ class Database:
     def run(self, statement: str) -> None:
         self.rows(statement)
 
+    @contextmanager
+    def patiently(self) -> Iterator[None]:
+        """What is asked within may take its time: the driver looks before each read how long it may wait."""
+        usual, self.connection._read_timeout = self.connection._read_timeout, READ_SECONDS
+        try:
+            yield
+        finally:
+            self.connection._read_timeout = usual
+
     def close(self) -> None:
         try:
             self.connection.close()
@@ -126,6 +140,10 @@ class Database:
             pass  # it was closed already, or by the server
 
     # -- the catalog -------------------------------------------------------------------------------------------------
+
+    def all_tables(self) -> list[TableFacts]:
+        with self.patiently():
+            return self.tables()
 
     def tables(self, schema: str = "", name: str = "") -> list[TableFacts]:
         """All tables, or the one with this name."""
@@ -165,12 +183,25 @@ class Database:
 
     def log_end(self) -> Spot:
         """Up to where everything that was committed stands in the log; in a transaction, of what it sees."""
+        return spot(*self._log_end())
+
+    def _log_end(self) -> tuple[str, int]:
         found = {_text(row["Variable_name"]).lower(): _text(row["Value"]) for row in self.rows(
             "SHOW STATUS LIKE 'binlog_snapshot_%'"
         )}  # fmt: skip
         if not found.get("binlog_snapshot_file"):
             raise SourceRefused("the server writes no binary log", "Set log_bin in its configuration and restart it.")
-        return spot(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"]))
+        return found["binlog_snapshot_file"], int(found["binlog_snapshot_position"])
+
+    def seen_position(self) -> str:
+        """The GTID position up to which queries see all that was committed. @@gtid_binlog_pos is further at times: it
+        has what is in the log, and perhaps waits for a replica before anybody sees it."""
+        with self.snapshot():
+            file, place = self._log_end()
+            (row,) = self.rows("SELECT BINLOG_GTID_POS(%s, %s) AS position", file, place)
+        if row["position"] is None:
+            raise SourceUnavailable(f"the database does not find place {place} of its own log {file}")
+        return _text(row["position"])
 
     # -- rows --------------------------------------------------------------------------------------------------------
 
@@ -190,7 +221,7 @@ class Database:
         """Rows behind a key, in its order, and the place of the log that they are of; None if the table has just been
         altered, which is soon over."""
         try:
-            with self.snapshot() as place, closing(self.connection.cursor()) as cursor:
+            with self.snapshot() as place, self.patiently(), closing(self.connection.cursor()) as cursor:
                 cursor.execute(chunk_query(facts, after=after, where=where, limit=limit))
                 rows: list[Cells] = list(cursor.fetchall())
         except pymysql.err.Error as error:
@@ -205,11 +236,11 @@ class Database:
 class WholeTable:
     """A table as it was at one place of the log, row by row: on a connection of its own, that lives as long."""
 
-    def __init__(self, url: str, facts: TableFacts, where: str) -> None:
-        self._database = Database(url)
+    def __init__(self, url: str, facts: TableFacts) -> None:
+        self._database = Database(url, read_seconds=READ_SECONDS)
         self._database.run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         self.place = self._database.log_end()
-        self._query = f"{selection(facts)}{f' WHERE ({where})' if where else ''}"
+        self._query = selection(facts)
 
     def rows(self) -> Iterator[Cells]:
         with telling(), closing(self._database.connection.cursor(SSCursor)) as cursor:

@@ -21,6 +21,8 @@ class Kind(NamedTuple):
     name: str
     unsigned: bool = False
     precision: int = 0
+    """Digits; of times, those of a second's fraction."""
+
     scale: int = 0
 
 
@@ -42,6 +44,8 @@ LOGGED = {
     types.NEWDATE: "date", types.DATETIME2: "datetime", types.TIMESTAMP2: "timestamp", types.GEOMETRY: "bytes",
 }  # fmt: skip
 _DIGITS = re.compile(r"decimal\((\d+),(\d+)\)")
+_FRACTION = re.compile(r"(?:datetime|timestamp)\((\d)\)")
+TIMES = (types.DATETIME2, types.TIMESTAMP2)
 
 
 def kind_of_log(column: Column, charsets: Charsets, *, shown: bool) -> Kind:
@@ -52,7 +56,7 @@ def kind_of_log(column: Column, charsets: Charsets, *, shown: bool) -> Kind:
         return Kind("truth") if 8 * (column.meta >> 8) + (column.meta & 0xFF) == 1 else TEXT
     if column.type in LOGGED:
         name = LOGGED[column.type]
-        return Kind(name, column.unsigned and name in INTEGERS)
+        return Kind(name, column.unsigned and name in INTEGERS, column.meta if column.type in TIMES else 0)
     raw = column.type not in (types.ENUM, types.SET) and charsets.names.get(column.collation) == BINARY
     return RAW if raw and not shown and column.type != types.TIME2 else TEXT
 
@@ -69,8 +73,22 @@ def kind_of_catalog(column: ColumnFacts) -> Kind:
     if column.type in BYTES:
         return RAW
     if column.type in WHOLE or column.type in OTHERS:
-        return Kind(column.type, column.type in INTEGERS and "unsigned" in column.full_type)
+        fraction = _FRACTION.match(column.full_type)
+        unsigned = column.type in INTEGERS and "unsigned" in column.full_type
+        return Kind(column.type, unsigned, int(fraction[1]) if fraction else 0)
     return TEXT
+
+
+def form(kind: Kind) -> str:
+    """As what its values are written: two kinds with one form write the same value alike.
+
+    >>> form(Kind("int")) == form(Kind("bigint", unsigned=True)), form(Kind("decimal", precision=9, scale=2))
+    (True, 'decimal .2')
+    """
+    if kind.name in WHOLE:
+        return "integer"
+    fraction = kind.scale if kind.name == "decimal" else kind.precision
+    return f"{kind.name} .{fraction}" if fraction else kind.name
 
 
 def described(kind: Kind) -> Described:

@@ -12,6 +12,7 @@ import zlib
 from struct import Struct, error
 from typing import NamedTuple
 
+from headwater.capture.mariadb_binlog.charsets import Charsets
 from headwater.capture.mariadb_binlog.gtid import Gtid
 from headwater.errors import UndecodableChange
 
@@ -39,6 +40,11 @@ ROWS = {
 PASSED_OVER = {STOP, INTVAR, RAND, USER_VAR, ANNOTATE_ROWS, CHECKPOINT, GTID_LIST, START_ENCRYPTION, 28, 29}
 STANDALONE, GROUP_COMMIT, PREPARED_XA, COMPLETED_XA = 1, 2, 64, 128
 COMPRESSED_BYTES_MAX = 1024**3
+STATUS_BYTES = {0: 4, 1: 8, 3: 4}
+STATUS_CHARSETS, STATUS_CATALOG = 4, 6
+"""Of a statement's variables: how long those are that stand before its character sets."""
+
+NO_CHARSETS = Charsets({}, {})
 
 
 class Header(NamedTuple):
@@ -136,9 +142,11 @@ Event = Rotate | Format | Begin | Query | Commit | Prepared | TableMap | Rows | 
 
 
 class Decoder:
-    """Knows whether events end with a checksum, as the log's own description says; then each is verified."""
+    """Knows whether events end with a checksum, as the log's own description says; then each is verified. Statements
+    are in the character set of whoever gave them; without the server's sets they are taken for UTF-8."""
 
-    def __init__(self) -> None:
+    def __init__(self, charsets: Charsets = NO_CHARSETS) -> None:
+        self._charsets = charsets
         self._checksums: bool | None = None
 
     def decode(self, data: bytes) -> tuple[Header, Event]:
@@ -151,7 +159,7 @@ class Decoder:
                 found = _format(data)
                 self._checksums = found.checksums
                 return header, found
-            return header, _read(header, self._verified(data, header))
+            return header, _read(header, self._verified(data, header), self._charsets)
         except (error, IndexError, ValueError, zlib.error) as problem:
             raise UndecodableChange(f"an event of {len(data)} bytes cannot be read: {problem}") from None
 
@@ -183,7 +191,7 @@ def _format(data: bytes) -> Format:
     return Format(server, body[-CHECKSUM_BYTES - 1] == 1)
 
 
-def _read(header: Header, body: bytes) -> Event:
+def _read(header: Header, body: bytes, charsets: Charsets) -> Event:
     kind = header.type
     if kind in ROWS:
         return _rows(kind, body)
@@ -195,7 +203,7 @@ def _read(header: Header, body: bytes) -> Event:
     if kind == XID:
         return Commit()
     if kind in (QUERY, QUERY_COMPRESSED):
-        return _query(body, compressed=kind == QUERY_COMPRESSED)
+        return _query(body, charsets, compressed=kind == QUERY_COMPRESSED)
     if kind == ROTATE:
         return Rotate(int.from_bytes(body[:8], "little"), body[8:].decode())
     if kind == HEARTBEAT:
@@ -211,14 +219,35 @@ def _read(header: Header, body: bytes) -> Event:
     )
 
 
-def _query(body: bytes, *, compressed: bool) -> Query:
+def _query(body: bytes, charsets: Charsets, *, compressed: bool) -> Query:
     _, _, schema_length, _, status_length = _QUERY.unpack_from(body)
     start = _QUERY.size + status_length
     end = start + schema_length
     statement = body[end + 1 :]
     if compressed:
         statement = inflated(statement)
-    return Query(body[start:end].decode("utf-8", "replace"), statement.decode("utf-8", "replace"))
+    collation = _client_collation(body[_QUERY.size : start])
+    return Query(body[start:end].decode("utf-8", "replace"), charsets.decoded(statement, collation))
+
+
+def _client_collation(status: bytes) -> int:
+    """In which collation a statement was given, of the variables in front of it; 0 if they do not say.
+
+    >>> _client_collation(bytes([0, 1, 2, 3, 4, 6, 3]) + b"std" + bytes([4, 8, 0, 8, 0, 45, 0]))
+    8
+    """
+    at = 0
+    while at < len(status):
+        kind = status[at]
+        if kind == STATUS_CHARSETS:
+            return int.from_bytes(status[at + 1 : at + 3], "little")
+        if kind == STATUS_CATALOG:
+            at += 2 + status[at + 1]
+        elif kind in STATUS_BYTES:
+            at += 1 + STATUS_BYTES[kind]
+        else:
+            return 0  # all that may stand before the character sets is known
+    return 0
 
 
 def _prepared(body: bytes) -> Prepared:

@@ -61,7 +61,6 @@ class MariadbSource:
     def __init__(self, settings: MariadbSettings, clock: Clock) -> None:
         self.settings, self._clock = settings, clock
         self._patterns = [parse_pattern(table, schema_of(settings.url)) for table in settings.tables]
-        self._decoder = Decoder()
         self._notes: dict[str, Note | None] = {}
         self._ahead: list[bytes] = []
         self._generation = 0
@@ -81,17 +80,19 @@ class MariadbSource:
             database, self._patterns, capture=self.settings.capture, topic=self.settings.topic
         )  # fmt: skip
         self._catalog.remember(notes)
+        self._decoder = Decoder(self._catalog.charsets)
         copies = self._copies = Copies(self.settings.url, database, self._catalog, self._source, server=server)
         self._watch = Watch(database, self._clock)
         known = notes.get("log", {})
         self._generation = int(str(known.get("generation", 0)))
         copies.number = int(str(known.get("number", 0))) + NUMBERS_PER_START
+        told = 0
         if "log" in notes and "renew" not in notes:
-            reached = Reached.from_note(known)
+            reached, told = Reached.from_note(known), int(str(known.get("told", 0)))
             copies.load(notes)
         else:
             reached = self._begin(database, copies, renew="renew" in notes)
-        self._start(reached)
+        self._start(reached, told=told)
         # Durable before anything is told: which generation it is, and that numbers of chunks have gone on.
         self._note_reached()
 
@@ -99,7 +100,7 @@ class MariadbSource:
         """From where the log is now, in a new generation of positions; and every table is copied."""
         self._generation = next_generation(self._generation, self._clock.now_ms())
         now_ms = 1000 * int(database.one("SELECT UNIX_TIMESTAMP()"))
-        reached = Reached(database.one("SELECT @@global.gtid_binlog_pos"), time_ms=now_ms)
+        reached = Reached(database.seen_position(), time_ms=now_ms)
         for facts in self._catalog.find():
             self._catalog.table_of(facts)
             if not self.settings.snapshot or not self._copyable(facts):
@@ -129,7 +130,7 @@ class MariadbSource:
     def _base(self) -> int:
         return self._generation << 64
 
-    def _start(self, reached: Reached) -> None:
+    def _start(self, reached: Reached, *, told: int) -> None:
         """From the last group on, to see that it is still the same one; if its file is gone, from behind it."""
         hint = f'Changes are missing: copy all anew with "headwater capture snapshot {self.settings.capture}".'
         server_id = server_id_of(self.settings.name)
@@ -147,8 +148,9 @@ class MariadbSource:
                 self.settings.url, self._clock, position=reached.gtid, server_id=server_id, hint=hint
             )  # fmt: skip
         self._assembler = Assembler(
-            self._catalog.plan, self._catalog.named, self._source, base=self._base, reached=reached, verify=verify
-        )
+            self._catalog.plan, self._catalog.named, self._source, base=self._base, reached=reached, verify=verify,
+            told=told, copies=self.settings.snapshot,
+        )  # fmt: skip
 
     def tables(self) -> Sequence[CapturedTable]:
         return self._catalog.known()
@@ -178,7 +180,7 @@ class MariadbSource:
         self._follow_tables()
         self._note_if_due()
         changes, assembler.changes = assembler.changes, []
-        return Batch(changes, self._take_notes())
+        return Batch(changes, self._take_notes(), safe=0)  # rows that were asked for are copied, as is noted now
 
     def _take_all(self, received: list[bytes]) -> None:
         assert self._copies is not None
@@ -194,13 +196,14 @@ class MariadbSource:
         """Tables that are new, and tables whose rows have become others without a word."""
         assert self._copies is not None
         assembler, copies = self._assembler, self._copies
-        for schema, name in assembler.created:
+        for schema, name in map(self._catalog.folded, assembler.created):
             if self._catalog.matches(schema, name) and f"{schema}.{name}" not in copies:
                 copies.spare(f"{schema}.{name}")
         assembler.created.clear()
         unheard, assembler.unheard = assembler.unheard, {}
+        rekeyed, self._catalog.rekeyed = self._catalog.rekeyed, set()
         for table in self._catalog.known():
-            if table.full_name not in copies:
+            if table.full_name not in copies or table.full_name in rekeyed:
                 unheard.setdefault((table.schema, table.name), self._base + assembler.count)
         for (schema, name), renews in unheard.items():
             full_name = f"{schema}.{name}"
@@ -209,7 +212,8 @@ class MariadbSource:
                 copies.want_named(full_name, renews=renews)
             else:
                 _logger.warning("rows of table %s have changed without a word in the log", full_name)
-                copies.spare(full_name)
+                if full_name not in copies:
+                    copies.spare(full_name)
 
     # -- notes -------------------------------------------------------------------------------------------------------
 
@@ -225,12 +229,13 @@ class MariadbSource:
         self._noted_at_ms = self._clock.elapsed_ms()
         self._notes["log"] = {
             **reached.to_note(), "generation": self._generation, "number": self._copies.number,
+            "told": self._assembler.told,
         }  # fmt: skip
 
     def _take_notes(self) -> dict[str, Note | None]:
         assert self._copies is not None
-        if self._copies.notes:
-            self._note_reached()
+        if self._copies.notes or self._catalog.notes:
+            self._note_reached()  # what is known of tables, and how far that is, are one
         notes = {**self._notes, **self._catalog.notes, **self._copies.notes}
         self._notes, self._catalog.notes, self._copies.notes = {}, {}, {}
         return notes
@@ -243,8 +248,7 @@ class MariadbSource:
     def read_row(self, table: str, key: tuple[str, ...], *, moved: bool) -> None:
         """A session has logged rows without all their columns (binlog_row_image): the table is copied anew."""
         assert self._copies is not None
-        if not any(one.table == table and not one.done for one in self._copies.progress()):
-            self._copies.want_named(table, renews=0)
+        self._copies.want_row(table)
 
     def copy_again(self, tables: Sequence[str], *, where: str = "") -> None:
         assert self._copies is not None

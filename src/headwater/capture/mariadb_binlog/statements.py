@@ -33,8 +33,10 @@ class Effect(NamedTuple):
 
 _NAME = r"""(?:`(?:[^`]|``)+`|"(?:[^"]|"")+"|[\w$\u0080-\uffff]+)"""
 _FULL_NAME = rf"({_NAME})(?:\s*\.\s*({_NAME}))?"
-_COMMENT = re.compile(r"/\*(?!M?!).*?\*/|(?:--\s|#)[^\n]*", re.DOTALL)
-_EXECUTABLE = re.compile(r"/\*M?!\d*(.*?)\*/", re.DOTALL)
+_QUOTED = r"""`(?:[^`]|``)*`|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*\""""
+_SKIPPED = re.compile(rf"({_QUOTED})|/\*(?!M?!).*?\*/|(?:--(?=\s|$)|#)[^\n]*|/\*M?!\d*|\*/", re.DOTALL)
+"""Comments, and the signs around those that are carried out. What is quoted comes first: nothing in it is a comment."""
+
 _IF = r"(?:IF\s+(?:NOT\s+)?EXISTS\s+)?"
 _FLAGS = re.IGNORECASE | re.DOTALL
 
@@ -46,13 +48,14 @@ _RENAME = re.compile(rf"RENAME\s+TABLES?\s+{_IF}(.*)", _FLAGS)
 _ALTER = re.compile(rf"ALTER\s+(?:ONLINE\s+|IGNORE\s+)*TABLE\s+{_IF}{_FULL_NAME}(.*)", _FLAGS)
 _MOVED = re.compile(
     rf"\bRENAME\s+(?:TO\s+|AS\s+|=\s*)?(?!COLUMN\b|INDEX\b|KEY\b){_FULL_NAME}"
-    rf"|\b(?:TRUNCATE|DROP|EXCHANGE)\s+PARTITION\b(?:.*?\bWITH\s+TABLE\s+{_FULL_NAME})?"
+    rf"|\b(?:TRUNCATE|DROP|EXCHANGE|CONVERT)\s+PARTITION\b(?:.*?\b(?:WITH|TO)\s+TABLE\s+{_FULL_NAME})?"
+    rf"|\bCONVERT\s+TABLE\s+{_FULL_NAME}\s+TO\s+PARTITION\b"
     r"|\bDISCARD\s+TABLESPACE\b|\bIMPORT\s+TABLESPACE\b|\bPRIMARY\s+KEY\b",
     _FLAGS,
 )
 _WRITES = re.compile(r"(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|CALL|DO|SELECT|SET)\b", _FLAGS)
 _ANY_NAME = re.compile(_FULL_NAME)
-_TEXT = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
+_TEXT_OR_NAME = re.compile(_QUOTED, re.DOTALL)
 
 
 def effects(statement: str, schema: str) -> list[Effect]:
@@ -61,9 +64,8 @@ def effects(statement: str, schema: str) -> list[Effect]:
     >>> [(one.meaning.value, one.schema, one.table) for one in effects("DROP TABLE `a`, shop.b /* by server */", "x")]
     [('emptied', 'x', 'a'), ('emptied', 'shop', 'b')]
     """
-    plain = _EXECUTABLE.sub(r" \1 ", statement)
-    plain = _COMMENT.sub(" ", plain).strip()
-    return list(_effects(plain, schema))
+    plain = _SKIPPED.sub(lambda found: found[1] or " ", statement)
+    return list(_effects(plain.strip(), schema))
 
 
 def _effects(plain: str, schema: str) -> Iterator[Effect]:
@@ -81,17 +83,26 @@ def _effects(plain: str, schema: str) -> Iterator[Effect]:
         yield from _altered(found, schema)
     elif _WRITES.match(plain):
         # Which of the names are tables only a parser could say: all of them may be.
-        yield from _each(Meaning.UNHEARD, _TEXT.sub("''", plain), schema)
+        yield from _each(Meaning.UNHEARD, _without_text(plain), schema)
 
 
 def _altered(found: re.Match[str], schema: str) -> Iterator[Effect]:
-    moves = list(_MOVED.finditer(_TEXT.sub("''", found[3])))
+    moves = list(_MOVED.finditer(_without_text(found[3])))
     if moves:
         yield _named(Meaning.UNHEARD, found[1], found[2], schema)
     for move in moves:
-        for first, second in ((move[1], move[2]), (move[3], move[4])):
+        names = move.groups()
+        for first, second in zip(names[::2], names[1::2], strict=True):
             if first:
                 yield _named(Meaning.UNHEARD, first, second, schema)
+
+
+def _without_text(plain: str) -> str:
+    """
+    >>> _without_text("ALTER TABLE `it's` COMMENT 'PRIMARY KEY'")
+    "ALTER TABLE `it's` COMMENT ''"
+    """
+    return _TEXT_OR_NAME.sub(lambda found: "''" if found[0][0] == "'" else found[0], plain)
 
 
 def _each(meaning: Meaning, names: str, schema: str) -> Iterator[Effect]:

@@ -45,7 +45,7 @@ class LogStream:
         self._packets = Packets()
         self._waiting: list[bytes] = []
         self._silent_ms = 0
-        self._connection: Any = connect(url, read_seconds=None)
+        self._connection: Any = connect(url)
         try:
             self._begin(position, server_id)
         except BaseException:

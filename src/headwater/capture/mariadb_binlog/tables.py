@@ -95,13 +95,39 @@ class TableCopy:
     """The place from which the stream is whole again: keys that the topic knows from before, and that the copy does not
     find, are deleted at its end. 0: nothing was missed."""
 
+    then: tuple[tuple[str, str], ...] = ()
+    """Copies that follow when this one is done: the id of each, and its condition."""
+
+    @property
+    def begun(self) -> bool:
+        return self.after is not None or self.rows > 0
+
     def advanced(self, *, last: tuple[str, ...] | None, rows: int, done: bool) -> "TableCopy":
+        """So many rows further; when it is done, the copy that follows it, if there is one."""
+        if done and self.then:
+            (id, where), *rest = self.then
+            return TableCopy(self.table, id, estimate=self.estimate, where=where, then=tuple(rest))
         return replace(self, after=last or self.after, rows=self.rows + rows, done=done)
+
+    def joined_by(self, asked: "TableCopy") -> "TableCopy":
+        """What is to be done when another copy is asked for: nothing that this one has still to do is left out.
+
+        >>> whole = TableCopy("shop.users", "a", after=("500",), rows=500, renews=7)
+        >>> whole.joined_by(TableCopy("shop.users", "b", where="id = 3")).then
+        (('b', 'id = 3'),)
+        >>> whole.joined_by(TableCopy("shop.users", "c"))
+        TableCopy(table='shop.users', id='c', after=None, rows=0, estimate=0, where='', done=False, renews=7, then=())
+        """
+        if self.done:
+            return asked
+        if asked.where:
+            return replace(self, then=(*self.then, (asked.id, asked.where)))
+        return replace(asked, renews=max(self.renews, asked.renews))
 
     def to_note(self) -> Note:
         return {
             "table": self.table, "id": self.id, "after": self.after, "rows": self.rows, "estimate": self.estimate,
-            "where": self.where, "done": self.done, "renews": self.renews,
+            "where": self.where, "done": self.done, "renews": self.renews, "then": self.then,
         }  # fmt: skip
 
     @classmethod
@@ -116,6 +142,7 @@ class TableCopy:
             where=str(note["where"]),
             done=bool(note["done"]),
             renews=int(str(note["renews"])),
+            then=tuple((str(id), str(where)) for id, where in note.get("then", ())),  # type: ignore[attr-defined]
         )
 
 

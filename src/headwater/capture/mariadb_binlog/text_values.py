@@ -21,6 +21,7 @@ BYTES = (
     "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "point", "linestring", "polygon",
     "multipoint", "multilinestring", "multipolygon", "geometrycollection",
 )  # fmt: skip
+COMPRESSED = "COMPRESSED"
 SHOWN = ("inet4", "inet6", "uuid", "date", "time")
 
 
@@ -36,8 +37,10 @@ class ColumnFacts(NamedTuple):
 
 
 def converter(column: ColumnFacts) -> Convert | None:
-    """What makes JSON of a value; None for a type that captures cannot read."""
+    """What makes JSON of a value; None for a type that captures cannot read: not here, or not from the log."""
     kind = column.type
+    if COMPRESSED in column.full_type:
+        return None
     if kind in INTEGERS or kind == "year":
         return integer
     if kind in TEXTS:
