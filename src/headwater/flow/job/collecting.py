@@ -13,6 +13,7 @@ from headwater.flow.declare.nodes import STATEFUL, Node, Source, walk
 from headwater.flow.job.encoding import TIME, change_records, row_records
 from headwater.flow.job.evaluating import Evaluation
 from headwater.flow.job.merging import COMMIT, Told
+from headwater.flow.job.packing import opened
 from headwater.flow.job.roots import readers_of
 from headwater.flow.job.stateless import hidden
 from headwater.flow.operators.changes import BEFORE
@@ -53,6 +54,12 @@ def used_twice(job: Job) -> tuple[frozenset[Node], bool]:
     return kept, sum(reads.values()) > 1
 
 
+def straight_out(job: Job, keep: frozenset[Node]) -> frozenset[Node]:
+    """Operators whose changes nobody looks at on their way to the one output that is just them."""
+    ends = {one.node for one in job.outputs if one.output.kind != TOPIC}
+    return frozenset(node for node in ends if isinstance(node, STATEFUL) and node.keyed and node not in keep)
+
+
 def frame_for(evaluation: Evaluation, planned: Planned, key: tuple[str, ...], origin: Origin) -> DataFrame:
     """What an output's sink is to be given, and what operators report with it; nothing runs yet."""
     node, is_topic = planned.node, planned.output.kind == TOPIC
@@ -68,6 +75,8 @@ def frame_for(evaluation: Evaluation, planned: Planned, key: tuple[str, ...], or
 def collect(frame: DataFrame, evaluation: Evaluation, planned: Planned, origin: Origin) -> Collected:
     """Run it, and bring the result here."""
     table = frame.toArrow()
+    if planned.node in evaluation.packed:
+        table = opened(table, evaluation.packed[planned.node])
     if TIME in table.column_names:
         table = _dated(table, origin)
     if COMMIT not in table.column_names:

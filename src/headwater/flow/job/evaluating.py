@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
@@ -52,6 +53,8 @@ class Evaluation:
     operate: Operate
     keep: frozenset[Node] = frozenset()
     """Operators whose changes are used more than once."""
+    packed: Mapping[Node, pa.Schema] = field(default_factory=dict)
+    """Operators whose changes are nothing to Spark but bytes (packing.py), and what is in them."""
     counters: dict[Node, Counter] = field(default_factory=dict)
     made: dict[Node, DataFrame] = field(default_factory=dict)
 

@@ -54,6 +54,8 @@ class BatchRecord:
 
     hot: Hot = field(default_factory=dict)
     """Keys of joins with so many rows that the next batch splits them (operators/joins/splitting.py)."""
+    repeating: frozenset[str] = frozenset()
+    """Operators whose rows repeat so often that Spark reduces those of the next batch first (repeating.py)."""
 
     @property
     def passed(self) -> Passed:
@@ -77,6 +79,7 @@ class BatchRecord:
             **({} if self.processed_us is None else {"processed_us": self.processed_us}),
             **({"hot": hot_to_json(self.hot)} if self.hot else {}),
             **({"earlier_us": self.earlier_us} if self.earlier_us else {}),
+            **({"repeating": sorted(self.repeating)} if self.repeating else {}),
         }
 
     @classmethod
@@ -87,7 +90,8 @@ class BatchRecord:
         idle = frozenset(TopicPartition(*one) for one in row.get("idle", ()))
         start, end = offsets(row["start"]), offsets(row["end"])
         moments = row.get("watermark_us"), idle, row.get("processed_us"), tuple(row.get("earlier_us", ()))
-        return cls(row["batch"], start, end, accounts, clocks, *moments, hot=hot_of_json(row.get("hot", {})))
+        hot, repeating = hot_of_json(row.get("hot", {})), frozenset(row.get("repeating", ()))
+        return cls(row["batch"], start, end, accounts, clocks, *moments, hot=hot, repeating=repeating)
 
 
 def offsets(row: Mapping[str, Mapping[str, Any]]) -> Offsets:

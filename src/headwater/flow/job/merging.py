@@ -19,6 +19,7 @@ from headwater.flow.state.manifest import HASH, RunInfo, StateSchema
 from headwater.flow.state.shard import ShardState, StateHandle, shard_of
 
 COMMIT, ROWS = "_commit", "_rows"
+MANY = 10_000
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ class Told:
     """Of an operator that keeps its state in several stores, which one was written to."""
     hot: tuple[HotKey, ...] = ()
     """Keys with very many rows."""
+    groups: int = 0
+    """To about how many rows those could be reduced before they are merged, where that is counted (repeating.py)."""
 
     @property
     def store(self) -> str:
@@ -101,8 +104,9 @@ def by_shard(batches: Iterator[pa.RecordBatch], shards: int) -> Iterator[tuple[i
         return
     rows = pa.Table.from_batches(received).combine_chunks().to_batches()[0]
     owners = shard_of(rows.column(HASH).to_numpy(), shards)
-    for shard in map(int, np.unique(owners)):
-        yield shard, rows.filter(pa.array(owners == shard))
+    found = np.flatnonzero(np.bincount(owners, minlength=shards))
+    for shard in map(int, found):
+        yield shard, rows if len(found) == 1 else rows.filter(pa.array(owners == shard))
 
 
 def with_report(rows: pa.RecordBatch, told: Told, schema: pa.Schema) -> pa.RecordBatch:
@@ -113,6 +117,14 @@ def with_report(rows: pa.RecordBatch, told: Told, schema: pa.Schema) -> pa.Recor
     ]
     commit = pa.concat_arrays([pa.nulls(rows.num_rows, pa.string()), pa.array([told.to_json()])])
     return pa.RecordBatch.from_arrays([*columns, commit], schema=schema)
+
+
+def reported(rows: pa.RecordBatch, told: Told, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The same; many rows are not copied for the sake of one more."""
+    if rows.num_rows > MANY:
+        yield without_report(rows, schema)
+        rows = rows.slice(0, 0)
+    yield with_report(rows, told, schema)
 
 
 def without_report(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -132,4 +144,4 @@ class MergeTask:
             step = self.operator.step(ShardState(handle, shard), rows)
             counted = int(rows.column(ROWS).to_numpy().sum())
             told = Told(self.operator.name, shard, counted, (step.run,) if step.run else ())
-            yield with_report(step.changes, told, self.operator.output)
+            yield from reported(step.changes, told, self.operator.output)

@@ -46,6 +46,7 @@ from headwater.flow.job.lateness import Times
 from headwater.flow.job.merging import NO_SHARD, ROWS, MergeTask, Operator, Told, store_name
 from headwater.flow.job.modelling import reduced_to_points
 from headwater.flow.job.newest_rows import grouped_rows
+from headwater.flow.job.packing import RESULTS, PackingTask, Task
 from headwater.flow.job.processing_time import at_processing_time, next_end_us
 from headwater.flow.job.reducing_joins import Prepared, joined_as_of, joined_latest, joined_streams, joined_tables
 from headwater.flow.job.reducing_windows import late_frame, reduced_windows
@@ -57,6 +58,7 @@ from headwater.flow.job.watermarks import FOREVER_US
 from headwater.flow.job.windowing import WindowOperator, WindowTask
 from headwater.flow.operators import latest
 from headwater.flow.operators.aggregates import partials
+from headwater.flow.operators.changes import BEFORE
 from headwater.flow.operators.joins.hot_keys import Hot
 from headwater.flow.state.background import BackgroundMerger
 from headwater.flow.state.manifest import HASH, RunInfo, StateSchema
@@ -89,6 +91,14 @@ class Operators:
         """Keys with so many rows that all tasks work on them."""
         self.quiet: frozenset[str] = frozenset()
         """Topics that it brings nothing of."""
+        self.many = False
+        """It has so many rows that those of windows are given to their shards singly, but for"""
+        self.repeating: frozenset[str] = frozenset()
+        """operators whose rows repeat."""
+        self.straight: frozenset[Node] = frozenset()
+        """Operators whose changes go to the driver as they are, and so packed."""
+        self.packed: dict[Node, pa.Schema] = {}
+        """What changes of the batch are packed, and in what form."""
         self.windows: dict[str, WindowOperator] = {}
         self.compared: dict[str, CompareOperator] = {}
         self.joins: dict[str, StreamJoinOperator] = {}
@@ -115,19 +125,26 @@ class Operators:
             assert isinstance(node, Windowed)
             self.windows[operator.name] = operator
             self.late[node] = partial(late_frame, node, frame, operator.clock.watermark_us)
-            return reduced.mapInArrow(WindowTask(operator, handle), spark_schema(operator.output))
+            return self._mapped(node, reduced, WindowTask(operator, handle), operator.output)
         if isinstance(operator, CompareOperator):
             self.compared[operator.name] = operator
         if isinstance(operator, ShardOperator):
-            return reduced.mapInArrow(ShardTask(operator, handle), spark_schema(operator.output))
+            return self._mapped(node, reduced, ShardTask(operator, handle), operator.output)
         hashed = reduced.withColumn(HASH, shard_hash(operator.key.names))
         if isinstance(operator, Operator):
-            return hashed.mapInArrow(MergeTask(operator, handle), spark_schema(operator.output))
+            return self._mapped(node, hashed, MergeTask(operator, handle), operator.output)
         assert isinstance(node, Dedupe)
         expired_us = self.times.expired_us(node, node.within_us)
         task = DedupeTask(operator, handle, self.base + 1, expired_us)
         sharded = hashed.repartition(self._shards, *(f.col(quoted(name)) for name in node.key))
         return sharded.mapInArrow(task, spark_schema(operator.output))
+
+    def _mapped(self, node: Node, rows: DataFrame, task: Task, output: pa.Schema) -> DataFrame:
+        if node not in self.straight:
+            return rows.mapInArrow(task, spark_schema(output))
+        names = [name for name in output.names if name != BEFORE]
+        self.packed[node] = arrow_schema(spark_schema(pa.schema([output.field(name) for name in names])))
+        return rows.mapInArrow(PackingTask(task, self.packed[node]), spark_schema(RESULTS))
 
     def absorb(self, node: Windowed, frame: DataFrame) -> DataFrame:
         """Rows that came too late, put into what windows keep; what is told of them says nothing, but for reports."""
@@ -178,7 +195,9 @@ class Operators:
             reached = self.times.reached(node)
             if node.processing and self.times.processed_us is not None:
                 frame = at_processing_time(frame, self.times.processed_us)
-            return reduced_windows(node, frame, self.names[node], reached, shards=self._shards, counter=counter)
+            name = self.names[node]
+            singly = self.many and name not in self.repeating
+            return reduced_windows(node, frame, name, reached, shards=self._shards, counter=counter, singly=singly)
         if isinstance(node, Aggregate):
             return self._reduced_to_partials(node, frame)
         if isinstance(node, Dedupe):

@@ -24,7 +24,7 @@ from headwater.flow.declare.graph import Job
 from headwater.flow.declare.nodes import lane_of
 from headwater.flow.job.admitting import Admission, Admitting
 from headwater.flow.job.balancing import accounts_of
-from headwater.flow.job.collecting import Collected, Origin, collect, frame_for, reports, used_twice
+from headwater.flow.job.collecting import Collected, Origin, collect, frame_for, reports, straight_out, used_twice
 from headwater.flow.job.delays import batches_behind, recent
 from headwater.flow.job.evaluating import Evaluation
 from headwater.flow.job.folder import BatchRecord, JobFolder, Offsets, offsets, places
@@ -33,6 +33,7 @@ from headwater.flow.job.lateness import Times, times_of
 from headwater.flow.job.merging import Told
 from headwater.flow.job.operating import Operators
 from headwater.flow.job.processing_time import uses_processing_time
+from headwater.flow.job.repeating import MANY_ROWS, repeating_after, rows_between
 from headwater.flow.job.reporting import account_records, poisoned_records
 from headwater.flow.job.resolving import Resolved
 from headwater.flow.job.sources import frames_of, staged_names
@@ -102,6 +103,7 @@ class Processor:
         self._operators, self._outputs, self._resolved, self._client = operators, outputs, resolved, client
         self._shards, self._clock, self._group, self._watch = shards, clock, group, watch
         self._keep, self._read_twice = used_twice(job)
+        self._straight = straight_out(job, self._keep)
         self._by_processing_time = uses_processing_time(job)
         self._lag = batches_behind(one.node for one in job.outputs)
         self._operators.know(one for output in resolved.values() for one in output.operators.values())
@@ -124,17 +126,17 @@ class Processor:
 
     def _work(self, frame: DataFrame, batch: int) -> BatchRecord:
         start, end = self._span(batch)
-        self._operators.base = batch - 1
         before = self._folder.finished(batch - 1)
         tick = self._folder.planned_tick(batch)
         admission = self._admission(batch) if tick.admits else Admission()
         times = self._at_processing_time(self._times(before, start, end, tick), before, batch)
-        self._operators.times = times
-        self._operators.hot = before.hot if before else {}
-        self._operators.quiet = frozenset(topic for topic in end if start.get(topic) == end[topic])
+        self._prepare(batch, before, times, start, end)
+        self._operators.straight = frozenset() if tick.admits else self._straight
         frame.sparkSession.conf.set(SHUFFLE_PARTITIONS, self._shards)
         source = frame.persist() if self._read_twice else frame
-        evaluation = Evaluation(frames_of(self._job, source), admission.operate(self._operators), self._keep)
+        evaluation = Evaluation(
+            frames_of(self._job, source), admission.operate(self._operators), self._keep, self._operators.packed
+        )
         try:
             origin = Origin(self._app, self._job.name, batch, self._folder.planned_ms(batch))
             collected, kept = self._collect(evaluation, origin)
@@ -148,9 +150,18 @@ class Processor:
         clocks = heard(before.clocks if before else Clocks(), staged, streams_of(self._job.sources), origin.time_ms)
         moments = times.watermark_us, times.idle, times.processed_us, recent(times.passed, max(self._lag, NOTED))[1:]
         hot = hot_after(self._operators.hot, ((one.operator, one.hot) for one in told))
-        record = BatchRecord(batch, start, end, accounts, clocks, *moments, hot=hot)
+        repeating = repeating_after(self._operators.repeating, told)
+        record = BatchRecord(batch, start, end, accounts, clocks, *moments, hot=hot, repeating=repeating)
         self._leave_behind(record, collected, told, Asides(poisoned_records(staged), late), origin)
         return record
+
+    def _prepare(self, batch: int, before: BatchRecord | None, times: Times, start: Offsets, end: Offsets) -> None:
+        """What operators have to know: nothing that would be another if the batch came again."""
+        operators = self._operators
+        operators.base, operators.times, operators.packed = batch - 1, times, {}
+        operators.hot, operators.repeating = (before.hot, before.repeating) if before else ({}, frozenset())
+        operators.quiet = frozenset(topic for topic in end if start.get(topic) == end[topic])
+        operators.many = rows_between(start, end) >= MANY_ROWS
 
     def _leave_behind(
         self, record: BatchRecord, collected: Mapping[str, Collected], told: list[Told], asides: "Asides",

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
-from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
+from headwater.flow.job.merging import COMMIT, Told, by_shard, reported
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.state.manifest import RunInfo, StateSchema
 from headwater.flow.state.shard import StateHandle
@@ -89,4 +89,4 @@ class ShardTask:
         for shard, rows in by_shard(batches, handle.shards):
             worked = self.operator.step(handle, shard, rows)
             told = Told(self.operator.name, shard, self.operator.counted(rows), worked.runs)
-            yield with_report(worked.changes, told, self.operator.output)
+            yield from reported(worked.changes, told, self.operator.output)

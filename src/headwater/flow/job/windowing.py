@@ -11,12 +11,16 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from headwater.errors import FlowError
-from headwater.flow.job.merging import ROWS, Told, by_shard, with_report
+from headwater.flow.job.merging import ROWS, Told, by_shard, reported
+from headwater.flow.job.packing import dealt_rows
 from headwater.flow.job.sharding import ShardOperator, Worked
 from headwater.flow.operators.windows.clock import WindowClock
-from headwater.flow.operators.windows.shapes import Calendar, Tumbling
+from headwater.flow.operators.windows.grouping import about_groups
+from headwater.flow.operators.windows.shapes import Calendar, Session, Tumbling, Window
 from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.operators.windows.windowed import Windowed
+from headwater.flow.state.equality import Integers
+from headwater.flow.state.manifest import HASH
 from headwater.flow.state.shard import StateHandle
 
 FIXED = (Tumbling, Calendar)
@@ -30,6 +34,8 @@ class WindowOperator(ShardOperator[Windowed]):
     clock: WindowClock
     processing: bool = False
     """Its clock is that of the job, and not that of the rows."""
+    singly: bool = False
+    """Its rows come one by one, in pieces (packing.py), and not reduced to one for each part of a window."""
 
     @property
     def meaning(self) -> str:
@@ -44,7 +50,21 @@ class WindowOperator(ShardOperator[Windowed]):
         return Worked(step.changes, tuple(step.runs))
 
     def counted(self, rows: pa.RecordBatch | None) -> int:
-        return 0 if rows is None else int(rows.column(ROWS).to_numpy().sum())
+        if rows is None or self.singly:
+            return 0 if rows is None else int(rows.num_rows)
+        return int(rows.column(ROWS).to_numpy().sum())
+
+    def groups(self, rows: pa.RecordBatch | None) -> int:
+        """To how many rows they were, or about how many they could have been reduced."""
+        if rows is None or not self.singly:
+            return 0 if rows is None else int(rows.num_rows)
+        places = rows.column(self.work.kind.columns[0].name).to_numpy()
+        return about_groups(rows.column(HASH).to_numpy(), reduced_places(self.work.window, places))
+
+    @property
+    def given(self) -> pa.Schema:
+        """What tasks are given of single rows."""
+        return pa.schema([pa.field(HASH, pa.int64()), *self.work.incoming])
 
     def at(self, before_us: int | None, watermark_us: int | None) -> "WindowOperator":
         return replace(self, clock=replace(self.clock, before_us=before_us, watermark_us=watermark_us))
@@ -75,15 +95,22 @@ class WindowTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         handle = StateHandle.from_json(self.handle)
-        given = dict(by_shard(batches, handle.shards))
+        rows = dealt_rows(batches, self.operator.given) if self.operator.singly else batches
+        given = dict(by_shard(rows, handle.shards))
         for shard in sorted({*given, *self._own(handle)}):
-            rows = given.get(shard)
+            rows = given.pop(shard, None)
             worked = self.operator.step(handle, shard, rows)
-            told = Told(self.operator.name, shard, self.operator.counted(rows), worked.runs)
-            yield with_report(worked.changes, told, self.operator.output)
+            counted, groups = self.operator.counted(rows), self.operator.groups(rows)
+            told = Told(self.operator.name, shard, counted, worked.runs, groups=groups)
+            yield from reported(worked.changes, told, self.operator.output)
 
     def _own(self, handle: StateHandle) -> set[int]:
         """The shard of a task to which no rows may have come."""
         context = TaskContext.get()
         place = context.partitionId() if context and self.operator.clock.moved else handle.shards
         return {place} if place < handle.shards else set()
+
+
+def reduced_places(window: Window, places: Integers) -> Integers:
+    """What of the place of single rows those have in common that Spark would reduce to one (window_rows.py)."""
+    return places // window.gap_us if isinstance(window, Session) else places

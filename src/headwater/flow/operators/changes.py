@@ -33,12 +33,14 @@ def merge_changes(
     rows = np.flatnonzero(different)
     was, is_ = existed[rows], exists[rows]
     operation = OPERATIONS.take(pa.array(np.where(was, np.where(is_, 1, 2), 0)))
-    then = before.take(rows)
-    now = after.take(pa.array(rows, mask=~is_))
+    whole = len(rows) == len(different)
+    then = before if whole else before.take(rows)
+    now = after if whole and is_.all() else after.take(pa.array(rows, mask=~is_))
     structs = pa.StructArray.from_arrays(
         list(then.columns),
         fields=[pa.field(field.name, field.type) for field in before.schema],
         mask=pa.array(~was),
     )
-    columns = [operation, *keys.take(rows).columns, *now.columns, structs]
+    keys = keys if whole else keys.take(rows)
+    columns = [operation, *keys.columns, *now.columns, structs]
     return pa.RecordBatch.from_arrays(columns, schema=change_schema(keys.schema, after.schema))

@@ -16,13 +16,15 @@ Columns = list[pa.Array]
 class Partial(NamedTuple):
     """A column that Spark computes for each key of a batch, and that is kept for the key in the same form.
 
-    Where Spark cannot make that form, `given` is the type of what it makes instead, and the kind absorbs it.
+    Where Spark cannot make that form, `given` is the type of what it makes instead, and the kind absorbs it. `row` is
+    what a single row is in that form, in SQL again, where rows need not be reduced before they are merged.
     """
 
     name: str
     type: pa.DataType
     sql: str
     given: pa.DataType | None = None
+    row: str | None = None
 
 
 class Kind(ABC):

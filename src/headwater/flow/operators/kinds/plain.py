@@ -22,7 +22,8 @@ class Bits(Kind):
         refuse_unless(pa.types.is_integer(spec.input_type), spec, "Use a column of whole numbers.")
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        return (Partial(f"{spec.name}__{spec.kind}", spec.input_type, f"{spec.kind}({quoted(spec.column or '')})"),)
+        column = quoted(spec.column or "")
+        return (Partial(f"{spec.name}__{spec.kind}", spec.input_type, f"{spec.kind}({column})", row=column),)
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return spec.input_type

@@ -23,7 +23,6 @@ from headwater.flow.operators.windows.step import (
     changes_of,
     moments,
     refuse_late,
-    together,
 )
 from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.manifest import HASH, StateSchema
@@ -56,7 +55,7 @@ class Fixed:
         parts = [seen(self, panes.keys, panes.existed, panes.before, exists, panes.after)]
         if clock.tells_end and clock.moved:
             parts.append(_closing(self, state, panes, clock))
-        return WindowStep(changes_of(together(parts), self.specs, clock), panes.runs, self.drop_below(clock))
+        return WindowStep(changes_of(parts, self.specs, clock), panes.runs, self.drop_below(clock))
 
 
 def slot_ranges(work: Fixed, starts: Integers) -> tuple[Integers, Integers]:

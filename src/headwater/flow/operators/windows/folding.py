@@ -1,7 +1,8 @@
 """Fold partial rows of aggregates: all rows of a group to one, or all rows of each of many ranges (pure).
 
 Every aggregate merges two rows into one. Here that is done for whole columns at a time: neighbours are merged, then
-what came of them, and so on, so that the number of steps grows with the logarithm of the largest group.
+what came of them, and so on, so that the number of steps grows with the logarithm of the largest group. Sums and
+extremes of numbers are found for all rows of a group at once (reducing.py).
 """
 
 from collections.abc import Sequence
@@ -10,15 +11,31 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.aggregates import Aggregate, state_schema
+from headwater.flow.operators.aggregates import Aggregate, partials, state_schema
 from headwater.flow.operators.merging import merge_all
+from headwater.flow.operators.windows.reducing import reduced_groups
 from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.shard import empty_rows
 
 
 def fold_groups(specs: Sequence[Aggregate], rows: pa.RecordBatch, firsts: Mask) -> pa.RecordBatch:
     """One row for each group; rows of a group lie side by side, and `firsts` says where one begins."""
-    while not firsts.all():
+    if firsts.all():
+        return rows
+    begins = np.flatnonzero(firsts)
+    at_once = {place: reduced_groups(spec, rows, begins) for place, spec in enumerate(specs)}
+    others = tuple(specs[place] for place, found in at_once.items() if found is None)
+    folded = _folded(others, rows.select(state_schema(others).names), firsts)
+    columns = [
+        column
+        for place, spec in enumerate(specs)
+        for column in (at_once[place] or [folded.column(part.name) for part in partials(spec)])
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=state_schema(tuple(specs)))
+
+
+def _folded(specs: Sequence[Aggregate], rows: pa.RecordBatch, firsts: Mask) -> pa.RecordBatch:
+    while specs and not firsts.all():
         rows, firsts = _halved(specs, rows, firsts)
     return rows
 

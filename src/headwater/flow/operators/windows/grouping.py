@@ -50,6 +50,25 @@ def _followers(same: Sequence[Integers], keys: pa.RecordBatch, order: Integers) 
     return followers, not equal.all()
 
 
+SAMPLED = 64
+"""Of so many groups about one is counted."""
+SPREAD = 0x9E3779B97F4A7C1
+"""An odd number whose products look like chance."""
+
+
+def about_groups(hashes: Integers, places: Integers) -> int:
+    """About how many different pairs of hash and place there are; the same for the same rows.
+
+    >>> about_groups(np.array([7, 7, 7, 8]), np.array([1, 1, 2, 1]))
+    3
+    """
+    pairs = hashes + places * SPREAD
+    if len(pairs) <= 100 * SAMPLED:
+        return len(np.unique(pairs))
+    some = pairs[(pairs >> 40) % SAMPLED == 0]
+    return round(len(np.unique(some)) * len(pairs) / max(len(some), 1))
+
+
 def taken(rows: pa.RecordBatch, places: Integers) -> pa.RecordBatch:
     """Rows at some places; not copied where these are all, in order."""
     whole = len(places) == rows.num_rows and np.array_equal(places, np.arange(len(places)))

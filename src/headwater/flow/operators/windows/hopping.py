@@ -18,7 +18,7 @@ from headwater.flow.operators.windows.grouping import taken
 from headwater.flow.operators.windows.panes import Lines, Panes, lines_around, lines_of, merge_panes, not_among
 from headwater.flow.operators.windows.shapes import Hopping, aligned
 from headwater.flow.operators.windows.state import WindowState
-from headwater.flow.operators.windows.step import NAMES, Seen, WindowStep, changes_of, refuse_late, together
+from headwater.flow.operators.windows.step import NAMES, Seen, WindowStep, changes_of, refuse_late
 from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.manifest import StateSchema
 from headwater.flow.state.searching import expanded
@@ -57,7 +57,7 @@ class Hops:
         parts = [_seen(self, touched)]
         if clock.tells_end and clock.moved:
             parts.append(_seen(self, _closing(self, state, touched, clock)))
-        return WindowStep(changes_of(together(parts), self.specs, clock), panes.runs, self.drop_below(clock))
+        return WindowStep(changes_of(parts, self.specs, clock), panes.runs, self.drop_below(clock))
 
     def _in_windows(self, incoming: pa.RecordBatch, clock: WindowClock) -> pa.RecordBatch:
         """Without the panes between windows, which there are where one ends before the next begins."""

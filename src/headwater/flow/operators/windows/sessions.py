@@ -22,7 +22,7 @@ from headwater.flow.operators.windows.grouping import grouped, taken
 from headwater.flow.operators.windows.panes import beside, not_among
 from headwater.flow.operators.windows.shapes import Session, aligned
 from headwater.flow.operators.windows.state import Placed, WindowState
-from headwater.flow.operators.windows.step import NAMES, Seen, WindowStep, changes_of, refuse_late, together
+from headwater.flow.operators.windows.step import NAMES, Seen, WindowStep, changes_of, refuse_late
 from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.manifest import DELETED, HASH, RunInfo, Slot, StateSchema
 from headwater.flow.state.shard import conformed, empty_rows
@@ -62,7 +62,7 @@ class Sessions:
         if clock.tells_end and clock.moved:
             parts.append(_closing(self, state, lines, joined, clock))
         runs = _written(self, state, lines, joined)
-        return WindowStep(changes_of(together(parts), self.specs, clock), runs, self.drop_below(clock))
+        return WindowStep(changes_of(parts, self.specs, clock), runs, self.drop_below(clock))
 
     def slot_ranges(self, ends: Integers) -> tuple[Integers, Integers]:
         return aligned(ends, max(self.slot_us, self.window.gap_us), 1, 0)

@@ -27,7 +27,6 @@ from headwater.flow.operators.windows.step import (
     changes_of,
     moments,
     refuse_late,
-    together,
 )
 from headwater.flow.state.combining import followers_of
 from headwater.flow.state.equality import Integers, Mask
@@ -72,7 +71,7 @@ class Slides:
         parts = [_seen(self, touched)]
         if clock.tells_end and clock.moved:
             parts.append(_seen(self, _closing(self, state, touched, clock)))
-        return WindowStep(changes_of(together(parts), self.specs, clock), panes.runs, self.drop_below(clock))
+        return WindowStep(changes_of(parts, self.specs, clock), panes.runs, self.drop_below(clock))
 
 
 def slot_ranges(work: Slides, times: Integers) -> tuple[Integers, Integers]:

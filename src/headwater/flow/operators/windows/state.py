@@ -80,8 +80,10 @@ class WindowState:
     def scan(self, first_us: int, end_us: int, wanted: Callable[[Integers], Mask] = everything) -> pa.RecordBatch:
         """All live rows of slots that overlap [first, end) and whose first column of order is wanted."""
         slots = [slot for slot in self.slots if slot.begin < end_us and slot.end > first_us]
-        pieces = [self.slot(slot).select(wanted) for slot in slots]
-        return pa.concat_batches(pieces) if pieces else empty_rows(self.schema.rows, 0)
+        pieces = [piece for slot in slots if (piece := self.slot(slot).select(wanted)).num_rows]
+        if len(pieces) < 2:  # mostly; nothing is copied
+            return pieces[0] if pieces else empty_rows(self.schema.rows, 0)
+        return pa.concat_batches(pieces)
 
     def fetch(
         self, hashes: Integers, keys: pa.RecordBatch, low: Integers, high: Integers, within: Callable[[Slot], Mask]

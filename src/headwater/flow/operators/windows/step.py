@@ -50,12 +50,15 @@ class Seen:
         wanted = existed | exists
         if wanted.all():
             return Seen(self.keys, self.ends_us, existed, self.before, exists, self.after)
-        rows = [part.filter(pa.array(wanted)) for part in (self.keys, self.before, self.after)]
+        mask = pa.array(wanted)
+        parts = (self.keys, self.before, self.after)
+        rows = [part.filter(mask) for part in parts] if wanted.any() else [part.slice(0, 0) for part in parts]
         return Seen(rows[0], self.ends_us[wanted], existed[wanted], rows[1], exists[wanted], rows[2])
 
 
-def changes_of(seen: Seen, specs: Sequence[Aggregate], clock: WindowClock) -> pa.RecordBatch:
-    told = seen.told(clock)
+def changes_of(parts: Sequence[Seen], specs: Sequence[Aggregate], clock: WindowClock) -> pa.RecordBatch:
+    """What is told of windows, none of which is in two parts."""
+    told = together([part.told(clock) for part in parts])
     before, after = (finish_all(specs, part) for part in (told.before, told.after))
     if clock.marks_final:
         before = before.append_column(FINAL, pa.array(clock.was_final(told.ends_us)))
@@ -64,9 +67,11 @@ def changes_of(seen: Seen, specs: Sequence[Aggregate], clock: WindowClock) -> pa
 
 
 def together(parts: Sequence[Seen]) -> Seen:
-    """Windows of several parts, none of which is in two."""
-    if len(parts) == 1:
-        return parts[0]
+    """Windows of several parts; mostly only one has any, and nothing is copied."""
+    filled = [part for part in parts if len(part.ends_us)]
+    if len(filled) < 2:
+        return filled[0] if filled else parts[0]
+    parts = filled
     batches = [pa.concat_batches([getattr(part, name) for part in parts]) for name in ("keys", "before", "after")]
     ends_us, kept, keeps = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("ends_us", "kept", "keeps")
