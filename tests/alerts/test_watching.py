@@ -258,9 +258,9 @@ class TestWindows:
         self, views: WrittenViews, watch: Watch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(watching, "KEYS_MAX", 5)
-        views.write([minute(number, "/a") for number in range(20)])
+        views.write([minute(number, f"/{number}") for number in range(20)])
         views.write([minute(19, url) for url in ("/y", "/z")])
-        assert looked(watch) == ["/a", "/y", "/z"]
+        assert looked(watch) == ["/18", "/19", "/y", "/z"]
         assert not watch.more
 
     def test_a_view_of_many_windows_of_few_keys_is_read_to_its_end(
@@ -268,9 +268,9 @@ class TestWindows:
     ) -> None:
         monkeypatch.setattr(watching, "KEYS_MAX", 5)
         long = {"window_end": minute(60)["window_end"]}
-        views.write([{**minute(number, f"/{number % 3}"), **long} for number in range(20)])
-        assert looked(watch) == ["/0", "/1", "/2"]
-        assert [held.row["window_start"][14:16] for held in watch.held.values()] == ["19", "18", "17"]
+        views.write([{**minute(number, f"/{number % 3}" if number else "/first"), **long} for number in range(20)])
+        assert looked(watch) == ["/0", "/1", "/2", "/first"]
+        assert [held.row["window_start"][14:16] for held in watch.held.values()] == ["19", "18", "17", "00"]
         assert not watch.more
 
     def test_a_window_that_came_and_went_has_passed(self, views: WrittenViews, watch: Watch) -> None:
