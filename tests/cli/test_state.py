@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from headwater.flow.job.folder import JobFolder
-from headwater.flow.job.inventory import KeptJob
+from headwater.flow.job.inventory import KeptJob, KeptOperator
 from tests.cli.conftest import Terminal
 from tests.flow.job.kept_jobs import COUNTS, NEWEST, contents, damage, kept_job
 
@@ -39,6 +39,14 @@ def test_scripts_get_every_version_with_its_shards(terminal: Terminal, job: Kept
 def test_a_row_is_found_by_its_key(terminal: Terminal, job: KeptJob) -> None:
     words = ("state", "show", "shop.orders.counts", "--json", "--key", "key 3", "3")
     assert terminal.type(*words).json == [{"name": "key 3", "part": 3, "n": 30, "tags": [{"t": 30}]}]
+
+
+def test_columns_that_only_put_the_rows_of_a_join_in_order_are_not_asked_for(
+    terminal: Terminal, job: KeptJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KeptOperator, "key", lambda self: ["name", "_row"])
+    found = terminal.type("state", "show", "shop.orders.counts", "--json", "--key", "key 3").json
+    assert [row["n"] for row in found] == [30]
 
 
 def test_a_key_that_is_not_there_is_no_row_and_exit_code_1(terminal: Terminal, job: KeptJob) -> None:

@@ -1,4 +1,5 @@
 import pyarrow as pa
+import pytest
 
 from headwater.views.changes import changes_in
 from headwater.views.shape import Column, shape_of
@@ -33,6 +34,18 @@ def test_only_the_last_row_of_a_key_is_left() -> None:
 def test_nulls_are_one_key() -> None:
     changes = changes_in(SHAPE, rows(("c", None, 1), ("c", "", 2), ("c", None, 3)), as_it_is)
     assert changes.present.to_pylist() == [{"id": "", "n": 2}, {"id": None, "n": 3}]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.struct([("x", pa.int64())]), pa.list_(pa.int64()), pa.map_(pa.string(), pa.int64())]
+)
+def test_a_key_may_be_of_any_type(kind: pa.DataType) -> None:
+    one, other = {"struct": ({"x": 1}, {"x": 2}), "list": ([1], [1, 2]), "map": ([("a", 1)], [("b", 1)])}[
+        str(kind).partition("<")[0]
+    ]
+    shape = shape_of("v", pa.schema([("id", kind), ("n", pa.int64())]), ["id"])
+    given = pa.table({"id": pa.array([one, other, one, None], kind), "n": [1, 2, 3, 4]})
+    assert changes_in(shape, given, as_it_is).present["n"].to_pylist() == [2, 3, 4]
 
 
 def test_rows_without_an_operation_are_as_they_stand() -> None:

@@ -110,7 +110,8 @@ def as_json(operator: "KeptOperator", versions: "list[VersionSummary]") -> dict[
 def show_rows(operator: "KeptOperator", arguments: argparse.Namespace) -> int:
     from headwater.flow.state.inspecting import show
 
-    names, given = operator.key(), arguments.key or []
+    # What puts rows of one key in order is none of the user's columns.
+    names, given = [name for name in operator.key() if not name.startswith("_")], arguments.key or []
     if given and len(given) != len(names):
         raise Failure(f"the key of {operator} has {counted(len(names), 'column')}: {', '.join(names)}")
     try:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.views.column_types import nested
 from headwater.views.json_text import json_text
 from headwater.views.shape import Column, Shape
 
@@ -52,8 +53,10 @@ def _plain_column(rows: pa.Table, column: Column) -> pa.Array:
     if column.name not in rows.schema.names:
         return pa.nulls(rows.num_rows, column.type)
     values = rows.column(column.name)
-    if values.type != column.type:
-        values = values.cast(column.type)
+    return _whole(values if values.type == column.type else values.cast(column.type))
+
+
+def _whole(values: pa.ChunkedArray) -> pa.Array:
     combined = values.combine_chunks()
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
@@ -61,13 +64,14 @@ def _plain_column(rows: pa.Table, column: Column) -> pa.Array:
 def _deleted(rows: pa.Table) -> pa.Array:
     if OPERATION not in rows.schema.names:
         return pa.array(np.zeros(rows.num_rows, dtype=np.bool_))
-    deleted = pc.fill_null(pc.equal(rows.column(OPERATION), DELETE), False).combine_chunks()
-    return deleted.chunk(0) if isinstance(deleted, pa.ChunkedArray) else deleted
+    return _whole(pc.fill_null(pc.equal(rows.column(OPERATION), DELETE), False))
 
 
 def _last_of_each_key(table: pa.Table, key: tuple[str, ...]) -> pa.Array | None:
     """Which rows to keep, in their order; None for all."""
-    places = table.select(key).append_column("_place", pa.array(np.arange(table.num_rows)))
+    # Arrow does not group by structs, lists and maps.
+    keys = {name: json_text(_whole(table[name])) if nested(table[name].type) else table[name] for name in key}
+    places = pa.table(keys).append_column("_place", pa.array(np.arange(table.num_rows)))
     last = places.group_by(list(key), use_threads=False).aggregate([("_place", "max")]).column("_place_max")
     if len(last) == table.num_rows:
         return None

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -42,6 +43,26 @@ def test_folders_are_named_as_spark_names_them(tmp_path: Path) -> None:
         "country=__HIVE_DEFAULT_PARTITION__/year=2026",
         "country=a%2Fb/year=2025",
     ]
+
+
+def test_no_row_is_lost_or_doubled_by_the_value_that_files_are_divided_by(tmp_path: Path) -> None:
+    texts = ["__HIVE_DEFAULT_PARTITION__", None, "%5F", "", "a/b"]
+    other_nan = np.array([0x7FF8000000000001], np.uint64).view(np.float64)[0]
+    numbers = [float("nan"), 0.0, -0.0, None, 1.5, other_nan]
+    for column, folders in ((pa.array(numbers), 5), (pa.array(texts), 5)):
+        rows = pa.table({"by": column, "n": list(range(len(column)))})
+        folder = tmp_path / str(column.type)
+        sink = ParquetSink(str(folder), name="orders", by=["by"])
+        sink.prepare(rows.schema, [])
+        sink.write(mark(0), rows)
+        back = ds.dataset([str(file) for file in folder.rglob("*.parquet")], format="parquet").to_table()
+        assert sorted(back["n"].to_pylist()) == list(range(len(column)))
+        assert len(list(folder.glob("by=*"))) == folders
+
+
+def test_files_are_not_divided_by_all_columns(tmp_path: Path) -> None:
+    with pytest.raises(JobRefused, match="by all of its columns"):
+        ParquetSink(str(tmp_path), name="orders", by=["n"]).prepare(pa.schema([("n", pa.int64())]), [])
 
 
 def test_any_file_system_of_fsspec_will_do() -> None:

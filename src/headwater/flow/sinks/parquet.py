@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.errors import JobRefused
@@ -24,6 +23,7 @@ from headwater.views.mark import Mark, position_to_json
 from headwater.views.shape import Shape, evolved, shape_of
 
 MARK = "_headwater/mark.json"
+ROW = "_row"  # beside the columns that files are divided by; none of a user's begins with an underscore
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # as Hive and Spark name the folder of nulls
 
 
@@ -41,6 +41,11 @@ class ParquetSink:
         missing = [column for column in self._by if column not in schema.names]
         if missing:
             raise JobRefused(f'"{self.name}" has no column "{missing[0]}" to divide its files by')
+        if not set(schema.names) - set(self._by):
+            raise JobRefused(
+                f'"{self.name}" divides its files by all of its columns, and nothing is left to be in them',
+                "Divide by fewer columns.",
+            )
         wanted = shape_of(self.name, schema, ())
         stored = self._mark().get("shape")
         self._shape = evolved(self.name, Shape.from_json(stored), wanted) if stored else wanted
@@ -87,15 +92,14 @@ class ParquetSink:
         if not self._by:
             yield "", rows
             return
-        groups = rows.group_by(list(self._by), use_threads=False).aggregate([])
-        for values in groups.select(self._by).to_pylist():
-            chosen = rows
-            for column, value in values.items():
-                held = chosen[column]
-                chosen = chosen.filter(
-                    pc.is_null(held) if value is None else pc.equal(held, pa.scalar(value, held.type))
-                )
-            yield _folder(values), chosen.drop_columns(list(self._by))
+        numbered = rows.select(self._by).append_column(ROW, pa.array(range(rows.num_rows), pa.int64()))
+        groups = numbered.group_by(list(self._by), use_threads=False).aggregate([(ROW, "list")])
+        # By the folder's name: values that differ and have one name, as two kinds of NaN, must not be two files of it.
+        places: dict[str, list[int]] = {}
+        for values, own in zip(groups.select(self._by).to_pylist(), groups[f"{ROW}_list"].to_pylist(), strict=True):
+            places.setdefault(_folder(values), []).extend(own)
+        for folder, chosen in places.items():
+            yield folder, rows.drop_columns(list(self._by)).take(pa.array(chosen))
 
     def _parquet(self, rows: pa.Table) -> bytes:
         target = io.BytesIO()
@@ -108,7 +112,11 @@ def file_name(mark: Mark) -> str:
 
 
 def _folder(values: dict[str, object]) -> str:
-    return "".join(
-        f"{quote(column, safe='')}={NO_VALUE if value is None else quote(str(value), safe='')}/"
-        for column, value in values.items()
-    )
+    return "".join(f"{quote(column, safe='')}={_named(value)}/" for column, value in values.items())
+
+
+def _named(value: object) -> str:
+    if value is None:
+        return NO_VALUE
+    # A text that is called like the folder of nulls has another name for the same text.
+    return quote(str(value), safe="") if value != NO_VALUE else NO_VALUE.replace("_", "%5F", 1)
