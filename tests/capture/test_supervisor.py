@@ -13,7 +13,7 @@ from headwater.capture.notes import Note
 from headwater.capture.source import Batch, SourceStatus
 from headwater.capture.supervisor import Supervisor
 from headwater.clock import Clock, SystemClock
-from headwater.errors import SourceGap, SourceRefused
+from headwater.errors import SourceGap, SourceRefused, SourceUnavailable, UndecodableChange
 from headwater.log.log import Log
 
 PATIENCE_SECONDS = 20
@@ -25,9 +25,14 @@ class Quiet:
     def __init__(self) -> None:
         self.told = SourceStatus()
         self.refused: Exception | None = None
+        self.copied: list[str] = []
+        self.opened = 0
         self.guarded: Callable[[], SourceStatus] = SourceStatus
 
     def open(self, notes: Mapping[str, Note]) -> None:
+        self.opened += 1
+        if "renew" in notes:
+            return
         if self.refused is not None:
             raise self.refused
 
@@ -42,7 +47,10 @@ class Quiet:
 
     def read_row(self, table: str, key: tuple[str, ...], *, moved: bool) -> None: ...
 
-    def copy_again(self, tables: Sequence[str], *, where: str = "") -> None: ...
+    def copy_again(self, tables: Sequence[str], *, where: str = "") -> None:
+        self.copied.append(where)
+        if len(self.copied) == 1:
+            raise SourceUnavailable("the database does not answer")
 
     def status(self) -> SourceStatus:
         return self.told
@@ -124,3 +132,41 @@ def test_the_limit_holds_for_one_that_cannot_run_too(sources: Sources, tmp_path:
     sources["one"].guarded = give_up
     sources["one"].poll = lambda timeout_seconds: (_ for _ in ()).throw(SourceRefused("no"))  # type: ignore[method-assign]
     assert "its slot was dropped" in str(wait_for(tmp_path, "one", "gap")["said"])
+
+
+def test_a_request_is_kept_until_the_source_could_take_it(sources: Sources, tmp_path: Path) -> None:
+    wait_for(tmp_path, "one", "streaming")
+    path = Definitions(tmp_path).request("one", {"tables": ["users"], "where": "id = 1"})
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while path.exists():
+        assert time.monotonic() < deadline, "the request is not taken"
+        time.sleep(0.01)
+    assert sources["one"].copied == ["id = 1", "id = 1"]
+
+
+def test_what_can_never_be_decoded_is_a_gap_and_a_new_copy_goes_on(sources: Sources, tmp_path: Path) -> None:
+    wait_for(tmp_path, "one", "streaming")
+    sources["one"].refused = UndecodableChange("column a is of type 141", "MODIFY it.")
+    sources["one"].poll = lambda timeout_seconds: (_ for _ in ()).throw(UndecodableChange("so"))  # type: ignore[method-assign]
+    said = str(wait_for(tmp_path, "one", "gap")["said"])
+    assert "column a is of type 141" in said
+    assert "headwater capture snapshot one" in said
+    del sources["one"].poll
+    Definitions(tmp_path).request("one", {"tables": []})
+    wait_for(tmp_path, "one", "streaming")
+
+
+def test_the_others_do_not_wait_for_one_that_was_removed(sources: Sources, tmp_path: Path) -> None:
+    def removed_meanwhile() -> SourceStatus:
+        Definitions(tmp_path).delete("two")
+        time.sleep(0.3)  # it is asked to stop, while it is about to say that others must wait
+        return SourceStatus(pause_others=True)
+
+    sources["two"].guarded = removed_meanwhile
+    sources["one"].told.pause_others = True
+    wait_for(tmp_path, "three", "paused")
+    while (tmp_path / "captures" / "two" / "definition.json").exists():
+        time.sleep(0.01)
+    time.sleep(0.5)
+    sources["one"].told.pause_others = False
+    wait_for(tmp_path, "three", "streaming")

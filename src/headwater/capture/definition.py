@@ -8,6 +8,7 @@ data/captures/users/
 """
 
 import json
+import logging
 import os
 import re
 import secrets
@@ -18,7 +19,9 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from headwater.capture.followed_files.lines import fits
-from headwater.errors import CaptureExists, InvalidCapture, UnknownCapture, UnsafeBind
+from headwater.errors import CaptureExists, HeadwaterError, InvalidCapture, UnknownCapture, UnsafeBind
+
+_logger = logging.getLogger(__name__)
 
 FOLDER = "captures"
 DEFINITION, STATUS, REQUESTS = "definition.json", "status.json", "requests"
@@ -29,6 +32,8 @@ KINDS = {
     "statsd": STATSD, "file": FILES,
 }  # fmt: skip
 DATABASES = (POSTGRES, MARIADB, SQLITE)
+ON_HOSTS = (POSTGRES, MARIADB)
+HOST = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::\d*)?")
 ONE_TABLE, MANY_TABLES = "{capture}", "{capture}.{schema}.{table}"
 
 
@@ -75,6 +80,7 @@ class Definition:
                 f"{self.name[:80]!r} cannot name a capture",
                 "Use up to 100 letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
             )
+        check_url(self.url)
         database = kind_of(self.url) in DATABASES
         if self.tables and not database:
             raise InvalidCapture(f"capture {self.name} is of no database, and has no tables", "Leave --table out.")
@@ -119,11 +125,35 @@ def kind_of(url: str) -> str:
     return KINDS[scheme]
 
 
+def check_url(url: str) -> None:
+    """InvalidCapture if a password may stand where nobody looks for one. The message does not repeat it."""
+    if kind_of(url) in ON_HOSTS and not _plain(url):
+        raise InvalidCapture(
+            f"the URL of a {url.partition('://')[0]} database cannot be taken apart",
+            "In a user's name or password write / as %2F, # as %23, ? as %3F, @ as %40 and : as %3A.",
+        )
+
+
+def _plain(url: str) -> bool:
+    """Whether it can be seen where its password ends: a / # or ? in it ends what it belongs to."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    hosts = parts.netloc.rpartition("@")[2].split(",")  # PostgreSQL tries several
+    return "@" not in parts.path + parts.query + parts.fragment and all(map(HOST.fullmatch, hosts))
+
+
 def without_password(url: str) -> str:
     """
     >>> without_password("postgresql://ada:se:cr%40t@db.example:5432/shop?password=again&sslmode=require")
     'postgresql://ada@db.example:5432/shop?sslmode=require'
+    >>> without_password("mysql://root:pa/ss@db/shop")
+    'mysql://…'
     """
+    scheme, named, rest = url.partition("://")
+    if not rest.startswith("/") and not _plain(url):
+        return f"{scheme}://…" if named else "…"
     parts = urlsplit(url)
     if not parts.netloc and not parts.query:
         return url  # a path, with nothing to hide
@@ -201,25 +231,38 @@ class Definitions:
 
     def __init__(self, data: Path) -> None:
         self.folder = data / FOLDER
+        self._unreadable: dict[str, str] = {}
 
     def names(self) -> list[str]:
         return sorted(path.parent.name for path in self.folder.glob(f"*/{DEFINITION}"))
 
     def all(self) -> Iterator[Definition]:
+        """Those that can be read. One that cannot must not keep the others from running; it is told of once."""
         for name in self.names():
             try:
                 yield self.get(name)
             except UnknownCapture:
                 continue  # just removed
+            except HeadwaterError as error:
+                if self._unreadable.get(name) != str(error):
+                    self._unreadable[name] = str(error)
+                    _logger.error("capture %s does not run: %s", name, error)
 
     def get(self, name: str) -> Definition:
+        path = self.folder / name / DEFINITION
         try:
-            content = json.loads((self.folder / name / DEFINITION).read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"))
+            known = {one.name for one in fields(Definition)}
+            values = {key: value for key, value in content.items() if key in known}
+            return Definition(**{**values, "tables": tuple(values.get("tables", ()))})
         except OSError:
             raise UnknownCapture(name, self.names()) from None
-        known = {one.name for one in fields(Definition)}
-        values = {key: value for key, value in content.items() if key in known}
-        return Definition(**{**values, "tables": tuple(values.get("tables", ()))})
+        except (ValueError, TypeError, AttributeError):
+            # What was wrong is not repeated: the file has a password.
+            raise InvalidCapture(
+                f"the definition of capture {name} cannot be read: {path} is damaged",
+                f'Remove the file, and make the capture anew with "headwater capture add {name}".',
+            ) from None
 
     def add(self, definition: Definition) -> Definition:
         """Keep it; one that is there already and says the same stays, with the password that was given last."""

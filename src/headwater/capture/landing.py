@@ -61,7 +61,8 @@ def header_of(record: Record, name: str) -> bytes | None:
 
 
 def position_of(record: Record, topic: str) -> SourcePosition:
-    text = header_of(record, POSITION_HEADER)
+    # The last one: an event that is relayed has headers of its own in front, and one may have this name.
+    text = next((value for header, value in reversed(record.headers) if header == POSITION_HEADER), None)
     if text is None:
         raise SourceGap(
             f'the last record of topic "{topic}" was not written by a capture',

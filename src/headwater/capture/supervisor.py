@@ -34,7 +34,7 @@ from headwater.capture.relay import Relay
 from headwater.capture.runner import Point, Register, Runner
 from headwater.capture.source import ChangeSource, Guarded, SourceStatus
 from headwater.clock import Clock
-from headwater.errors import CaptureError, HeadwaterError, InvalidCapture, SourceGap, SourceRefused
+from headwater.errors import HeadwaterError, InvalidCapture, SourceGap, SourceRefused, UndecodableChange
 
 _logger = logging.getLogger(__name__)
 
@@ -42,6 +42,9 @@ LOOK_SECONDS = 0.5
 POLL_SECONDS = 0.2
 STATUS_INTERVAL_MS = 1_000
 PAUSE_MIN_SECONDS, PAUSE_MAX_SECONDS = 0.25, 15.0
+ATTEMPTS_AT_A_CHANGE, ATTEMPTS_APART_MS = 3, 600_000
+"""What cannot be decoded is tried so often; what comes later than this after the last time is something else."""
+
 STARTING, COPYING, STREAMING, WAITING, REFUSED, GAP, PAUSED, STOPPED = (
     "starting", "copying", "streaming", "waiting", "refused", "gap", "paused", "stopped",
 )  # fmt: skip
@@ -249,6 +252,7 @@ class Worker:
         self._state, self._said = STARTING, ""
         self._status_at_ms = -(10**9)
         self._pause_seconds = PAUSE_MIN_SECONDS
+        self._last_told, self._last_told_ms, self._repeated = "", 0, 0
 
     def start(self) -> None:
         self._thread.start()
@@ -271,12 +275,26 @@ class Worker:
                 else:
                     self._capture()
             except HeadwaterError as error:
-                self._failed(error)
+                self._failed(self._judged(error))
             except Exception:
                 _logger.exception("capture %s has met a bug; trying again", self.definition.name)
                 self._set(WAITING, "it has met a bug of headwater; the node's log tells more")
                 self._pause()
+        self._supervisor.press(self.definition.name, False)  # nobody waits for one that is gone
         self._set(STOPPED, "")
+
+    def _judged(self, error: HeadwaterError) -> HeadwaterError:
+        """What cannot be decoded may have been damaged on its way, and then comes right. What comes the same again and
+        again does not: only a new copy goes on behind it."""
+        told, now_ms = str(error), self._supervisor.clock.elapsed_ms()
+        same = told == self._last_told and now_ms - self._last_told_ms < ATTEMPTS_APART_MS
+        self._repeated = self._repeated + 1 if same else 1
+        self._last_told, self._last_told_ms = told, now_ms
+        if not isinstance(error, UndecodableChange) or self._repeated < ATTEMPTS_AT_A_CHANGE:
+            return error
+        self._repeated = 0
+        hint = f'{error.hint} Copy all anew with "headwater capture snapshot {self.definition.name}".'
+        return SourceGap(f"a change cannot be read, and all behind it waits: {error.args[0]}", hint.lstrip())
 
     def _give_way(self, first: str) -> None:
         """Another capture is over its limit, and was declared to come first. What waits for us is looked after."""
@@ -358,7 +376,7 @@ class Worker:
             what = json.loads(path.read_text(encoding="utf-8"))
             try:
                 source.copy_again(what.get("tables", []), where=what.get("where", ""))
-            except CaptureError as error:
+            except InvalidCapture as error:
                 _logger.warning("capture %s: %s", self.definition.name, error)
         return taken
 

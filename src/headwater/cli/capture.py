@@ -14,6 +14,7 @@ from headwater.capture.definition import (
     STATSD,
     Definition,
     Definitions,
+    check_url,
     kind_of,
     with_absolute_path,
     with_password,
@@ -152,6 +153,7 @@ def _wait_for_begin(definitions: Definitions, name: str) -> None:
 
 def with_secret(url: str) -> str:
     """The node that runs the capture has another environment: what of this one it needs is kept with the definition."""
+    check_url(url)
     if kind_of(url) == SQLITE:
         return with_absolute_path(url)
     password = os.environ.get(MARIADB_PASSWORD_VARIABLE if kind_of(url) == MARIADB else PASSWORD_VARIABLE)
@@ -257,6 +259,7 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def _findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]":
+    check_url(url)
     if kind_of(url) in (STATSD, FILES):
         return []  # an address is all that senders need, and files may come later
     if kind_of(url) == SQLITE:
@@ -271,7 +274,6 @@ def _findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]
         from headwater.capture.postgresql.database import Database
     except ImportError:
         raise Failure('captures of PostgreSQL need its driver: pip install "headwater[postgres]"') from None
-    Definition(name="checked", url=url, tables=("checked",))
     database = Database(url)
     try:
         return check(database, tables)
