@@ -1,4 +1,5 @@
 from decimal import Decimal
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,32 @@ def test_ties_in_time_are_broken_by_position(one: tuple[Any, ...], other: tuple[
         )
         assert finish(aggregate, merged(aggregate, *rows)).to_pylist() == [expected]
         assert finish(aggregate, merged(aggregate, *rows[::-1])).to_pylist() == [expected]
+
+
+AT_ONE_PLACE = [{"time": 5, "topic": "t", "partition": 0, "offset": 3, "value": value} for value in (7, None, 2)]
+"""As behind a join, or where one row was made into several."""
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+@pytest.mark.parametrize(
+    "kind, expected", [("first", None), ("last", 7), ("collect", [2, 7])]
+)  # nulls are not collected, and are the least
+def test_of_rows_at_one_place_it_is_the_value_that_decides_in_whatever_batches_they_came(
+    kind: str, expected: Any, order: tuple[int, ...]
+) -> None:
+    aggregate = spec(kind, pa.int64())
+    rows = [AT_ONE_PLACE[place] for place in order]
+    lists = [[row] if row["value"] is not None else [] for row in rows]
+    states = [batch(aggregate, [one]) for one in (lists if kind == "collect" else rows)]
+    state = merged(aggregate, states[2], merged(aggregate, states[1], states[0]))
+    assert finish(aggregate, state).to_pylist() == [expected]
+
+
+def test_values_without_an_order_are_collected_in_that_of_their_places() -> None:
+    aggregate = spec("collect", pa.list_(pa.int64()))
+    old, new = ({"time": 5, "topic": "t", "partition": 0, "offset": place, "value": [place]} for place in (4, 2))
+    state = merged(aggregate, batch(aggregate, [[new]]), batch(aggregate, [[old]]))
+    assert finish(aggregate, state).to_pylist() == [[[2], [4]]]
 
 
 def test_the_last_value_may_be_null() -> None:

@@ -20,7 +20,7 @@ from headwater.flow.operators.kinds.families import FAMILIES
 from headwater.flow.operators.kinds.options import Limit
 from headwater.flow.operators.kinds.placing import ORDER
 from headwater.flow.operators.lists import closed_lists, distinct, shortened, together
-from headwater.flow.operators.ordering import less, rows_less
+from headwater.flow.operators.ordering import has_order, less, rows_less
 from headwater.flow.state.equality import Mask, rows_equal, valid
 from headwater.flow.state.shard import conformed
 
@@ -44,9 +44,9 @@ def merge(spec: Aggregate, incoming: pa.RecordBatch, mask: Mask, old: pa.RecordB
         case "min" | "max":
             return [_extreme(new_columns[0], old_columns[0], smallest=spec.kind == "min")]
         case "first" | "last":
-            return [_first_or_last(new_columns[0], old_columns[0], smallest=spec.kind == "first")]
+            return [_first_or_last(new_columns[0], old_columns[0], order_of(spec), smallest=spec.kind == "first")]
         case "collect":
-            elements = together(old_columns[0], new_columns[0], by=ORDER)
+            elements = together(old_columns[0], new_columns[0], by=order_of(spec))
             if isinstance(spec.options, Limit):
                 elements = shortened(elements, spec.options.limit)
             return [closed_lists(elements, incoming.num_rows, partials(spec)[0].type)]
@@ -93,9 +93,14 @@ def _extreme(new: pa.Array, old: pa.Array, *, smallest: bool) -> pa.Array:
     return chosen((better & valid(new)) | ~valid(old), new, old)
 
 
-def _first_or_last(new: pa.Array, old: pa.Array, *, smallest: bool) -> pa.Array:
-    """By time and position alone: the value takes no part, and need not even be ordered."""
-    one, other = ([column.field(name) for name in ORDER] for column in ((new, old) if smallest else (old, new)))
+def order_of(spec: Aggregate) -> tuple[str, ...]:
+    """Several rows may lie at one place of the log, behind a join or where a row was made into several. Then it is the
+    value that decides, as it does in Spark's partials; one of a type without an order takes no part."""
+    return (*ORDER, "value") if has_order(spec.input_type) else ORDER
+
+
+def _first_or_last(new: pa.Array, old: pa.Array, order: Sequence[str], *, smallest: bool) -> pa.Array:
+    one, other = ([column.field(name) for name in order] for column in ((new, old) if smallest else (old, new)))
     better = rows_less(one, other, len(new))
     return chosen((better & valid(new)) | ~valid(old), new, old)
 

@@ -24,6 +24,17 @@ def rows_less(one: Sequence[pa.Array], other: Sequence[pa.Array], length: int) -
     return result
 
 
+def has_order(kind: pa.DataType) -> bool:
+    """Whether values of a type can be compared here: not lists and maps, also not within structs.
+
+    >>> has_order(pa.struct({"a": pa.string()})), has_order(pa.struct({"a": pa.list_(pa.string())}))
+    (True, False)
+    """
+    if pa.types.is_struct(kind):
+        return all(has_order(field.type) for field in kind)
+    return not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind))
+
+
 def _values_less(one: pa.Array, other: pa.Array) -> Mask:
     kind = one.type
     if pa.types.is_struct(kind):

@@ -1,93 +1,99 @@
-"""Statistics, sketches and aggregates of users in windows of every kind: any batching, any straggler, any emission."""
+"""Every kind of aggregate in every kind of window: any batching, any straggler, any emission.
 
-from collections.abc import Sequence
-from typing import Any
+What is told is also what was told: the value before a change is, to the last bit, the one after the change before it,
+also where sums are of floating-point numbers and sketches let values go.
+"""
 
-import pyarrow as pa
+from random import Random
+from typing import Any, get_args
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import headwater as hw
+from headwater.flow.operators import aggregates
 from headwater.flow.operators.aggregates import Aggregate
-from headwater.flow.operators.kinds.options import Frequent, Kll, Limit
-from headwater.flow.operators.windows.shapes import Count, Hopping, Session, Sliding, Tumbling, Window
-from tests.flow.operators import kinds_reference, reference
-from tests.flow.operators.reference import Row
-from tests.flow.operators.subjects import TIME, spec
+from headwater.flow.operators.kinds.families import FAMILIES
+from headwater.flow.operators.windows.shapes import (
+    Calendar,
+    Count,
+    Hopping,
+    Session,
+    Sliding,
+    Tumbling,
+    Window,
+    micros_of,
+)  # fmt: skip
+from tests.flow.operators import every_kind
+from tests.flow.operators.every_kind import SPECS
 from tests.flow.operators.windows import subjects
-from tests.flow.operators.windows.subjects import Batch, batches_strategy, emissions, life
+from tests.flow.operators.windows.subjects import Batch, Life, batches_strategy, emissions, life
+from tests.flow.operators.windows.test_calendar import CHANGES, STEP_US
 
-
-def ends_of(values: list[int]) -> tuple[list[int]]:
-    return ([min(values), max(values)],) if values else ([],)
-
-
-widest = hw.aggregate(
-    create=lambda: ([],),
-    add=lambda kept, x: kept if x is None else ends_of([x, *kept.ends]),
-    merge=lambda one, other: ends_of(one.ends + other.ends),
-    finish=lambda kept: kept.ends[1] - kept.ends[0] if kept.ends else None,
-    state="ends array<bigint>",
-    returns="bigint",
-)
-SPECS = (
-    Aggregate("count_distinct", "different", "x", pa.int64()),
-    Aggregate("bit_xor", "bits", "x", pa.int64()),
-    Aggregate("percentile", "middle", "x", pa.float64(), options=Kll((0.5,))),
-    Aggregate("top_k", "often", "x", pa.int64(), options=Frequent(2, 8, 100)),
-    Aggregate("user", "width", "x", pa.struct({"c0": pa.int64()}), "at", TIME, options=widest("x").options),
-    spec("collect", pa.int64(), options=Limit(2)),
-)
 WINDOWS: list[Window] = [
-    Tumbling(10, 3), Hopping(20, 5), Session(6), Sliding(12, on_change=False), Sliding(12, on_change=True), Count(3),
+    Tumbling(10, 3), Hopping(20, 5, 2), Session(6), Sliding(12, on_change=False), Sliding(12, on_change=True), Count(3),
+    Calendar("day", "Europe/Berlin", 3 * STEP_US),
 ]  # fmt: skip
-
-
-def made(spec: Aggregate, rows: Sequence[Row]) -> list[Any]:
-    """What Spark makes of some rows."""
-    values = [row.x for row in rows if row.x is not None]
-    match spec.kind:
-        case "percentile":
-            return [sorted(map(float, values))]
-        case "top_k":
-            return [values]
-        case "user":
-            placed = sorted(rows, key=lambda row: (row.time, row.offset))
-            return [[{**row.place, "value": {"c0": row.x}} for row in placed]]
-        case "count_distinct" | "bit_xor":
-            return kinds_reference.partial(spec.kind, [(row.x, None) for row in rows])
-    whole: list[Any] = reference.partial(spec, rows)[0]
-    return [whole[:2]]
-
-
-def result(spec: Aggregate, rows: Sequence[Row]) -> Any:
-    """Of all rows at once, exactly: there are fewer than a sketch can hold."""
-    values = sorted(row.x for row in rows if row.x is not None)
-    match spec.kind:
-        case "percentile":
-            return float(values[(len(values) - 1) // 2]) if values else None
-        case "top_k":
-            counts = sorted((-values.count(value), value) for value in set(values))
-            return [{"item": value, "count": -count} for count, value in counts[:2]]
-        case "user":
-            return values[-1] - values[0] if values else None
-        case "count_distinct" | "bit_xor":
-            return kinds_reference.result(spec.kind, [(row.x, None) for row in rows])
-    return reference.result(spec, rows)[:2]
+EMISSIONS: tuple[dict[str, Any], ...] = ({"emit": "updates"}, {"emit": "corrections", "horizon": 13, "early": True})
 
 
 @pytest.fixture(autouse=True)
-def other_aggregates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subjects, "partial", made)
-    monkeypatch.setattr(subjects, "results", lambda specs, rows: {each.name: result(each, rows) for each in specs})
+def every_aggregate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subjects, "partial", every_kind.made)
+    monkeypatch.setattr(subjects, "results", every_kind.results)
+
+
+def batches_of(random: Random) -> list[Batch]:
+    """Many rows of few keys, in any order; the watermark moves on and leaves some behind."""
+    return [
+        Batch(
+            [
+                (random.randrange(2), random.choice([None, *range(-3, 10)]), 12 * number + random.randrange(-20, 30))
+                for _ in range(10)
+            ],
+            advance,
+            again=number == 2,
+        )
+        for number, advance in enumerate([0, 9, 25, 25, 9])
+    ]
+
+
+def lived(window: Window, batches: list[Batch], emission: dict[str, Any], specs: tuple[Aggregate, ...]) -> Life:
+    """Windows by count wait for the watermark whatever is said; days are around one on which clocks are changed."""
+    emission = {} if isinstance(window, Count) else dict(emission)
+    if isinstance(window, Calendar):
+        near = micros_of(CHANGES[0])
+        batches = [
+            Batch([(key, x, near + time * STEP_US) for key, x, time in one.rows], one.advance * STEP_US, one.again)
+            for one in batches
+        ]
+        batches.insert(0, Batch([], near))
+        emission = {name: value * STEP_US if name == "horizon" else value for name, value in emission.items()}
+    subject = life(window, **emission, specs=specs)
+    subject.live(batches)
+    return subject
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_every_aggregate_is_what_a_query_over_all_rows_gives(window: Window) -> None:
+    number = WINDOWS.index(window)
+    assert lived(window, batches_of(Random(number)), EMISSIONS[number % 2], SPECS).late, "stragglers are among the rows"
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @settings(max_examples=6, deadline=None)
-@given(batches=batches_strategy, emission=emissions, whole=st.booleans())
-def test_they_are_what_a_query_over_all_rows_gives(
-    window: Window, batches: list[Batch], emission: dict[str, Any], whole: bool
+@given(
+    batches=batches_strategy,
+    emission=emissions,
+    specs=st.lists(st.sampled_from(SPECS), min_size=1, max_size=5, unique=True),
+)
+def test_any_of_them_are_in_any_batches(
+    window: Window, batches: list[Batch], emission: dict[str, Any], specs: list[Aggregate]
 ) -> None:
-    given = {} if isinstance(window, Count) else emission
-    life(window, **given, whole=whole, specs=SPECS).live(batches)
+    lived(window, batches, emission, tuple(specs))
+
+
+def test_no_kind_of_aggregate_and_no_kind_of_window_is_left_out() -> None:
+    assert {each.kind for each in SPECS} == {*aggregates.KINDS, *FAMILIES}
+    assert {type(window) for window in WINDOWS} == set(get_args(Window))
+    assert {window.on_change for window in WINDOWS if isinstance(window, Sliding)} == {False, True}

@@ -6,13 +6,13 @@ extremes of numbers are found for all rows of a group at once (reducing.py).
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.flow.operators.aggregates import Aggregate, partials, state_schema
 from headwater.flow.operators.merging import merge_all
+from headwater.flow.operators.windows.blocks import Blocks
 from headwater.flow.operators.windows.reducing import reduced_groups
 from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.shard import empty_rows
@@ -72,53 +72,13 @@ def nothing(specs: Sequence[Aggregate], length: int) -> pa.RecordBatch:
     return merge_two(specs, empty, empty)
 
 
-class Level(NamedTuple):
-    """Blocks of a power of two of rows; one that holds rows of several groups is not to be used."""
-
-    blocks: pa.RecordBatch
-    groups: Integers
-
-
-def fold_ranges(
-    specs: Sequence[Aggregate], panes: pa.RecordBatch, groups: Integers, low: Integers, high: Integers
-) -> pa.RecordBatch:
-    """For each range the fold of panes[low:high], which are of one group; a range may be empty.
-
-    A range consists of at most two blocks of each size. Blocks are folded once for all ranges.
+def fold_ranges(specs: Sequence[Aggregate], panes: pa.RecordBatch, blocks: Blocks, ranges: int) -> pa.RecordBatch:
+    """For each of so many ranges the fold of its panes, of which there may be none. What blocks of panes hold is folded
+    once for all ranges, in an order that depends on nothing but their times (blocks.py).
     """
-    low, high = low.copy(), np.maximum(high, low)
-    left, right = nothing(specs, len(low)), nothing(specs, len(low))
-    level = Level(panes, groups)
-    while (low < high).any():
-        begins = np.flatnonzero((low < high) & (low % 2 == 1))
-        left = _joined(specs, left, begins, level.blocks.take(low[begins]), behind=True)
-        low[begins] += 1
-        ends = np.flatnonzero((low < high) & (high % 2 == 1))
-        right = _joined(specs, right, ends, level.blocks.take(high[ends] - 1), behind=False)
-        high[ends] -= 1
-        low, high = low // 2, high // 2
-        if (low < high).any():
-            level = _doubled(specs, level)
-    return merge_two(specs, left, right)
-
-
-def _joined(
-    specs: Sequence[Aggregate], folds: pa.RecordBatch, places: Integers, blocks: pa.RecordBatch, *, behind: bool
-) -> pa.RecordBatch:
-    if not len(places):
-        return folds
-    some = folds.take(places)
-    merged = merge_two(specs, some, blocks) if behind else merge_two(specs, blocks, some)
-    return scattered(folds, places, merged)
-
-
-def _doubled(specs: Sequence[Aggregate], level: Level) -> Level:
-    """Blocks of twice the size. Those of several groups are not merged: their sums might be more than fits."""
-    count = level.blocks.num_rows
-    even = np.arange(0, count, 2)
-    odd = np.minimum(even + 1, count - 1)
-    whole = np.flatnonzero((level.groups[even] == level.groups[odd]) & (level.groups[even] >= 0) & (even != odd))
-    merged = merge_two(specs, level.blocks.take(even[whole]), level.blocks.take(odd[whole]))
-    groups = np.full(len(even), -1)
-    groups[whole] = level.groups[even[whole]]
-    return Level(scattered(level.blocks.take(even), whole, merged), groups)
+    for left, right in blocks.merges:
+        panes = pa.concat_batches([panes, merge_two(specs, panes.take(left), panes.take(right))])
+    folds = nothing(specs, ranges)
+    for places, block in blocks.rounds:
+        folds = scattered(folds, places, merge_two(specs, folds.take(places), panes.take(block)))
+    return folds

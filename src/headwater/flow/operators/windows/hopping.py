@@ -116,7 +116,10 @@ def _windows(window: Hopping, groups: Integers, panes: Integers) -> tuple[Intege
 def _seen(work: Hops, windows: Windows) -> Seen:
     lines, groups, starts = windows
     ends = starts + work.window.size_us
-    existed, before, exists, after = lines.folded(work.specs, *lines.range(groups, starts, ends))
+    before, after = lines.folded(work.specs, groups, starts, ends)
+    first, end = lines.range(groups, starts, ends)
+    had = np.append(0, np.cumsum(lines.existed))
+    existed, exists = had[end] > had[first], end > first
     return Seen(result_keys(taken(lines.keys, groups), starts, ends), ends, existed, before, exists, after)
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from headwater.flow.operators.aggregates import Aggregate
 from headwater.flow.operators.merging import absorbed
+from headwater.flow.operators.windows.blocks import blocks_of
 from headwater.flow.operators.windows.folding import fold_groups, fold_ranges, merge_two
 from headwater.flow.operators.windows.grouping import grouped, taken
 from headwater.flow.operators.windows.searching import first_from
@@ -92,16 +93,13 @@ class Lines(NamedTuple):
         return first_from(self.times, begins, ends, low), first_from(self.times, begins, ends, high)
 
     def folded(
-        self, specs: Sequence[Aggregate], first: Integers, end: Integers
-    ) -> tuple[Mask, pa.RecordBatch, Mask, pa.RecordBatch]:
-        """What ranges of panes held before and hold after the batch, and whether there was and is anything."""
-        after = fold_ranges(specs, self.after, self.groups, first, end)
-        if self.after is self.before:
-            some = end > first
-            return some, after, some, after
-        before = fold_ranges(specs, self.before, self.groups, first, end)
-        had = np.append(0, np.cumsum(self.existed))
-        return had[end] > had[first], before, end > first, after
+        self, specs: Sequence[Aggregate], groups: Integers, low: Integers, high: Integers
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """What the panes of some keys whose time is in [low, high) held before the batch, and hold after it."""
+        first, end = self.range(groups, low, high)
+        blocks = blocks_of(self.times, first, end, low, high)
+        after = fold_ranges(specs, self.after, blocks, len(first))
+        return after if self.after is self.before else fold_ranges(specs, self.before, blocks, len(first)), after
 
 
 def lines_around(

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from headwater.flow.operators.aggregates import Aggregate, state_schema
 from headwater.flow.operators.windows.clock import WindowClock
-from headwater.flow.operators.windows.folding import fold_ranges
 from headwater.flow.operators.windows.grouping import taken
 from headwater.flow.operators.windows.panes import Lines, Panes, beside, lines_around, lines_of, merge_panes, not_among
 from headwater.flow.operators.windows.shapes import Sliding, aligned
@@ -123,11 +122,9 @@ def _touched(work: Slides, state: WindowState, panes: Panes, clock: WindowClock)
 
 def _seen(work: Slides, found: Moments) -> Seen:
     lines, groups, at = found
-    first, end = lines.range(groups, at - work.window.size_us + 1, at + 1)
-    after = fold_ranges(work.specs, lines.after, lines.groups, first, end)
-    before, existed, exists = after, np.ones(len(at), np.bool_), np.ones(len(at), np.bool_)
+    before, after = lines.folded(work.specs, groups, at - work.window.size_us + 1, at + 1)
+    existed, exists = np.ones(len(at), np.bool_), np.ones(len(at), np.bool_)
     if lines.before is not lines.after:
-        before = fold_ranges(work.specs, lines.before, lines.groups, first, end)
         existed = _had(lines, groups, at)
         if work.window.on_change:
             existed |= _had(lines, groups, at - work.window.size_us)
