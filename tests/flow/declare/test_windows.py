@@ -16,9 +16,16 @@ from headwater.flow.declare.windows import in_words
 HERE = r"test_windows\.py:\d+"
 
 
+SEVERAL = r"which makes several of one\. Use windows of time; or count the rows of the stream before that step\."
+
+
 def visits() -> Stream:
     columns = "user string, page string, window_end string, at timestamp"
     return hw.App("web").stream("visits", columns, time="at", lateness="10 minutes")
+
+
+def with_itself(stream: Stream) -> Stream:
+    return stream.union(stream.where("page = '/'"))
 
 
 def minutes() -> WindowedStream:
@@ -78,6 +85,14 @@ def minutes() -> WindowedStream:
             lambda: visits().window(hw.count_window(3)).agg("count(*)", corrections="1 day"),
             rf"windows by count \({HERE}\) cannot be corrected: a straggler would move each row behind it to another "
             r"one\. Use emit='final' and a longer lateness\.",
+        ),
+        (
+            lambda: visits().explode("pages", "page").window(hw.count_window(3)),
+            rf"window\(\) at {HERE} counts rows behind explode\(\) at {HERE}, {SEVERAL}",
+        ),
+        (
+            lambda: with_itself(visits()).window(hw.count_window(3)),
+            rf"window\(\) at {HERE} counts rows behind union\(\) at {HERE}, {SEVERAL}",
         ),
     ],
 )  # fmt: skip

@@ -10,6 +10,7 @@ from headwater.flow.declare.nodes import (
     VERSIONS,
     AsOfJoin,
     Changes,
+    Explode,
     IntervalJoin,
     Join,
     Latest,
@@ -20,8 +21,10 @@ from headwater.flow.declare.nodes import (
     SourceTable,
     SourceVersions,
     TableJoin,
+    Union,
     WithColumns,
     key_of,
+    sources_of,
     walk,
 )
 from headwater.flow.declare.place import Place, calling_place
@@ -213,9 +216,22 @@ def _timing(node: Node) -> list[SourceStream]:
 
 
 def refuse_counting(node: Node) -> None:
-    """Windows of so many rows, behind a join of streams: of rows that lie at one place in the log none is the first."""
-    if joins := [one for one in walk(node) if isinstance(one, IntervalJoin)]:
-        raise InvalidDeclaration(
-            f"window() at {calling_place()} counts rows behind join() at {joins[0].place}, which makes several of one",
-            "Use windows of time; or count the rows of the stream before it is joined.",
-        )
+    """Windows of so many rows, behind a step that makes several of one: of rows at one place of the log none is the
+    first. What free functions and SQL do is seen when Spark reads them (job/resolving.py)."""
+    for one in walk(node):
+        if isinstance(one, IntervalJoin | Explode) or (isinstance(one, Union) and _shares(one)):
+            step = {IntervalJoin: "join", Explode: "explode", Union: "union"}[type(one)]
+            raise counting_behind(f"window() at {calling_place()}", f"{step}() at {one.place}")
+
+
+def counting_behind(window: str, step: str) -> InvalidDeclaration:
+    return InvalidDeclaration(
+        f"{window} counts rows behind {step}, which makes several of one",
+        "Use windows of time; or count the rows of the stream before that step.",
+    )
+
+
+def _shares(union: Union) -> bool:
+    """Whether a row may come to it on several ways."""
+    found = [source for part in union.parts for source in set(sources_of(part))]
+    return len(found) > len(set(found))

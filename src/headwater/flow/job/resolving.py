@@ -9,14 +9,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.graph import Job, Planned
-from headwater.flow.declare.nodes import Node, key_of, walk
+from headwater.flow.declare.joins import counting_behind
+from headwater.flow.declare.nodes import Apply, Node, Sql, Windowed, key_of, walk
 from headwater.flow.job.arrow_types import arrow_schema, spark_schema
 from headwater.flow.job.counting import Counter
 from headwater.flow.job.evaluating import Evaluation
 from headwater.flow.job.operating import AnyOperator, Operators
 from headwater.flow.job.sources import frames_of, source_frame
-from headwater.flow.job.stateless import visible
+from headwater.flow.job.stateless import plan_nodes, visible
+from headwater.flow.operators.windows.shapes import Count
 
+MULTIPLYING = {"Generate", "Union", "Expand", "MapInArrow", "MapInPandas", "MapPartitions"}
+"""What Spark calls steps that may make several rows of one."""
 CLOCKS = ("current_timestamp", "current_date", "localtimestamp")
 
 
@@ -38,6 +42,7 @@ def resolve(session: SparkSession, job: Job) -> dict[str, Resolved]:
     def operate(node: Node, frame: DataFrame, counter: Counter, *others: DataFrame) -> DataFrame:
         for one in (frame, *others):
             refuse_chance(one, node)
+        refuse_several(frame, node)
         found[node], _ = reducing.reduced(node, frame, Counter(), *others)
         return session.createDataFrame([], spark_schema(found[node].output))
 
@@ -72,6 +77,14 @@ def _resolved(planned: Planned, evaluation: Evaluation) -> Resolved:
             )
     schema = arrow_schema(frame.select(*(f"`{name}`" for name in names)).schema)
     return Resolved(key, schema)
+
+
+def refuse_several(frame: DataFrame, node: Node) -> None:
+    """Windows by count, behind a free function or SQL that may make several rows of one."""
+    if isinstance(node, Windowed) and isinstance(node.window, Count):
+        free = [one for one in walk(node) if isinstance(one, Apply | Sql)]
+        if free and plan_nodes(frame) & MULTIPLYING:
+            raise counting_behind(f"window at {node.place}", f"{type(free[0]).__name__.lower()} at {free[0].place}")
 
 
 def refuse_chance(frame: DataFrame, node: Node) -> None:

@@ -109,18 +109,23 @@ def _sql(node: Sql, frames: list[DataFrame], counter: Counter) -> DataFrame:
 def _row_wise(node: Node, frame: DataFrame, counter: Counter) -> DataFrame:
     """What a free function or query returns, if it looks at one row at a time: anything else would be a result of
     whatever rows happen to come in one batch."""
-    pending, kinds = [frame._jdf.queryExecution().analyzed()], set()
-    while pending:
-        plan = pending.pop()
-        kinds.add(plan.nodeName())
-        children = plan.children()
-        pending += [children.apply(place) for place in range(children.size())]
-    if offending := sorted(kinds - ROW_WISE):
+    if offending := sorted(plan_nodes(frame) - ROW_WISE):
         raise InvalidDeclaration(
             f"{type(node).__name__.lower()} at {node.place} does more than look at one row ({', '.join(offending)})",
             "Use by(...).agg(...), latest(...) or dedupe(...), which keep their state from batch to batch.",
         )
     return counter.watch(frame, after=f.lit(1))
+
+
+def plan_nodes(frame: DataFrame) -> set[str]:
+    """What Spark calls the nodes of the frame's plan."""
+    pending, kinds = [frame._jdf.queryExecution().analyzed()], set()
+    while pending:
+        plan = pending.pop()
+        kinds.add(str(plan.nodeName()))
+        children = plan.children()
+        pending += [children.apply(place) for place in range(children.size())]
+    return kinds
 
 
 def _union(node: Union, frames: list[DataFrame]) -> DataFrame:
