@@ -14,6 +14,7 @@ from headwater.capture.landing import header_of
 from headwater.capture.postgresql.database import Visible
 from headwater.capture.postgresql.snapshot import TableSnapshot, Window
 from headwater.capture.postgresql.tables import TableFacts
+from headwater.errors import InvalidCapture
 from tests.capture.kit import Captured, run
 
 Connection = psycopg.Connection[Any]
@@ -206,6 +207,28 @@ def test_a_table_or_a_condition_is_copied_again_on_demand(
     captured.source.copy_again([])
     captured.caught_up(database)
     assert len([value for value in captured.values("users") if value["op"] == "r"]) == 621
+
+
+def test_a_condition_that_is_asked_for_does_not_end_a_copy_that_is_under_way(
+    database: Connection, capture: Make, small_chunks: None
+) -> None:
+    run(database, *USERS)
+    captured = capture("users").start()
+    captured.until(lambda: len(captured.records("users")) >= 20)
+    captured.source.copy_again(["public.users"], where="id < 3")
+    captured.runner.step(0)
+    captured.crash()
+    captured.start().caught_up(database)
+    reads = Counter(value["after"]["id"] for value in captured.values("users") if value["op"] == "r")
+    assert reads.keys() == table_of(database).keys()
+    assert {id for id, count in reads.items() if count == 2} == {1, 2}
+
+
+def test_a_part_of_a_table_without_a_key_cannot_be_copied(database: Connection, capture: Make) -> None:
+    run(database, "CREATE TABLE things (name text)", "ALTER TABLE things REPLICA IDENTITY FULL")
+    captured = capture("things").start().copied()
+    with pytest.raises(InvalidCapture, match="no primary key"):
+        captured.source.copy_again(["public.things"], where="name = 'a'")
 
 
 def test_keys_of_several_columns_and_odd_names_are_copied_in_order(

@@ -74,9 +74,9 @@ class WholeTable:
         database.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         database.run(SQL("SET TRANSACTION SNAPSHOT {}").format(Literal(row["snapshot_name"])))
 
-    def rows(self, facts: TableFacts, where: str) -> Iterator[Cells]:
-        condition = SQL(" WHERE {}").format(SQL(where)) if where else SQL("")
-        return self._database.copy(Composed([_selected(facts), condition]))
+    def rows(self, facts: TableFacts) -> Iterator[Cells]:
+        """All of them, always: before they are told, all that the topic has of the table is taken back."""
+        return self._database.copy(Composed([_selected(facts)]))
 
     def close(self) -> None:
         self._database.close()

@@ -19,6 +19,7 @@ from headwater.capture.change import Change
 from headwater.capture.notes import Note
 from headwater.capture.postgresql.database import Visible
 from headwater.capture.postgresql.tables import TableFacts
+from headwater.errors import InvalidCapture
 
 CHUNK_ROWS = 10_000
 CHUNK_BYTES = 8 * 1024**2
@@ -51,14 +52,21 @@ class TableSnapshot:
     """Of a partitioned table: the partitions whose rows the topic has once this copy is done; None if nobody looked.
     One that is attached brings rows that no change tells of, and one that is detached takes some away."""
 
+    then: tuple[tuple[str, str], ...] = ()
+    """Copies that follow when this one is done: the id of each, and its condition."""
+
     def advanced(self, *, last: tuple[str, ...] | None, rows: int, done: bool) -> "TableSnapshot":
+        """So many rows further; when it is done, the copy that follows it, if there is one."""
+        if done and self.then:
+            (id, where), *rest = self.then
+            return replace(self, id=id, after=None, rows=0, where=where, renews=0, then=tuple(rest))
         return replace(self, after=last or self.after, rows=self.rows + rows, done=done)
 
     def to_note(self) -> Note:
         return {
             "table": self.table, "id": self.id, "after": self.after, "rows": self.rows, "estimate": self.estimate,
             "where": self.where, "done": self.done, "renews": self.renews, "entry": self.entry,
-            "partitions": self.partitions,
+            "partitions": self.partitions, "then": self.then,
         }  # fmt: skip
 
     @classmethod
@@ -75,7 +83,28 @@ class TableSnapshot:
             renews=int(str(note.get("renews", 0))),
             entry=int(str(note.get("entry", 0))),
             partitions=None if partitions is None else tuple(partitions),  # type: ignore[arg-type]
+            then=tuple((str(id), str(where)) for id, where in note.get("then", ())),  # type: ignore[attr-defined]
         )
+
+
+def joined(known: TableSnapshot | None, asked: TableSnapshot, *, keyed: bool) -> TableSnapshot:
+    """What is to be done when another copy is asked for: nothing that one has still to do is left out.
+
+    >>> whole = TableSnapshot("public.users", "a", after=("500",), rows=500, renews=7)
+    >>> part = joined(whole, TableSnapshot("public.users", "b", where="id = 3"), keyed=True)
+    >>> part.rows, part.advanced(last=None, rows=9, done=True).where, joined(part, asked=whole, keyed=True).renews
+    (500, 'id = 3', 7)
+    """
+    if asked.where and not keyed:
+        raise InvalidCapture(
+            f"table {asked.table} has no primary key: its copy begins by taking back all that the topic has of it",
+            "Copy it as a whole, without --where.",
+        )
+    if known is None or known.done:
+        return asked
+    if asked.where:
+        return replace(known, then=(*known.then, (asked.id, asked.where)))
+    return replace(asked, renews=max(known.renews, asked.renews))
 
 
 class Reshaped(NamedTuple):

@@ -39,7 +39,7 @@ from headwater.capture.postgresql.setup import (
     lsn,
     protocol_version,
 )
-from headwater.capture.postgresql.snapshot import TableSnapshot, Window, reshaped, rows_of_chunk
+from headwater.capture.postgresql.snapshot import TableSnapshot, Window, joined, reshaped, rows_of_chunk
 from headwater.capture.postgresql.tables import Plan, TableFacts
 from headwater.capture.postgresql.wal_budget import AtLimit
 from headwater.capture.postgresql.watching import SlotWatch
@@ -298,11 +298,12 @@ class PostgresSource:
     def copy_again(self, tables: Sequence[str], *, where: str = "") -> None:
         known = {facts.full_name: facts for facts in self._catalog.facts.values()}
         for table in tables or known:
-            if table not in known:
+            if (facts := known.get(table)) is None:
                 raise InvalidCapture(
                     f"capture {self.settings.capture} has no table {table}", f"It has: {', '.join(sorted(known))}."
                 )
-            self._keep(self._fresh(known[table], where=where))
+            fresh = self._fresh(facts, where=where)
+            self._keep(joined(self._snapshots.get(table), fresh, keyed=bool(facts.key)))
 
     # -- the stream --------------------------------------------------------------------------------------------------
 
@@ -375,8 +376,7 @@ class PostgresSource:
         if len(changes) < COPY_ROWS:
             self._copying = None
         self._tell(answer=False)
-        notes = self._take_notes()
-        return Batch(changes, notes)
+        return Batch(changes, self._take_notes())
 
     def _take_notes(self) -> dict[str, Note | None]:
         notes = {**self._notes, **self._catalog.notes}
@@ -520,11 +520,10 @@ class PostgresSource:
         if window.rows:
             places = [plan.table.columns.index(name) for name in window.facts.key]
             last = tuple((window.rows[-1][place] or b"").decode() for place in places)
-        advanced = window.snapshot.advanced(last=last, rows=len(window.rows), done=window.last)
-        if self._snapshots[advanced.table].id == advanced.id:
-            self._keep(advanced)
-        if advanced.done and advanced.renews:
-            self._end_missing(plan.table, address, len(window.rows), advanced.renews)
+        if (known := self._snapshots[window.snapshot.table]).id == window.snapshot.id:
+            self._keep(known.advanced(last=last, rows=len(window.rows), done=window.last))
+        if window.last and window.snapshot.renews:
+            self._end_missing(plan.table, address, len(window.rows), window.snapshot.renews)
 
     def _end_missing(self, table: CapturedTable, address: int, rows: int, renews: int) -> None:
         """After a gap: keys that neither the copy nor a change since has named no longer exist."""
@@ -566,13 +565,14 @@ class PostgresSource:
         start = self._position(whole.address, 0)
         try:
             yield Change(plan.table, TRUNCATE, start, source, time_ms=time_ms, chunk=chunk)
-            for count, cells in enumerate(whole.rows(facts, snapshot.where), 1):
+            for count, cells in enumerate(whole.rows(facts), 1):
                 position = self._position(whole.address, count)
                 row = plan.row(cells)  # type: ignore[arg-type]
                 yield Change(plan.table, READ, position, source, None, row, time_ms, chunk)
         finally:
             whole.close()
-        self._keep(snapshot.advanced(last=None, rows=count, done=True))
+        if (known := self._snapshots[snapshot.table]).id == snapshot.id:
+            self._keep(known.advanced(last=None, rows=count, done=True))
 
     # -- looking after it --------------------------------------------------------------------------------------------
 
