@@ -24,7 +24,7 @@ from headwater.flow.job.stateless import quoted
 from headwater.flow.operators.windows.clock import UPDATES
 from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling
 
-WHEN, WINDOW, THERE = "_when", "_window", "_there"
+WHEN, WINDOW, OPENS, THERE = "_when", "_window", "_opens", "_there"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 POSITION = ("source", "partition", "offset")
 
@@ -81,11 +81,12 @@ def _windows(node: Windowed, rows: DataFrame, results: list[Column], past: Past)
 
 
 def _sessions(gap_us: int, rows: DataFrame, key: list[Column], results: list[Column]) -> DataFrame:
-    # Not the window's own start and end: Spark would let a condition on those take rows out of sessions beforehand.
+    # Not Spark's session_window: aggregates of distinct values count one again in each piece that it joins to others.
+    order, time = Over.partitionBy(*key).orderBy(WHEN), f.unix_micros(WHEN)
+    opens = f.coalesce(time - f.lag(time).over(order) > gap_us, f.lit(True)).cast("int")
     end = f.max(WHEN) + f.expr(f"interval {gap_us} microseconds")
-    window = f.session_window(WHEN, f"{gap_us} microseconds").alias(WINDOW)
-    grouped = rows.groupBy(*key, window).agg(f.min(WHEN).alias(START), end.alias(END), *results)
-    return grouped.drop(WINDOW)
+    numbered = rows.withColumn(OPENS, opens).withColumn(WINDOW, f.sum(OPENS).over(order))
+    return numbered.groupBy(*key, WINDOW).agg(f.min(WHEN).alias(START), end.alias(END), *results).drop(WINDOW)
 
 
 def _span(size_us: int, slide_us: int, offset_us: int) -> Column:
