@@ -40,7 +40,7 @@ SETTINGS = {
     # A shard of state is a partition of the shuffle: none may be split or joined on the way.
     "spark.sql.adaptive.enabled": "false",
     "spark.python.daemon.module": "headwater.flow.worker_daemon",
-    # What a batch keeps for itself is gone in a second: looking for the best way to compress it costs more than it saves.
+    # What a batch keeps is gone in a second: looking for the best way to compress it costs more than it saves.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
