@@ -1,13 +1,15 @@
 """Where records of captures go: a small contract, and the embedded log as the first that keeps it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
+
+import numpy as np
 
 from headwater.errors import TopicExists, UnknownTopic
 from headwater.log.batch_format import encode_batch
 from headwater.log.log import Log
 from headwater.log.partitioner import partition_of
-from headwater.log.record_contents import Contents, parts_of
+from headwater.log.record_contents import Contents, Int64Array, parts_of
 from headwater.record import Record, TopicPartition
 
 BATCH_BYTES = 512 * 1024
@@ -72,7 +74,7 @@ class LogAppender:
 
         target, end = self._log.partition(topic, partition), 0
         keyed = all(piece.keyed for piece in pieces)
-        for first, behind in groups(size for piece in pieces for size in piece.sizes.tolist()):
+        for first, behind in groups(np.concatenate([piece.sizes for piece in pieces])):
             batch = encode_contents(parts_of(pieces, first, behind))
             end = target.append(batch, durable=True, keyed=keyed).last_offset + 1
             self._unsynced[TopicPartition(topic, partition)] = end
@@ -115,18 +117,16 @@ def last_records(appender: Appender, topic: str, partition: int, count: int) -> 
 
 def batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
     """Records in groups of moderate size; a record that is larger has a group of its own."""
-    for first, behind in groups(len(record.key or b"") + len(record.value or b"") for record in records):
+    sizes = (len(record.key or b"") + len(record.value or b"") for record in records)
+    for first, behind in groups(np.fromiter(sizes, dtype=np.int64, count=len(records))):
         yield records[first:behind]
 
 
-def groups(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
+def groups(sizes: Int64Array) -> Iterator[tuple[int, int]]:
     """Where each group of records begins and ends; sizes are those of key and value together."""
-    start, behind, room = 0, 0, BATCH_BYTES
-    for place, bytes_of_both in enumerate(sizes):
-        size = RECORD_OVERHEAD_BYTES + bytes_of_both
-        if size > room and place > start:
-            yield start, place
-            start, room = place, BATCH_BYTES
-        room -= size
-        behind = place + 1
-    yield start, behind
+    ends = np.cumsum(sizes + RECORD_OVERHEAD_BYTES)
+    start = before = 0
+    while start < len(ends):
+        behind = max(start + 1, int(np.searchsorted(ends, before + BATCH_BYTES, side="right")))
+        yield start, behind
+        start, before = behind, int(ends[behind - 1])

@@ -23,9 +23,10 @@ def compiled_in(folder: Path, function: Any) -> Any:
     return dispatcher
 
 
-_INSIDE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_INSIDE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
 
 
 def inner(function: Any) -> Any:
-    """For what only compiled code calls: without a door for Python, which takes a third of the compiler's time."""
+    """For what only compiled code calls: without a door for Python, and put in place, because arrays that are handed
+    over are counted at every call, which costs as much as the work."""
     return njit(nogil=True, error_model="numpy", **_INSIDE)(function)

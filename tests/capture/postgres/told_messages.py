@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from headwater.capture.appender import batches, groups
 from headwater.capture.change import CapturedTable
 from headwater.capture.notes import Note, Notes
@@ -181,7 +183,7 @@ class KeptBatches:
 
     def append_contents(self, topic: str, partition: int, pieces: Sequence[Contents]) -> int:
         kept = self.logs.setdefault((topic, partition), [])
-        sizes = [size for piece in pieces for size in piece.sizes.tolist()]
+        sizes = np.concatenate([piece.sizes for piece in pieces])
         kept += [bytes(encode_contents(parts_of(pieces, *group))) for group in groups(sizes)]
         return self.bounds(topic, partition)[1]
 

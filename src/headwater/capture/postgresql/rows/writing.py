@@ -34,7 +34,7 @@ from headwater.capture.postgresql.rows.scanning import (
     pass_commit,
     read_tuple,
 )
-from headwater.capture.postgresql.rows.values import decimal, digits_of, fragment, write_number
+from headwater.capture.postgresql.rows.values import decimal, decimal_size, fragment, hexadecimal, hexadecimal_size
 from headwater.log.kernels import copy, murmur2, write_varint
 
 RECORDS, NOTES, USED, LAST_MS = range(4)  # how far `write` has come
@@ -161,8 +161,8 @@ def _write_head(programs, which, state, scratch):  # type: ignore[no-untyped-def
 def _begin_position(state, generation, scratch):  # type: ignore[no-untyped-def]
     """The commit; behind those of a generation, which counts 64 bits above, all of its digits are told."""
     place = copy(scratch.position, 0, generation, 0, len(generation))
-    digits = 16 if place else digits_of(state[COMMIT], 16)
-    place = write_number(scratch.position, place, state[COMMIT], 16, digits)
+    size = 16 if place else hexadecimal_size(state[COMMIT])
+    place = hexadecimal(scratch.position, place, state[COMMIT], size)
     scratch.position[place] = SLASH
     scratch.valid[POSITION_BYTES], scratch.valid[HEAD_OF] = place + 1, -1
 
@@ -170,12 +170,12 @@ def _begin_position(state, generation, scratch):  # type: ignore[no-untyped-def]
 @inner
 def _write_headers(target, place, programs, scratch, address, number):  # type: ignore[no-untyped-def]
     place = _word(target, place, programs, of.HEADERS)
-    prefix, high, low = scratch.valid[POSITION_BYTES], digits_of(address, 16), digits_of(number, 10)
+    prefix, high, low = scratch.valid[POSITION_BYTES], hexadecimal_size(address), decimal_size(number)
     place = write_varint(target, place, prefix + high + 1 + low)
     place = copy(target, place, scratch.position, 0, prefix)
-    place = write_number(target, place, address, 16, high)
+    place = hexadecimal(target, place, address, high)
     target[place] = SLASH
-    return write_number(target, place + 1, number, 10, low)
+    return decimal(target, place + 1, number)
 
 
 @inner
@@ -217,8 +217,11 @@ def _write_envelope(target, place, programs, which, data, kind, marker, state, c
     if scratch.valid[HEAD_OF] != which:
         _write_head(programs, which, state, scratch)
     at = copy(target, at, scratch.head, 0, scratch.valid[HEAD_BYTES])
-    at = _word(target, decimal(target, at, state[AT_ADDRESS]), programs, of.LSN)
-    at = _word(target, decimal(target, at, state[AT_ADDRESS]), programs, of.TRANSACTION)
+    address = at
+    at = decimal(target, at, state[AT_ADDRESS])
+    size = at - address
+    at = _word(target, at, programs, of.LSN)
+    at = _word(target, copy(target, at, target, address, address + size), programs, of.TRANSACTION)
     target[at] = ord("c") if kind == INSERT else ord("u") if kind == UPDATE else ord("d")
     at = copy(target, at + 1, closing, 0, len(closing))
     return _close_value(target, place, begin, at), at - begin, width
