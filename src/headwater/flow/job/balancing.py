@@ -24,7 +24,7 @@ def accounts_of(
     nodes = {name: node for node, name in job.operators.items()}
     for one in told:
         ended[nodes[one.operator]] += Account(
-            rows_out=one.rows, duplicates=one.duplicates, late=one.late, filtered=one.filtered
+            rows_out=one.rows, expanded=one.made, duplicates=one.duplicates, late=one.late, filtered=one.filtered
         )
     read = {source: _read(source, staged) for source in job.sources}
     accounts = {}

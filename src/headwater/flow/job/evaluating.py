@@ -5,7 +5,7 @@ A stream is a frame of rows. A table is a frame of changes: `_op` (c, u or d), t
 rows whose `_commit` is set and that hold nothing else: so it is told by the very task attempt whose rows are used.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from headwater.flow.declare.chains import Chain
 from headwater.flow.declare.nodes import (
     STATEFUL,
     Changes,
@@ -28,6 +29,7 @@ from headwater.flow.declare.nodes import (
     steps_behind,
     walk,
 )
+from headwater.flow.job.chaining import LINK
 from headwater.flow.job.counting import Counter
 from headwater.flow.job.deduping import LATE
 from headwater.flow.job.joining import SIDE
@@ -39,6 +41,9 @@ from headwater.flow.operators.joins.events import MISSING
 Operate = Callable[..., DataFrame]
 """What an operator makes of its input, or of several: changes. Called with the node, the first input, a counter, and
 what other inputs there are."""
+
+OperateChain = Callable[[Chain, Sequence[Sequence[DataFrame]], Sequence[Counter]], DataFrame]
+"""The same of joins that are done in one task: called with both inputs of the first, and the right of each other."""
 
 AFTER_SIDE, BEFORE_SIDE = 1, 0
 MAKING = (Join, Changes)
@@ -55,6 +60,9 @@ class Evaluation:
     """Operators whose changes are used more than once."""
     packed: Mapping[Node, pa.Schema] = field(default_factory=dict)
     """Operators whose changes are nothing to Spark but bytes (packing.py), and what is in them."""
+    chains: Mapping[Node, Chain] = field(default_factory=dict)
+    """Joins that are done in one task, by the last of them."""
+    operate_chain: OperateChain | None = None
     counters: dict[Node, Counter] = field(default_factory=dict)
     made: dict[Node, DataFrame] = field(default_factory=dict)
 
@@ -68,7 +76,7 @@ class Evaluation:
         if isinstance(node, Changes):
             return self._made(node, root, as_facts(self.changes(node.input), key_of(node.input)))
         if isinstance(node, Join):
-            made = self.changes(node).where(f.col(COMMIT).isNull() & ~f.col(MISSING)).drop(COMMIT, MISSING)
+            made = self.changes(node).where(f.col(COMMIT).isNull() & ~f.col(MISSING)).drop(COMMIT, MISSING, LINK)
             return self._made(node, root, made)
         if isinstance(node, Dedupe):
             first = self.changes(node).where(f.col(COMMIT).isNull() & f.col(LATE).isNull()).drop(COMMIT, LATE)
@@ -84,15 +92,32 @@ class Evaluation:
         if not isinstance(node, STATEFUL):
             return self._transformed(node)
         if node not in self.made:
-            first, *others = self._given(node)
-            made = self.operate(node, first, self.counter(node), *others)
+            made = self._operated(node)
             self.made[node] = made.persist() if node in self.keep else made
         return self.made[node]
+
+    def _operated(self, node: Node) -> DataFrame:
+        if node not in self.chains:
+            first, *others = self._given(node)
+            return self.operate(node, first, self.counter(node), *others)
+        assert self.operate_chain is not None
+        links = self.chains[node]
+        given = [self._given(links[0]), *([self._joined(link.right, link)] for link in links[1:])]
+        return self.operate_chain(links, given, [self.counter(link) for link in links])
+
+    def alone(self, node: Node) -> DataFrame:
+        """Rows that had to have a partner in a join, and have none; also of one that is done together with others."""
+        last, links = next(((last, links) for last, links in self.chains.items() if node in links), (node, (node,)))
+        rows = self.made[last].where(f.col(MISSING))
+        return rows.where(f.col(LINK) == links.index(node)) if len(links) > 1 else rows
+
+    def _joined(self, node: Node, join: Node) -> DataFrame:
+        return self._sides(node) if node.keyed else self.rows(node, join)
 
     def _given(self, node: Node) -> list[DataFrame]:
         """What an operator works on: rows, or of tables that are joined both sides of every change."""
         if isinstance(node, Join):
-            return [self._sides(one) if one.keyed else self.rows(one, node) for one in node.inputs]
+            return [self._joined(one, node) for one in node.inputs]
         if isinstance(node, Newest):
             return [self._sides(node.input)]
         if isinstance(node, Compared | KMeans):

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.nodes import LEFT_NAME, RIGHT_NAME, Join, Source, walk
+from headwater.flow.job.chaining import LINK
 from headwater.flow.job.evaluating import paired
 from headwater.flow.job.joining import SIDE
 from headwater.flow.job.merging import COMMIT
@@ -25,7 +26,7 @@ def results_of(told: DataFrame, operator: StreamJoinOperator, node: Join, source
     if not operator.key:
         return told.where(f.col(COMMIT).isNotNull() | (f.col(SIDE) == 1)).select(
             *columns, _position().alias(AT), path_of(LEFT_AT, RIGHT_AT).alias(PATH),
-            f.coalesce(MISSING, f.lit(False)).alias(MISSING), COMMIT,
+            f.coalesce(MISSING, f.lit(False)).alias(MISSING), *([LINK] if LINK in told.columns else []), COMMIT,
         )  # fmt: skip
     names = {
         name: row_name(side, sources, several=any(isinstance(one, MULTIPLYING) for one in walk(start)))
@@ -51,7 +52,8 @@ def _position() -> Column:
 def path_of(left: str, right: str | None) -> Column:
     """A hash of what a result was made from, beside where it lies: of two results of one event at most one is it.
 
-    The events of an interval join may meet in different batches, so that no number could be given to each.
+    The events of an interval join may meet in different batches, so that no number could be given to each. The same for
+    what a join gives to another in one task: operators/joins/chaining.py.
     """
     own = [f"{left}_{name}" for name in ("content", "nth")]
     others = [f"{right}_{name}" for name in ("source", "partition", "offset", "content", "nth")] if right else []

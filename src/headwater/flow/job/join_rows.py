@@ -6,7 +6,8 @@
     _left    the row of the left; null in rows of the right
     _right   and the other way round
 
-and what the kind of join needs beside it. Spark's hash passes over nulls: `_spread` changes no other row's place.
+and what the kind of join needs beside it. Spark's hash passes over nulls: `_spread` changes no other row's place. Of a
+chain of joins the rights of all are there, numbered on: `_right2`, `_right3` and so on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,11 @@ from headwater.flow.state.manifest import HASH
 
 WHICH, SPREAD, LEFT_ROW, RIGHT_ROW = "_which", "_spread", "_left", "_right"
 SIGNS = {"!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
+
+
+def row_column(which: int) -> str:
+    """The column that holds the rows of an input."""
+    return (LEFT_ROW, RIGHT_ROW)[which] if which < 2 else f"{RIGHT_ROW}{which}"
 
 
 def pairing_of(node: Join, left: DataFrame, right: DataFrame) -> Pairing:
@@ -100,9 +106,12 @@ def _nothing(frame: DataFrame) -> Column:
 
 def sharded(left: DataFrame, right: DataFrame, keys: int, shards: int) -> DataFrame:
     """Both, each shard in the partition of its number."""
+    return placed(left.unionByName(right, allowMissingColumns=True), keys, shards)
+
+
+def placed(rows: DataFrame, keys: int, shards: int) -> DataFrame:
     names = placed_by(keys)
-    both = left.unionByName(right, allowMissingColumns=True).repartition(shards, *(f.col(name) for name in names))
-    return both.withColumn(HASH, shard_hash(names))
+    return rows.repartition(shards, *(f.col(name) for name in names)).withColumn(HASH, shard_hash(names))
 
 
 def in_place(rows: DataFrame, keys: int) -> DataFrame:

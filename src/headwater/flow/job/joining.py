@@ -12,18 +12,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.flow.job.join_rows import LEFT_ROW, RIGHT_ROW, WHICH
+from headwater.flow.job.join_rows import WHICH, row_column
 from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report, without_report
 from headwater.flow.job.splitting import SLICE
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.joins.hot_keys import HotKey
 from headwater.flow.operators.joins.splitting import HOT_ROWS, LEFT, RIGHT, owner_step, slice_bounds, slice_step
-from headwater.flow.operators.joins.tables import AFTER, ALL_ROWS, ROW, Bounds, TableJoin
+from headwater.flow.operators.joins.tables import AFTER, ALL_ROWS, ROW, Bounds, JoinStep, TableJoin
 from headwater.flow.state.manifest import HASH, StateSchema
 from headwater.flow.state.shard import ShardState, StateHandle
 
 PARTS = ("left", "right")
 SIDE = "_side"
+BESIDE = (HASH, ROW, AFTER)
+"""What rows of a table have with them."""
 Given = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
 
 
@@ -71,21 +73,26 @@ class TableJoinTask:
         for shard, rows in by_shard(batches, handles[0].shards):
             left, right = (ShardState(handle, shard) for handle in handles)
             for number, part in slices_in(rows):
-                given = side_rows(part, 0, (HASH, ROW, AFTER)), side_rows(part, 1, (HASH, ROW, AFTER))
+                given = side_rows(part, 0, BESIDE), side_rows(part, 1, BESIDE)
                 if number is None:
                     yield from self._shard(shard, left, right, given)
                 else:
                     yield from self._slice(slice_bounds(number, handles[0].shards), left, right, given)
 
     def _shard(self, shard: int, left: ShardState, right: ShardState, given: Given) -> Iterator[pa.RecordBatch]:
+        step, told = self.worked(shard, left, right, given)
+        yield with_report(marked(step.before, 0), told[0], self.operator.told)
+        yield with_report(marked(step.after, 1), told[1], self.operator.told)
+
+    def worked(self, shard: int, left: ShardState, right: ShardState, given: Given) -> tuple[JoinStep, list[Told]]:
+        """What a shard makes of its rows, and what is to be told of each part of the state."""
         operator = self.operator
         step, hot = owner_step(operator.work, left, right, given, operator.hot, operator.hot_rows)
         told = [
             Told(operator.name, shard, 0, (run,) if run else (), part=part)
             for part, run in zip(PARTS, step.runs, strict=True)
         ]
-        yield with_report(marked(step.before, 0), replace(told[0], hot=hot), operator.told)
-        yield with_report(marked(step.after, 1), told[1], operator.told)
+        return step, [replace(told[0], hot=hot), told[1]]
 
     def _slice(self, own: Bounds, left: ShardState, right: ShardState, given: Given) -> Iterator[pa.RecordBatch]:
         """Keys whose left is split, and those whose right is."""
@@ -110,13 +117,15 @@ def slices_in(rows: pa.RecordBatch) -> Iterator[tuple[int | None, pa.RecordBatch
         yield number, rows.filter(wanted)
 
 
-def side_rows(rows: pa.RecordBatch, side: int, beside: tuple[str, ...]) -> pa.RecordBatch | None:
+def side_rows(rows: pa.RecordBatch | None, side: int, beside: tuple[str, ...]) -> pa.RecordBatch | None:
     """Rows of one side as they were, and some columns beside them."""
+    if rows is None:
+        return None
     mine = np.flatnonzero(rows.column(WHICH).to_numpy() == side)
     if not len(mine):
         return None
     chosen = rows.take(pa.array(mine))
-    whole = chosen.column(RIGHT_ROW if side else LEFT_ROW)
+    whole = chosen.column(row_column(side))
     named = {field.name: part for field, part in zip(whole.type, whole.flatten(), strict=True)}
     columns = {name: chosen.column(name) for name in beside} | named
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

@@ -27,10 +27,9 @@ from headwater.flow.job.lateness import Times
 from headwater.flow.job.merging import Told
 from headwater.flow.job.operating import Operators
 from headwater.flow.job.reporting import NO_RECORDS, records
-from headwater.flow.job.stateless import quoted, visible
+from headwater.flow.job.stateless import quoted
 from headwater.flow.job.time_told import EPOCH, iso
 from headwater.flow.job.window_rows import LATE_END, LATE_START
-from headwater.flow.operators.joins.events import MISSING
 
 
 def late_records(evaluation: Evaluation, operators: Operators, told: list[Told], batch: int) -> pa.Table:
@@ -43,7 +42,9 @@ def late_records(evaluation: Evaluation, operators: Operators, told: list[Told],
             tables.append(_described(frame.toArrow(), node, name, operators.times, batch))
         if any(one.missing for one in told if one.operator == name):
             tables.append(
-                _described(_missing(evaluation, node).toArrow(), node, name, operators.times, batch, alone=True)
+                _described(
+                    _missing(evaluation, operators, node).toArrow(), node, name, operators.times, batch, alone=True
+                )
             )
     return pa.concat_tables(tables) if tables else NO_RECORDS
 
@@ -58,10 +59,11 @@ def _late_frame(node: Node, evaluation: Evaluation, operators: Operators) -> Dat
     return None
 
 
-def _missing(evaluation: Evaluation, node: Node) -> DataFrame:
+def _missing(evaluation: Evaluation, operators: Operators, node: Node) -> DataFrame:
     """Rows that had to have a partner in a join, and have none."""
-    rows = evaluation.made[node].where(f.col(MISSING))
-    row = f.to_json(f.struct(*(f.col(quoted(name)) for name in visible(rows))), {"ignoreNullFields": "false"})
+    rows = evaluation.alone(node)
+    names = operators.joins[operators.names[node]].work.pairing.columns.names
+    row = f.to_json(f.struct(*(f.col(quoted(name)) for name in names)), {"ignoreNullFields": "false"})
     nothing = f.lit(None).cast("long")
     return rows.select("_at.*", row.alias(LATE), nothing.alias(LATE_START), nothing.alias(LATE_END))
 

@@ -67,6 +67,8 @@ class Told:
     filtered: int = 0
     missing: int = 0
     """Rows that had to have a partner in a join, and are told to have none."""
+    made: int = 0
+    """Rows that another join in the same task has made for it."""
     part: str = ""
     """Of an operator that keeps its state in several stores, which one was written to."""
     hot: tuple[HotKey, ...] = ()

@@ -1,9 +1,10 @@
 """Operators that keep state, in one batch: Spark reduces it to a row per key, tasks merge that with their shards."""
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain as chained
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.errors import FlowError, InvalidDeclaration
+from headwater.flow.declare.chains import Chain
 from headwater.flow.declare.nodes import (
-    STREAM_JOINS,
     Aggregate,
     AsOfJoin,
     Compared,
@@ -33,8 +34,9 @@ from headwater.flow.declare.nodes import (
 )
 from headwater.flow.job.aggregates import read_aggregates
 from headwater.flow.job.arrow_types import arrow_schema, arrow_type, spark_schema
+from headwater.flow.job.chaining import chain_task
 from headwater.flow.job.comparing import CompareOperator, reduced_to_windows
-from headwater.flow.job.counting import Counter
+from headwater.flow.job.counting import Counter, Uncounted
 from headwater.flow.job.deduping import LATE, DedupeTask, Deduplicator
 from headwater.flow.job.delays import Passed, arriving, reached_us
 from headwater.flow.job.evaluating import paired
@@ -48,7 +50,16 @@ from headwater.flow.job.modelling import reduced_to_points
 from headwater.flow.job.newest_rows import grouped_rows
 from headwater.flow.job.packing import RESULTS, PackingTask, Task
 from headwater.flow.job.processing_time import at_processing_time, next_end_us
-from headwater.flow.job.reducing_joins import Prepared, joined_as_of, joined_latest, joined_streams, joined_tables
+from headwater.flow.job.reducing_chains import rows_of_all, told_columns
+from headwater.flow.job.reducing_joins import (
+    Counters,
+    Prepared,
+    PreparedTables,
+    joined_as_of,
+    joined_latest,
+    joined_streams,
+    joined_tables,
+)
 from headwater.flow.job.reducing_windows import late_frame, reduced_windows
 from headwater.flow.job.sharding import ShardOperator, ShardTask
 from headwater.flow.job.sources import AT, DELETED
@@ -156,15 +167,54 @@ class Operators:
         uncounted = reduced.withColumn(ROWS, f.lit(0).cast("long"))
         return uncounted.mapInArrow(WindowTask(operator, self._begun(name)), spark_schema(operator.output))
 
+    def operate_chain(
+        self, chain: Chain, given: Sequence[Sequence[DataFrame]], counters: Sequence[Counter]
+    ) -> DataFrame:
+        """What the last of some joins tells, and what all of them report, done in one task. `given` are both inputs of
+        the first and the right of each other."""
+        prepared: list[Prepared | PreparedTables] = []
+        for node, frames, counter in zip(chain, given, counters, strict=True):
+            if prepared:
+                left = told_columns(frames[-1], prepared[-1].operator, node)
+                prepared.append(self._prepared(node, left, frames[-1], (Uncounted(), counter)))
+            else:
+                prepared.append(self._prepared(node, frames[0], frames[1], (counter, counter)))
+        tasks = tuple(self._task(one.operator) for one in prepared)
+        task = chain_task(tasks)
+        told = rows_of_all(prepared, self._shards).mapInArrow(task, spark_schema(task.told))
+        return self._told(chain[-1], prepared[-1].operator, told)
+
+    def done_at_once(self, chains: Iterable[Chain]) -> dict[Node, Chain]:
+        """The joins that are done in one task in this batch, by the last of each. Not where rows need no shuffle, or
+        are split: what decides it is the same if the batch comes again, and the state is the same in any case."""
+        found: dict[Node, Chain] = {}
+        for chain in chains:
+            for alone, run in groupby(chain, self._done_alone):
+                links = tuple(run)
+                if len(links) > 1 and not alone:
+                    found[links[-1]] = links
+        return found
+
+    def _done_alone(self, node: Node) -> bool:
+        if isinstance(node, LatestJoin):
+            return not node.wait_us and unchanged(node.right, self.quiet)
+        return bool(self.hot.get(self.names[node]))
+
     def _joined(self, node: Node, operator: JoinOperator, rows: DataFrame) -> DataFrame:
-        handles = {part: self._begun(store_name(operator.name, part)) for part in self.stores(operator)}
+        return self._told(node, operator, rows.mapInArrow(self._task(operator), spark_schema(operator.told)))
+
+    def _told(self, node: Node, operator: JoinOperator, told: DataFrame) -> DataFrame:
         if isinstance(operator, TableJoinOperator):
-            told = rows.mapInArrow(TableJoinTask(operator, handles), spark_schema(operator.told))
             return paired(told, operator.key)
         assert isinstance(node, Join)
-        self.joins[operator.name] = operator
-        told = rows.mapInArrow(StreamJoinTask(operator, handles), spark_schema(operator.told))
         return results_of(told, operator, node, self.times.sources)
+
+    def _task(self, operator: JoinOperator) -> TableJoinTask | StreamJoinTask:
+        handles = {part: self._begun(store_name(operator.name, part)) for part in self.stores(operator)}
+        if isinstance(operator, TableJoinOperator):
+            return TableJoinTask(operator, handles)
+        self.joins[operator.name] = operator
+        return StreamJoinTask(operator, handles)
 
     def _begun(self, store: str) -> str:
         """What tasks need to work on a store."""
@@ -175,17 +225,13 @@ class Operators:
         self, node: Node, frame: DataFrame, counter: Counter, *others: DataFrame
     ) -> tuple[AnyOperator, DataFrame]:
         """What an operator does, and the frame that its tasks are given: where possible, one row for each key."""
-        if isinstance(node, TableJoin):
-            name = self.names[node]
-            return joined_tables(node, frame, others[0], name, shards=self._shards, hot=self.hot.get(name, ()))
+        if isinstance(node, TableJoin | IntervalJoin | LatestJoin | AsOfJoin):
+            prepared = self._prepared(node, frame, others[0], (counter, counter))
+            return prepared.operator, prepared.rows(self._shards)
         if isinstance(node, Newest):
             return grouped_rows(node, frame, self.names[node], shards=self._shards)
         if isinstance(node, History):
             return versioned_rows(node, frame, self.names[node], shards=self._shards)
-        if isinstance(node, STREAM_JOINS):
-            prepared = self._prepared(node, frame, others[0], counter)
-            self.late[node] = lambda: prepared.late
-            return prepared.operator, prepared.rows
         if isinstance(node, Compared):
             _, reached_us = self.times.reached(node.windowed)
             return reduced_to_windows(node, frame, self.names[node], reached_us, shards=self._shards)
@@ -205,16 +251,20 @@ class Operators:
         assert isinstance(node, Latest | SourceTable)
         return self._reduced_to_newest(node, frame)
 
-    def _prepared(
-        self, node: IntervalJoin | LatestJoin | AsOfJoin, left: DataFrame, right: DataFrame, counter: Counter
-    ) -> Prepared:
-        name, reached = self.names[node], self.times.reached(node)
+    def _prepared(self, node: Join, left: DataFrame, right: DataFrame, counters: Counters) -> Prepared | PreparedTables:
+        name = self.names[node]
+        if isinstance(node, TableJoin):
+            return joined_tables(node, left, right, name, shards=self._shards, hot=self.hot.get(name, ()))
+        reached = self.times.reached(node)
         if isinstance(node, LatestJoin):
-            quiet = unchanged(node.right, self.quiet)
-            return joined_latest(node, left, right, name, reached, shards=self._shards, quiet=quiet)
-        if isinstance(node, IntervalJoin):
-            return joined_streams(node, left, right, name, reached, shards=self._shards, counter=counter)
-        return joined_as_of(node, left, right, name, reached, shards=self._shards, counter=counter)
+            prepared = joined_latest(node, left, right, name, reached, quiet=unchanged(node.right, self.quiet))
+        elif isinstance(node, IntervalJoin):
+            prepared = joined_streams(node, left, right, name, reached, counters)
+        else:
+            assert isinstance(node, AsOfJoin)
+            prepared = joined_as_of(node, left, right, name, reached, counters)
+        self.late[node] = lambda: prepared.late
+        return prepared
 
     def _with_late(self, node: Dedupe, frame: DataFrame) -> tuple[Deduplicator, DataFrame]:
         if AT not in frame.columns:
@@ -290,7 +340,7 @@ class Operators:
             for join in (join for join in self.joins.values() if name in store_names(join)):
                 drop_below = self._below(join, name, runs[name].keys())
             merger = self._mergers[name]
-            added = chain.from_iterable(runs[name].values())
+            added = chained.from_iterable(runs[name].values())
             manifest = store.commit(version, self.base, added, merged=merger.finished(), drop_below=drop_below)
             merger.offer(manifest)
 

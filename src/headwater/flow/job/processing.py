@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 
 from headwater.clock import Clock
 from headwater.errors import ConflictError, FlowError, UnavailableError
+from headwater.flow.declare.chains import chains_of
 from headwater.flow.declare.graph import Job
 from headwater.flow.declare.nodes import lane_of
 from headwater.flow.job.admitting import Admission, Admitting
@@ -33,6 +34,7 @@ from headwater.flow.job.lateness import Times, times_of
 from headwater.flow.job.merging import Told
 from headwater.flow.job.operating import Operators
 from headwater.flow.job.processing_time import uses_processing_time
+from headwater.flow.job.reducing_chains import that_give_on
 from headwater.flow.job.repeating import MANY_ROWS, repeating_after, rows_between
 from headwater.flow.job.reporting import account_records, poisoned_records
 from headwater.flow.job.resolving import Resolved
@@ -104,6 +106,9 @@ class Processor:
         self._shards, self._clock, self._group, self._watch = shards, clock, group, watch
         self._keep, self._read_twice = used_twice(job)
         self._straight = straight_out(job, self._keep)
+        operators_of = {node: one for output in resolved.values() for node, one in output.operators.items()}
+        declared = chains_of(one.node for one in job.outputs)
+        self._chains = [part for chain in declared for part in that_give_on(chain, operators_of)]
         self._by_processing_time = uses_processing_time(job)
         self._lag = batches_behind(one.node for one in job.outputs)
         self._operators.know(one for output in resolved.values() for one in output.operators.values())
@@ -135,8 +140,9 @@ class Processor:
         frame.sparkSession.conf.set(SHUFFLE_PARTITIONS, self._shards)
         source = frame.persist() if self._read_twice else frame
         evaluation = Evaluation(
-            frames_of(self._job, source), admission.operate(self._operators), self._keep, self._operators.packed
-        )
+            frames_of(self._job, source), admission.operate(self._operators), self._keep, self._operators.packed,
+            self._operators.done_at_once(self._chains), self._operators.operate_chain,
+        )  # fmt: skip
         try:
             origin = Origin(self._app, self._job.name, batch, self._folder.planned_ms(batch))
             collected, kept = self._collect(evaluation, origin)

@@ -44,9 +44,50 @@ MULTIPLYING = (Explode, Apply, Sql, Union, Join)
 Reached = tuple[int | None, int | None]
 
 
+Counters = tuple[Counter, Counter]
+"""Of what leaves before a join: on its left, and on its right."""
+
+
+class PreparedTables(NamedTuple):
+    """What a join of tables does, and the rows of both sides that its tasks are given."""
+
+    operator: TableJoinOperator
+    ours: DataFrame
+    theirs: DataFrame
+
+    @property
+    def keys(self) -> int:
+        return len(self.operator.work.pairing.on)
+
+    def rows(self, shards: int) -> DataFrame:
+        """Each shard in the partition of its number."""
+        if not self.operator.hot:
+            return sharded(self.ours, self.theirs, self.keys, shards)
+        return split_over(self.ours.unionByName(self.theirs), placed_by(self.keys), self.operator.hot, shards)
+
+
+class Prepared(NamedTuple):
+    """What a join of events does, the rows of both sides, and those that came too late for it."""
+
+    operator: StreamJoinOperator
+    ours: DataFrame
+    theirs: DataFrame
+    late: DataFrame
+
+    @property
+    def keys(self) -> int:
+        return len(self.operator.work.pairing.on)
+
+    def rows(self, shards: int) -> DataFrame:
+        """Each shard in the partition of its number; where events only look, they stay where they are."""
+        if self.operator.looks:
+            return in_place(self.ours, self.keys)
+        return sharded(self.ours, self.theirs, self.keys, shards)
+
+
 def joined_tables(
     node: TableJoin, left: DataFrame, right: DataFrame, name: str, *, shards: int, hot: tuple[HotKey, ...] = ()
-) -> tuple[TableJoinOperator, DataFrame]:
+) -> PreparedTables:
     """`left` and `right` are both sides of every change; `hot` are keys to be split."""
     pairing = pairing_of(node, left, right)
     keys, on = (key_of(node.left), key_of(node.right)), tuple(zip(*node.on, strict=True))
@@ -62,21 +103,11 @@ def joined_tables(
         sided(frame, other, side.on, number, side.key, _of_table(side))
         for number, (frame, other, side) in enumerate(zip((left, right), (right, left), sides, strict=True))
     )
-    if not split:
-        return operator, sharded(ours, theirs, len(node.on), shards)
-    return operator, split_over(ours.unionByName(theirs), placed_by(len(node.on)), split, shards)
-
-
-class Prepared(NamedTuple):
-    """What a join of events does, the frame its tasks are given, and the rows that came too late for it."""
-
-    operator: StreamJoinOperator
-    rows: DataFrame
-    late: DataFrame
+    return PreparedTables(operator, ours, theirs)
 
 
 def joined_streams(
-    node: IntervalJoin, left: DataFrame, right: DataFrame, name: str, times: Reached, *, shards: int, counter: Counter
+    node: IntervalJoin, left: DataFrame, right: DataFrame, name: str, times: Reached, counters: Counters
 ) -> Prepared:
     """`times` are the watermarks of the batch before and of this one."""
     pairing = pairing_of(node, *_timed(node, left, right))
@@ -86,7 +117,7 @@ def joined_streams(
     sides = events.Events(pairing.left, on[0], slot_us), events.Events(pairing.right, on[1], slot_us)
     work = interval.IntervalJoin(*sides, pairing, node.low_us, node.high_us)
     keeps, frames, late = (pairing.keeps_left, pairing.keeps_right), [], []
-    for frame, names, kept in zip((left, right), on, keeps, strict=True):
+    for frame, names, kept, counter in zip((left, right), on, keeps, counters, strict=True):
         late.append(late_events(frame, clock.watermark_us, clock.horizon_us))
         timely = _timely(frame, clock.watermark_us, clock.horizon_us, counter)
         able = no_null(timely, names)
@@ -98,11 +129,11 @@ def joined_streams(
         )
     )
     operator = StreamJoinOperator(name, work, clock, node.key if node.keyed else ())
-    return Prepared(operator, sharded(ours, theirs, len(node.on), shards), late[0].unionByName(late[1]))
+    return Prepared(operator, ours, theirs, late[0].unionByName(late[1]))
 
 
 def joined_latest(
-    node: LatestJoin, left: DataFrame, right: DataFrame, name: str, times: Reached, *, shards: int, quiet: bool = False
+    node: LatestJoin, left: DataFrame, right: DataFrame, name: str, times: Reached, *, quiet: bool = False
 ) -> Prepared:
     """`right` is both sides of every change of the table; `quiet`: there is none in this batch."""
     pairing, on = pairing_of(node, *_timed(node, left, right)), _on(node)
@@ -112,14 +143,12 @@ def joined_latest(
     )
     ours = sided(left, right, on[0], 0, [AT], position_of(left, node.left))
     theirs = sided(right.where(no_null(right, on[1])), left, on[1], 1, table.key, _of_table(table))
-    looks = quiet and not node.wait_us
-    rows = in_place(ours, len(node.on)) if looks else sharded(ours, theirs, len(node.on), shards)
-    operator = StreamJoinOperator(name, work, WindowClock(*times), looks=looks)
-    return Prepared(operator, rows, late_events(left, None, 0))
+    operator = StreamJoinOperator(name, work, WindowClock(*times), looks=quiet and not node.wait_us)
+    return Prepared(operator, ours, theirs, late_events(left, None, 0))
 
 
 def joined_as_of(
-    node: AsOfJoin, left: DataFrame, right: DataFrame, name: str, times: Reached, *, shards: int, counter: Counter
+    node: AsOfJoin, left: DataFrame, right: DataFrame, name: str, times: Reached, counters: Counters
 ) -> Prepared:
     """`right` is a row for each version. One that comes too late is told to be, and yet counts for what follows."""
     versions, on = node.versions, _on(node)
@@ -136,14 +165,14 @@ def joined_as_of(
     right = right.withColumn(AT, f.col(AT).withField("time", since(versions, right)))
     late = late_events(left, clock.watermark_us, kept_us), late_events(right, clock.watermark_us, clock.horizon_us)
     if clock.watermark_us is not None:
-        right = counter.watch(right, late=_is_late(clock.watermark_us, clock.horizon_us))
-    timely = _timely(left, clock.watermark_us, kept_us, counter)
+        right = counters[1].watch(right, late=_is_late(clock.watermark_us, clock.horizon_us))
+    timely = _timely(left, clock.watermark_us, kept_us, counters[0])
     until = f.unix_micros(f.col(quoted(versions.valid_to))) if versions.valid_to else f.lit(None).cast("long")
     extra = {"_gone": f.col(DELETED), "_until": until, "_seen": f.lit(None).cast("long")}
     ours = sided(timely, right, on[0], 0, [AT], position_of(timely, node.left))
     theirs = sided(right, left, on[1], 1, [AT], {**position_of(right, node.right), **extra})
     operator = StreamJoinOperator(name, work, clock, node.key if node.keyed else ())
-    return Prepared(operator, sharded(ours, theirs, len(node.on), shards), late[0].unionByName(late[1]))
+    return Prepared(operator, ours, theirs, late[0].unionByName(late[1]))
 
 
 def since(versions: SourceVersions, frame: DataFrame) -> Column:
@@ -196,7 +225,10 @@ def _on(node: Join) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def position_of(frame: DataFrame, node: Node) -> dict[str, Column]:
-    """When and where an event lies, and which row of its record it is where a step may make several."""
+    """When and where an event lies, and which row of its record it is where a step may make several.
+
+    The same for what a join gives to another in one task: operators/joins/chaining.py.
+    """
     at, several = f.col(AT), any(isinstance(one, MULTIPLYING) for one in walk(node))
     told_apart = [*visible(frame), *([PATH] if PATH in frame.columns else [])]
     content = f.xxhash64(*(f.col(quoted(name)) for name in told_apart)) if several else f.lit(0).cast("long")

@@ -16,17 +16,16 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from headwater.errors import FlowError
-from headwater.flow.job.joining import SIDE, marked, side_rows
+from headwater.flow.job.joining import BESIDE, SIDE, Given, marked, side_rows
 from headwater.flow.job.merging import COMMIT, NO_SHARD, Told, by_shard, with_report
 from headwater.flow.job.stateless import PATH
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.joins.as_of import EXTRA, AsOfJoin
-from headwater.flow.operators.joins.events import GIVEN, MISSING, TIME, Shard, result_schema
+from headwater.flow.operators.joins.events import GIVEN, MISSING, TIME, Shard, StreamStep, result_schema
 from headwater.flow.operators.joins.interval import IntervalJoin
 from headwater.flow.operators.joins.latest import LatestJoin
-from headwater.flow.operators.joins.tables import AFTER, ROW
 from headwater.flow.operators.windows.clock import WindowClock
-from headwater.flow.state.manifest import EVERYTHING, HASH, StateSchema
+from headwater.flow.state.manifest import EVERYTHING, StateSchema
 from headwater.flow.state.shard import StateHandle
 
 Work = IntervalJoin | LatestJoin | AsOfJoin
@@ -57,6 +56,13 @@ class StreamJoinOperator:
         kept = [getattr(work, name, None) for name in ("low_us", "high_us", "wait_us", "kept_us")]
         said = f"{type(work).__name__} {pairing.on} {pairing.how} {kept} {self.clock.horizon_us}"
         return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What rows of the right have with them."""
+        if isinstance(self.work, LatestJoin):
+            return BESIDE
+        return (*GIVEN, *EXTRA) if isinstance(self.work, AsOfJoin) else GIVEN
 
     @property
     def told(self) -> pa.Schema:
@@ -107,23 +113,25 @@ class StreamJoinTask:
             for shard, rows in given.items():
                 yield self._looked(Shard(handles, shard), rows)
             return
-        for shard in sorted({*given, *self._own(shards)}):
+        for shard in sorted({*given, *self.own(shards)}):
             yield from self._shard(Shard(handles, shard), given.get(shard))
 
     def _shard(self, shard: Shard, rows: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-        operator, work = self.operator, self.operator.work
-        given = (
-            None if rows is None else side_rows(rows, 0, GIVEN),
-            None if rows is None else side_rows(rows, 1, _beside(work)),
-        )
-        step = work.step(shard, given, operator.clock)
-        first, *others = work.parts
-        told = self._counted(given, step.after)
-        told = replace(told, shard=shard.number, runs=tuple(step.runs.get(first, [])), part=first)
-        yield with_report(marked(step.after, 1), told, operator.told)
-        for part in others:  # of one part alone nothing is ever taken back
-            other = Told(operator.name, shard.number, 0, tuple(step.runs.get(part, [])), part=part)
+        operator = self.operator
+        step, (first, *others) = self.worked(shard, (side_rows(rows, 0, GIVEN), side_rows(rows, 1, operator.beside)))
+        yield with_report(marked(step.after, 1), first, operator.told)
+        for other in others:  # of one part alone nothing is ever taken back
             yield with_report(marked(step.before, 0), other, operator.told)
+
+    def worked(self, shard: Shard, given: Given) -> tuple[StreamStep, list[Told]]:
+        """What a shard makes of its rows, and what is to be told of each part of the state."""
+        work = self.operator.work
+        step = work.step(shard, given, self.operator.clock)
+        first, *others = (
+            Told(self.operator.name, shard.number, 0, tuple(step.runs.get(part, [])), part=part) for part in work.parts
+        )
+        counted = self._counted(given, step.after)
+        return step, [replace(counted, shard=shard.number, runs=first.runs, part=first.part), *others]
 
     def _looked(self, shard: Shard, rows: pa.RecordBatch) -> pa.RecordBatch:
         operator, given = self.operator, side_rows(rows, 0, GIVEN)
@@ -131,7 +139,7 @@ class StreamJoinTask:
         told = replace(self._counted((given, None), step.after), shard=NO_SHARD)
         return with_report(marked(step.after, 1), told, operator.told)
 
-    def _counted(self, given: tuple[pa.RecordBatch | None, pa.RecordBatch | None], after: pa.RecordBatch) -> Told:
+    def _counted(self, given: Given, after: pa.RecordBatch) -> Told:
         """Facts that were taken in, less those without a partner that had to have one: these may have been taken in
         by an earlier batch."""
         work, rows = self.operator.work, [0 if one is None else one.num_rows for one in given]
@@ -143,14 +151,8 @@ class StreamJoinTask:
             rows[1] = int(np.count_nonzero(given[1].column(TIME).to_numpy() >= self.operator.clock.forgotten_us))
         return Told(self.operator.name, 0, sum(rows) - missing, (), filtered=missing, missing=missing)
 
-    def _own(self, shards: int) -> set[int]:
+    def own(self, shards: int) -> set[int]:
         """The shard of a task to which no rows may have come."""
         context = TaskContext.get()
         place = context.partitionId() if context and self.operator.clock.moved else shards
         return {place} if place < shards else set()
-
-
-def _beside(work: Work) -> tuple[str, ...]:
-    if isinstance(work, LatestJoin):
-        return HASH, ROW, AFTER
-    return (*GIVEN, *EXTRA) if isinstance(work, AsOfJoin) else GIVEN
