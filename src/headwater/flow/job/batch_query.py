@@ -39,6 +39,7 @@ from headwater.flow.job.newest_rows import batch_newest
 from headwater.flow.job.results import judged
 from headwater.flow.job.sources import AT, DELETED
 from headwater.flow.job.stateless import PATH, apply_step, quoted, visible
+from headwater.flow.job.telling_apart import path_order
 from headwater.flow.job.window_query import Past, window_rows
 
 
@@ -91,7 +92,8 @@ def _newest(frame: DataFrame, key: tuple[str, ...], *by: str) -> DataFrame:
     values = [name for name in visible(frame) if name not in key]
     gone = f.col(DELETED) if DELETED in frame.columns else f.lit(False)
     row = f.struct(*(f.col(quoted(name)) for name in values), gone.alias("_gone"))
-    order = f.struct(*(name for name in by if name.split(".")[0] in frame.columns))
+    there = [name for name in by if name.split(".")[0] in frame.columns]
+    order = f.struct(*(path_order(frame) if name == PATH else f.col(name) for name in there))
     newest = frame.groupBy(*map(quoted, key)).agg(f.max_by(row, order).alias("_row"))
     return newest.where(~f.col("_row._gone")).select(
         *map(quoted, key), *(f.col("_row")[name].alias(name) for name in values)

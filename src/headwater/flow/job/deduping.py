@@ -15,6 +15,8 @@ from headwater.flow.state.shard import ShardState, StateHandle
 LATE = "_late"
 """In a row that is late: the row as JSON. In others null."""
 AT = "_at"
+APART = "_apart"
+"""Puts rows in an order that a join has made and that lie at one place."""
 EXPIRE_EVERY = 50
 """Batches between two looks for keys that may be forgotten; each look reads the whole shard."""
 
@@ -53,6 +55,8 @@ class DedupeTask:
         timely = rows.filter(pa.array(~late))
         at = timely.column(AT)
         position = [at.field(name).to_numpy() for name in ("source", "partition", "offset")]
+        if APART in timely.schema.names:
+            position.append(timely.column(APART).to_numpy())
         times_us = at.field("time").cast(pa.int64()).to_numpy()
         expired = self.expired_us if (self.batch + shard) % EXPIRE_EVERY == 0 else None
         passed = dedupe_step(state, timely, times_us, position, self.operator.within_us, expired_us=expired)

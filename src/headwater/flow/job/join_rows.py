@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructField, StructType
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.nodes import Join, TableJoin, key_of
@@ -100,8 +101,7 @@ def sided(
 
 
 def _nothing(frame: DataFrame) -> Column:
-    kinds = ", ".join(f"{quoted(name)}: {frame.schema[name].dataType.simpleString()}" for name in visible(frame))
-    return f.lit(None).cast(f"struct<{kinds}>")
+    return f.lit(None).cast(StructType([StructField(name, frame.schema[name].dataType) for name in visible(frame)]))
 
 
 def sharded(left: DataFrame, right: DataFrame, keys: int, shards: int) -> DataFrame:

@@ -37,7 +37,7 @@ from headwater.flow.job.arrow_types import arrow_schema, arrow_type, spark_schem
 from headwater.flow.job.chaining import chain_task
 from headwater.flow.job.comparing import CompareOperator, reduced_to_windows
 from headwater.flow.job.counting import Counter, Uncounted
-from headwater.flow.job.deduping import LATE, DedupeTask, Deduplicator
+from headwater.flow.job.deduping import APART, LATE, DedupeTask, Deduplicator
 from headwater.flow.job.delays import Passed, arriving, reached_us
 from headwater.flow.job.evaluating import paired
 from headwater.flow.job.hashing import shard_hash
@@ -65,6 +65,7 @@ from headwater.flow.job.sharding import ShardOperator, ShardTask
 from headwater.flow.job.sources import AT, DELETED
 from headwater.flow.job.stateless import PATH, quoted, visible
 from headwater.flow.job.stream_joining import StreamJoinOperator, StreamJoinTask
+from headwater.flow.job.telling_apart import path_order
 from headwater.flow.job.watermarks import FOREVER_US
 from headwater.flow.job.windowing import WindowOperator, WindowTask
 from headwater.flow.operators import latest
@@ -274,7 +275,8 @@ class Operators:
         key = pa.schema([schema.field(name) for name in node.key])
         row = f.to_json(f.struct(*(f.col(quoted(name)) for name in visible(frame))), {"ignoreNullFields": "false"})
         late = f.when(self.times.is_late(node), row)
-        return Deduplicator(self.names[node], key, schema, node.within_us), frame.withColumn(LATE, late)
+        apart = {APART: path_order(frame)} if PATH in frame.columns else {}
+        return Deduplicator(self.names[node], key, schema, node.within_us), frame.withColumns({LATE: late, **apart})
 
     def _reduced_to_partials(self, node: Aggregate, frame: DataFrame) -> tuple[Operator, DataFrame]:
         read = read_aggregates(node, frame)
@@ -292,7 +294,7 @@ class Operators:
             pa.schema([*(pa.field(name, arrow_type(at[part])) for name, part in order.items()), *_path_order(frame)]),
             pa.schema([pa.field(name, arrow_type(schema[name].dataType)) for name in values]),
         )
-        paths = {field.name: f.col(PATH) for field in _path_order(frame)}
+        paths = {field.name: path_order(frame) for field in _path_order(frame)}
         ordered = frame.withColumns({name: f.col(AT)[part] for name, part in order.items()} | paths)
         gone = quoted(DELETED) if DELETED in frame.columns else "false"
         grouped = ordered.groupBy(*map(quoted, node.key)).agg(

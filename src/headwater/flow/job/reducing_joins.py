@@ -30,6 +30,7 @@ from headwater.flow.job.sources import AT, DELETED
 from headwater.flow.job.splitting import split_over
 from headwater.flow.job.stateless import PATH, quoted, visible
 from headwater.flow.job.stream_joining import StreamJoinOperator
+from headwater.flow.job.telling_apart import content_hash
 from headwater.flow.job.window_rows import LATE_END, LATE_START, time_us
 from headwater.flow.operators.joins import as_of, events, interval, latest, splitting, tables
 from headwater.flow.operators.joins.hot_keys import HotKey
@@ -231,7 +232,7 @@ def position_of(frame: DataFrame, node: Node) -> dict[str, Column]:
     """
     at, several = f.col(AT), any(isinstance(one, MULTIPLYING) for one in walk(node))
     told_apart = [*visible(frame), *([PATH] if PATH in frame.columns else [])]
-    content = f.xxhash64(*(f.col(quoted(name)) for name in told_apart)) if several else f.lit(0).cast("long")
+    content = content_hash(told_apart) if several else f.lit(0).cast("long")
     places = {f"_{name}": at[name].cast("long") for name in ("source", "partition", "offset")}
     return {events.TIME: time_us(), **places, events.CONTENT: content}
 

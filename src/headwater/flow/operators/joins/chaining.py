@@ -35,6 +35,8 @@ PATH = (
     *(RIGHT_AT + name for name in (SOURCE, PARTITION, OFFSET, CONTENT, NTH)),
 )
 """What tells results apart that lie at one place in the log, as job/join_results.py has it."""
+PLACES = 62
+"""As many bits as nulls of columns are noted in."""
 
 
 def can_give_on(columns: pa.Schema) -> bool:
@@ -55,9 +57,18 @@ def events_given_on(
         for name in (TIME, SOURCE, PARTITION, OFFSET)
     }
     path = pa.array(xxhash64([rows.column(name) for name in PATH], rows.num_rows))
-    content = xxhash64([*columns.values(), path], rows.num_rows)
+    told_apart = [*columns.values(), path]
+    content = xxhash64([*told_apart, _places_of_nulls(told_apart, rows.num_rows)], rows.num_rows)
     beside = {HASH: pa.array(_hashes(rows, on, shard, shards)), **place, CONTENT: pa.array(content)}
     return _together(beside, columns)
+
+
+def _places_of_nulls(columns: Sequence[pa.Array], rows: int) -> pa.Array:
+    """Which columns have none, as bits; null for rows in which all have a value. As job/telling_apart.py has it."""
+    bits = np.zeros(rows, np.int64)
+    for place, column in enumerate(columns):
+        bits += np.asarray(column.is_null(), np.int64) << place % PLACES
+    return pa.array(bits, mask=bits == 0)
 
 
 def changes_given_on(

@@ -1,0 +1,54 @@
+"""Rows that lie at one place of the log are told apart by what is in them, the same way in Spark and in tasks."""
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from headwater.flow.job.batch_query import _newest
+from headwater.flow.job.join_rows import _nothing
+from headwater.flow.job.stateless import PATH
+from headwater.flow.job.telling_apart import content_hash, path_order
+from headwater.flow.operators.joins.chaining import _places_of_nulls
+from headwater.flow.operators.spark_hashes import xxhash64
+
+ROWS = [(5, None, 1), (None, 5, 1), (5, 5, 1), (None, None, 1), (5, 6, 1)]
+
+
+def frame_of(spark: SparkSession, rows: list[Any] = ROWS) -> DataFrame:
+    return spark.createDataFrame(rows, f"a long, b long, {PATH} long")
+
+
+def test_rows_that_differ_in_which_column_is_null_differ(spark: SparkSession) -> None:
+    names = ["a", "b", PATH]
+    hashes = [row[0] for row in frame_of(spark).select(content_hash(names)).collect()]
+    assert len(set(hashes)) == len(ROWS)
+    columns = [pa.array([row[place] for row in ROWS], pa.int64()) for place in range(len(names))]
+    assert xxhash64([*columns, _places_of_nulls(columns, len(ROWS))], len(ROWS)).tolist() == hashes
+
+
+def test_a_row_without_nulls_has_the_hash_that_spark_gives_it(spark: SparkSession) -> None:
+    whole = frame_of(spark).where("a = 5 and b = 6")
+    [(own, plain)] = whole.select(content_hash(["a", "b"]), f.xxhash64("a", "b")).collect()
+    assert own == plain
+
+
+def test_which_of_the_rows_on_one_path_is_the_latest_does_not_depend_on_their_order(spark: SparkSession) -> None:
+    """As those that one event meets in a table."""
+    found = set()
+    for rows in (ROWS, ROWS[::-1], ROWS[2:] + ROWS[:2]):
+        placed = frame_of(spark, rows).selectExpr("1 as k", "*", "named_struct('offset', 3) as _at").coalesce(1)
+        found.add(tuple(_newest(placed, ("k",), "_at", PATH).collect()[0]))
+    assert len(found) == 1
+
+
+def test_maps_do_not_stand_in_the_way(spark: SparkSession) -> None:
+    frame = frame_of(spark).selectExpr("*", "map('x', 1) as m")
+    assert len({row[0] for row in frame.select(path_order(frame)).collect()}) == len(ROWS)
+
+
+def test_nested_fields_may_have_any_name(spark: SparkSession) -> None:
+    frame = spark.sql("select named_struct('user-id', 'x', 'a`b', 1) as m, 2 as n")
+    empty = frame.select(_nothing(frame).alias("row"))
+    assert [field.name for field in empty.schema["row"].dataType["m"].dataType] == ["user-id", "a`b"]  # type: ignore[index]
