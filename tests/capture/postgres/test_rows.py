@@ -179,6 +179,19 @@ def test_ordinary_changes_are_told_in_runs(tmp_path: Path) -> None:
     runner._values.close()
 
 
+def test_last_values_hear_of_wide_rows_and_of_their_end_within_one_run(folder: Path) -> None:
+    wide: list[Cell] = [b"8", b"x" * 300, b"1", b"\x1f", None]
+    messages = transaction(
+        told.insert(ORDERS, [b"7", *wide[1:]]), told.insert(ORDERS, wide),
+        told.delete(ORDERS, [b"7", None, None, None, None]), told.insert(ORDERS, [b"9", *wide[1:]]),
+        told.update(ORDERS, [b"9", *ORDER[1:]]),
+    )  # fmt: skip
+    how = {"known": 0, "cut": 0, "generation": 0}
+    outcomes = [outcome(({16: ORDERS}, messages), folder, runs=runs, **how) for runs in (True, False)]
+    assert outcomes[0] == outcomes[1]
+    assert [key for _, key, _, _ in outcomes[0]["kept"]] == [b'{"c0 \\"%b\\"":8}']
+
+
 def test_room_is_found_for_values_that_escapes_make_long(tmp_path: Path) -> None:
     long: list[Cell] = [b"7", b"\x01" * 30_000, b"0", b"\x02" * 9_000, None]
     messages = transaction(*[told.insert(ORDERS, long)] * 30)
