@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from headwater.flow.job.merging import Told
 
 MANY_ROWS = 20_000
-"""Below this, one step less for tasks is worth more than any aggregation."""
+"""Below this (an estimate as well), one step less for tasks is worth more than any aggregation."""
 ROWS_A_GROUP = 4
-"""From so many on (measured) Spark is faster."""
+"""From about so many on Spark's own aggregation should be cheaper: an estimate from what each step costs a row."""
 
 
 def rows_between(start: Mapping[str, Mapping[int, int]], end: Mapping[str, Mapping[int, int]]) -> int:
