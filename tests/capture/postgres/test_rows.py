@@ -179,6 +179,16 @@ def test_ordinary_changes_are_told_in_runs(tmp_path: Path) -> None:
     runner._values.close()
 
 
+def test_a_length_is_not_believed_before_it_is_compared(tmp_path: Path) -> None:
+    whole = told.insert(ORDERS, ORDER)
+    value = ORDER[-1]
+    assert isinstance(value, bytes)
+    claim = whole[: -len(value) - 4] + (2**31 - 1).to_bytes(4, "big") + value
+    source = ToldMessages({16: ORDERS}, [transaction(claim)], runs=True)
+    with pytest.raises(UndecodableChange, match="claims 2147483647 bytes"):
+        captured(source, KeptBatches({}), tmp_path)
+
+
 def test_last_values_hear_of_wide_rows_and_of_their_end_within_one_run(folder: Path) -> None:
     wide: list[Cell] = [b"8", b"x" * 300, b"1", b"\x1f", None]
     messages = transaction(
