@@ -114,6 +114,28 @@ def placed(rows: DataFrame, keys: int, shards: int) -> DataFrame:
     return rows.repartition(shards, *(f.col(name) for name in names)).withColumn(HASH, shard_hash(names))
 
 
+def flat(rows: DataFrame) -> DataFrame:
+    """As tasks are given them: each column of a row by itself, under a name that no user's column can have.
+
+    Spark measures a batch for Python anew with each row of it, and goes through all parts of a struct to do so.
+    """
+    columns: list[Column] = []
+    for field in rows.schema:
+        if field.name.startswith((LEFT_ROW, RIGHT_ROW)) and isinstance(field.dataType, StructType):
+            columns += [f.col(field.name)[one.name].alias(flat_name(field.name, one.name)) for one in field.dataType]
+        else:
+            columns.append(f.col(quoted(field.name)))
+    return rows.select(*columns)
+
+
+def flat_name(row: str, column: str) -> str:
+    """
+    >>> flat_name("_left", "id")
+    '_left_6964'
+    """
+    return f"{row}_{column.encode().hex()}"
+
+
 def in_place(rows: DataFrame, keys: int) -> DataFrame:
     """Rows of one side where they are; those of a shard may be in any partition."""
     return rows.withColumn(HASH, shard_hash(placed_by(keys)))

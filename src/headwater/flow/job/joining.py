@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.flow.job.join_rows import WHICH, row_column
+from headwater.flow.job.join_rows import WHICH, flat_name, row_column
 from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report, without_report
 from headwater.flow.job.splitting import SLICE
 from headwater.flow.operators.changes import change_schema
@@ -124,11 +124,10 @@ def side_rows(rows: pa.RecordBatch | None, side: int, beside: tuple[str, ...]) -
     mine = np.flatnonzero(rows.column(WHICH).to_numpy() == side)
     if not len(mine):
         return None
-    chosen = rows.take(pa.array(mine))
-    whole = chosen.column(row_column(side))
-    named = {field.name: part for field, part in zip(whole.type, whole.flatten(), strict=True)}
-    columns = {name: chosen.column(name) for name in beside} | named
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    before = flat_name(row_column(side), "")
+    own = [name for name in rows.schema.names if name.startswith(before)]
+    names = [*beside, *(bytes.fromhex(name.removeprefix(before)).decode() for name in own)]
+    return rows.select([*beside, *own]).take(pa.array(mine)).rename_columns(names)
 
 
 def marked(rows: pa.RecordBatch, side: int) -> pa.RecordBatch:

@@ -43,6 +43,7 @@ from headwater.flow.job.evaluating import paired
 from headwater.flow.job.hashing import shard_hash
 from headwater.flow.job.history_rows import versioned_rows
 from headwater.flow.job.join_results import results_of
+from headwater.flow.job.join_rows import flat
 from headwater.flow.job.joining import TableJoinOperator, TableJoinTask
 from headwater.flow.job.lateness import Times
 from headwater.flow.job.merging import NO_SHARD, ROWS, MergeTask, Operator, Told, store_name
@@ -182,7 +183,7 @@ class Operators:
                 prepared.append(self._prepared(node, frames[0], frames[1], (counter, counter)))
         tasks = tuple(self._task(one.operator) for one in prepared)
         task = chain_task(tasks)
-        told = rows_of_all(prepared, self._shards).mapInArrow(task, spark_schema(task.told))
+        told = flat(rows_of_all(prepared, self._shards)).mapInArrow(task, spark_schema(task.told))
         return self._told(chain[-1], prepared[-1].operator, told)
 
     def done_at_once(self, chains: Iterable[Chain]) -> dict[Node, Chain]:
@@ -202,7 +203,7 @@ class Operators:
         return bool(self.hot.get(self.names[node]))
 
     def _joined(self, node: Node, operator: JoinOperator, rows: DataFrame) -> DataFrame:
-        return self._told(node, operator, rows.mapInArrow(self._task(operator), spark_schema(operator.told)))
+        return self._told(node, operator, flat(rows).mapInArrow(self._task(operator), spark_schema(operator.told)))
 
     def _told(self, node: Node, operator: JoinOperator, told: DataFrame) -> DataFrame:
         if isinstance(operator, TableJoinOperator):
