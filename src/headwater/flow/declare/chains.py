@@ -97,5 +97,6 @@ def _never_late(first: Join, second: Join) -> bool:
     answers for events as old as its versions."""
     if isinstance(second, LatestJoin) or isinstance(first, IntervalJoin):
         return True
-    both = isinstance(first, AsOfJoin) and isinstance(second, AsOfJoin)
-    return both and first.versions.versions_us <= second.versions.versions_us
+    if isinstance(first, AsOfJoin) and isinstance(second, AsOfJoin):
+        return first.versions.versions_us <= second.versions.versions_us
+    return False
