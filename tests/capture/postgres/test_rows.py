@@ -24,7 +24,9 @@ _moments = st.one_of(
 )
 _texts = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12),
-    st.sampled_from(['say "no"', "a\\b", "\n\r\t\b\f\x01\x1f\x7f", "é€😀", "null", "", "x" * 70, "\\\n" * 40]),
+    st.sampled_from(
+        ['say "no"', "a\\b", "\n\r\t\b\f\x01\x1f\x7f", "é€😀", "null", "", "x" * 70, "\\\n" * 40, "x" * 9000]
+    ),
 )
 _with_zone = _moments.map(lambda moment: moment if moment.endswith("y") else moment.replace(" BC", "+00 BC"))
 VALUES: dict[int, st.SearchStrategy[str]] = {
@@ -189,8 +191,10 @@ def test_a_length_is_not_believed_before_it_is_compared(tmp_path: Path) -> None:
         captured(source, KeptBatches({}), tmp_path)
 
 
-def test_last_values_hear_of_wide_rows_and_of_their_end_within_one_run(folder: Path) -> None:
-    wide: list[Cell] = [b"8", b"x" * 300, b"1", b"\x1f", None]
+@pytest.mark.parametrize("size", [300, 9_000, 2_000_000])
+def test_last_values_hear_of_wide_rows_and_of_their_end_within_one_run(folder: Path, size: int) -> None:
+    wide_text = b"x" * size
+    wide: list[Cell] = [b"8", wide_text, b"1", b"\x1f", None]
     messages = transaction(
         told.insert(ORDERS, [b"7", *wide[1:]]), told.insert(ORDERS, wide),
         told.delete(ORDERS, [b"7", None, None, None, None]), told.insert(ORDERS, [b"9", *wide[1:]]),
@@ -199,6 +203,7 @@ def test_last_values_hear_of_wide_rows_and_of_their_end_within_one_run(folder: P
     how = {"known": 0, "cut": 0, "generation": 0}
     outcomes = [outcome(({16: ORDERS}, messages), folder, runs=runs, **how) for runs in (True, False)]
     assert outcomes[0] == outcomes[1]
+    assert outcomes[0]["kept"][0][3].split(b"\x1f")[1] == b'"%b"' % wide_text
     assert [key for _, key, _, _ in outcomes[0]["kept"]] == [b'{"c0 \\"%b\\"":8}']
 
 

@@ -39,6 +39,7 @@ from headwater.log.kernels import copy, murmur2, write_varint
 
 RECORDS, NOTES, USED, LAST_MS = range(4)  # how far `write` has come
 HEAD_BYTES, POSITION_BYTES, HEAD_OF = range(3)  # what of `Scratch` is valid
+LENGTH_BYTES = 2  # that most lengths of values take
 SLASH, COMMA, OPEN, CLOSE = b"/,{}"
 BETWEEN = last_values.BETWEEN[0]
 
@@ -180,7 +181,7 @@ def _write_headers(target, place, programs, scratch, address, number):  # type: 
 
 @inner
 def _close_value(target, place, begin, end):  # type: ignore[no-untyped-def]
-    """Put the length before a value that was written two bytes behind `place`: most lengths take two."""
+    """Put the length before a value that was written LENGTH_BYTES behind `place`, and is moved if it takes more."""
     length = end - begin
     start = place + 1
     left = length >> 6
@@ -200,7 +201,7 @@ def _close_value(target, place, begin, end):  # type: ignore[no-untyped-def]
 @inner
 def _write_envelope(target, place, programs, which, data, kind, marker, state, closing, scratch):  # type: ignore[no-untyped-def]
     """The value, with its length before it; the place behind it, its bytes, and how many the values of the row take."""
-    begin, width = place + 2, 0
+    begin, width = place + LENGTH_BYTES, 0
     at = _word(target, begin, programs, of.BEFORE)
     if marker == NEW:
         at = _word(target, at, programs, of.NONE)
@@ -238,8 +239,11 @@ def _add(out, start, end, time_ms, size, slot, state, number):  # type: ignore[n
 
 
 @inner
-def _note(out, which, key, key_end, wide, count, followed, fragments):  # type: ignore[no-untyped-def]
-    """What last_values.py has to hear of a change; of a wide row its fragments are put behind the record."""
+def _note(out, which, key, key_end, wide, count, followed, fragments, moved):  # type: ignore[no-untyped-def]
+    """What last_values.py has to hear of a change; of a wide row its fragments are put behind the record.
+
+    `moved`: how far the value has been moved since its fragments were written, to make room for its length.
+    """
     if not wide and not followed[which]:
         return
     row, target, place = out.notes[out.progress[NOTES]], out.target, out.progress[USED]
@@ -251,7 +255,7 @@ def _note(out, which, key, key_end, wide, count, followed, fragments):  # type: 
             if column:
                 target[place] = BETWEEN
                 place += 1
-            for at in range(fragments[column, 0], fragments[column, 1]):
+            for at in range(fragments[column, 0] + moved, fragments[column, 1] + moved):
                 target[place] = target[at]
                 place += 1
         row[4] = out.progress[USED] = place
@@ -286,7 +290,8 @@ def _write_row(programs, data, body, which, state, routes, closing, now_ms, scra
         behind = _write_headers(target, place, programs, scratch, state[AT_ADDRESS], number + 1)
         _add(out, end, behind, time_ms, key_size, slot, state, number + 1)
     wide = kind != DELETE and width >= programs.tables[which, of.WIDE_BYTES]
-    _note(out, which, key, key_end, wide, count, routes.followed, scratch.fragments)
+    moved = place - size - (key_end + LENGTH_BYTES)
+    _note(out, which, key, key_end, wide, count, routes.followed, scratch.fragments, moved)
 
 
 @compiled
