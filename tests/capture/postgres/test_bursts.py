@@ -1,6 +1,7 @@
 """A capture that is behind tells the same as one that takes every change by itself."""
 
 import re
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from headwater.capture.envelope import SNAPSHOT_HEADER
 from headwater.capture.landing import header_of
 from headwater.capture.postgresql import source
+from headwater.capture.postgresql.rows import loading
 from tests.capture.kit import Captured, run
 
 PASSED = re.compile(rb'"ts_ms":\d+,"ts_us":\d+,"ts_ns":\d+}$')
@@ -44,6 +46,7 @@ def changes_of(captured: Captured, table: str) -> list[tuple[object, ...]]:
 def test_a_burst_is_told_as_single_changes_are(
     database: psycopg.Connection[Any], capture: Callable[..., Captured], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    loading.load()
     tables = ("orders", "bag", "pictures", "wide")
     run(
         database,
@@ -70,3 +73,23 @@ def test_a_burst_is_told_as_single_changes_are(
     told = {table: changes_of(behind, table) for table in tables}
     assert told == {table: changes_of(single, table) for table in tables}
     assert [len(told[table]) for table in tables] == [2547, 449, 50, 21]
+
+
+def test_changes_do_not_wait_for_the_loops_to_be_compiled(
+    database: psycopg.Connection[Any], capture: Callable[..., Captured], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiling = threading.Event()
+    monkeypatch.setattr(loading, "_loaded", threading.Event())
+    monkeypatch.setattr(loading, "load", compiling.wait)
+    loading._begin.cache_clear()
+    run(database, "CREATE TABLE orders (id bigint PRIMARY KEY)")
+    behind = capture("orders").start().caught_up(database)
+    run(database, "INSERT INTO orders SELECT generate_series(1, 900)")
+    try:
+        behind.caught_up(database)
+        assert (behind.source._runs, loading._begin().is_alive()) == (None, True)
+        assert len(changes_of(behind, "orders")) == 900
+    finally:
+        compiling.set()
+        loading._begin().join()
+        loading._begin.cache_clear()

@@ -11,6 +11,7 @@ import threading
 
 from headwater.capture.appender import LogAppender
 from headwater.capture.postgresql import source
+from headwater.capture.postgresql.rows import loading
 from headwater.capture.supervisor import Supervisor
 from headwater.clock import SystemClock
 from headwater.errors import SourceUnavailable
@@ -46,6 +47,7 @@ class Striking:
 def main(data: str, victim: str, point: str, nth: str, database: str) -> None:
     # A capture without transactions told tells most of its changes in runs; the other one by one.
     source.RUNS_FROM_MESSAGES, source.RUN_MESSAGES_MIN = 32, 4
+    loading.load()
     striking, ending = Striking(victim, point, int(nth), int(database)), threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: ending.set())
     log = Log.open(data, settings=SETTINGS)

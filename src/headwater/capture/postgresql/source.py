@@ -340,11 +340,11 @@ class PostgresSource:
         if not self._runs_allowed or len(received) < RUNS_FROM_MESSAGES:
             return None
         if self._runs is None:
-            # Loads the compiler, which takes a second: who is never behind does without.
-            from headwater.capture.postgresql.rows.run import RunFinder
+            from headwater.capture.postgresql.rows.loading import run_finder
 
-            self._runs = RunFinder(self._assembler, messages_min=RUN_MESSAGES_MIN)
-        self._runs.begin(received)
+            self._runs = run_finder(self._assembler, messages_min=RUN_MESSAGES_MIN)
+        if self._runs is not None:
+            self._runs.begin(received)
         return self._runs
 
     def _take(self, address: int, data: bytes) -> bool:
