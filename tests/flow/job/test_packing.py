@@ -57,3 +57,11 @@ def test_what_a_task_packs_for_the_driver_is_opened_as_it_was(monkeypatch: pytes
 
 def test_nothing_packed_is_a_table_of_no_rows() -> None:
     assert opened(packing.RESULTS.empty_table(), SCHEMA) == SCHEMA.empty_table()
+
+
+def test_large_rows_are_packed_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = batch_of(list(range(10)), 0)
+    monkeypatch.setattr(packing, "BYTES_A_PIECE", rows.nbytes // 4)
+    pieces = list(PackingTask(lambda given: given, rows.schema)(iter([rows])))
+    assert len(pieces) == 5
+    assert opened(pa.Table.from_batches(pieces), rows.schema).to_pylist() == rows.to_pylist()

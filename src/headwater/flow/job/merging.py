@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pyarrow as pa
 
+from headwater.errors import FlowError
 from headwater.flow.operators.aggregates import Aggregate, result_schema, state_schema
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.joins.hot_keys import HotKey
@@ -104,7 +105,12 @@ def by_shard(batches: Iterator[pa.RecordBatch], shards: int) -> Iterator[tuple[i
     received = [batch for batch in batches if batch.num_rows]
     if not received:
         return
-    rows = pa.Table.from_batches(received).combine_chunks().to_batches()[0]
+    rows, *others = pa.Table.from_batches(received).combine_chunks().to_batches()
+    if others:  # a column holds 2 GiB of text at most, and Arrow cuts what is more: none of it may be passed over
+        raise FlowError(
+            "the rows of one task have a column of more than 2 GiB",
+            "Divide the job among more shards with: headwater state reshard APP.JOB --shards N.",
+        )
     owners = shard_of(rows.column(HASH).to_numpy(), shards)
     found = np.flatnonzero(np.bincount(owners, minlength=shards))
     for shard in map(int, found):

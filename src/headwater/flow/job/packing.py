@@ -9,6 +9,7 @@ A piece is a value of bytes to it.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +21,8 @@ from headwater.flow.state.shard import conformed, shard_of
 SHARD, PIECE, PACKED = "_shard", "_piece", "_packed"
 PIECES = pa.schema([pa.field(SHARD, pa.int32()), pa.field(PIECE, pa.int64()), pa.field(PACKED, pa.binary())])
 RESULTS = pa.schema([pa.field(PACKED, pa.binary())])
-ROWS_A_PIECE = 50_000
-"""A value of Spark's has to lie in memory as a whole."""
+ROWS_A_PIECE, BYTES_A_PIECE = 50_000, 64 * 1024**2
+"""About so much: a value of Spark's has to lie in memory as a whole, and can have 2 GiB."""
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -57,13 +58,13 @@ class DealingTask:
 
 def dealt_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of pieces, in the order of the source, in whatever order the pieces come."""
-    received = [batch for batch in batches if batch.num_rows]
-    if not received:
-        return
-    pieces = pa.Table.from_batches(received).combine_chunks()
-    values = pieces[PACKED].chunk(0)
-    for place in np.argsort(pieces[PIECE].to_numpy(), kind="stable"):
-        yield unpacked(values[place], schema)
+    pieces = [
+        (number, value)
+        for batch in batches
+        for number, value in zip(batch.column(PIECE).to_pylist(), batch.column(PACKED), strict=True)
+    ]
+    for _, value in sorted(pieces, key=itemgetter(0)):
+        yield unpacked(value, schema)
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,9 @@ class PackingTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for result in self.task(batches):
             rows = conformed(result, self.schema)
-            for begin in range(0, rows.num_rows, ROWS_A_PIECE):
-                piece = pa.array([packed(rows.slice(begin, ROWS_A_PIECE))], pa.binary())
+            size = max(1, min(ROWS_A_PIECE, rows.num_rows * BYTES_A_PIECE // max(rows.nbytes, 1)))
+            for begin in range(0, rows.num_rows, size):
+                piece = pa.array([packed(rows.slice(begin, size))], pa.binary())
                 yield pa.RecordBatch.from_arrays([piece], schema=RESULTS)
 
 
