@@ -1,5 +1,6 @@
 """Compiled functions that lie in several files of one folder."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ def stamp_of(folder: Path) -> tuple[tuple[str, int, int], ...]:
     return tuple((name, status.st_mtime_ns, status.st_size) for name, status in facts)
 
 
+_stamp_at_start = cache(stamp_of)
+
+
 def compiled_in(folder: Path, function: Any) -> Any:
     """Compiled when first called, and kept on disk for the next process until a module of the folder changes.
 
@@ -19,7 +23,7 @@ def compiled_in(folder: Path, function: Any) -> Any:
     in other files too: a mended inner function would go unnoticed.
     """
     dispatcher: Any = njit(cache=True, nogil=True, error_model="numpy")(function)
-    dispatcher._cache._cache_file._source_stamp = stamp_of(folder)
+    dispatcher._cache._cache_file._source_stamp = _stamp_at_start(folder)
     return dispatcher
 
 

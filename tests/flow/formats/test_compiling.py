@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.flow.formats.compiling import stamp_of
+from headwater.log.compiling import stamp_of
 
 PROGRAM = """
 import sys

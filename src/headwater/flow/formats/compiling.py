@@ -5,35 +5,21 @@ from typing import Any
 
 from numba import njit
 
-_INSIDE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+from headwater.log.compiling import compiled_in
+from headwater.log.compiling import inner as hot
 
-
-def stamp_of(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Changes with every change of a module in the folder."""
-    facts = ((file.name, file.stat()) for file in sorted(folder.glob("*.py")))
-    return tuple((name, status.st_mtime_ns, status.st_size) for name, status in facts)
-
-
-_STAMP = stamp_of(Path(__file__).parent)
+__all__ = ["compiled", "hot", "inlined", "inner"]
 
 
 def compiled(function: Any) -> Any:
-    """For what Python calls."""
-    dispatcher: Any = njit(cache=True, nogil=True, error_model="numpy")(function)
-    # numba takes its compiled code for fresh while the function's own file is unchanged, but what the function calls
-    # lies in other files too: without this, a mended inner function would go unnoticed.
-    dispatcher._cache._cache_file._source_stamp = _STAMP
-    return dispatcher
+    """For what Python calls; `hot` is for what the innermost loops call."""
+    return compiled_in(Path(__file__).parent, function)
 
 
 def inner(function: Any) -> Any:
     """For what only compiled code calls: without a door for Python, which takes a third of the compiler's time."""
-    return njit(nogil=True, error_model="numpy", **_INSIDE)(function)
-
-
-def hot(function: Any) -> Any:
-    """For what the innermost loops call: put in place, where the call would cost as much as the work."""
-    return njit(nogil=True, error_model="numpy", forceinline=True, **_INSIDE)(function)
+    without: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return njit(nogil=True, error_model="numpy", **without)(function)
 
 
 def inlined(function: Any) -> Any:
