@@ -1,7 +1,7 @@
 """Run an output's part of a batch in Spark and bring what comes out to the driver, as Arrow."""
 
 from collections import Counter as Tally
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from headwater.flow.job.packing import opened
 from headwater.flow.job.roots import readers_of
 from headwater.flow.job.stateless import hidden
 from headwater.flow.operators.changes import BEFORE
+from headwater.flow.operators.joins.events import MISSING
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Collected:
     rows: pa.Table
     told: list[Told]
     """What operators reported in the same query."""
+    alone: pa.Table | None = None
+    """Rows that had to have a partner in a join, and have none."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,19 @@ def straight_out(job: Job, keep: frozenset[Node]) -> frozenset[Node]:
     return frozenset(node for node in ends if isinstance(node, STATEFUL) and node.keyed and node not in keep)
 
 
+def straight_joins(job: Job, direct: Collection[Node]) -> frozenset[Node]:
+    """Joins that tell rows, which nobody looks at on their way to the one output that is just them."""
+    inner = {one for planned in job.outputs for node in walk(planned.node) for one in node.inputs}
+    ends = Tally(one.node for one in job.outputs)
+    plain = {one.node for one in job.outputs if one.output.kind != TOPIC}
+    return frozenset(node for node in plain & {*direct} - inner if not node.keyed and ends[node] == 1)
+
+
 def frame_for(evaluation: Evaluation, planned: Planned, key: tuple[str, ...], origin: Origin) -> DataFrame:
     """What an output's sink is to be given, and what operators report with it; nothing runs yet."""
     node, is_topic = planned.node, planned.output.kind == TOPIC
+    if node in evaluation.straight:
+        return evaluation.changes(node)
     if not node.keyed:
         rows = evaluation.rows(node, node)
         return row_records(rows, key) if is_topic else rows.drop(*hidden(rows))
@@ -82,6 +95,9 @@ def collect(frame: DataFrame, evaluation: Evaluation, planned: Planned, origin: 
     if COMMIT not in table.column_names:
         return Collected(table, [])
     rows, told = split(table)
+    if planned.node in evaluation.straight:
+        names = [name for name in rows.column_names if not name.startswith("_")]
+        return Collected(rows.filter(pc.invert(rows[MISSING])).select(names), told, rows.filter(rows[MISSING]))
     # What is kept for others reports only once.
     return Collected(rows, [] if planned.node in evaluation.keep else told)
 

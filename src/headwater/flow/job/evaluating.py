@@ -63,6 +63,12 @@ class Evaluation:
     chains: Mapping[Node, Chain] = field(default_factory=dict)
     """Joins that are done in one task, by the last of them."""
     operate_chain: OperateChain | None = None
+    direct: Mapping[Node, Callable[[], DataFrame]] = field(default_factory=dict)
+    """Operators whose rows never were frames (direct.py), and their changes."""
+    straight: frozenset[Node] = frozenset()
+    """Of these, joins whose results are packed rows of a stream."""
+    told_alone: dict[Node, DataFrame] = field(default_factory=dict)
+    """Of those: rows that had to have a partner, and have none."""
     counters: dict[Node, Counter] = field(default_factory=dict)
     made: dict[Node, DataFrame] = field(default_factory=dict)
 
@@ -97,6 +103,8 @@ class Evaluation:
         return self.made[node]
 
     def _operated(self, node: Node) -> DataFrame:
+        if node in self.direct:
+            return self.direct[node]()
         if node not in self.chains:
             first, *others = self._given(node)
             return self.operate(node, first, self.counter(node), *others)
@@ -107,6 +115,8 @@ class Evaluation:
 
     def alone(self, node: Node) -> DataFrame:
         """Rows that had to have a partner in a join, and have none; also of one that is done together with others."""
+        if node in self.told_alone:
+            return self.told_alone[node]
         last, links = next(((last, links) for last, links in self.chains.items() if node in links), (node, (node,)))
         rows = self.made[last].where(f.col(MISSING))
         return rows.where(f.col(LINK) == links.index(node)) if len(links) > 1 else rows

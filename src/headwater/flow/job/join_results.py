@@ -25,7 +25,7 @@ def results_of(told: DataFrame, operator: StreamJoinOperator, node: Join, source
     columns = [f.col(quoted(name)) for name in operator.work.pairing.columns.names]
     if not operator.key:
         return told.where(f.col(COMMIT).isNotNull() | (f.col(SIDE) == 1)).select(
-            *columns, _position().alias(AT), path_of(LEFT_AT, RIGHT_AT).alias(PATH),
+            *columns, _position(LEFT_AT, RIGHT_AT).alias(AT), path_of(LEFT_AT, RIGHT_AT).alias(PATH),
             f.coalesce(MISSING, f.lit(False)).alias(MISSING), *([LINK] if LINK in told.columns else []), COMMIT,
         )  # fmt: skip
     names = {
@@ -36,9 +36,15 @@ def results_of(told: DataFrame, operator: StreamJoinOperator, node: Join, source
     return paired(told.select(*named, *columns, SIDE, COMMIT), operator.key)
 
 
-def _position() -> Column:
+def positioned(alone: DataFrame) -> DataFrame:
+    """Events of the left without a partner, with where they lie."""
+    return alone.withColumn(AT, _position(LEFT_AT))
+
+
+def _position(*sides: str) -> Column:
+    """Of the first side that is there."""
     places = {
-        name: f.coalesce(f.col(f"{LEFT_AT}_{name}"), f.col(f"{RIGHT_AT}_{name}"))
+        name: f.coalesce(*(f.col(f"{side}_{name}") for side in sides))
         for name in ("time", "source", "partition", "offset")
     }
     return f.struct(

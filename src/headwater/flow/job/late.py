@@ -37,7 +37,7 @@ def late_records(evaluation: Evaluation, operators: Operators, told: list[Told],
     tables, had = [], {one.operator for one in told if one.late}
     for node, name in operators.names.items():
         by_time = isinstance(node, Windowed | IntervalJoin | LatestJoin | AsOfJoin)
-        frame = _late_frame(node, evaluation, operators) if by_time or name in had else None
+        frame = _late_frame(node, evaluation, operators, had=name in had) if by_time or name in had else None
         if frame is not None:
             tables.append(_described(frame.toArrow(), node, name, operators.times, batch))
         if any(one.missing for one in told if one.operator == name):
@@ -49,7 +49,11 @@ def late_records(evaluation: Evaluation, operators: Operators, told: list[Told],
     return pa.concat_tables(tables) if tables else NO_RECORDS
 
 
-def _late_frame(node: Node, evaluation: Evaluation, operators: Operators) -> DataFrame | None:
+def _late_frame(node: Node, evaluation: Evaluation, operators: Operators, *, had: bool) -> DataFrame | None:
+    if node in evaluation.direct:
+        # Only now are these rows frames: what tasks have read of them they have not kept.
+        assert isinstance(node, Join)
+        return operators.late_of(node, *(evaluation.rows(one, node) for one in node.inputs)) if had else None
     if isinstance(node, Windowed | IntervalJoin | LatestJoin | AsOfJoin):
         return operators.late[node]() if evaluation.counter(node).totals()["late"] else None
     if isinstance(node, Dedupe):

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain as chained
 from itertools import groupby
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from headwater.errors import FlowError, InvalidDeclaration
@@ -39,6 +40,7 @@ from headwater.flow.job.comparing import CompareOperator, reduced_to_windows
 from headwater.flow.job.counting import Counter, Uncounted
 from headwater.flow.job.deduping import APART, LATE, DedupeTask, Deduplicator
 from headwater.flow.job.delays import Passed, arriving, reached_us
+from headwater.flow.job.direct import Reading
 from headwater.flow.job.evaluating import paired
 from headwater.flow.job.hashing import shard_hash
 from headwater.flow.job.history_rows import versioned_rows
@@ -168,6 +170,21 @@ class Operators:
         # They are counted as taken back, and not as read.
         uncounted = reduced.withColumn(ROWS, f.lit(0).cast("long"))
         return uncounted.mapInArrow(WindowTask(operator, self._begun(name)), spark_schema(operator.output))
+
+    def operate_direct(self, node: Join, session: SparkSession, reading: Reading) -> DataFrame:
+        """The changes that a batch makes to what a join keeps whose rows come from tasks that read them."""
+        operator = replace(self.joins[self.names[node]].at(*self.times.reached(node)), direct=True, looks=False)
+        pieces, task = reading.pieces(session, node, operator), self._task(operator)
+        if node not in self.straight:
+            return self._told(node, operator, pieces.mapInArrow(task, spark_schema(operator.told)))
+        self.packed[node] = arrow_schema(spark_schema(operator.straight))
+        return pieces.mapInArrow(PackingTask(task, self.packed[node]), spark_schema(RESULTS))
+
+    def late_of(self, node: Join, left: DataFrame, right: DataFrame) -> DataFrame:
+        """Rows of a batch that came too late to a join."""
+        prepared = self._prepared(node, left, right, (Uncounted(), Uncounted()))
+        assert isinstance(prepared, Prepared)
+        return prepared.late
 
     def operate_chain(
         self, chain: Chain, given: Sequence[Sequence[DataFrame]], counters: Sequence[Counter]

@@ -3,11 +3,12 @@
 Spark handles rows one by one, also those it only hands on: from Arrow to its own form, into a shuffle, to Arrow again.
 A piece is a value of bytes to it.
 
-    to shards      _shard, _piece, _packed    rows of a task that belong to a shard; pieces have the order of the source
-    to the driver  _packed                    changes, and what a task reports, as it told them
+    to shards      _shard, _which, _piece, _packed    rows of a task, of one input, that belong to a shard; pieces have
+                                                      the order of the source
+    to the driver  _packed                            changes, and what a task reports, as it told them
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -18,8 +19,8 @@ from pyspark import TaskContext
 from headwater.flow.state.manifest import HASH
 from headwater.flow.state.shard import conformed, shard_of
 
-SHARD, PIECE, PACKED = "_shard", "_piece", "_packed"
-PIECES = pa.schema([pa.field(SHARD, pa.int32()), pa.field(PIECE, pa.int64()), pa.field(PACKED, pa.binary())])
+SHARD, INPUT, PIECE, PACKED = "_shard", "_which", "_piece", "_packed"
+PIECES = pa.schema([(SHARD, pa.int32()), (INPUT, pa.int32()), (PIECE, pa.int64()), (PACKED, pa.binary())])
 RESULTS = pa.schema([pa.field(PACKED, pa.binary())])
 ROWS_A_PIECE, BYTES_A_PIECE = 50_000, 64 * 1024**2
 """About so much: a value of Spark's has to lie in memory as a whole, and can have 2 GiB."""
@@ -38,22 +39,24 @@ class DealingTask:
         context = TaskContext.get()
         first = (context.partitionId() if context else 0) << 32
         for number, batch in enumerate(one for one in batches if one.num_rows):
-            yield self._dealt(conformed(batch, self.schema), first + number)
+            yield dealt(conformed(batch, self.schema), self.shards, first + number)
 
-    def _dealt(self, rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
-        owners = shard_of(rows.column(HASH).to_numpy(), self.shards).astype(np.uint16)
-        # The order of rows in a shard is that in which they came.
-        dealt = rows.take(np.argsort(owners, kind="stable"))
-        counts = np.bincount(owners, minlength=self.shards)
-        ends = np.cumsum(counts)
-        shards = np.flatnonzero(counts)
-        pieces = [packed(dealt.slice(ends[shard] - counts[shard], counts[shard])) for shard in shards]
-        columns = [
-            pa.array(shards, pa.int32()),
-            pa.array([number] * len(pieces), pa.int64()),
-            pa.array(pieces, pa.binary()),
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=PIECES)
+
+def dealt(rows: pa.RecordBatch, shards: int, number: int, which: int = 0) -> pa.RecordBatch:
+    """Rows as pieces, one for each shard that has any; in a shard they have the order in which they came."""
+    owners = shard_of(rows.column(HASH).to_numpy(), shards).astype(np.uint16)
+    sorted_rows = rows.take(np.argsort(owners, kind="stable"))
+    counts = np.bincount(owners, minlength=shards)
+    ends = np.cumsum(counts)
+    found = np.flatnonzero(counts)
+    pieces = [packed(sorted_rows.slice(ends[shard] - counts[shard], counts[shard])) for shard in found]
+    columns = [
+        pa.array(found, pa.int32()),
+        pa.array([which] * len(pieces), pa.int32()),
+        pa.array([number] * len(pieces), pa.int64()),
+        pa.array(pieces, pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=PIECES)
 
 
 def dealt_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -65,6 +68,25 @@ def dealt_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator
     ]
     for _, value in sorted(pieces, key=itemgetter(0)):
         yield unpacked(value, schema)
+
+
+Sides = list[pa.RecordBatch | None]
+
+
+def dealt_sides(batches: Iterator[pa.RecordBatch], schemas: Sequence[pa.Schema]) -> dict[int, Sides]:
+    """By shard, the rows of each of some inputs, in the order of the source; None where there are none."""
+    pieces: dict[int, list[tuple[int, int, pa.BinaryScalar]]] = {}
+    for batch in batches:
+        names = (batch.column(name).to_pylist() for name in (SHARD, INPUT, PIECE))
+        for shard, which, number, value in zip(*names, batch.column(PACKED), strict=True):
+            pieces.setdefault(shard, []).append((which, number, value))
+    found: dict[int, Sides] = {}
+    for shard, several in pieces.items():
+        given: list[list[pa.RecordBatch]] = [[] for _ in schemas]
+        for which, _, value in sorted(several, key=itemgetter(0, 1)):
+            given[which].append(unpacked(value, schemas[which]))
+        found[shard] = [pa.concat_batches(parts) if parts else None for parts in given]
+    return found
 
 
 @dataclass(frozen=True)

@@ -13,22 +13,34 @@ import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from headwater.clock import Clock
 from headwater.errors import ConflictError, FlowError, UnavailableError
 from headwater.flow.declare.chains import chains_of
 from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import lane_of
+from headwater.flow.declare.nodes import Join, Node, lane_of
 from headwater.flow.job.admitting import Admission, Admitting
 from headwater.flow.job.balancing import accounts_of
-from headwater.flow.job.collecting import Collected, Origin, collect, frame_for, reports, straight_out, used_twice
+from headwater.flow.job.collecting import (
+    Collected,
+    Origin,
+    collect,
+    frame_for,
+    reports,
+    straight_joins,
+    straight_out,
+    used_twice,
+)
 from headwater.flow.job.delays import batches_behind, recent
+from headwater.flow.job.direct import Reading, direct_joins
 from headwater.flow.job.evaluating import Evaluation
 from headwater.flow.job.folder import BatchRecord, JobFolder, Offsets, offsets, places
+from headwater.flow.job.join_results import positioned
 from headwater.flow.job.late import late_records
 from headwater.flow.job.lateness import Times, times_of
 from headwater.flow.job.merging import Told
@@ -96,6 +108,7 @@ class Processor:
         *,
         shards: int,
         clock: Clock,
+        where: Mapping[str, str],
         group: str | None = None,
         until: BatchRecord | None = None,
         admitting: Admitting | None = None,
@@ -105,10 +118,11 @@ class Processor:
         self._operators, self._outputs, self._resolved, self._client = operators, outputs, resolved, client
         self._shards, self._clock, self._group, self._watch = shards, clock, group, watch
         self._keep, self._read_twice = used_twice(job)
-        self._straight = straight_out(job, self._keep)
+        self._where, self._straight = where, straight_out(job, self._keep)
         operators_of = {node: one for output in resolved.values() for node, one in output.operators.items()}
         declared = chains_of(one.node for one in job.outputs)
         self._chains = [part for chain in declared for part in that_give_on(chain, operators_of)]
+        self._direct = direct_joins(job, operators_of)
         self._by_processing_time = uses_processing_time(job)
         self._lag = batches_behind(one.node for one in job.outputs)
         self._operators.know(one for output in resolved.values() for one in output.operators.values())
@@ -136,17 +150,22 @@ class Processor:
         admission = self._admission(batch) if tick.admits else Admission()
         times = self._at_processing_time(self._times(before, start, end, tick), before, batch)
         self._prepare(batch, before, times, start, end)
-        self._operators.straight = frozenset() if tick.admits else self._straight
-        frame.sparkSession.conf.set(SHUFFLE_PARTITIONS, self._shards)
-        source = frame.persist() if self._read_twice else frame
+        direct = self._direct if self._operators.many and not tick.admits else frozenset()
+        straight = straight_joins(self._job, direct)
+        self._operators.straight = frozenset() if tick.admits else self._straight | straight
+        session = frame.sparkSession
+        session.conf.set(SHUFFLE_PARTITIONS, self._shards)
+        source = frame.persist() if self._read_twice and not direct else frame
         evaluation = Evaluation(
-            frames_of(self._job, source), admission.operate(self._operators), self._keep, self._operators.packed,
-            self._operators.done_at_once(self._chains), self._operators.operate_chain,
+            frames_of(self._job, source), admission.operate(self._operators), self._keep - straight,
+            self._operators.packed, self._operators.done_at_once(self._chains), self._operators.operate_chain,
+            self._read_direct(direct, session, start, end), straight,
         )  # fmt: skip
         try:
             origin = Origin(self._app, self._job.name, batch, self._folder.planned_ms(batch))
             collected, kept = self._collect(evaluation, origin)
             told = [one for found in collected.values() for one in found.told] + kept
+            evaluation.told_alone |= self._told_alone(session, collected)
             staged = self._staged(start, end)
             accounts = accounts_of(self._job, evaluation, collected, told, staged, admission.rows)
             late = pa.concat_tables([late_records(evaluation, self._operators, told, batch), admission.marks])
@@ -160,6 +179,19 @@ class Processor:
         record = BatchRecord(batch, start, end, accounts, clocks, *moments, hot=hot, repeating=repeating)
         self._leave_behind(record, collected, told, Asides(poisoned_records(staged), late), origin)
         return record
+
+    def _read_direct(
+        self, direct: frozenset[Node], session: SparkSession, start: Offsets, end: Offsets
+    ) -> dict[Node, Callable[[], DataFrame]]:
+        """The changes of joins that are given their rows by tasks that read them."""
+        joins = [node for node in self._job.operators if node in direct and isinstance(node, Join)]
+        ranges = ranges_between(places(start), places(end))
+        reading = Reading(self._job, joins, self._where, str(self._folder.stage), ranges, self._shards)
+        return {node: partial(self._operators.operate_direct, node, session, reading) for node in joins}
+
+    def _told_alone(self, session: SparkSession, collected: Mapping[str, Collected]) -> dict[Node, DataFrame]:
+        found = {planned.node: collected[planned.name].alone for planned in self._job.outputs}
+        return {node: positioned(session.createDataFrame(rows)) for node, rows in found.items() if rows}
 
     def _prepare(self, batch: int, before: BatchRecord | None, times: Times, start: Offsets, end: Offsets) -> None:
         """What operators have to know: nothing that would be another if the batch came again."""

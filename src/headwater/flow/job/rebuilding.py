@@ -130,7 +130,7 @@ class Rebuild:
         outputs = Outputs({self._name: sink}, DiscardSink("poisoned"), told, DiscardSink("accounts"))
         return Processor(
             self.app, own, job_id, shadow, operators, outputs, {self._name: self.resolved}, self.client,
-            shards=self.identity.shards, clock=self.clock, until=until,
+            shards=self.identity.shards, clock=self.clock, where=self.where, until=until,
         )  # fmt: skip
 
     def _beginning(self, end: Offsets) -> Offsets:

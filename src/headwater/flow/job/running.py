@@ -183,7 +183,7 @@ class RunningApp:
         processor = Processor(
             app, job, identity.job_id, folder, operators, outputs,
             resolved, client, shards=identity.shards, clock=self.clock, group=group_of(app, job.name),
-            admitting=admitting, watch=lambda progress: self.watch(job.name, progress),
+            where=settings.where(), admitting=admitting, watch=lambda progress: self.watch(job.name, progress),
         )  # fmt: skip
         return folder, processor
 

@@ -10,6 +10,7 @@ they are: any task can read any shard.
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +18,32 @@ from pyspark import TaskContext
 
 from headwater.errors import FlowError
 from headwater.flow.job.joining import BESIDE, SIDE, Given, marked, side_rows
-from headwater.flow.job.merging import COMMIT, NO_SHARD, Told, by_shard, with_report
+from headwater.flow.job.merging import COMMIT, NO_SHARD, Told, by_shard, reported, with_report
+from headwater.flow.job.packing import dealt_sides
 from headwater.flow.job.stateless import PATH
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.joins.as_of import EXTRA, AsOfJoin
-from headwater.flow.operators.joins.events import GIVEN, MISSING, TIME, Shard, StreamStep, result_schema
+from headwater.flow.operators.joins.events import (
+    GIVEN,
+    LEFT_AT,
+    MISSING,
+    OFFSET,
+    PARTITION,
+    SOURCE,
+    TIME,
+    Events,
+    Shard,
+    StreamStep,
+    result_schema,
+)
 from headwater.flow.operators.joins.interval import IntervalJoin
 from headwater.flow.operators.joins.latest import LatestJoin
+from headwater.flow.operators.joins.pairing import without_nulls
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.state.manifest import EVERYTHING, StateSchema
 from headwater.flow.state.shard import StateHandle
 
+PLACE = (TIME, SOURCE, PARTITION, OFFSET)
 Work = IntervalJoin | LatestJoin | AsOfJoin
 POSITION = pa.struct(
     [("time", pa.timestamp("us", "UTC")), ("source", pa.int32()), ("partition", pa.int32()), ("offset", pa.int64())]
@@ -44,6 +60,8 @@ class StreamJoinOperator:
     key: tuple[str, ...] = ()
     looks: bool = False
     """Nothing is written in this batch: tasks may have rows of any shard."""
+    direct: bool = False
+    """Rows come from the tasks that read them, those that are late among them (direct.py)."""
 
     @property
     def parts(self) -> Mapping[str, StateSchema]:
@@ -58,6 +76,13 @@ class StreamJoinOperator:
         return hashlib.sha256(said.encode()).hexdigest()[:16]
 
     @property
+    def sides(self) -> tuple[Events, Events]:
+        """Of joins of events with events, or with versions."""
+        work = self.work
+        assert not isinstance(work, LatestJoin)
+        return (work.events, work.versions) if isinstance(work, AsOfJoin) else (work.left, work.right)
+
+    @property
     def beside(self) -> tuple[str, ...]:
         """What rows of the right have with them."""
         if isinstance(self.work, LatestJoin):
@@ -69,6 +94,14 @@ class StreamJoinOperator:
         """What tasks tell: results that are no longer and results that are, apart by `_side`."""
         columns = result_schema(self.work.pairing)
         return columns.append(pa.field(SIDE, pa.int32())).append(pa.field(COMMIT, pa.string()))
+
+    @property
+    def straight(self) -> pa.Schema:
+        """What of it the driver wants where results are rows for it alone."""
+        columns, told = self.work.pairing.columns, self.told
+        # Where a row lies is asked of those that lack a partner, which only a join as of a time tells here.
+        places = [LEFT_AT + name for name in PLACE] if isinstance(self.work, AsOfJoin) else []
+        return pa.schema([*columns, *(told.field(name) for name in (*places, MISSING, COMMIT))])
 
     @property
     def output(self) -> pa.Schema:
@@ -100,6 +133,37 @@ class StreamJoinOperator:
             )
 
 
+class TakenIn(NamedTuple):
+    """Rows that a join takes in, and how many it does not: late ones, and such as can meet none."""
+
+    given: Given
+    late: int = 0
+    filtered: int = 0
+
+
+def taken_in(operator: StreamJoinOperator, given: Given) -> TakenIn:
+    """Of rows as they were read; what Spark does with others before the shuffle (reducing_joins.py).
+
+    A version that comes too late is told to be, and yet counts for what follows.
+    """
+    work, clock = operator.work, operator.clock
+    taken: list[pa.RecordBatch | None] = []
+    late = filtered = 0
+    for side, (rows, events) in enumerate(zip(given, operator.sides, strict=True)):
+        if rows is not None and clock.watermark_us is not None:
+            kept_us = work.kept_us if isinstance(work, AsOfJoin) and side == 0 else clock.horizon_us
+            timely = rows.column(TIME).to_numpy() >= clock.watermark_us - kept_us
+            late += int(np.count_nonzero(~timely))
+            rows = rows if timely.all() or (isinstance(work, AsOfJoin) and side) else rows.filter(pa.array(timely))
+        keeps = (work.pairing.keeps_left, work.pairing.keeps_right)[side]
+        if rows is not None and isinstance(work, IntervalJoin) and not keeps:
+            able = without_nulls(rows.select(list(events.on)))
+            filtered += int(np.count_nonzero(~able))
+            rows = rows if able.all() else rows.filter(pa.array(able))
+        taken.append(rows if rows is not None and rows.num_rows else None)
+    return TakenIn((taken[0], taken[1]), late, filtered)
+
+
 @dataclass(frozen=True)
 class StreamJoinTask:
     operator: StreamJoinOperator
@@ -108,20 +172,32 @@ class StreamJoinTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         handles = {part: StateHandle.from_json(text) for part, text in self.handles.items()}
         shards = next(iter(handles.values())).shards
-        given = dict(by_shard(batches, shards))
         if self.operator.looks:
-            for shard, rows in given.items():
+            for shard, rows in by_shard(batches, shards):
                 yield self._looked(Shard(handles, shard), rows)
             return
+        given = self._given(batches, shards)
         for shard in sorted({*given, *self.own(shards)}):
-            yield from self._shard(Shard(handles, shard), given.get(shard))
+            yield from self._shard(Shard(handles, shard), given.get(shard, (None, None)))
 
-    def _shard(self, shard: Shard, rows: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+    def _given(self, batches: Iterator[pa.RecordBatch], shards: int) -> dict[int, Given]:
         operator = self.operator
-        step, (first, *others) = self.worked(shard, (side_rows(rows, 0, GIVEN), side_rows(rows, 1, operator.beside)))
-        yield with_report(marked(step.after, 1), first, operator.told)
+        if operator.direct:
+            dealt = dealt_sides(batches, [events.incoming for events in operator.sides])
+            return {shard: (left, right) for shard, (left, right) in dealt.items()}
+        return {
+            shard: (side_rows(rows, 0, GIVEN), side_rows(rows, 1, operator.beside))
+            for shard, rows in by_shard(batches, shards)
+        }
+
+    def _shard(self, shard: Shard, given: Given) -> Iterator[pa.RecordBatch]:
+        operator = self.operator
+        taken = taken_in(operator, given) if operator.direct else TakenIn(given)
+        step, (first, *others) = self.worked(shard, taken.given)
+        first = replace(first, late=first.late + taken.late, filtered=first.filtered + taken.filtered)
+        yield from reported(marked(step.after, 1), first, operator.told)
         for other in others:  # of one part alone nothing is ever taken back
-            yield with_report(marked(step.before, 0), other, operator.told)
+            yield from reported(marked(step.before, 0), other, operator.told)
 
     def worked(self, shard: Shard, given: Given) -> tuple[StreamStep, list[Told]]:
         """What a shard makes of its rows, and what is to be told of each part of the state."""

@@ -28,11 +28,12 @@ from headwater.flow.kafka.client import Client
 from headwater.flow.source import positions
 from headwater.flow.source.options import SourceOptions, parse_options, read_offsets, written_offsets
 from headwater.flow.source.planning import FIRST_STEP_MS, Guess, Plan, plan
+from headwater.flow.source.ranges import read_ranges
 from headwater.flow.source.reach import Reach
 from headwater.flow.source.registering import with_registered
-from headwater.flow.source.rows import RangeReader, frame_batches, read_rows
+from headwater.flow.source.rows import frame_batches
 from headwater.flow.source.splitting import Range, ranges_between, tasks_for
-from headwater.flow.source.staging import staged_name, write_plan, write_stage
+from headwater.flow.source.staging import write_plan
 from headwater.flow.source.ticks import Tick, Watch, Wish, next_tick, read_wish, tick_of, with_tick
 from headwater.record import TopicPartition
 
@@ -85,26 +86,8 @@ class _TaskReader:
         return self._made_reach
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        reach = Reach(self._options.address, self._options.data)
-        try:
-            for one in partition.value or ():
-                yield from self._read_range(one, reach)
-        finally:
-            reach.close()
-
-    def _read_range(self, one: Range, reach: Reach) -> Iterator[pa.RecordBatch]:
-        options = self._options
-        # Of plain topics all have the same columns, and a topic that is named twice is read once.
-        own = [number for number, stream in enumerate(options.streams) if stream.topic == one.topic]
-        own = own if options.nested else own[:1]
-        readers = [RangeReader(options.streams[which], one, poisoned=options.poisoned) for which in own]
-        for several in read_rows(readers, one, reach, data=options.data, account_losses=options.account_losses):
-            for which, columns in zip(own, several, strict=True):
-                yield from frame_batches(columns, which, self._target, nested=options.nested)
-        if options.stage is not None:
-            for place, reader in enumerate(readers):
-                staged_as = one._replace(topic=staged_name(one.topic, place))
-                write_stage(options.stage, staged_as, reader.counts, reader.poisoned)
+        for which, columns in read_ranges(self._options, partition.value or ()):
+            yield from frame_batches(columns, which, self._target, nested=self._options.nested)
 
 
 class BatchReader(_TaskReader, DataSourceReader):

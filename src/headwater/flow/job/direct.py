@@ -1,0 +1,135 @@
+"""Operators that are given their rows by the tasks that read them.
+
+Where no step of Spark's stands between a source and a join, there is nothing for Spark to do but to hand rows on, one
+by one: from Arrow to its rows, to Arrow for Python, and again behind the shuffle. So in a batch with many rows tasks
+of our own read the log, and what they give to Spark are pieces (packing.py) for each shard.
+
+State, results and accounts are the same either way. Which way a batch goes depends on how many rows it has, and so is
+the same if it comes again.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from headwater.flow.declare.graph import Job
+from headwater.flow.declare.nodes import AsOfJoin, IntervalJoin, Join, Node, SourceStream, SourceVersions, sources_of
+from headwater.flow.job.arrow_types import spark_schema
+from headwater.flow.job.lanes import EventLane
+from headwater.flow.job.packing import PIECES, SHARD, dealt
+from headwater.flow.job.roots import readers_of
+from headwater.flow.job.sources import source_options
+from headwater.flow.job.stream_joining import StreamJoinOperator
+from headwater.flow.job.tombstones import can_be_read
+from headwater.flow.operators.spark_hashes import can_hash
+from headwater.flow.source.options import SourceOptions, parse_options
+from headwater.flow.source.ranges import read_ranges
+from headwater.flow.source.splitting import Range, tasks_for
+
+Operators = Mapping[Node, object]
+
+
+@dataclass(frozen=True)
+class ReadingTask:
+    """Reads ranges of the log and deals out their rows; the numbers of `tasks` come to it as rows."""
+
+    options: SourceOptions
+    tasks: Sequence[Sequence[Range]]
+    lanes: Mapping[int, EventLane]
+    """By the number of their stream."""
+    shards: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from self._task(number)
+
+    def _task(self, number: int) -> Iterator[pa.RecordBatch]:
+        for count, (stream, columns) in enumerate(read_ranges(self.options, self.tasks[number])):
+            lane = self.lanes.get(stream)
+            if lane is not None and len(columns["_offset"]):
+                yield dealt(lane.rows(columns), self.shards, (number << 32) + count, lane.which)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a batch of a job is read by tasks of our own."""
+
+    job: Job
+    joins: Sequence[Node]
+    where: Mapping[str, str]
+    stage: str
+    ranges: Sequence[Range]
+    shards: int
+
+    def pieces(self, session: SparkSession, node: Join, operator: StreamJoinOperator) -> DataFrame:
+        """Rows of both sides of a join, in the partition of their shard."""
+        lanes = lanes_of(self.job, node, operator)
+        given = {**source_options(self.job, self.where), "poisoned": "stage", "stage": self.stage}
+        options = parse_options(given)
+        tasks = tasks_for([one for one in self.ranges if one.topic not in self._of_others(node)], cores=options.tasks)
+        task = ReadingTask(options, tasks, lanes, self.shards)
+        count = max(1, len(tasks))
+        numbers = session.range(0, len(tasks), 1, count)
+        return numbers.mapInArrow(task, spark_schema(PIECES)).repartitionById(self.shards, f.col(SHARD))
+
+    def _of_others(self, node: Node) -> set[str]:
+        """Topics that another join reads. What none reads, the first does: how far time has come there is asked too."""
+        used = {one: {source.topic for source in sources_of(one)} for one in self.joins}
+        spare = {source.topic for source in self.job.sources}.difference(*used.values())
+        return {
+            topic for one in self.joins if one is not node for topic in used[one]
+        } | (spare if node is not self.joins[0] else set())  # fmt: skip
+
+
+def lanes_of(job: Job, node: Join, operator: StreamJoinOperator) -> dict[int, EventLane]:
+    """By the number of the source in the job."""
+    lanes = {}
+    for which, (source, events) in enumerate(zip(node.inputs, operator.sides, strict=True)):
+        assert isinstance(source, SourceStream)
+        number = job.sources.index(source)
+        more = {}
+        if isinstance(source, SourceVersions):
+            more = {
+                "key": source.key, "valid_from": source.valid_from, "valid_to": source.valid_to,
+                "version_id": source.version_id, "topic": source.topic,
+            }  # fmt: skip
+        lanes[number] = EventLane(which, number, events.on, events.incoming, source.time, **more)  # type: ignore[arg-type]
+    return lanes
+
+
+def direct_joins(job: Job, operators: Operators) -> frozenset[Node]:
+    """The joins of a job that can be given their rows by tasks that read them: all that read its sources, or none, for
+    what Spark reads is all of them together."""
+    roots = {root.node: root for planned in job.outputs for root in readers_of(planned)}
+    topics = [source.topic for node in roots for source in {*node.inputs} if isinstance(source, SourceStream)]
+    if len(topics) != len({*topics}) and len(roots) > 1:
+        return frozenset()
+    able = all(root.stateful and _can_read(node, operators.get(node)) for node, root in roots.items())
+    return frozenset(roots) if able else frozenset()
+
+
+def _can_read(node: Node, operator: object) -> bool:
+    if not isinstance(node, IntervalJoin | AsOfJoin) or not isinstance(operator, StreamJoinOperator):
+        return False
+    if node.left is node.right or not all(isinstance(one, SourceStream) for one in node.inputs):
+        return False
+    sources = [one for one in node.inputs if isinstance(one, SourceStream)]
+    return all(_plain(source, events.on) for source, events in zip(sources, operator.sides, strict=True))
+
+
+def _plain(source: SourceStream, on: tuple[str, ...]) -> bool:
+    """Are the columns that matter of types that need no Spark?"""
+    kinds = {field.name: field.type for field in source.schema.fields}
+    times = [source.time]
+    if isinstance(source, SourceVersions):
+        times += [source.valid_from, source.valid_to]
+        if not all(can_be_read(kinds[name]) for name in source.key):
+            return False
+    told = [kinds[name] for name in times if name is not None]
+    return all(kind == pa.timestamp("us", "UTC") for kind in told) and all(
+        name in kinds and can_hash(kinds[name]) for name in on
+    )

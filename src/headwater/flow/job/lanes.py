@@ -1,0 +1,92 @@
+"""Rows of a source as an operator's tasks want them, made by the task that reads them (pure).
+
+What Spark makes of a source's columns before a join (sources.py, reducing_joins.py, join_rows.py), without Spark: when
+and where an event lies, the hash that says in which shard, and of a version of a table's row how long it holds. It must
+be the same to the bit, since a batch may go either way and finds the state of the other.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.flow.job.tombstones import with_keys
+from headwater.flow.operators.joins.as_of import GONE, SEEN, UNTIL
+from headwater.flow.operators.joins.events import CONTENT, OFFSET, PARTITION, SOURCE, TIME
+from headwater.flow.operators.joins.pairing import without_nulls
+from headwater.flow.operators.spark_hashes import shard_hashes, xxhash64
+from headwater.flow.source.ranges import Columns
+from headwater.flow.state.equality import Integers
+from headwater.flow.state.manifest import HASH
+from headwater.flow.state.shard import conformed
+
+
+@dataclass(frozen=True)
+class EventLane:
+    """Events of a stream, or versions of a table's rows."""
+
+    which: int
+    """The side of the join."""
+    source: int
+    """The number of the source in its job."""
+    on: tuple[str, ...]
+    schema: pa.Schema
+    """Of what tasks are given."""
+    time: str | None
+    key: tuple[str, ...] = ()
+    """Of a table: deletions have it in the key of their record."""
+    valid_from: str | None = None
+    valid_to: str | None = None
+    version_id: str = ""
+    topic: str = ""
+
+    def rows(self, columns: Columns) -> pa.RecordBatch:
+        count = len(columns["_offset"])
+        made = with_keys(_typed(columns, self.schema), self.key)
+        if self.version_id:
+            made[self.version_id] = _record_names(self.topic, columns)
+        times = _first_known(made, (self.valid_from, self.time))
+        place = [
+            times,
+            pa.array(np.full(count, self.source, np.int32)),
+            columns["_partition"],
+            columns["_offset"],
+        ]
+        made |= dict(zip((TIME, SOURCE, PARTITION, OFFSET), place, strict=True))
+        made |= {CONTENT: pa.array(np.zeros(count, np.int64)), HASH: pa.array(key_hashes(made, self.on, place, count))}
+        if self.key:
+            until = pa.nulls(count, pa.int64()) if self.valid_to is None else made[self.valid_to].cast(pa.int64())
+            made |= {GONE: columns["_tombstone"], UNTIL: until, SEEN: pa.nulls(count, pa.int64())}
+        made[TIME] = times.cast(pa.int64())
+        return conformed(pa.RecordBatch.from_arrays(list(made.values()), names=list(made)), self.schema)
+
+
+def key_hashes(columns: Columns, on: tuple[str, ...], own: list[pa.Array], count: int) -> Integers:
+    """Of what rows are joined on; of those that can meet none, of what tells them apart (`_spread` in join_rows.py)."""
+    keys = [columns[name] for name in on]
+    hashes = shard_hashes(keys, count)
+    able = without_nulls(pa.RecordBatch.from_arrays(keys, names=list(on)))
+    if not able.all():
+        alone = np.flatnonzero(~able)
+        chosen = pa.array(alone)
+        spread = pa.array(xxhash64([column.take(chosen) for column in own], len(alone)))
+        hashes[alone] = shard_hashes([*(key.take(chosen) for key in keys), spread], len(alone))
+    return hashes
+
+
+def _typed(columns: Columns, schema: pa.Schema) -> Columns:
+    """Hashes are of values in the types that Spark has them in."""
+    wanted = {field.name: field.type for field in schema}
+    return {name: column.cast(wanted.get(name, column.type)) for name, column in columns.items()}
+
+
+def _first_known(columns: Columns, names: tuple[str | None, ...]) -> pa.Array:
+    """The first of some times that is there; that of the record always is."""
+    known = [columns[name] for name in names if name is not None]
+    return pc.coalesce(*known, columns["_timestamp"]) if known else columns["_timestamp"]
+
+
+def _record_names(topic: str, columns: Columns) -> pa.Array:
+    partitions, offsets = (columns[name].cast(pa.string()) for name in ("_partition", "_offset"))
+    return pc.binary_join_element_wise(pc.binary_join_element_wise(f"{topic}/", partitions, ""), offsets, "@")

@@ -1,0 +1,64 @@
+"""The key of a row that has none of its own, read from the key of its record (pure): a deletion has no value.
+
+As `_with_deletions` (sources.py) has it, for keys that are text or whole numbers: a field of a JSON object, or else,
+where the key is one column, the text itself without quotes.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.flow.formats.decoding import Decoder, decoder_for
+from headwater.flow.formats.schema import Field, Schema
+from headwater.flow.source.ranges import Columns
+
+WHOLE = r"^\s*[+-]?[0-9]+\s*$"
+
+
+def can_be_read(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_int32(kind) or pa.types.is_int64(kind))
+
+
+def with_keys(columns: Columns, key: tuple[str, ...]) -> Columns:
+    """All columns; those of the key are there where the record's key says them."""
+    made = dict(columns)
+    lacking = np.zeros(len(columns["_offset"]), np.bool_)
+    for name in key:
+        lacking |= np.asarray(columns[name].is_null())
+    places = np.flatnonzero(lacking)
+    if not len(places):
+        return made
+    records = columns["_key"].take(pa.array(places))
+    said = _objects(records, tuple((name, columns[name].type) for name in key))
+    if len(key) == 1:
+        kind = columns[key[0]].type
+        said[key[0]] = pc.coalesce(said[key[0]], _plain(records, kind))
+    mask = pa.array(lacking)
+    for name in key:
+        filled = pc.replace_with_mask(columns[name], mask, said[name])
+        made[name] = pc.coalesce(columns[name], filled)
+    return made
+
+
+def _objects(records: pa.Array, key: tuple[tuple[str, pa.DataType], ...]) -> Columns:
+    """What does not decode is null."""
+    columns = _decoder(key).decode(records).columns
+    return dict(zip(columns.schema.names, columns.columns, strict=True))
+
+
+@lru_cache(maxsize=64)
+def _decoder(key: tuple[tuple[str, pa.DataType], ...]) -> Decoder:
+    return decoder_for("json", Schema(tuple(Field(name, kind) for name, kind in key)), {})
+
+
+def _plain(records: pa.Array, kind: pa.DataType) -> pa.Array:
+    text = pc.utf8_trim(pc.cast(records, options=pc.CastOptions(pa.string(), allow_invalid_utf8=True)), '"')
+    if pa.types.is_string(kind):
+        return text
+    whole = pc.if_else(pc.match_substring_regex(text, WHOLE), pc.utf8_trim_whitespace(text), None)
+    bits = 31 if pa.types.is_int32(kind) else 63
+    # Few rows come here: deletions of a table whose key is a number that is no field of an object.
+    numbers = [None if one is None else int(one) for one in whole.to_pylist()]
+    return pa.array([one if one is not None and -(2**bits) <= one < 2**bits else None for one in numbers], kind)
