@@ -1,11 +1,10 @@
 """Operators that are given their rows by the tasks that read them.
 
 Where no step of Spark's stands between a source and a join, there is nothing for Spark to do but to hand rows on, one
-by one: from Arrow to its rows, to Arrow for Python, and again behind the shuffle. So in a batch with many rows tasks
-of our own read the log, and what they give to Spark are pieces (packing.py) for each shard.
+by one: from Arrow to its rows, to Arrow for Python, and again behind the shuffle. So tasks of our own read the log,
+and what they give to Spark are pieces (packing.py) for each shard.
 
-State, results and accounts are the same either way. Which way a batch goes depends on how many rows it has, and so is
-the same if it comes again.
+State, results and accounts are the same either way: a job goes on when a step is put before its join.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,8 +71,7 @@ class Reading:
         options = parse_options(given)
         tasks = tasks_for([one for one in self.ranges if one.topic not in self._of_others(node)], cores=options.tasks)
         task = ReadingTask(options, tasks, lanes, self.shards)
-        count = max(1, len(tasks))
-        numbers = session.range(0, len(tasks), 1, count)
+        numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
         return numbers.mapInArrow(task, spark_schema(PIECES)).repartitionById(self.shards, f.col(SHARD))
 
     def _of_others(self, node: Node) -> set[str]:

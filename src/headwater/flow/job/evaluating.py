@@ -7,6 +7,7 @@ rows whose `_commit` is set and that hold nothing else: so it is told by the ver
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import cast
 
 import pyarrow as pa
@@ -54,7 +55,8 @@ MAKING = (Join, Changes)
 class Evaluation:
     """Frames of the nodes of one batch. An operator's changes are made once, and kept if more than one wants them."""
 
-    frames: Mapping[Source, DataFrame]
+    sources: Callable[[], Mapping[Source, DataFrame]]
+    """Their rows, asked for where anybody wants them as frames."""
     operate: Operate
     keep: frozenset[Node] = frozenset()
     """Operators whose changes are used more than once."""
@@ -71,6 +73,10 @@ class Evaluation:
     """Of those: rows that had to have a partner, and have none."""
     counters: dict[Node, Counter] = field(default_factory=dict)
     made: dict[Node, DataFrame] = field(default_factory=dict)
+
+    @cached_property
+    def frames(self) -> Mapping[Source, DataFrame]:
+        return self.sources()
 
     def counter(self, root: Node) -> Counter:
         return self.counters.setdefault(root, Counter())

@@ -175,7 +175,7 @@ class Operators:
         """The changes that a batch makes to what a join keeps whose rows come from tasks that read them."""
         operator = replace(self.joins[self.names[node]].at(*self.times.reached(node)), direct=True, looks=False)
         pieces, task = reading.pieces(session, node, operator), self._task(operator)
-        if node not in self.straight:
+        if node.keyed or node not in self.straight:
             return self._told(node, operator, pieces.mapInArrow(task, spark_schema(operator.told)))
         self.packed[node] = arrow_schema(spark_schema(operator.straight))
         return pieces.mapInArrow(PackingTask(task, self.packed[node]), spark_schema(RESULTS))

@@ -150,14 +150,14 @@ class Processor:
         admission = self._admission(batch) if tick.admits else Admission()
         times = self._at_processing_time(self._times(before, start, end, tick), before, batch)
         self._prepare(batch, before, times, start, end)
-        direct = self._direct if self._operators.many and not tick.admits else frozenset()
+        direct = frozenset() if tick.admits else self._direct
         straight = straight_joins(self._job, direct)
         self._operators.straight = frozenset() if tick.admits else self._straight | straight
         session = frame.sparkSession
         session.conf.set(SHUFFLE_PARTITIONS, self._shards)
         source = frame.persist() if self._read_twice and not direct else frame
         evaluation = Evaluation(
-            frames_of(self._job, source), admission.operate(self._operators), self._keep - straight,
+            partial(frames_of, self._job, source), admission.operate(self._operators), self._keep - straight,
             self._operators.packed, self._operators.done_at_once(self._chains), self._operators.operate_chain,
             self._read_direct(direct, session, start, end), straight,
         )  # fmt: skip

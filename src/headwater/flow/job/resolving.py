@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +47,7 @@ def resolve(session: SparkSession, job: Job) -> dict[str, Resolved]:
         found[node], _ = reducing.reduced(node, frame, Counter(), *others)
         return session.createDataFrame([], spark_schema(found[node].output))
 
-    evaluation = Evaluation(frames_of(job, empty), operate)
+    evaluation = Evaluation(partial(frames_of, job, empty), operate)
     resolved = {planned: _resolved(planned, evaluation) for planned in job.outputs}
     return {
         planned.name: replace(one, operators={node: found[node] for node in walk(planned.node) if node in found})
