@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from headwater.flow.declare.graph import TOPIC, Job, Planned
-from headwater.flow.declare.nodes import STATEFUL, Node, Source, walk
+from headwater.flow.declare.nodes import STATEFUL, Node, Source, TableJoin, walk
+from headwater.flow.job.direct_tables import moved_together
 from headwater.flow.job.encoding import TIME, change_records, row_records
 from headwater.flow.job.evaluating import Evaluation
 from headwater.flow.job.merging import COMMIT, Told
@@ -95,6 +96,8 @@ def collect(frame: DataFrame, evaluation: Evaluation, planned: Planned, origin: 
     if COMMIT not in table.column_names:
         return Collected(table, [])
     rows, told = split(table)
+    if isinstance(planned.node, TableJoin) and planned.node in evaluation.packed:
+        return Collected(moved_together(rows, planned.node.key), told)
     if planned.node in evaluation.straight:
         names = [name for name in rows.column_names if not name.startswith("_")]
         return Collected(rows.filter(pc.invert(rows[MISSING])).select(names), told, rows.filter(rows[MISSING]))

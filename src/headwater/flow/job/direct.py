@@ -7,17 +7,31 @@ and what they give to Spark are pieces (packing.py) for each shard.
 State, results and accounts are the same either way: a job goes on when a step is put before its join.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import AsOfJoin, IntervalJoin, Join, Node, SourceStream, SourceVersions, sources_of
+from headwater.flow.declare.nodes import (
+    AsOfJoin,
+    IntervalJoin,
+    Join,
+    Node,
+    SourceStream,
+    SourceTable,
+    SourceVersions,
+    TableJoin,
+    sources_of,
+    walk,
+)
 from headwater.flow.job.arrow_types import spark_schema
-from headwater.flow.job.lanes import EventLane
+from headwater.flow.job.direct_tables import ReadTable
+from headwater.flow.job.joining import TableJoinOperator
+from headwater.flow.job.lanes import EventLane, Lane, TableLane
 from headwater.flow.job.packing import PIECES, SHARD, dealt
 from headwater.flow.job.roots import readers_of
 from headwater.flow.job.sources import source_options
@@ -37,7 +51,7 @@ class ReadingTask:
 
     options: SourceOptions
     tasks: Sequence[Sequence[Range]]
-    lanes: Mapping[int, EventLane]
+    lanes: Mapping[int, Lane]
     """By the number of their stream."""
     shards: int
 
@@ -64,15 +78,14 @@ class Reading:
     ranges: Sequence[Range]
     shards: int
 
-    def pieces(self, session: SparkSession, node: Join, operator: StreamJoinOperator) -> DataFrame:
+    def pieces(self, session: SparkSession, node: Join, lanes: Mapping[int, Lane]) -> DataFrame:
         """Rows of both sides of a join, in the partition of their shard."""
-        lanes = lanes_of(self.job, node, operator)
         given = {**source_options(self.job, self.where), "poisoned": "stage", "stage": self.stage}
         options = parse_options(given)
         tasks = tasks_for([one for one in self.ranges if one.topic not in self._of_others(node)], cores=options.tasks)
         task = ReadingTask(options, tasks, lanes, self.shards)
         numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
-        return numbers.mapInArrow(task, spark_schema(PIECES)).repartitionById(self.shards, f.col(SHARD))
+        return in_shards(numbers.mapInArrow(task, spark_schema(PIECES)), self.shards)
 
     def _of_others(self, node: Node) -> set[str]:
         """Topics that another join reads. What none reads, the first does: how far time has come there is asked too."""
@@ -83,50 +96,76 @@ class Reading:
         } | (spare if node is not self.joins[0] else set())  # fmt: skip
 
 
-def lanes_of(job: Job, node: Join, operator: StreamJoinOperator) -> dict[int, EventLane]:
+def in_shards(pieces: DataFrame, shards: int) -> DataFrame:
+    return pieces.repartitionById(shards, f.col(SHARD))
+
+
+def event_lanes(job: Job, node: Join, operator: StreamJoinOperator) -> dict[int, Lane]:
     """By the number of the source in the job."""
-    lanes = {}
+    lanes: dict[int, Lane] = {}
     for which, (source, events) in enumerate(zip(node.inputs, operator.sides, strict=True)):
         assert isinstance(source, SourceStream)
         number = job.sources.index(source)
-        more = {}
+        lane = EventLane(which, number, events.on, events.incoming, source.time)
         if isinstance(source, SourceVersions):
-            more = {
-                "key": source.key, "valid_from": source.valid_from, "valid_to": source.valid_to,
-                "version_id": source.version_id, "topic": source.topic,
-            }  # fmt: skip
-        lanes[number] = EventLane(which, number, events.on, events.incoming, source.time, **more)  # type: ignore[arg-type]
+            lane = replace(
+                lane, key=source.key, valid_from=source.valid_from, valid_to=source.valid_to,
+                version_id=source.version_id, topic=source.topic,
+            )  # fmt: skip
+        lanes[number] = lane
+    return lanes
+
+
+def table_lanes(job: Job, node: Join, tables: Sequence[ReadTable]) -> dict[int, Lane]:
+    lanes: dict[int, Lane] = {}
+    for which, (source, table) in enumerate(zip(node.inputs, tables, strict=True)):
+        assert isinstance(source, SourceTable)
+        number = job.sources.index(source)
+        lanes[number] = TableLane(which, source.key, table.given, source.version_id, source.topic)
     return lanes
 
 
 def direct_joins(job: Job, operators: Operators) -> frozenset[Node]:
     """The joins of a job that can be given their rows by tasks that read them: all that read its sources, or none, for
     what Spark reads is all of them together."""
-    roots = {root.node: root for planned in job.outputs for root in readers_of(planned)}
-    topics = [source.topic for node in roots for source in {*node.inputs} if isinstance(source, SourceStream)]
-    if len(topics) != len({*topics}) and len(roots) > 1:
-        return frozenset()
-    able = all(root.stateful and _can_read(node, operators.get(node)) for node, root in roots.items())
-    return frozenset(roots) if able else frozenset()
+    nodes = {node for planned in job.outputs for node in walk(planned.node)}
+    joins = {node for node in nodes if _can_read(node, operators)}
+    readers = {root.node: root.stateful for planned in job.outputs for root in readers_of(planned)}
+    uses = Counter(source for node in nodes for source in node.inputs)
+    uses.update(planned.node for planned in job.outputs)
+    own = [source for node in joins for source in node.inputs]
+    topics = Counter(source.topic for node in joins for source in {*sources_of(node)})
+    alone = all(uses[source] == 1 for source in own) and (len(joins) == 1 or max(topics.values(), default=1) == 1)
+    covered = all(stateful and (node in joins or node in own) for node, stateful in readers.items())
+    return frozenset(joins) if alone and covered else frozenset()
 
 
-def _can_read(node: Node, operator: object) -> bool:
-    if not isinstance(node, IntervalJoin | AsOfJoin) or not isinstance(operator, StreamJoinOperator):
-        return False
-    if node.left is node.right or not all(isinstance(one, SourceStream) for one in node.inputs):
-        return False
-    sources = [one for one in node.inputs if isinstance(one, SourceStream)]
-    return all(_plain(source, events.on) for source, events in zip(sources, operator.sides, strict=True))
+def _can_read(node: Node, operators: Operators) -> bool:
+    operator = operators.get(node)
+    if isinstance(node, IntervalJoin | AsOfJoin) and isinstance(operator, StreamJoinOperator):
+        sources = [one for one in node.inputs if isinstance(one, SourceStream)]
+        sides = [events.on for events in operator.sides]
+        return len({*sources}) == 2 and all(map(_plain, sources, sides))
+    if isinstance(node, TableJoin) and isinstance(operator, TableJoinOperator):
+        tables = [one for one in node.inputs if isinstance(one, SourceTable)]
+        sides = [operator.work.left.on, operator.work.right.on]
+        # Results are put together by their key, and what tells rows apart is hashed.
+        return len({*tables}) == 2 and all(map(_plain, tables, sides)) and can_hash_all(operator)
+    return False
 
 
-def _plain(source: SourceStream, on: tuple[str, ...]) -> bool:
+def can_hash_all(operator: TableJoinOperator) -> bool:
+    return all(can_hash(operator.work.pairing.columns.field(name).type) for name in operator.key)
+
+
+def _plain(source: SourceStream | SourceTable, on: tuple[str, ...]) -> bool:
     """Are the columns that matter of types that need no Spark?"""
     kinds = {field.name: field.type for field in source.schema.fields}
-    times = [source.time]
+    times = [source.time] if isinstance(source, SourceStream) else []
     if isinstance(source, SourceVersions):
         times += [source.valid_from, source.valid_to]
-        if not all(can_be_read(kinds[name]) for name in source.key):
-            return False
+    if isinstance(source, SourceVersions | SourceTable) and not all(can_be_read(kinds[name]) for name in source.key):
+        return False
     told = [kinds[name] for name in times if name is not None]
     return all(kind == pa.timestamp("us", "UTC") for kind in told) and all(
         name in kinds and can_hash(kinds[name]) for name in on

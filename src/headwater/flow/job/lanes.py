@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.flow.job.tombstones import with_keys
+from headwater.flow.operators import latest
 from headwater.flow.operators.joins.as_of import GONE, SEEN, UNTIL
 from headwater.flow.operators.joins.events import CONTENT, OFFSET, PARTITION, SOURCE, TIME
 from headwater.flow.operators.joins.pairing import without_nulls
@@ -20,6 +21,9 @@ from headwater.flow.source.ranges import Columns
 from headwater.flow.state.equality import Integers
 from headwater.flow.state.manifest import HASH
 from headwater.flow.state.shard import conformed
+
+ORDER_PARTITION, ORDER_OFFSET = "_order__at_partition", "_order__at_offset"
+"""What says which row of a key is newer, as a table keeps it (operating.py)."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,30 @@ class EventLane:
             made |= {GONE: columns["_tombstone"], UNTIL: until, SEEN: pa.nulls(count, pa.int64())}
         made[TIME] = times.cast(pa.int64())
         return conformed(pa.RecordBatch.from_arrays(list(made.values()), names=list(made)), self.schema)
+
+
+@dataclass(frozen=True)
+class TableLane:
+    """Rows of a table, and deletions, as they lie in its topic."""
+
+    which: int
+    key: tuple[str, ...]
+    schema: pa.Schema
+    version_id: str
+    topic: str
+
+    def rows(self, columns: Columns) -> pa.RecordBatch:
+        made = with_keys(_typed(columns, self.schema), self.key)
+        if self.version_id:
+            made[self.version_id] = _record_names(self.topic, columns)
+        count = len(columns["_offset"])
+        made |= {ORDER_PARTITION: columns["_partition"], ORDER_OFFSET: columns["_offset"]}
+        made |= {latest.GONE: columns["_tombstone"]}
+        made[HASH] = pa.array(shard_hashes([made[name] for name in self.key], count))
+        return conformed(pa.RecordBatch.from_arrays(list(made.values()), names=list(made)), self.schema)
+
+
+Lane = EventLane | TableLane
 
 
 def key_hashes(columns: Columns, on: tuple[str, ...], own: list[pa.Array], count: int) -> Integers:

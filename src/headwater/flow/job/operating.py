@@ -40,7 +40,8 @@ from headwater.flow.job.comparing import CompareOperator, reduced_to_windows
 from headwater.flow.job.counting import Counter, Uncounted
 from headwater.flow.job.deduping import APART, LATE, DedupeTask, Deduplicator
 from headwater.flow.job.delays import Passed, arriving, reached_us
-from headwater.flow.job.direct import Reading
+from headwater.flow.job.direct import Reading, event_lanes, in_shards, table_lanes
+from headwater.flow.job.direct_tables import JoinedTablesTask, ReadTable, TablesTask
 from headwater.flow.job.evaluating import paired
 from headwater.flow.job.hashing import shard_hash
 from headwater.flow.job.history_rows import versioned_rows
@@ -51,7 +52,7 @@ from headwater.flow.job.lateness import Times
 from headwater.flow.job.merging import NO_SHARD, ROWS, MergeTask, Operator, Told, store_name
 from headwater.flow.job.modelling import reduced_to_points
 from headwater.flow.job.newest_rows import grouped_rows
-from headwater.flow.job.packing import RESULTS, PackingTask, Task
+from headwater.flow.job.packing import PIECES, RESULTS, PackingTask, Task
 from headwater.flow.job.processing_time import at_processing_time, next_end_us
 from headwater.flow.job.reducing_chains import rows_of_all, told_columns
 from headwater.flow.job.reducing_joins import (
@@ -74,6 +75,7 @@ from headwater.flow.job.windowing import WindowOperator, WindowTask
 from headwater.flow.operators import latest
 from headwater.flow.operators.aggregates import partials
 from headwater.flow.operators.changes import BEFORE
+from headwater.flow.operators.joins import splitting, tables
 from headwater.flow.operators.joins.hot_keys import Hot
 from headwater.flow.state.background import BackgroundMerger
 from headwater.flow.state.manifest import HASH, RunInfo, StateSchema
@@ -114,6 +116,8 @@ class Operators:
         """Operators whose changes go to the driver as they are, and so packed."""
         self.packed: dict[Node, pa.Schema] = {}
         """What changes of the batch are packed, and in what form."""
+        self.known: dict[str, AnyOperator] = {}
+        """As they were declared, by name."""
         self.windows: dict[str, WindowOperator] = {}
         self.compared: dict[str, CompareOperator] = {}
         self.joins: dict[str, StreamJoinOperator] = {}
@@ -126,6 +130,7 @@ class Operators:
     def know(self, operators: Iterable[AnyOperator]) -> None:
         """What time alone may have left to do is asked for also before the first batch."""
         known = list(operators)
+        self.known |= {one.name: one for one in known}
         self.windows |= {one.name: one for one in known if isinstance(one, WindowOperator)}
         self.joins |= {one.name: one for one in known if isinstance(one, StreamJoinOperator)}
 
@@ -158,8 +163,7 @@ class Operators:
         if node not in self.straight:
             return rows.mapInArrow(task, spark_schema(output))
         names = [name for name in output.names if name != BEFORE]
-        self.packed[node] = arrow_schema(spark_schema(pa.schema([output.field(name) for name in names])))
-        return rows.mapInArrow(PackingTask(task, self.packed[node]), spark_schema(RESULTS))
+        return self._packing(node, rows, task, pa.schema([output.field(name) for name in names]))
 
     def absorb(self, node: Windowed, frame: DataFrame) -> DataFrame:
         """Rows that came too late, put into what windows keep; what is told of them says nothing, but for reports."""
@@ -173,12 +177,43 @@ class Operators:
 
     def operate_direct(self, node: Join, session: SparkSession, reading: Reading) -> DataFrame:
         """The changes that a batch makes to what a join keeps whose rows come from tasks that read them."""
-        operator = replace(self.joins[self.names[node]].at(*self.times.reached(node)), direct=True, looks=False)
-        pieces, task = reading.pieces(session, node, operator), self._task(operator)
+        known = self.known[self.names[node]]
+        if isinstance(known, TableJoinOperator):
+            return self._direct_tables(node, session, reading, replace(known, hot=(), hot_rows=splitting.HOT_ROWS))
+        assert isinstance(known, StreamJoinOperator)
+        operator = replace(known.at(*self.times.reached(node)), direct=True)
+        pieces, task = reading.pieces(session, node, event_lanes(reading.job, node, operator)), self._task(operator)
         if node.keyed or node not in self.straight:
             return self._told(node, operator, pieces.mapInArrow(task, spark_schema(operator.told)))
-        self.packed[node] = arrow_schema(spark_schema(operator.straight))
-        return pieces.mapInArrow(PackingTask(task, self.packed[node]), spark_schema(RESULTS))
+        return self._packing(node, pieces, task, operator.straight)
+
+    def _direct_tables(
+        self, node: Join, session: SparkSession, reading: Reading, operator: TableJoinOperator
+    ) -> DataFrame:
+        pairing, work = operator.work.pairing, operator.work
+        read = (
+            self._read_table(node.left, work.left, keeps=pairing.keeps_left),
+            self._read_table(node.right, work.right, keeps=pairing.keeps_right),
+        )
+        pieces = reading.pieces(session, node, table_lanes(reading.job, node, read))
+        changes = pieces.mapInArrow(TablesTask(read, self._shards), spark_schema(PIECES))
+        join = self._task(operator)
+        assert isinstance(join, TableJoinTask)
+        task = JoinedTablesTask(join, straight=node in self.straight)
+        dealt = in_shards(changes, self._shards)
+        if task.straight:
+            return self._packing(node, dealt, task, task.told)
+        return self._told(node, operator, dealt.mapInArrow(task, spark_schema(task.told)))
+
+    def _read_table(self, table: Node, side: tables.Side, *, keeps: bool) -> ReadTable:
+        operator = self.known[self.names[table]]
+        assert isinstance(operator, Operator)
+        self.store(operator)
+        return ReadTable(operator, self._begun(operator.name), side, keeps)
+
+    def _packing(self, node: Node, rows: DataFrame, task: Task, told: pa.Schema) -> DataFrame:
+        self.packed[node] = arrow_schema(spark_schema(told))
+        return rows.mapInArrow(PackingTask(task, self.packed[node]), spark_schema(RESULTS))
 
     def late_of(self, node: Join, left: DataFrame, right: DataFrame) -> DataFrame:
         """Rows of a batch that came too late to a join."""

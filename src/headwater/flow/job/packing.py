@@ -50,11 +50,20 @@ def dealt(rows: pa.RecordBatch, shards: int, number: int, which: int = 0) -> pa.
     ends = np.cumsum(counts)
     found = np.flatnonzero(counts)
     pieces = [packed(sorted_rows.slice(ends[shard] - counts[shard], counts[shard])) for shard in found]
+    return _pieces(pieces, found.tolist(), number, which)
+
+
+def piece_of(rows: pa.RecordBatch, shard: int, number: int, which: int) -> pa.RecordBatch:
+    """Rows for a shard, whatever they are."""
+    return _pieces([packed(rows)], [shard], number, which)
+
+
+def _pieces(values: list[bytes], shards: list[int], number: int, which: int) -> pa.RecordBatch:
     columns = [
-        pa.array(found, pa.int32()),
-        pa.array([which] * len(pieces), pa.int32()),
-        pa.array([number] * len(pieces), pa.int64()),
-        pa.array(pieces, pa.binary()),
+        pa.array(shards, pa.int32()),
+        pa.array([which] * len(values), pa.int32()),
+        pa.array([number] * len(values), pa.int64()),
+        pa.array(values, pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=PIECES)
 

@@ -150,7 +150,9 @@ class Processor:
         admission = self._admission(batch) if tick.admits else Admission()
         times = self._at_processing_time(self._times(before, start, end, tick), before, batch)
         self._prepare(batch, before, times, start, end)
-        direct = frozenset() if tick.admits else self._direct
+        # Rows of keys that are split are given to several tasks, which is Spark's work.
+        split = any(self._operators.hot.get(name) for node, name in self._job.operators.items() if node in self._direct)
+        direct = frozenset() if tick.admits or split else self._direct
         straight = straight_joins(self._job, direct)
         self._operators.straight = frozenset() if tick.admits else self._straight | straight
         session = frame.sparkSession
