@@ -1,11 +1,12 @@
-"""Which points strike in which round."""
+"""Which points strike in which round, and what bounds are lowered in it."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from tests.crash.flow.moments import POINTS, REBUILD, WORKER
+from tests.crash.flow.bounds import LOWERED
+from tests.crash.flow.moments import POINTS, REBUILD, RESTART, WORKER
 
 
 @dataclass(frozen=True)
@@ -19,24 +20,40 @@ class Strike:
         return f"{self.name}@{self.nth}"
 
 
-Round = Sequence[Strike]
+@dataclass(frozen=True)
+class Round:
+    """What strikes, one after the other, while which bounds (bounds.py) are lowered."""
+
+    strikes: Sequence[Strike]
+    lowered: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return ", ".join([*map(str, self.strikes), *self.lowered])
 
 
 def dealt(random: Random, kills: Counter[str]) -> Iterator[Round]:
     """Every point, in any order, then all again in another. One whose moment did not come soon has another turn.
 
     `kills` counts by point, and is looked at after each round. Where only a worker dies the job goes on, so that
-    another point may strike in the same round.
+    another point may strike in the same round, if its moment is still to come then.
     """
     while True:
         waiting = _shuffled(random)
         while waiting:
             strikes = [waiting.pop(0)]
-            if POINTS[strikes[0].name].victim == WORKER and waiting:
-                strikes.append(waiting.pop(0))
+            later = [one for one in waiting if POINTS[one.name].named not in (RESTART, REBUILD)]
+            if POINTS[strikes[0].name].victim == WORKER and later:
+                strikes.append(later[0])
+                waiting.remove(later[0])
             before = Counter(kills)
-            yield strikes
+            yield Round(strikes, _lowered(random, strikes))
             waiting += [Strike(strike.name) for strike in strikes if kills[strike.name] == before[strike.name]]
+
+
+def _lowered(random: Random, strikes: Sequence[Strike]) -> list[str]:
+    """Any, and those without which a moment does not come."""
+    needed = {POINTS[strike.name].lowered for strike in strikes}
+    return [name for name in LOWERED if random.random() < 0.5 or name in needed]
 
 
 def _shuffled(random: Random) -> list[Strike]:

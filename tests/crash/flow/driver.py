@@ -11,6 +11,7 @@ import functools
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from headwater.flow.session import start_session, stop_session
 from headwater.flow.state.store import StateStore
 from headwater.log.storage import local
 from tests.crash.flow import deadly_workers, shop
+from tests.crash.flow.bounds import lower
 from tests.crash.flow.judge import Place
 from tests.crash.flow.moments import DRIVER, IN_WORKERS, JVM, NODE, POINTS, PROCESS, WORKER, Blackboard, Moment, arm
 
@@ -48,11 +50,14 @@ class Orders:
     node: int
     """The node's process."""
     rebuild: bool = False
-    prove: bool = False
+    prove: list[str] = field(default_factory=list)
+    """Views."""
     forgetful: bool = False
     """Syncs nothing, to see that this is found."""
     points: list[tuple[str, int]] = field(default_factory=list)
-    """Points, and how many times their moments come before they kill."""
+    """Points, and how many times their moments come before they kill; each counts from when the one before it has."""
+    lowered: list[str] = field(default_factory=list)
+    """Ways that it goes although its rows are few."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -106,12 +111,11 @@ def obey(session: SparkSession, place: Place, orders: Orders) -> int:
     vars(operating)["StateStore"] = functools.partial(StateStore, task_bytes_max=1)
     if orders.forgetful:
         vars(local)["os"] = Forgetful()
+    lower(orders.lowered)
     try:
-        for name, nth in orders.points:
-            prepare(name, nth, orders, board_of(place.data))
+        prepare_all(orders, board_of(place.data))
         batches = run(session, place, orders)
-        proved = {view: proof(session, place, orders, view) for view in shop.VIEWS} if orders.prove else {}
-        say(batches=batches, different=proved)
+        say(batches=batches, different={view: proof(session, place, orders, view) for view in orders.prove})
     except HeadwaterError as error:
         say(sentence=str(error))
         return SENTENCE
@@ -125,14 +129,25 @@ class Forgetful:
         return (lambda descriptor: None) if name in ("fsync", "fdatasync") else getattr(os, name)
 
 
-def prepare(name: str, nth: int, orders: Orders, board: Blackboard) -> None:
+def prepare_all(orders: Orders, board: Blackboard) -> None:
+    before = len(board.struck())
+
+    def have_struck(*names: str) -> bool:
+        return {*names} <= {*board.struck()[before:]}
+
+    for place, (name, nth) in enumerate(orders.points):
+        earlier = [other for other, _ in orders.points[:place]]
+        prepare(name, nth, orders, board, once=functools.partial(have_struck, *earlier))
+
+
+def prepare(name: str, nth: int, orders: Orders, board: Blackboard, *, once: Callable[[], bool]) -> None:
     point = POINTS[name]
     victim = {DRIVER: os.getpid(), NODE: orders.node, JVM: jvm_of(), WORKER: 0}[point.victim]
     in_workers = {moment: flag for flag, moment in IN_WORKERS.items()}
     if point.moment in in_workers:
-        arm(Moment(PROCESS), nth, lambda: board.raise_flag(in_workers[point.moment], name, victim))
+        arm(Moment(PROCESS), nth, lambda: board.raise_flag(in_workers[point.moment], name, victim), once=once)
     else:
-        arm(point.moment, nth, lambda: board.strike(name, victim))
+        arm(point.moment, nth, lambda: board.strike(name, victim), once=once)
 
 
 def run(session: SparkSession, place: Place, orders: Orders) -> int:

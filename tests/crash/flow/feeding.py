@@ -13,6 +13,7 @@ BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 BROKEN = (b"", b"{", b"nonsense", b"\xff\xfe")
 BROKEN_ORDER = b'{"amount": "many"}'
 USERS = 12
+CITIES = ("Lund", "Lund", "Oslo", "Oslo", None)
 BROKEN_SHARE, REPEATED_SHARE, LATE_SHARE, CUSTOMERS_SHARE, DELETED_SHARE = 0.05, 0.08, 0.04, 0.1, 0.3
 MUCH_TOO_LATE = timedelta(hours=3)
 
@@ -95,5 +96,6 @@ class Feed:
             return self._record(CUSTOMERS, 0, key, self.random.choice(BROKEN), None)
         if self.random.random() < DELETED_SHARE:
             return self._record(CUSTOMERS, 0, key, None, None)
-        row = {"user_id": user, "name": f"name {len(self.fed)}"}
+        city = self.random.choice(CITIES)
+        row = {"user_id": user, "name": f"name {len(self.fed)}", "city": city}
         return self._record(CUSTOMERS, 0, key, json.dumps(row).encode(), row)

@@ -16,6 +16,7 @@ from headwater.record import TopicPartition
 from headwater.views.view import View
 from tests.crash.flow import model, shop, windows
 from tests.crash.flow.feeding import Fed
+from tests.crash.flow.folding import folded
 
 FETCH_BYTES = 64 * 1024**2
 
@@ -58,7 +59,8 @@ def judge(place: Place, fed: Sequence[Fed], *, least: int) -> list[str]:
             found += customer_log(records(client, shop.CUSTOMER_LOG), fed)
             found += balanced(accounts, fed, [shop.CUSTOMERS], shop.OUTPUTS_OF_CUSTOMERS)
             found += followed(client, place, accounts, fed)
-            found += balanced(accounts, fed, [shop.ORDERS, shop.ORDERS], [shop.FOLLOWED])
+            found += balanced(accounts, fed, [shop.ORDERS] * 3, [shop.FOLLOWED])
+            found += neighbours(records(client, shop.NEIGHBOURS), fed)
             found += balanced(accounts, fed, [shop.ORDERS, shop.CUSTOMERS], [shop.NAMED])
             found += poisoned(client, fed, shop.CUSTOMERS)
         return found
@@ -134,25 +136,18 @@ def totals(changes: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
 
 
 def customer_log(changes: list[Kept], fed: Sequence[Fed]) -> Iterator[str]:
-    """The same, where keys are also deleted, and each deletion is followed by a tombstone."""
-    table: dict[int, Any] = {}
-    deleted: Any = None
-    for key, change in changes:
-        if (change is None) != (deleted is not None) or (deleted is not None and key != deleted):
-            yield f"{shop.CUSTOMER_LOG}: {key} says {change} where {deleted} was deleted before"
-        deleted = None
-        if change is None:
-            continue
-        user = (change["after"] or change["before"])["user_id"]
-        if change["before"] != table.pop(user, None):
-            yield f"{shop.CUSTOMER_LOG}: a change of {user} says it was {change['before']}"
-        if change["after"] is None:
-            deleted = key
-        else:
-            table[user] = change["after"]
-    held, wanted = [row for _, row in sorted(table.items())], model.customers_of(fed)
-    if held != wanted or deleted is not None:
+    told = folded(shop.CUSTOMER_LOG, changes, ["user_id"])
+    held, wanted = [row for _, row in sorted(told.table.items())], model.customers_of(fed)
+    yield from told.wrong
+    if held != wanted:
         yield f"{shop.CUSTOMER_LOG} adds up to {held} and should to {wanted}"
+
+
+def neighbours(changes: list[Kept], fed: Sequence[Fed]) -> Iterator[str]:
+    told, wanted = folded(shop.NEIGHBOURS, changes, ["user_id", "other_user_id"]), model.neighbours_of(fed)
+    yield from told.wrong
+    if told.table != wanted:
+        yield f"{shop.NEIGHBOURS} adds up to {told.table} and should to {wanted}"
 
 
 def let_through_once(client: Client, accounts: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
@@ -161,7 +156,7 @@ def let_through_once(client: Client, accounts: list[Any], fed: Sequence[Fed]) ->
     wanted = model.once_of(fed, ends, [windows.moment(row["watermark"]) for row in own])
     passed = Counter(row["id"] for row in values(client, shop.ONCE))
     yield from _once(shop.ONCE, passed, Counter(wanted.passed))
-    others = (shop.HALF_HOURS, shop.VISITS, shop.PAIRS, shop.FOLLOWED)
+    others = (shop.HALF_HOURS, shop.VISITS, shop.PAIRS, shop.TRIPLES, shop.FOLLOWED)
     told = [row for row in values(client, shop.LATE) if row["operator"] not in others]
     yield from _once(shop.LATE, Counter((row["partition"], row["offset"]) for row in told), Counter(wanted.late))
     whys = ("behind", "before the watermark")
@@ -186,14 +181,16 @@ def windowed(client: Client, place: Place, accounts: list[Any], fed: Sequence[Fe
 
 
 def followed(client: Client, place: Place, accounts: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
-    """What is told of pairs is as far behind as they may be apart, and as one batch."""
-    late = [row for row in values(client, shop.LATE) if row["operator"] in (shop.PAIRS, shop.FOLLOWED)]
+    """What each of two joins tells is as far behind as two orders may be apart, and as one batch."""
+    joins = (shop.PAIRS, shop.TRIPLES)
+    late = [row for row in values(client, shop.LATE) if row["operator"] in (*joins, shop.FOLLOWED)]
     yield from (f"{shop.FOLLOWED} says that a pair is late: {row}" for row in late if row["operator"] == shop.FOLLOWED)
     if (counted := sum(row["late"] for row in accounts if row["output"] == shop.FOLLOWED)) != len(late):
         yield f"{shop.FOLLOWED} accounts for {counted} late rows, and {len(late)} are told"
-    taken, reached = windows.timely(model.good(fed), late), windows.watermark_of(accounts, shop.FOLLOWED, before=1)
+    orders, reached = model.good(fed), windows.watermark_of(accounts, shop.FOLLOWED, before=2)
+    first, second = (windows.timely(orders, [row for row in late if row["operator"] == join]) for join in joins)
     with View.open(place.data, shop.APP, shop.FOLLOWED) as view:
-        yield from windows.followed(view.rows(), windows.followed_of(taken, reached))
+        yield from windows.followed(view.rows(), windows.followed_of(first, second, reached))
 
 
 def balanced(accounts: list[Any], fed: Sequence[Fed], topics: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:

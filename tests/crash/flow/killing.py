@@ -13,8 +13,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -67,10 +67,14 @@ class Ended:
 
 
 class Killing:
-    """With `ahead`, the next driver is on its way up while one works; `forgetful` ones sync nothing."""
+    """With `ahead`, the next driver is on its way up while one works; `forgetful` ones sync nothing. At the end some
+    views are `proved`: of all but one the judge knows more."""
 
-    def __init__(self, folder: Path, seed: int, store: str, *, ahead: bool = True, forgetful: bool = False) -> None:
-        self._folder, self._ahead, self._forgetful = folder, ahead, forgetful
+    def __init__(
+        self, folder: Path, seed: int, store: str, *,
+        rows: int = ROWS_PER_ROUND, proved: Sequence[str] = shop.VIEWS, ahead: bool = True, forgetful: bool = False,
+    ) -> None:  # fmt: skip
+        self._folder, self._rows, self._proved, self._ahead, self._forgetful = folder, rows, proved, ahead, forgetful
         self._feed = Feed(Random(seed))
         self._port = free_port()
         self._place = Place(folder / "data", f"127.0.0.1:{self._port}", store)
@@ -85,8 +89,8 @@ class Killing:
     def run(self, rounds: Iterable[Round], *, progress: Callable[[Outcome], None] = lambda outcome: None) -> Outcome:
         try:
             self.begin()
-            for strikes in rounds:
-                self.round(strikes)
+            for one in rounds:
+                self.round(one)
                 progress(self.outcome)
             self.finish()
         finally:
@@ -95,29 +99,30 @@ class Killing:
 
     # -- a round -------------------------------------------------------------------------------------------------------
 
-    def round(self, strikes: Round) -> None:
-        self._write(self._feed.more(ROWS_PER_ROUND))
+    def round(self, now: Round) -> None:
+        self._write(self._feed.more(self._rows))
         self.outcome.rounds += 1
-        if any(POINTS[strike.name].named == REBUILD for strike in strikes) and not self._rebuilding:
+        if any(POINTS[strike.name].named == REBUILD for strike in now.strikes) and not self._rebuilding:
             if JobFolder(self._place.data / "flows" / shop.APP / shop.ORDERS).last_finished() is None:
-                self._note([], self._drive([]))  # so that there is something to be built anew
+                in_peace = replace(now, strikes=())
+                self._note(in_peace, self._drive(in_peace))  # so that there is something to be built anew
             self._rebuilding = True
             self._variant += 1
-        ended = self._drive([(strike.name, strike.nth) for strike in strikes])
-        self._note(strikes, ended)
+        ended = self._drive(now)
+        self._note(now, ended)
         if ended.code == 0:
             self._rebuilding = False
 
-    def _note(self, strikes: Round, ended: Ended) -> None:
+    def _note(self, now: Round, ended: Ended) -> None:
         self.outcome.kills.update(ended.struck)
-        self.outcome.missed.update(strike.name for strike in strikes if strike.name not in ended.struck)
+        self.outcome.missed.update(strike.name for strike in now.strikes if strike.name not in ended.struck)
         allowed = set().union(*(ENDS[POINTS[name].victim] for name in ended.struck)) if ended.struck else {0}
         if ended.code not in allowed:
-            which = f"round {self.outcome.rounds} ({', '.join(map(str, strikes))})"
+            which = f"round {self.outcome.rounds} ({now})"
             self.outcome.anomalies.append(f"{which}: the driver ended with {ended.code}: {ended.said}; see driver.log")
 
     def finish(self) -> None:
-        ended = self._drive([], prove=True)
+        ended = self._drive(Round([]), prove=self._proved)
         if ended.code != 0:
             self.outcome.anomalies.append(f"the last run, in peace, ended with {ended.code}: {ended.said}")
             return
@@ -140,12 +145,13 @@ class Killing:
 
     # -- processes -----------------------------------------------------------------------------------------------------
 
-    def _drive(self, points: list[tuple[str, int]], *, prove: bool = False) -> Ended:
+    def _drive(self, now: Round, *, prove: Iterable[str] = ()) -> Ended:
         """Run a driver to its end, and the node again if it dies meanwhile."""
         driver = self._drivers.pop() if self._drivers else self._started_driver()
         before = len(self._board.struck())
-        self._log(f"round {self.outcome.rounds}: {points}")
-        self._tell(driver, Orders(self._least, self._node_process, self._rebuilding, prove, self._forgetful, points))
+        self._board.lower_flags()
+        self._log(f"round {self.outcome.rounds}: {now}")
+        self._tell(driver, self._orders(now, prove))
         if self._ahead and not prove:
             # Spark takes long to start: the next driver can do that now.
             self._drivers.append(self._started_driver())
@@ -154,6 +160,12 @@ class Killing:
         self._watch(driver)
         timer.cancel()
         return Ended(driver.returncode, self._said(driver), self._board.struck()[before:])
+
+    def _orders(self, now: Round, prove: Iterable[str]) -> Orders:
+        return Orders(
+            self._least, self._node_process, self._rebuilding, list(prove), self._forgetful,
+            points=[(strike.name, strike.nth) for strike in now.strikes], lowered=list(now.lowered),
+        )  # fmt: skip
 
     def _started_driver(self) -> "subprocess.Popen[bytes]":
         place = self._place
@@ -231,7 +243,7 @@ class Killing:
         """Changelogs are not compacted here: the judge wants to see every change."""
         admin = AdminClient({"bootstrap.servers": self._place.address})
         wanted = [NewTopic(shop.ORDERS, shop.PARTITIONS, 1), NewTopic(shop.CUSTOMERS, 1, 1)]
-        wanted += [NewTopic(topic, 1, 1) for topic in (shop.TOTALS, shop.VISITS, shop.CUSTOMER_LOG)]
+        wanted += [NewTopic(topic, 1, 1) for topic in shop.CHANGELOGS]
         for created in admin.create_topics(wanted).values():
             created.result(10)
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from tests.crash.flow.feeding import Fed
-from tests.crash.flow.shop import CUSTOMERS, LATENESS_MINUTES, ORDERS, WITHIN_MINUTES
+from tests.crash.flow.shop import CUSTOMERS, FIRST, LATENESS_MINUTES, ORDERS, WITHIN_MINUTES
 
 LATENESS, WITHIN = timedelta(minutes=LATENESS_MINUTES), timedelta(minutes=WITHIN_MINUTES)
 
@@ -73,6 +73,23 @@ def customers_of(fed: Iterable[Fed]) -> list[dict[str, Any]]:
             assert one.key is not None
             there.pop(json.loads(one.key)["user_id"], None)
     return [row for _, row in sorted(there.items())]
+
+
+def neighbours_of(fed: Iterable[Fed]) -> dict[tuple[int, int], dict[str, Any]]:
+    """All pairs of customers in one city, and those with the highest numbers there."""
+    people = [one for one in customers_of(fed) if one["city"] is not None]
+    first: dict[str, list[dict[str, int]]] = defaultdict(list)
+    for one in reversed(people):
+        if len(first[one["city"]]) < FIRST:
+            first[one["city"]].append({"user_id": one["user_id"]})
+    return {
+        (one["user_id"], other["user_id"]): {
+            **one, "other_user_id": other["user_id"], "other_name": other["name"], "first": first[one["city"]],
+        }
+        for one in people
+        for other in people
+        if one["city"] == other["city"]
+    }  # fmt: skip
 
 
 class Judged(NamedTuple):

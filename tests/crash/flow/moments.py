@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.crash.flow.bounds import SINGLY, SPLIT
+
 DRIVER, WORKER, JVM, NODE = "driver", "worker", "jvm", "node"
 
 
@@ -20,10 +22,14 @@ class Moment(NamedTuple):
     first: str | None = None
 
 
-READ = "headwater.flow.source.data_source:_TaskReader._read_range"
-STAGE = "headwater.flow.source.data_source:write_stage"
+READ = "headwater.flow.source.ranges:_read_range"
+STAGE = "headwater.flow.source.ranges:write_stage"
 MERGE = "headwater.flow.job.merging:MergeTask.__call__"
 DEDUPE = "headwater.flow.job.deduping:DedupeTask.__call__"
+CHAIN_OF_EVENTS = "headwater.flow.job.chaining:StreamChainTask.__call__"
+CHAIN_OF_TABLES = "headwater.flow.job.chaining:TableChainTask.__call__"
+ONE_BY_ONE = "headwater.flow.job.windowing:dealt_rows"
+SLICE = "headwater.flow.job.joining:TableJoinTask._slice"
 
 IN_WORKERS = {
     "reading": Moment(READ),
@@ -31,8 +37,13 @@ IN_WORKERS = {
     "staged": Moment(STAGE, after=True),
     "merging": Moment(MERGE),
     "deduping": Moment(DEDUPE),
+    "joining events": Moment(CHAIN_OF_EVENTS),
+    "joining tables": Moment(CHAIN_OF_TABLES),
+    "one by one": Moment(ONE_BY_ONE),
+    "pairing a slice": Moment(SLICE),
 }
-"""Moments of tasks (deadly_workers.py): rows are read or merged and not handed over; counts are to be left behind."""
+"""Moments of tasks (deadly_workers.py): rows are read or merged and not handed over; counts are to be left behind;
+a chain of joins is about to work on its shards; one slice of the rows of a key is worked on, and others are done."""
 
 PROCESS = "headwater.flow.job.processing:Processor.process"
 FINISH = "headwater.flow.job.folder:JobFolder.finish"
@@ -54,12 +65,14 @@ REBUILD = "during a rebuild's swap"
 
 
 class Point(NamedTuple):
-    """Who dies when. It strikes at the N-th time that the moment comes, N at most `most`."""
+    """Who dies when. It strikes at the N-th time that the moment comes, N at most `most`; and only in rounds in which
+    the bound before its way is `lowered`."""
 
     named: str
     moment: Moment
     victim: str = DRIVER
     most: int = 2
+    lowered: str | None = None
 
 
 POINTS = {
@@ -78,6 +91,14 @@ POINTS = {
     "merging, node": Point(MID_TASK, IN_WORKERS["merging"], NODE),
     "deduping, worker": Point(MID_TASK, IN_WORKERS["deduping"], WORKER),
     "deduping, driver": Point(MID_TASK, IN_WORKERS["deduping"]),
+    "joining events, worker": Point(MID_TASK, IN_WORKERS["joining events"], WORKER),
+    "joining events, driver": Point(MID_TASK, IN_WORKERS["joining events"]),
+    "joining tables, worker": Point(MID_TASK, IN_WORKERS["joining tables"], WORKER),
+    "joining tables, driver": Point(MID_TASK, IN_WORKERS["joining tables"]),
+    "one by one, worker": Point(MID_TASK, IN_WORKERS["one by one"], WORKER, lowered=SINGLY),
+    "one by one, driver": Point(MID_TASK, IN_WORKERS["one by one"], lowered=SINGLY),
+    "pairing a slice, worker": Point(MID_TASK, IN_WORKERS["pairing a slice"], WORKER, most=1, lowered=SPLIT),
+    "pairing a slice, driver": Point(MID_TASK, IN_WORKERS["pairing a slice"], most=1, lowered=SPLIT),
     "view written": Point(BEFORE_THE_COMMIT_LOG, Moment(VIEW_WRITE, after=True), most=4),
     "topic written": Point(BEFORE_THE_COMMIT_LOG, Moment(TOPIC_WRITE, after=True), most=8),
     "topic sent": Point(BEFORE_THE_COMMIT_LOG, Moment(TOPIC_SEND, after=True), most=6),
@@ -117,8 +138,13 @@ POINTS = {
 }
 
 
-def arm(moment: Moment, nth: int, strike: Callable[[], None]) -> Callable[[], None]:
-    """Call `strike` when the moment comes for the N-th time, and never again; answers how to disarm it."""
+def arm(
+    moment: Moment, nth: int, strike: Callable[[], None], *, once: Callable[[], bool] = lambda: True
+) -> Callable[[], None]:
+    """Call `strike` when the moment comes for the N-th time, and never again; answers how to disarm it.
+
+    It is counted `once` something else has come about.
+    """
     module, path = moment.place.split(":")
     *owners, name = path.split(".")
     owner: Any = functools.reduce(getattr, owners, importlib.import_module(module))
@@ -126,8 +152,9 @@ def arm(moment: Moment, nth: int, strike: Callable[[], None]) -> Callable[[], No
 
     def strike_if_it_is_time() -> None:
         nonlocal left
-        left -= 1
+        left -= left > 0 and once()
         if left == 0:
+            left = -1
             strike()
 
     @functools.wraps(original)
@@ -155,6 +182,11 @@ class Blackboard:
         fresh = self.folder / f"{moment}.new"
         fresh.write_text(f"{victim} {point}")
         fresh.replace(self.folder / moment)
+
+    def lower_flags(self) -> None:
+        """What was to die is dead for another reason, and its number may be another's by now."""
+        for moment in IN_WORKERS:
+            (self.folder / moment).unlink(missing_ok=True)
 
     def take_flag(self, moment: str) -> tuple[int, str] | None:
         """Only one gets it."""

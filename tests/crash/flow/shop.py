@@ -8,14 +8,17 @@ import headwater as hw
 APP, ORDERS, PARTITIONS, CUSTOMERS = "shop", "orders", 2, "customers"
 BIG, TOTALS, ONCE, CUSTOMER_LOG, FILES = "big-orders", "totals", "orders-once", "customer-log", "files"
 HALF_HOURS, VISITS = "half_hours", "visits"
-FOLLOWED, PAIRS, NAMED = "followed", "followed-pairs", "named"
+FOLLOWED, PAIRS, TRIPLES, NAMED = "followed", "followed-pairs", "followed-triples", "named"
+NEIGHBOURS = "neighbours"
+CHANGELOGS = (TOTALS, VISITS, CUSTOMER_LOG, NEIGHBOURS)
 ACCOUNTS, LATE = "shop.accounts", "shop.orders.late"
 OUTPUTS_OF_ORDERS = ("revenue", "last_order", "cheap", TOTALS, BIG, ONCE, FILES, HALF_HOURS, VISITS)
-OUTPUTS_OF_CUSTOMERS = ("customer", CUSTOMER_LOG)
+OUTPUTS_OF_CUSTOMERS = ("customer", CUSTOMER_LOG, NEIGHBOURS)
 VIEWS = ("revenue", "last_order", "cheap", HALF_HOURS, "customer", FOLLOWED, NAMED)
 SCHEMA = "id string, user_id long, amount decimal(12,2), currency string, at timestamp"
 LEAST = (10, 30, 50)
 """What an order must be worth to count as revenue; another number is a change of code."""
+FIRST = 2
 LATENESS_MINUTES, WITHIN_MINUTES = 40, 10
 WINDOW_MINUTES, GAP_MINUTES, CORRECTED_MINUTES, FOLLOWED_MINUTES = 30, 20, 60, 20
 
@@ -82,14 +85,19 @@ def declare_orders(app: hw.App, store: str, files: Path, least: int) -> Any:
 
 
 def declare_joins(app: hw.App, orders: Any, customers: Any) -> None:
-    """Windows behind a join of orders with each other, and behind one with customers as they were."""
+    """Windows behind joins of orders with others that follow them, and behind one with customers as they were.
+
+    Joins one behind the other on the same column are done by one task.
+    """
 
     @app.view(key=["currency", "window"], name=FOLLOWED)
     def followed() -> Any:
         soon = ("1s", f"{FOLLOWED_MINUTES}m")
-        pairs = orders.join(orders, on="user_id", between=soon, how="left", name=PAIRS)
-        cut = pairs.window(hw.tumbling(f"{WINDOW_MINUTES}m")).by("currency")
-        return cut.agg("count(*) as pairs", "count(orders.id) as followed", emit="final", name=FOLLOWED)
+        pairs = orders.join(orders, on="user_id", between=soon, how="left", prefix="next_", name=PAIRS)
+        triples = pairs.join(orders, on="user_id", between=soon, how="left", prefix="other_", name=TRIPLES)
+        cut = triples.window(hw.tumbling(f"{WINDOW_MINUTES}m")).by("currency")
+        counts = "count(*) as rows", "count(next_id) as followed", "count(other_id) as others"
+        return cut.agg(*counts, emit="final", name=FOLLOWED)
 
     @app.view(key=["name", "window"], name=NAMED)
     def named() -> Any:
@@ -99,7 +107,7 @@ def declare_joins(app: hw.App, orders: Any, customers: Any) -> None:
 
 
 def declare_customers(app: hw.App) -> Any:
-    table = app.table(CUSTOMERS, "user_id long, name string", key="user_id", versions="30 days")
+    table = app.table(CUSTOMERS, "user_id long, name string, city string", key="user_id", versions="30 days")
 
     @app.view(key="user_id")
     def customer() -> Any:
@@ -108,5 +116,12 @@ def declare_customers(app: hw.App) -> Any:
     @app.topic(CUSTOMER_LOG)
     def customer_log() -> Any:
         return table
+
+    @app.topic(NEIGHBOURS)
+    def neighbours() -> Any:
+        """Who lives in one city, and the first two that do. One task does both joins, if no city is split."""
+        pairs = table.join(table, on="city", prefix="other_", name="pairs")
+        first = table.select("user_id", "city").newest("city", order="user_id", limit=FIRST, into="first", name="first")
+        return pairs.join(first, on="city", name=NEIGHBOURS)
 
     return table

@@ -1,45 +1,60 @@
 """The short form of `make torture`, for jobs: each of the six moments, every kind of process."""
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from tests.crash.flow import shop
+from tests.crash.flow.bounds import LOWERED, NEVER_REPEATING, SINGLY, SPLIT
 from tests.crash.flow.dealing import Round, Strike, dealt
 from tests.crash.flow.killing import ENDS, Killing
 from tests.crash.flow.moments import POINTS
 
+ROWS_PER_ROUND = 50
+PROVED = (shop.NAMED, "revenue")
 ROUNDS = (
-    [Strike("offsets planned", 2)],
-    [Strike("merging, worker"), Strike("all sinks written, node", 2)],
-    [Strike("topic written", 2)],
-    [Strike("state published", 2)],
-    [Strike("first batch, jvm")],  # the one that comes again
-    [Strike("state moved")],
+    Round([Strike("one by one, worker"), Strike("state published", 2)], [SINGLY, SPLIT]),
+    # Among them are batches that come again, in another way.
+    Round([Strike("joining events, worker"), Strike("offsets planned, jvm")], [SPLIT]),
+    Round([Strike("pairing a slice, worker"), Strike("topic written")], [NEVER_REPEATING, SPLIT]),
+    Round([Strike("settled, node")]),
+    Round([Strike("state moved")]),
 )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_job_that_is_killed_again_and_again_writes_each_row_once(tmp_path: Path, postgres_url: str) -> None:
-    outcome = Killing(tmp_path, seed=1, store=postgres_url).run(ROUNDS)
+    killing = Killing(tmp_path, seed=1, store=postgres_url, rows=ROWS_PER_ROUND, proved=PROVED)
+    outcome = killing.run(ROUNDS)
     assert outcome.anomalies == []
     assert outcome.missed == {}
-    assert sorted(outcome.kills.elements()) == sorted(strike.name for strikes in ROUNDS for strike in strikes)
+    assert sorted(outcome.kills.elements()) == sorted(strike.name for one in ROUNDS for strike in one.strikes)
 
 
 def test_the_short_form_kills_at_each_of_the_named_points_and_every_kind_of_process() -> None:
-    points = [POINTS[strike.name] for strikes in ROUNDS for strike in strikes]
+    points = [POINTS[strike.name] for one in ROUNDS for strike in one.strikes]
     assert {point.named for point in points} == {point.named for point in POINTS.values()}
     assert {point.victim for point in points} == set(ENDS)
+
+
+def test_rounds_go_the_ways_of_many_rows_by_turns_and_where_a_point_lies_in_one() -> None:
+    rounds = list(islice(dealt(Random(1), Counter()), 60))
+    for name in LOWERED:
+        assert 15 < sum(name in one.lowered for one in rounds) < 45
+    for one in rounds:
+        assert {POINTS[strike.name].lowered for strike in one.strikes} <= {None, *one.lowered}
 
 
 def test_every_point_has_had_its_turn_before_one_comes_again() -> None:
     kills = Counter[str]()
     rounds = 0
-    for strikes in dealt(Random(1), kills):
-        kills.update(strike.name for strike in strikes)
+    for one in dealt(Random(1), kills):
+        kills.update(strike.name for strike in one.strikes)
         rounds += 1
         if len(kills) == len(POINTS):
             break
@@ -50,11 +65,11 @@ def test_every_point_has_had_its_turn_before_one_comes_again() -> None:
 def test_a_point_that_was_missed_has_another_turn_at_its_first_moment() -> None:
     kills = Counter[str]()
     deals = dealt(Random(1), kills)
-    missed = next(deals)
+    missed = next(deals).strikes
     rest = [strike for _ in range(len(POINTS)) for strike in _struck(next(deals), kills)]
     assert Strike(missed[0].name) in rest
 
 
-def _struck(strikes: Round, kills: Counter[str]) -> Round:
-    kills.update(strike.name for strike in strikes)
-    return strikes
+def _struck(now: Round, kills: Counter[str]) -> Sequence[Strike]:
+    kills.update(strike.name for strike in now.strikes)
+    return now.strikes

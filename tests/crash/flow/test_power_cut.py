@@ -17,12 +17,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 IMAGE_BYTES = 192 * 1024**2
 CUTS: tuple[Round, ...] = (
-    [Strike("batch noted", 2)],
-    [Strike("topic written", 2)],
-    [Strike("state published", 2)],
-    [Strike("rebuild noted")],
-    [Strike("view swapped")],
-    [Strike("batch processed")],
+    Round([Strike("batch noted", 2)]),
+    Round([Strike("topic written", 2)]),
+    Round([Strike("state published", 2)]),
+    Round([Strike("rebuild noted")]),
+    Round([Strike("view swapped")]),
+    Round([Strike("batch processed")]),
 )
 
 
@@ -54,8 +54,8 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 def lives_through(killing: Killing, disk: Disk, cuts: tuple[Round, ...]) -> list[str]:
     try:
         killing.begin()
-        for strikes in cuts:
-            killing.round(strikes)
+        for cut in cuts:
+            killing.round(cut)
             killing.lose_power(disk.cut)
         killing.finish()
     finally:
@@ -71,7 +71,7 @@ def test_a_job_whose_power_is_cut_again_and_again_writes_each_row_once(
 ) -> None:
     killing = Killing(disk.place / "run", 1, f"sqlite:///{tmp_path / 'other.sqlite'}", ahead=False)
     assert lives_through(killing, disk, cuts) == []
-    assert sorted(killing.outcome.kills) == sorted(strikes[0].name for strikes in cuts)
+    assert sorted(killing.outcome.kills) == sorted(cut.strikes[0].name for cut in cuts)
 
 
 @pytest.mark.torture

@@ -17,6 +17,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Orders = list[dict[str, Any]]
 Table = dict[tuple[Any, datetime, datetime], tuple[int, Decimal]]
 """By key, start and end of a window: how many orders, and what they come to."""
+Triples = dict[tuple[Any, datetime, datetime], tuple[int, int, int]]
+"""How many rows, and how many of them have an order that follows, from the first join and from the second."""
 
 
 def moment(said: str | None) -> datetime:
@@ -61,19 +63,27 @@ def visits_of(orders: Orders, reached: datetime) -> Table:
     }
 
 
-def followed_of(orders: Orders, reached: datetime) -> Table:
-    """By currency and half hour: every order with each one of the same user that follows soon, or alone."""
-    groups: dict[Any, list[int]] = defaultdict(list)
+def followed_of(orders: Orders, others: Orders, reached: datetime) -> Triples:
+    """By currency and half hour: every order with each one of the same user that follows soon, or alone; and each of
+    these again with those that follow the first, of the orders that were not too late for that."""
+    groups: dict[Any, list[tuple[int, int]]] = defaultdict(list)
     for row in orders:
-        later = [other["at"] - row["at"] for other in orders if other["user_id"] == row["user_id"]]
-        soon = sum(timedelta(seconds=1) <= one <= SOON for one in later)
         start = row["at"] - (row["at"] - EPOCH) % SIZE
-        groups[row["currency"], start, start + SIZE].append(soon)
+        groups[row["currency"], start, start + SIZE].append((_soon(row, orders), _soon(row, others)))
     return {
-        place: (sum(max(one, 1) for one in found), Decimal(sum(found)))
+        place: (
+            sum(max(following, 1) * max(other, 1) for following, other in found),
+            sum(following * max(other, 1) for following, other in found),
+            sum(max(following, 1) * other for following, other in found),
+        )
         for place, found in groups.items()
-        if place[2] <= reached - SOON
+        if place[2] <= reached - 2 * SOON
     }
+
+
+def _soon(row: dict[str, Any], orders: Orders) -> int:
+    later = [other["at"] - row["at"] for other in orders if other["user_id"] == row["user_id"]]
+    return sum(timedelta(seconds=1) <= one <= SOON for one in later)
 
 
 # -- what is wrong -----------------------------------------------------------------------------------------------------
@@ -101,8 +111,11 @@ def half_hours(rows: Sequence[Mapping[str, Any]], expected: Table) -> Iterator[s
         yield f"view {shop.HALF_HOURS} holds {held} and should hold {expected}"
 
 
-def followed(rows: Sequence[Mapping[str, Any]], expected: Table) -> Iterator[str]:
-    held = {(row["currency"], row["window_start"], row["window_end"]): (row["pairs"], row["followed"]) for row in rows}
+def followed(rows: Sequence[Mapping[str, Any]], expected: Triples) -> Iterator[str]:
+    held = {
+        (row["currency"], row["window_start"], row["window_end"]): (row["rows"], row["followed"], row["others"])
+        for row in rows
+    }
     if held != expected:
         yield f"view {shop.FOLLOWED} holds {held} and should hold {expected}"
 

@@ -1,0 +1,29 @@
+"""Ways of the code that only many rows go: a round may lower the bounds before them, so that few rows do.
+
+Only the process that is killed knows of it. Rounds of one job lower different ones, so that it is killed in one way and
+comes up in another, with the batch that was under way. Another way is one more entry of LOWERED.
+"""
+
+import importlib
+from collections.abc import Iterable, Mapping
+
+SINGLY = "rows one by one"
+NEVER_REPEATING = "rows one by one, however often they repeat"
+SPLIT = "keys split"
+
+MANY_ROWS = "headwater.flow.job.processing:MANY_ROWS"
+
+LOWERED: Mapping[str, Mapping[str, int]] = {
+    SINGLY: {MANY_ROWS: 0},
+    NEVER_REPEATING: {MANY_ROWS: 0, "headwater.flow.job.repeating:ROWS_A_GROUP": 1_000_000},
+    SPLIT: {"headwater.flow.operators.joins.splitting:HOT_ROWS": 2},
+}
+"""By the name of a way: constants of modules, and what they are in a round that goes it."""
+
+
+def lower(names: Iterable[str]) -> None:
+    for place, value in (bound for name in names for bound in LOWERED[name].items()):
+        module, constant = place.split(":")
+        owner = importlib.import_module(module)
+        assert isinstance(getattr(owner, constant), int), f"{place} is no bound"
+        setattr(owner, constant, value)
