@@ -99,8 +99,8 @@ def collect(frame: DataFrame, evaluation: Evaluation, planned: Planned, origin: 
     if isinstance(planned.node, TableJoin) and planned.node in evaluation.packed:
         return Collected(moved_together(rows, planned.node.key), told)
     if planned.node in evaluation.straight:
-        names = [name for name in rows.column_names if not name.startswith("_")]
-        return Collected(rows.filter(pc.invert(rows[MISSING])).select(names), told, rows.filter(rows[MISSING]))
+        found, alone = parted(rows)
+        return Collected(found, told, alone)
     # What is kept for others reports only once.
     return Collected(rows, [] if planned.node in evaluation.keep else told)
 
@@ -113,10 +113,29 @@ def reports(evaluation: Evaluation) -> Iterable[Told]:
 
 
 def split(table: pa.Table) -> tuple[pa.Table, list[Told]]:
-    """Rows, and what was reported among them."""
-    commits = table[COMMIT]
-    told = [Told.from_json(text) for text in commits.drop_null().to_pylist()]
-    return table.filter(pc.is_null(commits)).drop_columns([COMMIT]), told
+    """Rows, and what was reported among them. Where nothing was, nothing is copied."""
+    rows, told = [], []
+    for batch in table.to_batches():
+        commits = batch.column(COMMIT)
+        if commits.null_count < batch.num_rows:
+            told += [Told.from_json(text) for text in commits.drop_null().to_pylist()]
+            batch = batch.filter(commits.is_null())
+        rows.append(batch.drop_columns([COMMIT]))
+    schema = table.schema.remove(table.schema.get_field_index(COMMIT))
+    return pa.Table.from_batches(rows, schema), told
+
+
+def parted(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Results that are rows for a sink, and those that lack a partner which they had to have."""
+    found, alone = [], []
+    for batch in rows.to_batches():
+        missing = batch.column(MISSING)
+        if missing.true_count:
+            alone.append(batch.filter(missing))
+            batch = batch.filter(pc.invert(missing))
+        found.append(batch)
+    names = [name for name in rows.column_names if not name.startswith("_")]
+    return pa.Table.from_batches(found, rows.schema).select(names), pa.Table.from_batches(alone, rows.schema)
 
 
 def _dated(records: pa.Table, origin: Origin) -> pa.Table:

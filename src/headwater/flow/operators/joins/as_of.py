@@ -33,7 +33,7 @@ from headwater.flow.operators.joins.events import (
     together,
     written,
 )
-from headwater.flow.operators.joins.interval import first_of
+from headwater.flow.operators.joins.moments import last_that_counts
 from headwater.flow.operators.joins.pairing import INNER, Pairing, renamed, without_nulls
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.state.equality import Integers, Mask, as_mask
@@ -85,7 +85,8 @@ class AsOfJoin:
         able = without_nulls(events.keys(self.events))
         is_due = (events.times < clock.passed_us) | ~able
         history = self._history(old, events.filter(able), fresh)
-        before, after = (history.holding(self, events, able, fresh=fresh) for fresh in (False, True))
+        after = history.holding(events, able, fresh=True)
+        before = history.holding(events, able, fresh=False) if is_told.any() else np.full(len(after), -1)
         changed = is_due & (~is_told | (before != after))
         taken_back, told = np.flatnonzero(is_told & changed), np.flatnonzero(changed)
         missing = (after[told] < 0) & (self.pairing.how == INNER)
@@ -155,16 +156,13 @@ class History(NamedTuple):
     is_fresh: Mask
     of_events: Integers
 
-    def holding(self, join: AsOfJoin, events: EventRows, able: Mask, *, fresh: bool) -> Integers:
+    def holding(self, events: EventRows, able: Mask, *, fresh: bool) -> Integers:
         """The place of the version that holds for each event, with or without the new ones; −1 if there is none."""
         counts = np.ones(len(self.groups), np.bool_) if fresh else ~self.is_fresh
         places = np.flatnonzero(counts)
         groups, times = self.groups[places], self.rows.times[places]
-        wanted = events.times[able]
-        found = first_of(groups, times, self.of_events, wanted + 1) - 1
-        begins = np.searchsorted(groups, self.of_events, side="left")
         seen = self.rows.rows.column(SEEN).to_numpy()[places]
-        found = _back_to_seen(found, begins, seen, wanted)
+        found = last_that_counts(groups, times, seen, self.of_events, events.times[able])
         result = np.full(len(events.hashes), -1)
         result[able] = np.where(found >= 0, places[np.maximum(found, 0)] if len(places) else -1, -1)
         return self._in_force(result, events.times)
@@ -185,15 +183,6 @@ class History(NamedTuple):
         since = np.maximum(self.rows.times, self.rows.rows.column(SEEN).to_numpy())
         follows = (self.groups[1:] == self.groups[:-1]) & (since[1:] <= before_us)
         return np.append(follows, False)
-
-
-def _back_to_seen(found: Integers, begins: Integers, seen: Integers, times: Integers) -> Integers:
-    """Further back where a version did not count yet; −1 behind the first of a key."""
-    found = np.where(found < begins, -1, found)
-    while len(pending := np.flatnonzero((found >= 0) & (seen[np.maximum(found, 0)] > times))) if len(seen) else 0:
-        back = found[pending] - 1
-        found[pending] = np.where(back < begins[pending], -1, back)
-    return found
 
 
 __all__ = ["EXTRA", "TIME", "AsOfJoin", "with_extra"]

@@ -28,6 +28,7 @@ from headwater.flow.operators.joins.events import (
     together,
     written,
 )  # fmt: skip
+from headwater.flow.operators.joins.moments import first_of
 from headwater.flow.operators.joins.pairing import Pairing, without_nulls
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.state import WindowState
@@ -180,23 +181,6 @@ def _new_pairs(join: IntervalJoin, left: EventRows, right: EventRows) -> tuple[I
     return np.repeat(np.arange(len(left.hashes)), lengths), order[expanded(begins, lengths)]
 
 
-def first_of(groups: Integers, times: Integers, wanted: Integers, from_: Integers) -> Integers:
-    """Where the first row of a wanted group is whose time is not below; both columns are sorted together.
-
-    >>> first_of(np.array([0, 0, 1]), np.array([5, 9, 1]), np.array([0, 1, 1]), np.array([6, 0, 2])).tolist()
-    [1, 2, 3]
-    """
-    count = len(groups)
-    both_groups, both_times = np.concatenate([groups, wanted]), np.concatenate([times, from_])
-    asks = np.append(np.ones(count, np.int8), np.zeros(len(wanted), np.int8))  # an ask stands before rows of its time
-    order = np.lexsort([asks, both_times, both_groups])
-    before = np.cumsum(order < count)
-    found = np.empty(len(wanted), np.int64)
-    asked = order >= count
-    found[order[asked] - count] = before[asked]
-    return found
-
-
 def _can_meet(events: Events, rows: EventRows) -> EventRows:
     return rows.filter(without_nulls(rows.keys(events)))
 
@@ -215,4 +199,4 @@ def _distinct(rows: EventRows) -> EventRows:
     return rows.take(np.sort(order[np.append(True, ~repeated)] if len(order) else order))
 
 
-__all__ = ["FAR_US", "IntervalJoin", "first_of"]
+__all__ = ["FAR_US", "IntervalJoin"]
