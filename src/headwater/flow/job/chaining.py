@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from headwater.errors import FlowError
 from headwater.flow.job.joining import BESIDE, PARTS, TableJoinTask, marked, side_rows
 from headwater.flow.job.merging import COMMIT, Told, by_shard, with_report
+from headwater.flow.job.packing import dealt_rows
 from headwater.flow.job.stream_joining import StreamJoinTask
 from headwater.flow.operators.joins.as_of import AsOfJoin
 from headwater.flow.operators.joins.chaining import changes_given_on, events_given_on, without_null_keys
@@ -35,6 +36,8 @@ Handles = Mapping[str, StateHandle]
 @dataclass(frozen=True)
 class StreamChainTask:
     links: tuple[StreamJoinTask, ...]
+    dealt: pa.Schema | None = None
+    """Of what it is given, where that comes in pieces."""
 
     @property
     def told(self) -> pa.Schema:
@@ -43,7 +46,7 @@ class StreamChainTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         handles = [_opened(link.handles) for link in self.links]
         shards = next(iter(handles[0].values())).shards
-        given = dict(by_shard(batches, shards))
+        given = dict(by_shard(batches if self.dealt is None else dealt_rows(batches, self.dealt), shards))
         own = {shard for link in self.links for shard in link.own(shards)}
         for shard in sorted({*given, *own}):
             yield from self._shard(shard, shards, handles, given.get(shard))

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
 from headwater.flow.declare.graph import Job
 from headwater.flow.declare.nodes import (
@@ -29,18 +29,22 @@ from headwater.flow.declare.nodes import (
     walk,
 )
 from headwater.flow.job.arrow_types import spark_schema
+from headwater.flow.job.at_home import by_home
 from headwater.flow.job.direct_tables import ReadTable
 from headwater.flow.job.joining import TableJoinOperator
 from headwater.flow.job.lanes import EventLane, Lane, TableLane
-from headwater.flow.job.packing import PIECES, SHARD, dealt
+from headwater.flow.job.packing import PIECES, dealt, in_shards
 from headwater.flow.job.roots import readers_of
 from headwater.flow.job.sources import source_options
-from headwater.flow.job.stream_joining import StreamJoinOperator
+from headwater.flow.job.stream_joining import StreamJoinOperator, StreamJoinTask
 from headwater.flow.job.tombstones import can_be_read
+from headwater.flow.operators.joins.pairing import without_nulls
 from headwater.flow.operators.spark_hashes import can_hash
 from headwater.flow.source.options import SourceOptions, parse_options
 from headwater.flow.source.ranges import read_ranges
 from headwater.flow.source.splitting import Range, tasks_for
+from headwater.flow.state.manifest import HASH
+from headwater.flow.state.shard import shard_of
 
 Operators = Mapping[Node, object]
 
@@ -61,10 +65,44 @@ class ReadingTask:
                 yield from self._task(number)
 
     def _task(self, number: int) -> Iterator[pa.RecordBatch]:
-        for count, (stream, columns) in enumerate(read_ranges(self.options, self.tasks[number])):
+        for count, (lane, rows) in enumerate(self.rows(number)):
+            yield dealt(rows, self.shards, (number << 32) + count, lane.which)
+
+    def rows(self, number: int) -> Iterator[tuple[Lane, pa.RecordBatch]]:
+        """What a task reads, as it is given on."""
+        for stream, columns in read_ranges(self.options, self.tasks[number]):
             lane = self.lanes.get(stream)
             if lane is not None and len(columns["_offset"]):
-                yield dealt(lane.rows(columns), self.shards, (number << 32) + count, lane.which)
+                yield lane, lane.rows(columns)
+
+
+@dataclass(frozen=True)
+class HomeTask:
+    """Reads the partitions of a shard, and joins them: nothing leaves it but results."""
+
+    reading: ReadingTask
+    join: StreamJoinTask
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for shard in batch.column(0).to_pylist():
+                yield from self._shard(shard)
+
+    def _shard(self, shard: int) -> Iterator[pa.RecordBatch]:
+        parts: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
+        for lane, rows in self.reading.rows(shard):
+            if astray := self._astray(shard, lane, rows):
+                yield self.join.gives_up(shard, astray)
+                return
+            parts[lane.which].append(rows)
+        left, right = (pa.concat_batches(part) if part else None for part in parts)
+        yield from self.join.at_home(shard, (left, right))
+
+    def _astray(self, shard: int, lane: Lane, rows: pa.RecordBatch) -> int:
+        """How many rows are of other shards; where those are that can meet none does not matter."""
+        assert isinstance(lane, EventLane)
+        elsewhere = shard_of(rows.column(HASH).to_numpy(), self.reading.shards) != shard
+        return int(np.count_nonzero(elsewhere & without_nulls(rows.select(list(lane.on))))) if elsewhere.any() else 0
 
 
 @dataclass(frozen=True)
@@ -76,16 +114,28 @@ class Reading:
     where: Mapping[str, str]
     stage: str
     ranges: Sequence[Range]
+    partitions: Mapping[str, int]
     shards: int
 
     def pieces(self, session: SparkSession, node: Join, lanes: Mapping[int, Lane]) -> DataFrame:
         """Rows of both sides of a join, in the partition of their shard."""
-        given = {**source_options(self.job, self.where), "poisoned": "stage", "stage": self.stage}
-        options = parse_options(given)
-        tasks = tasks_for([one for one in self.ranges if one.topic not in self._of_others(node)], cores=options.tasks)
+        options = self._options()
+        tasks = tasks_for(self._own(node), cores=options.tasks)
         task = ReadingTask(options, tasks, lanes, self.shards)
-        numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
-        return in_shards(numbers.mapInArrow(task, spark_schema(PIECES)), self.shards)
+        return in_shards(numbers(session, len(tasks)).mapInArrow(task, spark_schema(PIECES)), self.shards)
+
+    def home_task(self, node: Join, lanes: Mapping[int, Lane], join: StreamJoinTask) -> HomeTask | None:
+        """A task that needs nothing but the partitions of its shard, as many as shards; None if there is none."""
+        counts = {source.topic: self.partitions.get(source.topic, 0) for source in sources_of(node)}
+        tasks = by_home(self._own(node), counts, self.shards)
+        return None if tasks is None else HomeTask(ReadingTask(self._options(), tasks, lanes, self.shards), join)
+
+    def _options(self) -> SourceOptions:
+        return parse_options({**source_options(self.job, self.where), "poisoned": "stage", "stage": self.stage})
+
+    def _own(self, node: Node) -> list[Range]:
+        others = self._of_others(node)
+        return [one for one in self.ranges if one.topic not in others]
 
     def _of_others(self, node: Node) -> set[str]:
         """Topics that another join reads. What none reads, the first does: how far time has come there is asked too."""
@@ -96,8 +146,9 @@ class Reading:
         } | (spare if node is not self.joins[0] else set())  # fmt: skip
 
 
-def in_shards(pieces: DataFrame, shards: int) -> DataFrame:
-    return pieces.repartitionById(shards, f.col(SHARD))
+def numbers(session: SparkSession, count: int) -> DataFrame:
+    """Of tasks, one each."""
+    return session.range(0, count, 1, max(1, count))
 
 
 def event_lanes(job: Job, node: Join, operator: StreamJoinOperator) -> dict[int, Lane]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.flow.job.joining import BESIDE, PARTS, TableJoinTask, marked
-from headwater.flow.job.lanes import key_hashes
+from headwater.flow.job.lanes import spread_of
 from headwater.flow.job.merging import COMMIT, Operator, Told, reported
 from headwater.flow.job.packing import dealt, dealt_sides, piece_of
 from headwater.flow.operators.changes import BEFORE, OPERATION, merge_changes
@@ -24,7 +24,7 @@ from headwater.flow.operators.joins.pairing import without_nulls
 from headwater.flow.operators.joins.tables import AFTER, ROW, JoinStep, Side
 from headwater.flow.operators.keyed import latest_step
 from headwater.flow.operators.latest import Latest
-from headwater.flow.operators.spark_hashes import xxhash64
+from headwater.flow.operators.spark_hashes import shard_hashes, xxhash64
 from headwater.flow.operators.windows.grouping import grouped
 from headwater.flow.state.equality import Integers
 from headwater.flow.state.manifest import HASH
@@ -112,9 +112,10 @@ def _sided(table: ReadTable, columns: dict[str, pa.Array], *, is_after: bool) ->
         able = without_nulls(rows.select(list(side.on)))
         rows = rows if able.all() else rows.filter(pa.array(able))
     found = {name: rows.column(name) for name in side.columns.names}
-    own = [found[name] for name in side.key]
+    own, keys = ([found[name] for name in names] for names in (side.key, side.on))
+    spread = spread_of(keys, own, rows.num_rows)
     beside = [
-        pa.array(key_hashes(found, side.on, own, rows.num_rows)),
+        pa.array(shard_hashes([*keys, *([] if spread is None else [spread])], rows.num_rows)),
         pa.array(xxhash64(own, rows.num_rows) >> 1),  # halved, so that it lies within the bounds of every search
         pa.array(np.full(rows.num_rows, is_after)),
     ]

@@ -56,6 +56,8 @@ class BatchRecord:
     """Keys of joins with so many rows that the next batch splits them (operators/joins/splitting.py)."""
     repeating: frozenset[str] = frozenset()
     """Operators whose rows repeat so often that Spark reduces those of the next batch first (repeating.py)."""
+    home: frozenset[str] = frozenset()
+    """Joins all of whose rows lay in the partitions of their shards (at_home.py)."""
 
     @property
     def passed(self) -> Passed:
@@ -80,6 +82,7 @@ class BatchRecord:
             **({"hot": hot_to_json(self.hot)} if self.hot else {}),
             **({"earlier_us": self.earlier_us} if self.earlier_us else {}),
             **({"repeating": sorted(self.repeating)} if self.repeating else {}),
+            **({"home": sorted(self.home)} if self.home else {}),
         }
 
     @classmethod
@@ -91,7 +94,8 @@ class BatchRecord:
         start, end = offsets(row["start"]), offsets(row["end"])
         moments = row.get("watermark_us"), idle, row.get("processed_us"), tuple(row.get("earlier_us", ()))
         hot, repeating = hot_of_json(row.get("hot", {})), frozenset(row.get("repeating", ()))
-        return cls(row["batch"], start, end, accounts, clocks, *moments, hot=hot, repeating=repeating)
+        home = frozenset(row.get("home", ()))
+        return cls(row["batch"], start, end, accounts, clocks, *moments, hot=hot, repeating=repeating, home=home)
 
 
 def offsets(row: Mapping[str, Mapping[str, Any]]) -> Offsets:

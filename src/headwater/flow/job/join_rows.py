@@ -106,7 +106,11 @@ def _nothing(frame: DataFrame) -> Column:
 
 def sharded(left: DataFrame, right: DataFrame, keys: int, shards: int) -> DataFrame:
     """Both, each shard in the partition of its number."""
-    return placed(left.unionByName(right, allowMissingColumns=True), keys, shards)
+    return placed(together(left, right), keys, shards)
+
+
+def together(left: DataFrame, right: DataFrame) -> DataFrame:
+    return left.unionByName(right, allowMissingColumns=True)
 
 
 def placed(rows: DataFrame, keys: int, shards: int) -> DataFrame:

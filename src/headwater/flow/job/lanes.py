@@ -5,6 +5,7 @@ and where an event lies, the hash that says in which shard, and of a version of 
 be the same to the bit, since a batch may go either way and finds the state of the other.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +17,9 @@ from headwater.flow.operators import latest
 from headwater.flow.operators.joins.as_of import GONE, SEEN, UNTIL
 from headwater.flow.operators.joins.events import CONTENT, OFFSET, PARTITION, SOURCE, TIME
 from headwater.flow.operators.joins.pairing import without_nulls
+from headwater.flow.operators.joins.placing import event_hashes
 from headwater.flow.operators.spark_hashes import shard_hashes, xxhash64
 from headwater.flow.source.ranges import Columns
-from headwater.flow.state.equality import Integers
 from headwater.flow.state.manifest import HASH
 from headwater.flow.state.shard import conformed
 
@@ -58,7 +59,9 @@ class EventLane:
             columns["_offset"],
         ]
         made |= dict(zip((TIME, SOURCE, PARTITION, OFFSET), place, strict=True))
-        made |= {CONTENT: pa.array(np.zeros(count, np.int64)), HASH: pa.array(key_hashes(made, self.on, place, count))}
+        keys = [made[name] for name in self.on]
+        hashes = event_hashes(keys, spread_of(keys, place, count), count)
+        made |= {CONTENT: pa.array(np.zeros(count, np.int64)), HASH: pa.array(hashes)}
         if self.key:
             until = pa.nulls(count, pa.int64()) if self.valid_to is None else made[self.valid_to].cast(pa.int64())
             made |= {GONE: columns["_tombstone"], UNTIL: until, SEEN: pa.nulls(count, pa.int64())}
@@ -90,17 +93,10 @@ class TableLane:
 Lane = EventLane | TableLane
 
 
-def key_hashes(columns: Columns, on: tuple[str, ...], own: list[pa.Array], count: int) -> Integers:
-    """Of what rows are joined on; of those that can meet none, of what tells them apart (`_spread` in join_rows.py)."""
-    keys = [columns[name] for name in on]
-    hashes = shard_hashes(keys, count)
-    able = without_nulls(pa.RecordBatch.from_arrays(keys, names=list(on)))
-    if not able.all():
-        alone = np.flatnonzero(~able)
-        chosen = pa.array(alone)
-        spread = pa.array(xxhash64([column.take(chosen) for column in own], len(alone)))
-        hashes[alone] = shard_hashes([*(key.take(chosen) for key in keys), spread], len(alone))
-    return hashes
+def spread_of(keys: Sequence[pa.Array], own: Sequence[pa.Array], count: int) -> pa.Array | None:
+    """Of rows that can meet none, a hash of what tells them apart (`_spread` in join_rows.py); None if all can."""
+    able = without_nulls(pa.RecordBatch.from_arrays(list(keys), names=[str(place) for place in range(len(keys))]))
+    return None if able.all() else pa.array(xxhash64(own, count), mask=able)
 
 
 def _typed(columns: Columns, schema: pa.Schema) -> Columns:

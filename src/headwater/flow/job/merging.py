@@ -76,6 +76,8 @@ class Told:
     """Keys with very many rows."""
     groups: int = 0
     """To about how many rows those could be reduced before they are merged, where that is counted (repeating.py)."""
+    astray: int | None = None
+    """How many rows lay in partitions of other shards, where that is counted (at_home.py)."""
 
     @property
     def store(self) -> str:

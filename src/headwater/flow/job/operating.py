@@ -35,16 +35,17 @@ from headwater.flow.declare.nodes import (
 )
 from headwater.flow.job.aggregates import read_aggregates
 from headwater.flow.job.arrow_types import arrow_schema, arrow_type, spark_schema
-from headwater.flow.job.chaining import chain_task
+from headwater.flow.job.chaining import StreamChainTask, chain_task
 from headwater.flow.job.comparing import CompareOperator, reduced_to_windows
 from headwater.flow.job.counting import Counter, Uncounted
 from headwater.flow.job.deduping import APART, LATE, DedupeTask, Deduplicator
 from headwater.flow.job.delays import Passed, arriving, reached_us
-from headwater.flow.job.direct import Reading, event_lanes, in_shards, table_lanes
+from headwater.flow.job.direct import Reading, event_lanes, numbers, table_lanes
 from headwater.flow.job.direct_tables import JoinedTablesTask, ReadTable, TablesTask
 from headwater.flow.job.evaluating import paired
 from headwater.flow.job.hashing import shard_hash
 from headwater.flow.job.history_rows import versioned_rows
+from headwater.flow.job.join_pieces import given_schema, in_pieces
 from headwater.flow.job.join_results import results_of
 from headwater.flow.job.join_rows import flat
 from headwater.flow.job.joining import TableJoinOperator, TableJoinTask
@@ -52,9 +53,9 @@ from headwater.flow.job.lateness import Times
 from headwater.flow.job.merging import NO_SHARD, ROWS, MergeTask, Operator, Told, store_name
 from headwater.flow.job.modelling import reduced_to_points
 from headwater.flow.job.newest_rows import grouped_rows
-from headwater.flow.job.packing import PIECES, RESULTS, PackingTask, Task
+from headwater.flow.job.packing import PIECES, RESULTS, PackingTask, Task, in_shards
 from headwater.flow.job.processing_time import at_processing_time, next_end_us
-from headwater.flow.job.reducing_chains import rows_of_all, told_columns
+from headwater.flow.job.reducing_chains import lies_by_partition, rows_of_all, told_columns
 from headwater.flow.job.reducing_joins import (
     Counters,
     Prepared,
@@ -112,6 +113,8 @@ class Operators:
         """It has so many rows that those of windows are given to their shards singly, but for"""
         self.repeating: frozenset[str] = frozenset()
         """operators whose rows repeat."""
+        self.home: frozenset[str] = frozenset()
+        """Joins all of whose rows lay in the partitions of their shards in the batch before."""
         self.straight: frozenset[Node] = frozenset()
         """Operators whose changes go to the driver as they are, and so packed."""
         self.packed: dict[Node, pa.Schema] = {}
@@ -182,10 +185,13 @@ class Operators:
             return self._direct_tables(node, session, reading, replace(known, hot=(), hot_rows=splitting.HOT_ROWS))
         assert isinstance(known, StreamJoinOperator)
         operator = replace(known.at(*self.times.reached(node)), direct=True)
-        pieces, task = reading.pieces(session, node, event_lanes(reading.job, node, operator)), self._task(operator)
+        lanes, join = event_lanes(reading.job, node, operator), self._task(operator)
+        assert isinstance(join, StreamJoinTask)
+        home = reading.home_task(node, lanes, join) if operator.name in self.home else None
+        given = reading.pieces(session, node, lanes) if home is None else numbers(session, self._shards)
         if node.keyed or node not in self.straight:
-            return self._told(node, operator, pieces.mapInArrow(task, spark_schema(operator.told)))
-        return self._packing(node, pieces, task, operator.straight)
+            return self._told(node, operator, given.mapInArrow(home or join, spark_schema(operator.told)))
+        return self._packing(node, given, home or join, operator.straight)
 
     def _direct_tables(
         self, node: Join, session: SparkSession, reading: Reading, operator: TableJoinOperator
@@ -234,9 +240,10 @@ class Operators:
             else:
                 prepared.append(self._prepared(node, frames[0], frames[1], (counter, counter)))
         tasks = tuple(self._task(one.operator) for one in prepared)
-        task = chain_task(tasks)
-        told = flat(rows_of_all(prepared, self._shards)).mapInArrow(task, spark_schema(task.told))
-        return self._told(chain[-1], prepared[-1].operator, told)
+        task, rows = chain_task(tasks), flat(rows_of_all(prepared, self._shards))
+        if isinstance(task, StreamChainTask) and lies_by_partition(prepared[0].operator):
+            task, rows = replace(task, dealt=given_schema(rows)), in_pieces(rows, self._shards)
+        return self._told(chain[-1], prepared[-1].operator, rows.mapInArrow(task, spark_schema(task.told)))
 
     def done_at_once(self, chains: Iterable[Chain]) -> dict[Node, Chain]:
         """The joins that are done in one task in this batch, by the last of each. Not where rows need no shuffle, or
@@ -255,7 +262,10 @@ class Operators:
         return bool(self.hot.get(self.names[node]))
 
     def _joined(self, node: Node, operator: JoinOperator, rows: DataFrame) -> DataFrame:
-        return self._told(node, operator, flat(rows).mapInArrow(self._task(operator), spark_schema(operator.told)))
+        task, rows = self._task(operator), flat(rows)
+        if isinstance(task, StreamJoinTask) and task.operator.by_partition and not task.operator.looks:
+            task, rows = replace(task, dealt=given_schema(rows)), in_pieces(rows, self._shards)
+        return self._told(node, operator, rows.mapInArrow(task, spark_schema(operator.told)))
 
     def _told(self, node: Node, operator: JoinOperator, told: DataFrame) -> DataFrame:
         if isinstance(operator, TableJoinOperator):

@@ -15,6 +15,8 @@ from operator import itemgetter
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from headwater.flow.state.manifest import HASH
 from headwater.flow.state.shard import conformed, shard_of
@@ -77,6 +79,11 @@ def dealt_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator
     ]
     for _, value in sorted(pieces, key=itemgetter(0)):
         yield unpacked(value, schema)
+
+
+def in_shards(pieces: DataFrame, shards: int) -> DataFrame:
+    """Each in the partition of its shard."""
+    return pieces.repartitionById(shards, f.col(SHARD))
 
 
 Sides = list[pa.RecordBatch | None]

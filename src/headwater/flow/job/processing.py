@@ -25,6 +25,7 @@ from headwater.flow.declare.chains import chains_of
 from headwater.flow.declare.graph import Job
 from headwater.flow.declare.nodes import Join, Node, lane_of
 from headwater.flow.job.admitting import Admission, Admitting
+from headwater.flow.job.at_home import RowAstray, check_home, home_after
 from headwater.flow.job.balancing import accounts_of
 from headwater.flow.job.collecting import (
     Collected,
@@ -135,7 +136,11 @@ class Processor:
         keep_planned(self._folder, batch)
         record = self._folder.finished(batch)
         if record is None:
-            record = self._work(frame, batch)
+            try:
+                record = self._work(frame, batch)
+            except RowAstray as error:
+                _logger.info("batch %d of job %s is shuffled: %s", batch, self._job.name, error)
+                record = self._work(frame, batch, at_home=False)
         self._check_end(batch, record.end)
         self._commit_offsets(record.end)
         self._tidy(record)
@@ -143,13 +148,14 @@ class Processor:
         seconds = (self._clock.elapsed_ms() - started_ms) / 1000
         self._watch(Progress(record, seconds, self._operators.size_bytes(batch)))
 
-    def _work(self, frame: DataFrame, batch: int) -> BatchRecord:
+    def _work(self, frame: DataFrame, batch: int, *, at_home: bool = True) -> BatchRecord:
         start, end = self._span(batch)
         before = self._folder.finished(batch - 1)
         tick = self._folder.planned_tick(batch)
         admission = self._admission(batch) if tick.admits else Admission()
         times = self._at_processing_time(self._times(before, start, end, tick), before, batch)
         self._prepare(batch, before, times, start, end)
+        self._operators.home = before.home if before and at_home else frozenset()
         # Rows of keys that are split are given to several tasks, which is Spark's work.
         split = any(self._operators.hot.get(name) for node, name in self._job.operators.items() if node in self._direct)
         direct = frozenset() if tick.admits or split else self._direct
@@ -167,6 +173,7 @@ class Processor:
             origin = Origin(self._app, self._job.name, batch, self._folder.planned_ms(batch))
             collected, kept = self._collect(evaluation, origin)
             told = [one for found in collected.values() for one in found.told] + kept
+            check_home(self._operators.home, told)
             evaluation.told_alone |= self._told_alone(session, collected)
             staged = self._staged(start, end)
             accounts = accounts_of(self._job, evaluation, collected, told, staged, admission.rows)
@@ -178,7 +185,8 @@ class Processor:
         moments = times.watermark_us, times.idle, times.processed_us, recent(times.passed, max(self._lag, NOTED))[1:]
         hot = hot_after(self._operators.hot, ((one.operator, one.hot) for one in told))
         repeating = repeating_after(self._operators.repeating, told)
-        record = BatchRecord(batch, start, end, accounts, clocks, *moments, hot=hot, repeating=repeating)
+        home = home_after(before.home if before else frozenset(), told)
+        record = BatchRecord(batch, start, end, accounts, clocks, *moments, hot=hot, repeating=repeating, home=home)
         self._leave_behind(record, collected, told, Asides(poisoned_records(staged), late), origin)
         return record
 
@@ -188,7 +196,8 @@ class Processor:
         """The changes of joins that are given their rows by tasks that read them."""
         joins = [node for node in self._job.operators if node in direct and isinstance(node, Join)]
         ranges = ranges_between(places(start), places(end))
-        reading = Reading(self._job, joins, self._where, str(self._folder.stage), ranges, self._shards)
+        partitions = {topic: len(offsets) for topic, offsets in end.items()}
+        reading = Reading(self._job, joins, self._where, str(self._folder.stage), ranges, partitions, self._shards)
         return {node: partial(self._operators.operate_direct, node, session, reading) for node in joins}
 
     def _told_alone(self, session: SparkSession, collected: Mapping[str, Collected]) -> dict[Node, DataFrame]:

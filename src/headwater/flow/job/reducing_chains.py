@@ -14,7 +14,7 @@ from headwater.flow.declare.chains import Chain, chosen_before
 from headwater.flow.declare.nodes import Join, Node
 from headwater.flow.job.arrow_types import spark_schema
 from headwater.flow.job.counting import Uncounted
-from headwater.flow.job.join_rows import LEFT_ROW, RIGHT_ROW, WHICH, placed, row_column
+from headwater.flow.job.join_rows import LEFT_ROW, RIGHT_ROW, WHICH, placed, row_column, together
 from headwater.flow.job.joining import SIDE, TableJoinOperator
 from headwater.flow.job.merging import COMMIT
 from headwater.flow.job.reducing_joins import Prepared, PreparedTables
@@ -65,11 +65,16 @@ def told_columns(frame: DataFrame, operator: StreamJoinOperator | TableJoinOpera
 
 
 def rows_of_all(prepared: Sequence[Prepared | PreparedTables], shards: int) -> DataFrame:
-    """Rows of all inputs of a chain, each shard in the partition of its number."""
-    rows = prepared[0].ours.unionByName(prepared[0].theirs, allowMissingColumns=True)
+    """Rows of all inputs of a chain, each shard in the partition of its number, or where they are: those that lie by
+    partition are brought there as pieces."""
+    rows = together(prepared[0].ours, prepared[0].theirs)
     for which, one in enumerate(prepared[1:], 2):
         own = f.col(RIGHT_ROW).alias(row_column(which))
         others = [quoted(name) for name in one.theirs.columns if name not in (WHICH, LEFT_ROW, RIGHT_ROW)]
         right = one.theirs.select(f.lit(which).alias(WHICH), *others, own)
-        rows = rows.unionByName(right, allowMissingColumns=True)
-    return placed(rows, prepared[0].keys, shards)
+        rows = together(rows, right)
+    return rows if lies_by_partition(prepared[0].operator) else placed(rows, prepared[0].keys, shards)
+
+
+def lies_by_partition(operator: StreamJoinOperator | TableJoinOperator) -> bool:
+    return isinstance(operator, StreamJoinOperator) and operator.by_partition

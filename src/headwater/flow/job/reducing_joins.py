@@ -24,7 +24,7 @@ from headwater.flow.declare.nodes import (
 )
 from headwater.flow.job.counting import Counter
 from headwater.flow.job.deduping import LATE
-from headwater.flow.job.join_rows import in_place, no_null, pairing_of, placed_by, sharded, sided
+from headwater.flow.job.join_rows import in_place, no_null, pairing_of, placed_by, sharded, sided, together
 from headwater.flow.job.joining import SIDE, TableJoinOperator
 from headwater.flow.job.sources import AT, DELETED
 from headwater.flow.job.splitting import split_over
@@ -80,9 +80,12 @@ class Prepared(NamedTuple):
         return len(self.operator.work.pairing.on)
 
     def rows(self, shards: int) -> DataFrame:
-        """Each shard in the partition of its number; where events only look, they stay where they are."""
+        """Each shard in the partition of its number; where events only look, they stay where they are. Rows that lie
+        by partition are brought there as pieces, and hashed, by tasks of ours."""
         if self.operator.looks:
-            return in_place(self.ours, self.keys)
+            return self.ours if self.operator.by_partition else in_place(self.ours, self.keys)
+        if self.operator.by_partition:
+            return together(self.ours, self.theirs)
         return sharded(self.ours, self.theirs, self.keys, shards)
 
 

@@ -22,7 +22,7 @@ from headwater.flow.job.deduping import LATE
 from headwater.flow.job.delays import held_us
 from headwater.flow.job.hashing import shard_hash
 from headwater.flow.job.merging import ROWS
-from headwater.flow.job.packing import PIECES, SHARD, DealingTask
+from headwater.flow.job.packing import PIECES, DealingTask, in_shards
 from headwater.flow.job.stateless import quoted, visible
 from headwater.flow.job.window_rows import (
     AT,
@@ -116,8 +116,7 @@ def _dealt(
         *(column.alias(own.removeprefix(OWN)) for own, column in places.items()),
         *(f.expr(part.row or "").alias(part.name) for spec in read.specs for part in partials(spec)),
     )  # fmt: skip
-    pieces = rows.mapInArrow(DealingTask(operator.given, shards), spark_schema(PIECES))
-    return pieces.repartitionById(shards, f.col(SHARD))
+    return in_shards(rows.mapInArrow(DealingTask(operator.given, shards), spark_schema(PIECES)), shards)
 
 
 def _own_hash(node: Windowed, groups: Sequence[str]) -> Column:

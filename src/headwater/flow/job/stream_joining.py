@@ -17,9 +17,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from headwater.errors import FlowError
+from headwater.flow.job.join_pieces import with_hashes
 from headwater.flow.job.joining import BESIDE, SIDE, Given, marked, side_rows
 from headwater.flow.job.merging import COMMIT, NO_SHARD, Told, by_shard, reported, with_report
-from headwater.flow.job.packing import dealt_sides
+from headwater.flow.job.packing import dealt_rows, dealt_sides
 from headwater.flow.job.stateless import PATH
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.joins.as_of import EXTRA, AsOfJoin
@@ -39,9 +40,10 @@ from headwater.flow.operators.joins.events import (
 from headwater.flow.operators.joins.interval import IntervalJoin
 from headwater.flow.operators.joins.latest import LatestJoin
 from headwater.flow.operators.joins.pairing import without_nulls
+from headwater.flow.operators.joins.placing import by_partition
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.state.manifest import EVERYTHING, StateSchema
-from headwater.flow.state.shard import StateHandle
+from headwater.flow.state.shard import StateHandle, empty_rows
 
 PLACE = (TIME, SOURCE, PARTITION, OFFSET)
 Work = IntervalJoin | LatestJoin | AsOfJoin
@@ -72,15 +74,24 @@ class StreamJoinOperator:
         """State that was dropped at another time is not its own."""
         pairing, work = self.work.pairing, self.work
         kept = [getattr(work, name, None) for name in ("low_us", "high_us", "wait_us", "kept_us")]
-        said = f"{type(work).__name__} {pairing.on} {pairing.how} {kept} {self.clock.horizon_us}"
+        placed = " by partition" if self.by_partition else ""
+        said = f"{type(work).__name__} {pairing.on} {pairing.how} {kept} {self.clock.horizon_us}{placed}"
         return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+    @property
+    def by_partition(self) -> bool:
+        """Its rows lie in shards as Kafka's producers put them in partitions (operators/joins/placing.py)."""
+        pairing = self.work.pairing
+        return by_partition([pairing.left.field(name).type for name, _ in pairing.on])
 
     @property
     def sides(self) -> tuple[Events, Events]:
         """Of joins of events with events, or with versions."""
         work = self.work
-        assert not isinstance(work, LatestJoin)
-        return (work.events, work.versions) if isinstance(work, AsOfJoin) else (work.left, work.right)
+        if isinstance(work, IntervalJoin):
+            return work.left, work.right
+        assert isinstance(work, AsOfJoin)
+        return work.events, work.versions
 
     @property
     def beside(self) -> tuple[str, ...]:
@@ -168,12 +179,14 @@ def taken_in(operator: StreamJoinOperator, given: Given) -> TakenIn:
 class StreamJoinTask:
     operator: StreamJoinOperator
     handles: Mapping[str, str]
+    dealt: pa.Schema | None = None
+    """Of rows that Spark has made, where they come in pieces (join_pieces.py)."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         handles = {part: StateHandle.from_json(text) for part, text in self.handles.items()}
         shards = next(iter(handles.values())).shards
         if self.operator.looks:
-            for shard, rows in by_shard(batches, shards):
+            for shard, rows in by_shard(map(with_hashes, batches), shards):
                 yield self._looked(Shard(handles, shard), rows)
             return
         given = self._given(batches, shards)
@@ -187,17 +200,42 @@ class StreamJoinTask:
             return {shard: (left, right) for shard, (left, right) in dealt.items()}
         return {
             shard: (side_rows(rows, 0, GIVEN), side_rows(rows, 1, operator.beside))
-            for shard, rows in by_shard(batches, shards)
+            for shard, rows in by_shard(batches if self.dealt is None else dealt_rows(batches, self.dealt), shards)
         }
 
     def _shard(self, shard: Shard, given: Given) -> Iterator[pa.RecordBatch]:
         operator = self.operator
         taken = taken_in(operator, given) if operator.direct else TakenIn(given)
         step, (first, *others) = self.worked(shard, taken.given)
-        first = replace(first, late=first.late + taken.late, filtered=first.filtered + taken.filtered)
+        first = replace(
+            first, late=first.late + taken.late, filtered=first.filtered + taken.filtered,
+            astray=self._astray(shard, given),
+        )  # fmt: skip
         yield from reported(marked(step.after, 1), first, operator.told)
         for other in others:  # of one part alone nothing is ever taken back
             yield from reported(marked(step.before, 0), other, operator.told)
+
+    def at_home(self, shard: int, given: Given) -> Iterator[pa.RecordBatch]:
+        """The same of rows that the task has read itself, all of its own shard."""
+        handles = {part: StateHandle.from_json(text) for part, text in self.handles.items()}
+        yield from self._shard(Shard(handles, shard), given)
+
+    def gives_up(self, shard: int, astray: int) -> pa.RecordBatch:
+        """What is told where rows are not at home: nothing else."""
+        none = empty_rows(pa.schema([field for field in self.operator.told if field.name != COMMIT]), 0)
+        return with_report(none, Told(self.operator.name, shard, 0, (), astray=astray), self.operator.told)
+
+    def _astray(self, shard: Shard, given: Given) -> int | None:
+        """How many rows lie in partitions of other shards; of those that can meet none it does not matter."""
+        operator, shards = self.operator, next(iter(shard.handles.values())).shards
+        if not operator.direct or not operator.by_partition:
+            return None
+        astray = 0
+        for rows, events in zip(given, operator.sides, strict=True):
+            if rows is not None:
+                elsewhere = rows.column(PARTITION).to_numpy() % shards != shard.number
+                astray += int(np.count_nonzero(elsewhere & without_nulls(rows.select(list(events.on)))))
+        return astray
 
     def worked(self, shard: Shard, given: Given) -> tuple[StreamStep, list[Told]]:
         """What a shard makes of its rows, and what is to be told of each part of the state."""

@@ -81,7 +81,7 @@ def _parts_of(column: pa.Array) -> list[_Part]:
     if pa.types.is_struct(kind):
         return _parts(column.flatten())
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return [_text(column)]
+        return [text_bytes(column)]
     if pa.types.is_decimal128(kind):
         return [_fixed(_unscaled(column), column)]
     if pa.types.is_floating(kind):
@@ -90,7 +90,7 @@ def _parts_of(column: pa.Array) -> list[_Part]:
     return [_fixed(_values(column.cast(wide)), column)]
 
 
-def _text(column: pa.Array) -> _Part:
+def text_bytes(column: pa.Array) -> _Part:
     _, offsets, data = column.buffers()
     ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
     content = np.frombuffer(b"" if data is None else data, np.uint8)

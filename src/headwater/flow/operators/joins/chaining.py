@@ -5,7 +5,7 @@ apart. So state is the same whether two joins are done in one task or in two, ba
 null meets none and is not kept; it may lie in any shard, and stays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from headwater.flow.operators.joins.events import (
     TIME,
 )
 from headwater.flow.operators.joins.pairing import without_nulls
+from headwater.flow.operators.joins.placing import event_hashes
 from headwater.flow.operators.joins.tables import AFTER, ROW
 from headwater.flow.operators.spark_hashes import can_hash, shard_hashes, xxhash64
 from headwater.flow.state.equality import Integers
@@ -59,7 +60,7 @@ def events_given_on(
     path = pa.array(xxhash64([rows.column(name) for name in PATH], rows.num_rows))
     told_apart = [*columns.values(), path]
     content = xxhash64([*told_apart, _places_of_nulls(told_apart, rows.num_rows)], rows.num_rows)
-    beside = {HASH: pa.array(_hashes(rows, on, shard, shards)), **place, CONTENT: pa.array(content)}
+    beside = {HASH: pa.array(_hashes(rows, on, shard, shards, event_hashes)), **place, CONTENT: pa.array(content)}
     return _together(beside, columns)
 
 
@@ -80,7 +81,7 @@ def changes_given_on(
     for rows, is_after in ((before, False), (after, True)):
         own = xxhash64([rows.column(name) for name in key], rows.num_rows) >> 1
         beside = {
-            HASH: pa.array(_hashes(rows, on, shard, shards)),
+            HASH: pa.array(_hashes(rows, on, shard, shards, _table_hashes)),
             ROW: pa.array(own),
             AFTER: pa.array(np.full(rows.num_rows, is_after)),
         }
@@ -88,11 +89,18 @@ def changes_given_on(
     return pa.concat_batches(parts)
 
 
-def _hashes(rows: pa.RecordBatch, on: Sequence[str], shard: int, shards: int) -> Integers:
+def _table_hashes(keys: Sequence[pa.Array], spread: None, rows: int) -> Integers:
+    return shard_hashes(keys, rows)
+
+
+def _hashes(
+    rows: pa.RecordBatch, on: Sequence[str], shard: int, shards: int,
+    hashing: Callable[[Sequence[pa.Array], None, int], Integers],
+) -> Integers:  # fmt: skip
     """FlowError if a row belongs elsewhere: a task that goes on with it would not find its partners."""
     keys = rows.select(list(on))
     able = without_nulls(keys)
-    hashes = np.where(able, shard_hashes(keys.columns, rows.num_rows), shard)
+    hashes = np.where(able, hashing(keys.columns, None, rows.num_rows), shard)
     owners = shard_of(hashes, shards)
     if len(strangers := np.flatnonzero(owners != shard)):
         first = int(strangers[0])

@@ -1,0 +1,121 @@
+"""Inputs that lie in the right partitions are joined where they are read, and shuffled as soon as they do not."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+import headwater as hw
+from headwater.flow.job import direct
+from headwater.flow.job.operating import Operators
+from headwater.flow.job.testing import AppTester
+from headwater.log.partitioner import partition_of
+
+Tester = Callable[[hw.App], AppTester]
+PARTITIONS = 4
+
+
+def joined(name: str) -> hw.App:
+    app = hw.App(name, shards=2)
+    searches = app.stream("searches", "id long, session string, at timestamp", time="at")
+    clicks = app.stream("clicks", "session string, url string, at timestamp", time="at")
+    found = searches.join(clicks, on="session", within="5 minutes", how="left", prefix="click_")
+    app.topic(f"{name}.clicked", key="id")(lambda: found)
+    return app
+
+
+def feed(app: AppTester, topic: str, rows: list[dict[str, Any]], *, astray: bool = False) -> None:
+    """As Kafka's producers deal rows out to partitions by their key; or not."""
+    dealt: dict[int, list[dict[str, Any]]] = {number: [] for number in range(PARTITIONS)}
+    for row in rows:
+        own = partition_of(str(row["session"]).encode(), PARTITIONS)
+        dealt[(own + 1) % PARTITIONS if astray else own].append(row)
+    if topic not in {one.name for one in app.node.log.topics()}:
+        app.node.log.create_topic(topic, partitions=PARTITIONS)
+    for number, several in dealt.items():
+        if several:
+            app.feed(topic, several, partition=number, key="session")
+
+
+def some(batch: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """A search of each session, and a click of every third; one search of nobody."""
+    at = [f"2026-01-01T00:{10 * batch + minute:02}:00Z" for minute in range(2)]
+    searches = [{"id": 100 * batch + one, "session": f"s{one}", "at": at[0]} for one in range(40)]
+    clicks = [{"session": f"s{one}", "url": f"/{batch}/{one}", "at": at[1]} for one in range(0, 40, 3)]
+    return [*searches, {"id": 100 * batch + 99, "session": None, "at": at[0]}], clicks
+
+
+def expected(batches: int) -> list[tuple[int, str | None]]:
+    found: list[tuple[int, str | None]] = []
+    for batch in range(batches):
+        searches, clicks = some(batch)
+        urls = {click["session"]: click["url"] for click in clicks}
+        found += [(search["id"], urls.get(search["session"])) for search in searches]
+    return sorted(found)
+
+
+@pytest.fixture
+def tasks_at_home(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of all batches: were they begun without a shuffle?"""
+    seen: list[bool] = []
+    own = direct.Reading.home_task
+
+    def asked(*given: Any) -> direct.HomeTask | None:
+        found = own(*given)
+        seen[-1] = found is not None
+        return found
+
+    operate = Operators.operate_direct
+
+    def operated(*given: Any) -> DataFrame:
+        seen.append(False)
+        return operate(*given)
+
+    monkeypatch.setattr(Operators, "operate_direct", operated)
+    monkeypatch.setattr(direct.Reading, "home_task", asked)
+    return seen
+
+
+def test_a_join_is_shuffled_only_for_rows_that_are_not_at_home(
+    tester: Tester, tasks_at_home: list[bool], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    app = tester(joined("first"))
+    shuffled, at_home = [], []
+    for batch, astray in enumerate((False, False, True, False, False)):
+        searches, clicks = some(batch)
+        feed(app, "searches", searches, astray=astray)
+        feed(app, "clicks", clicks)
+        tasks_at_home.clear()
+        caplog.clear()
+        app.run()
+        at_home.append(tasks_at_home[0])
+        shuffled.append(any("is shuffled" in one.message for one in caplog.records))
+    # What comes behind ends the last of them.
+    last = [{"id": 9999, "url": "/end", "session": f"s{one}", "at": "2026-01-02T00:00:00Z"} for one in range(40)]
+    feed(app, "searches", last)
+    feed(app, "clicks", last)
+    app.run()
+    told = [(row["id"], row["click_url"]) for row in app.values("first.clicked")]
+    assert sorted(one for one in told if one[0] != 9999) == expected(5)
+    assert at_home == [False, True, True, False, True]
+    assert shuffled == [False, False, True, False, False]
+    assert app.account("first.clicked").balanced
+
+
+def test_partitions_that_are_no_multiple_of_the_shards_are_shuffled(tester: Tester, tasks_at_home: list[bool]) -> None:
+    app = tester(joined("odd"))
+    for topic in ("searches", "clicks"):
+        app.node.log.create_topic(topic, partitions=3)
+    for batch in range(2):
+        searches, clicks = some(batch)
+        for topic, rows in (("searches", searches), ("clicks", clicks)):
+            for number in range(3):
+                own = [row for row in rows if partition_of(str(row["session"]).encode(), 3) == number]
+                assert own
+                app.feed(topic, own, partition=number, key="session")
+        app.run()
+    assert True not in tasks_at_home
+    assert app.account("odd.clicked").balanced
