@@ -36,6 +36,7 @@ from tests.crash.killing import Killing, Outcome
 FAILURE_STEPS = 40
 FAILURES_TOGETHER = 20
 SHOWN_MAX = 20
+SPARE_ROUNDS = 5
 
 Advance = Callable[[int], None]
 
@@ -167,9 +168,8 @@ def kill(report: Report, rounds: int, advance: Advance) -> None:
 
 
 def kill_jobs(report: Report, rounds: int, advance: Advance) -> None:
-    from tests.crash.flow.dealing import dealt  # with Spark, which the others do without
+    from tests.crash.flow.dealing import ROUNDS_OF_A_TURN, dealt  # with Spark, which the others do without
     from tests.crash.flow.killing import Killing as JobKilling
-    from tests.crash.flow.moments import POINTS
     from tests.servers.postgres import running_postgres
 
     folder = Path(tempfile.mkdtemp(prefix="headwater-torture-jobs-"))
@@ -181,7 +181,7 @@ def kill_jobs(report: Report, rounds: int, advance: Advance) -> None:
     report.job_kills, report.job_kills_missed = dict(sorted(outcome.kills.items())), dict(outcome.missed)
     report.job_points_never_struck = outcome.never_struck
     report.anomalies += outcome.anomalies
-    if rounds >= len(POINTS):
+    if rounds >= ROUNDS_OF_A_TURN + SPARE_ROUNDS:
         # Each had its turn, and a second one if it was missed: what is left is not tested at all.
         report.anomalies += [f"no job could be killed at: {name}" for name in outcome.never_struck]
     if outcome.anomalies:

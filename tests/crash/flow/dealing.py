@@ -8,6 +8,10 @@ from random import Random
 from tests.crash.flow.bounds import LOWERED
 from tests.crash.flow.moments import POINTS, REBUILD, RESTART, WORKER
 
+STRIKES_MAX = 3
+ROUNDS_OF_A_TURN = sum(point.victim != WORKER for point in POINTS.values())
+"""So many rounds give every point a turn, or hardly more."""
+
 
 @dataclass(frozen=True)
 class Strike:
@@ -42,12 +46,17 @@ def dealt(random: Random, kills: Counter[str]) -> Iterator[Round]:
         while waiting:
             strikes = [waiting.pop(0)]
             later = [one for one in waiting if POINTS[one.name].named not in (RESTART, REBUILD)]
-            if POINTS[strikes[0].name].victim == WORKER and later:
-                strikes.append(later[0])
-                waiting.remove(later[0])
+            while _goes_on(strikes) and later:
+                strikes.append(later.pop(0))
+                waiting.remove(strikes[-1])
             before = Counter(kills)
             yield Round(strikes, _lowered(random, strikes))
             waiting += [Strike(strike.name) for strike in strikes if kills[strike.name] == before[strike.name]]
+
+
+def _goes_on(strikes: Sequence[Strike]) -> bool:
+    """Spark gives up on a task that has died four times."""
+    return POINTS[strikes[-1].name].victim == WORKER and len(strikes) < STRIKES_MAX
 
 
 def _lowered(random: Random, strikes: Sequence[Strike]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the app is fed: orders that are good, broken, repeated or late; customers that come, change and go."""
+"""What the app is fed: orders, good, broken, repeated or late; customers and cities that come, change and go."""
 
 import json
 from dataclasses import dataclass, field
@@ -7,14 +7,15 @@ from decimal import Decimal
 from random import Random
 from typing import Any, NamedTuple
 
-from tests.crash.flow.shop import CUSTOMERS, ORDERS, PARTITIONS
+from tests.crash.flow.shop import CITIES, CUSTOMERS, ORDERS, PARTITIONS
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 BROKEN = (b"", b"{", b"nonsense", b"\xff\xfe")
 BROKEN_ORDER = b'{"amount": "many"}'
 USERS = 12
-CITIES = ("Lund", "Lund", "Oslo", "Oslo", None)
-BROKEN_SHARE, REPEATED_SHARE, LATE_SHARE, CUSTOMERS_SHARE, DELETED_SHARE = 0.05, 0.08, 0.04, 0.1, 0.3
+HOMES = ("Lund", "Lund", "Oslo", "Oslo", None)
+BROKEN_SHARE, REPEATED_SHARE, LATE_SHARE = 0.05, 0.08, 0.04
+CUSTOMERS_SHARE, CITIES_SHARE, DELETED_SHARE = 0.12, 0.2, 0.3
 MUCH_TOO_LATE = timedelta(hours=3)
 
 
@@ -58,7 +59,7 @@ class Feed:
 
     def _next(self) -> Fed:
         if self.customers and self.random.random() < CUSTOMERS_SHARE:
-            return self._customer()
+            return self._city() if self.random.random() < CITIES_SHARE else self._customer()
         partition = self.random.randrange(PARTITIONS)
         if self.random.random() < BROKEN_SHARE:
             return self._record(ORDERS, partition, None, self.random.choice((*BROKEN, BROKEN_ORDER, None)), None)
@@ -96,6 +97,14 @@ class Feed:
             return self._record(CUSTOMERS, 0, key, self.random.choice(BROKEN), None)
         if self.random.random() < DELETED_SHARE:
             return self._record(CUSTOMERS, 0, key, None, None)
-        city = self.random.choice(CITIES)
+        city = self.random.choice(HOMES)
         row = {"user_id": user, "name": f"name {len(self.fed)}", "city": city}
         return self._record(CUSTOMERS, 0, key, json.dumps(row).encode(), row)
+
+    def _city(self) -> Fed:
+        city = self.random.choice([home for home in HOMES if home is not None])
+        key = json.dumps({"city": city}).encode()
+        if self.random.random() < DELETED_SHARE:
+            return self._record(CITIES, 0, key, None, None)
+        row = {"city": city, "mayor": f"mayor {len(self.fed)}"}
+        return self._record(CITIES, 0, key, json.dumps(row).encode(), row)

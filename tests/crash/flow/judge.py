@@ -62,6 +62,7 @@ def judge(place: Place, fed: Sequence[Fed], *, least: int) -> list[str]:
             found += balanced(accounts, fed, [shop.ORDERS] * 3, [shop.FOLLOWED])
             found += neighbours(records(client, shop.NEIGHBOURS), fed)
             found += balanced(accounts, fed, [shop.ORDERS, shop.CUSTOMERS], [shop.NAMED])
+            found += balanced(accounts, fed, [shop.CUSTOMERS, shop.CITIES], [shop.GOVERNED])
             found += poisoned(client, fed, shop.CUSTOMERS)
         return found
 
@@ -108,18 +109,20 @@ def views(place: Place, fed: Sequence[Fed], least: int, *, customers: bool) -> I
         "revenue": (place.data, model.revenue_of(fed, least)),
         "last_order": (place.store, model.last_orders_of(fed)),
         "cheap": (place.store, model.cheap_of(fed)),
-        **({"customer": (place.data, model.customers_of(fed))} if customers else {}),
     }
+    if customers:
+        wanted["customer"] = place.data, model.customers_of(fed)
+        wanted[shop.GOVERNED] = place.data, model.governed_of(fed)
     for name, (store, expected) in wanted.items():
         with View.open(store, shop.APP, name) as view:
             rows = view.rows(order=list(view.key))
             position = view.position()
         if rows != expected:
             yield f"view {name} holds {rows} and should hold {expected}"
-        topic = shop.CUSTOMERS if name == "customer" else shop.ORDERS
-        ends = Counter(one.partition for one in fed if one.topic == topic)
-        if position != {topic: dict(ends)}:
-            yield f"view {name} says it is at {position}, and the topic ends at {dict(ends)}"
+        topics = {"customer": [shop.CUSTOMERS], shop.GOVERNED: [shop.CUSTOMERS, shop.CITIES]}.get(name, [shop.ORDERS])
+        ends = {topic: dict(Counter(one.partition for one in fed if one.topic == topic)) for topic in topics}
+        if position != ends:
+            yield f"view {name} says it is at {position}, and its topics end at {ends}"
 
 
 def totals(changes: list[Any], fed: Sequence[Fed]) -> Iterator[str]:

@@ -242,8 +242,8 @@ class Killing:
     def begin(self) -> None:
         """Changelogs are not compacted here: the judge wants to see every change."""
         admin = AdminClient({"bootstrap.servers": self._place.address})
-        wanted = [NewTopic(shop.ORDERS, shop.PARTITIONS, 1), NewTopic(shop.CUSTOMERS, 1, 1)]
-        wanted += [NewTopic(topic, 1, 1) for topic in shop.CHANGELOGS]
+        others = (shop.CUSTOMERS, shop.CITIES, *shop.CHANGELOGS)
+        wanted = [NewTopic(shop.ORDERS, shop.PARTITIONS, 1), *(NewTopic(topic, 1, 1) for topic in others)]
         for created in admin.create_topics(wanted).values():
             created.result(10)
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from tests.crash.flow.feeding import Fed
-from tests.crash.flow.shop import CUSTOMERS, FIRST, LATENESS_MINUTES, ORDERS, WITHIN_MINUTES
+from tests.crash.flow.shop import CITIES, CUSTOMERS, FIRST, LATENESS_MINUTES, ORDERS, WITHIN_MINUTES
 
 LATENESS, WITHIN = timedelta(minutes=LATENESS_MINUTES), timedelta(minutes=WITHIN_MINUTES)
 
@@ -73,6 +73,18 @@ def customers_of(fed: Iterable[Fed]) -> list[dict[str, Any]]:
             assert one.key is not None
             there.pop(json.loads(one.key)["user_id"], None)
     return [row for _, row in sorted(there.items())]
+
+
+def governed_of(fed: Iterable[Fed]) -> list[dict[str, Any]]:
+    """Customers in a city that there is, and who its mayor is."""
+    mayors: dict[str, str] = {}
+    for one in (one for one in fed if one.topic == CITIES):
+        if one.row is not None:
+            mayors[one.row["city"]] = one.row["mayor"]
+        else:
+            assert one.key is not None
+            mayors.pop(json.loads(one.key)["city"], None)
+    return [{**one, "mayor": mayors[one["city"]]} for one in customers_of(fed) if one["city"] in mayors]
 
 
 def neighbours_of(fed: Iterable[Fed]) -> dict[tuple[int, int], dict[str, Any]]:

@@ -28,6 +28,8 @@ MERGE = "headwater.flow.job.merging:MergeTask.__call__"
 DEDUPE = "headwater.flow.job.deduping:DedupeTask.__call__"
 CHAIN_OF_EVENTS = "headwater.flow.job.chaining:StreamChainTask.__call__"
 CHAIN_OF_TABLES = "headwater.flow.job.chaining:TableChainTask.__call__"
+MERGE_FOR_A_JOIN = "headwater.flow.job.direct_tables:TablesTask.__call__"
+JOIN_AS_READ = "headwater.flow.job.direct_tables:JoinedTablesTask.__call__"
 ONE_BY_ONE = "headwater.flow.job.windowing:dealt_rows"
 SLICE = "headwater.flow.job.joining:TableJoinTask._slice"
 
@@ -39,6 +41,8 @@ IN_WORKERS = {
     "deduping": Moment(DEDUPE),
     "joining events": Moment(CHAIN_OF_EVENTS),
     "joining tables": Moment(CHAIN_OF_TABLES),
+    "merging for a join": Moment(MERGE_FOR_A_JOIN),
+    "joining as read": Moment(JOIN_AS_READ),
     "one by one": Moment(ONE_BY_ONE),
     "pairing a slice": Moment(SLICE),
 }
@@ -95,6 +99,9 @@ POINTS = {
     "joining events, driver": Point(MID_TASK, IN_WORKERS["joining events"]),
     "joining tables, worker": Point(MID_TASK, IN_WORKERS["joining tables"], WORKER),
     "joining tables, driver": Point(MID_TASK, IN_WORKERS["joining tables"]),
+    "merging for a join, worker": Point(MID_TASK, IN_WORKERS["merging for a join"], WORKER),
+    "joining as read, worker": Point(MID_TASK, IN_WORKERS["joining as read"], WORKER),
+    "joining as read, driver": Point(MID_TASK, IN_WORKERS["joining as read"]),
     "one by one, worker": Point(MID_TASK, IN_WORKERS["one by one"], WORKER, lowered=SINGLY),
     "one by one, driver": Point(MID_TASK, IN_WORKERS["one by one"], lowered=SINGLY),
     "pairing a slice, worker": Point(MID_TASK, IN_WORKERS["pairing a slice"], WORKER, most=1, lowered=SPLIT),

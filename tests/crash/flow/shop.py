@@ -5,16 +5,16 @@ from typing import Any
 
 import headwater as hw
 
-APP, ORDERS, PARTITIONS, CUSTOMERS = "shop", "orders", 2, "customers"
+APP, ORDERS, PARTITIONS, CUSTOMERS, CITIES = "shop", "orders", 2, "customers", "cities"
 BIG, TOTALS, ONCE, CUSTOMER_LOG, FILES = "big-orders", "totals", "orders-once", "customer-log", "files"
 HALF_HOURS, VISITS = "half_hours", "visits"
 FOLLOWED, PAIRS, TRIPLES, NAMED = "followed", "followed-pairs", "followed-triples", "named"
-NEIGHBOURS = "neighbours"
+NEIGHBOURS, GOVERNED = "neighbours", "governed"
 CHANGELOGS = (TOTALS, VISITS, CUSTOMER_LOG, NEIGHBOURS)
 ACCOUNTS, LATE = "shop.accounts", "shop.orders.late"
 OUTPUTS_OF_ORDERS = ("revenue", "last_order", "cheap", TOTALS, BIG, ONCE, FILES, HALF_HOURS, VISITS)
 OUTPUTS_OF_CUSTOMERS = ("customer", CUSTOMER_LOG, NEIGHBOURS)
-VIEWS = ("revenue", "last_order", "cheap", HALF_HOURS, "customer", FOLLOWED, NAMED)
+VIEWS = ("revenue", "last_order", "cheap", HALF_HOURS, "customer", FOLLOWED, NAMED, GOVERNED)
 SCHEMA = "id string, user_id long, amount decimal(12,2), currency string, at timestamp"
 LEAST = (10, 30, 50)
 """What an order must be worth to count as revenue; another number is a change of code."""
@@ -28,8 +28,8 @@ def poisoned_of(job: str) -> str:
 
 
 def declare(store: str, files: Path, *, least: int = LEAST[0], customers: bool = True) -> hw.App:
-    """Three jobs: of orders, and only if wanted those of customers, and of both. `store` is a database of its own,
-    `files` a folder."""
+    """Jobs of orders, and only if wanted of customers, of both, and of customers and cities: those of two topics join
+    what they read, and nothing else. `store` is a database of its own, `files` a folder."""
     app = hw.App(APP, shards=2)
     orders = declare_orders(app, store, files, least)
     if customers:
@@ -123,5 +123,9 @@ def declare_customers(app: hw.App) -> Any:
         pairs = table.join(table, on="city", prefix="other_", name="pairs")
         first = table.select("user_id", "city").newest("city", order="user_id", limit=FIRST, into="first", name="first")
         return pairs.join(first, on="city", name=NEIGHBOURS)
+
+    @app.view(key="user_id", name=GOVERNED)
+    def governed() -> Any:
+        return table.join(app.table(CITIES, "city string, mayor string", key="city"), on="city", name=GOVERNED)
 
     return table
