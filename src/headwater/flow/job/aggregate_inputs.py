@@ -1,6 +1,7 @@
 """In what form headwater's own aggregates are given their columns."""
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -18,56 +19,65 @@ from pyspark.sql.types import (
 
 from headwater.errors import InvalidDeclaration
 
-Input = Callable[[list[Column], DataFrame], Column]
-
 WHOLE = (ByteType, ShortType, IntegerType, LongType)
 REAL = (FloatType, DoubleType)
 
 
-def type_of(column: Column, frame: DataFrame) -> DataType:
-    return frame.select(column.alias("_one")).schema[0].dataType
+class Typed(NamedTuple):
+    column: Column
+    type: DataType
 
 
-def plain_input(columns: list[Column], frame: DataFrame) -> Column:
-    return columns[0]
+Input = Callable[[list[Typed]], Column]
 
 
-def number_input(columns: list[Column], frame: DataFrame) -> Column:
-    kind = type_of(columns[0], frame)
+def types_of(columns: list[Column], frame: DataFrame) -> list[DataType]:
+    """Asked of Spark at once."""
+    if not columns:
+        return []
+    return [field.dataType for field in frame.select(*(one.alias("_one") for one in columns)).schema]
+
+
+def plain_input(columns: list[Typed]) -> Column:
+    return columns[0].column
+
+
+def number_input(columns: list[Typed]) -> Column:
+    column, kind = columns[0]
     if not isinstance(kind, (*WHOLE, *REAL)) and kind.typeName() != "decimal":
         raise InvalidDeclaration(f"a percentile of {kind.simpleString()} is no number", "Use a column of numbers.")
-    number = columns[0].cast("double")
+    number = column.cast("double")
     return f.when(~f.isnan(number), number)
 
 
-def comparable_input(columns: list[Column], frame: DataFrame) -> Column:
+def comparable_input(columns: list[Typed]) -> Column:
     """Whole numbers as the longest, text as it is, all else as Spark writes it."""
-    kind = type_of(columns[0], frame)
+    column, kind = columns[0]
     if isinstance(kind, WHOLE):
-        return columns[0].cast("bigint")
-    return columns[0] if isinstance(kind, StringType) else columns[0].cast("string")
+        return column.cast("bigint")
+    return column if isinstance(kind, StringType) else column.cast("string")
 
 
-def distinct_input(columns: list[Column], frame: DataFrame) -> Column:
-    kind = type_of(columns[0], frame)
-    return columns[0] if isinstance(kind, BinaryType) else comparable_input(columns, frame)
+def distinct_input(columns: list[Typed]) -> Column:
+    column, kind = columns[0]
+    return column if isinstance(kind, BinaryType) else comparable_input(columns)
 
 
-def frequent_input(columns: list[Column], frame: DataFrame) -> Column:
-    kind = type_of(columns[0], frame)
-    return columns[0].cast("double") if isinstance(kind, REAL) else comparable_input(columns, frame)
+def frequent_input(columns: list[Typed]) -> Column:
+    column, kind = columns[0]
+    return column.cast("double") if isinstance(kind, REAL) else comparable_input(columns)
 
 
-def hashed_input(columns: list[Column], frame: DataFrame) -> Column:
+def hashed_input(columns: list[Typed]) -> Column:
     """Both hashes of a value: see operators/sketches/bloom.py."""
-    value = comparable_input(columns, frame)
+    value = comparable_input(columns)
     hashes = f.struct(f.xxhash64(value).alias("first"), f.xxhash64(value, value).alias("second"))
     return f.when(value.isNotNull(), hashes)
 
 
-def row_input(columns: list[Column], frame: DataFrame) -> Column:
+def row_input(columns: list[Typed]) -> Column:
     """All columns of a user's aggregate, in a row of their own."""
-    return f.struct(*(column.alias(f"c{place}") for place, column in enumerate(columns)))
+    return f.struct(*(one.column.alias(f"c{place}") for place, one in enumerate(columns)))
 
 
 INPUTS: Mapping[str, Input] = {

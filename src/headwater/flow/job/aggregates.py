@@ -5,7 +5,7 @@ typed. Each aggregate's arguments become input columns `_in0`, `_in1`, ... that 
 """
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import Any
 
@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare import nodes
 from headwater.flow.declare.aggregates import OwnAggregate
-from headwater.flow.job.aggregate_inputs import INPUTS, plain_input
+from headwater.flow.job.aggregate_inputs import INPUTS, Typed, plain_input, types_of
 from headwater.flow.job.arrow_types import arrow_type
 from headwater.flow.job.explaining import explain
 from headwater.flow.job.stateless import column_of, quoted
@@ -87,17 +87,19 @@ def read_aggregates(node: nodes.Aggregate, frame: DataFrame, beside: tuple[str, 
     reading = _Reading(node, frame)
     try:
         expressions = iter(_analysed(node, frame))
+        own = iter(_own_columns(node, frame))
         for one in node.aggregates:
             if isinstance(one, OwnAggregate):
-                reading.add_own(one)
+                reading.add_own(one, next(own))
             else:
                 reading.add(next(expressions))
+        specs = reading.specs()
     except InvalidDeclaration:
         raise
     except Exception as error:
         raise InvalidDeclaration(f"agg at {node.place}: {explain(error)}") from error
     key = pa.schema([pa.field(name, arrow_type(frame.schema[name].dataType)) for name in node.key])
-    return Aggregates(tuple(reading.specs), reading.inputs(beside), key)
+    return Aggregates(specs, reading.inputs(specs, beside), key)
 
 
 def _analysed(node: nodes.Aggregate, frame: DataFrame) -> list[Any]:
@@ -110,11 +112,19 @@ def _analysed(node: nodes.Aggregate, frame: DataFrame) -> list[Any]:
     return [found.apply(place) for place in range(len(node.key), found.size())]
 
 
+def _own_columns(node: nodes.Aggregate, frame: DataFrame) -> list[list[Typed]]:
+    """Of each of headwater's own aggregates, its columns."""
+    columns = [[column_of(each) for each in one.columns] for one in node.aggregates if isinstance(one, OwnAggregate)]
+    types = iter(types_of([column for one in columns for column in one], frame))
+    return [[Typed(column, next(types)) for column in one] for one in columns]
+
+
 class _Reading:
     def __init__(self, node: nodes.Aggregate, frame: DataFrame) -> None:
         self._node, self._frame = node, frame
-        self._columns: list[Column] = []
-        self.specs: list[Aggregate] = []
+        self._columns: dict[str, Column] = {}
+        self._drafts: list[partial[Aggregate]] = []
+        """All but the types: Spark is asked for all of them at once, because each question takes a while."""
 
     def add(self, expression: Any) -> None:
         name = expression.name() if _kind(expression) == "Alias" else ""
@@ -135,21 +145,25 @@ class _Reading:
                 f"{'distinct ' if distinct else ''}{said} cannot be kept from batch to batch",
                 f"Use {APPROXIMATE[said]}, which is kept in bounded memory." if said in APPROXIMATE else hint,
             )
-        self.specs.append(self._spec(kind, name or expression.sql(), function, call.filter()))
+        self._drafts.append(self._draft(kind, name or expression.sql(), function, call.filter()))
 
-    def add_own(self, one: OwnAggregate) -> None:
+    def add_own(self, one: OwnAggregate, columns: list[Typed]) -> None:
         """Its columns are read as Spark reads any others; where it needs a form of them, that is made here."""
-        columns = [column_of(each) for each in one.columns]
-        column, type_ = self._made(INPUTS.get(one.kind, plain_input)(columns, self._frame))
-        timed = one.kind in TIMED
-        self.specs.append(
-            Aggregate(
-                one.kind, self._free(one.name or one.call), column, type_, options=one.options,
-                time=TIME if timed else None, time_type=pa.timestamp("us", "UTC") if timed else None,
-            )
-        )  # fmt: skip
+        column = self._made(INPUTS.get(one.kind, plain_input)(columns))
+        time = TIME if one.kind in TIMED else None
+        name = self._free(one.name or one.call)
+        self._drafts.append(partial(Aggregate, one.kind, name, column=column, time=time, options=one.options))
 
-    def _spec(self, kind: str, name: str, function: Any, condition: Any) -> Aggregate:
+    def specs(self) -> tuple[Aggregate, ...]:
+        found = types_of(list(self._columns.values()), self._frame)
+        types: dict[str | None, pa.DataType] = {TIME: pa.timestamp("us", "UTC")}
+        types |= {name: arrow_type(kind) for name, kind in zip(self._columns, found, strict=True)}
+        return tuple(
+            draft(type=types.get(draft.keywords.get("column")), time_type=types.get(draft.keywords.get("time")))
+            for draft in self._drafts
+        )
+
+    def _draft(self, kind: str, name: str, function: Any, condition: Any) -> "partial[Aggregate]":
         arguments = [self._column(function.children().apply(place)) for place in range(function.children().size())]
         said = function.prettyName()
         if condition.isDefined():
@@ -162,18 +176,14 @@ class _Reading:
             there = reduce(and_, (one.isNotNull() for one in arguments))
             first = f.when(there, f.struct(*arguments) if kind == "count_distinct" else f.lit(1))
         elif kind == "count" and _kind(function.children().apply(0)) == "Literal" and not condition.isDefined():
-            return Aggregate("count", self._free(name))
-        column, type_ = self._made(first)
-        if kind in DISTINCT.values() and pa.types.is_floating(type_):
-            self._columns[-1] = (first + f.lit(0).cast("float")).alias(column)  # -0.0 is the same as 0.0
+            return partial(Aggregate, "count", self._free(name))
+        column = self._made(first)
         ordered = said in ("min_by", "max_by")
-        time, time_type = self._made(arguments[1]) if ordered else (TIME, pa.timestamp("us", "UTC"))
-        timed = kind in TIMED
-        return Aggregate(
-            kind, self._free(name), column, type_,
-            time=time if timed else None, time_type=time_type if timed else None,
+        time = self._made(arguments[1]) if ordered else TIME
+        return partial(
+            Aggregate, kind, self._free(name), column=column, time=time if kind in TIMED else None,
             ignore_nulls=kind in ("first", "last") and not ordered and _ignores_nulls(function),
-            other=self._made(arguments[1])[0] if kind in PAIRS else None,
+            other=self._made(arguments[1]) if kind in PAIRS else None,
         )  # fmt: skip
 
     def _free(self, name: str) -> str:
@@ -187,21 +197,26 @@ class _Reading:
         make = type(f.lit(1))
         return make(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
-    def _made(self, column: Column) -> tuple[str, pa.DataType]:
-        """An input column of its own, and its type."""
+    def _made(self, column: Column) -> str:
+        """An input column of its own."""
         name = f"_in{len(self._columns)}"
-        self._columns.append(column.alias(name))
-        return name, arrow_type(self._frame.select(column.alias(name)).schema[0].dataType)
+        self._columns[name] = column
+        return name
 
-    def inputs(self, beside: tuple[str, ...]) -> DataFrame:
+    def inputs(self, specs: tuple[Aggregate, ...], beside: tuple[str, ...]) -> DataFrame:
+        columns = dict(self._columns)
+        for spec in specs:
+            if spec.column and spec.kind in DISTINCT.values() and pa.types.is_floating(spec.input_type):
+                columns[spec.column] += f.lit(0).cast("float")  # -0.0 is the same as 0.0
         position = []
-        if any(spec.kind in TIMED for spec in self.specs):
+        if any(spec.kind in TIMED for spec in specs):
             position = [
                 f.col("_at.time").alias(TIME), f.col("_at.source").cast("string").alias("_topic"),
                 f.col("_at.partition").alias("_partition"), f.col("_at.offset").alias("_offset"),
             ]  # fmt: skip
         kept = [f.col(quoted(name)) for name in (*self._node.key, *beside)]
-        return self._frame.select(*kept, *self._columns, *position)
+        made = [column.alias(name) for name, column in columns.items()]
+        return self._frame.select(*kept, *made, *position)
 
     def _refusal(self, message: str, hint: str) -> InvalidDeclaration:
         return InvalidDeclaration(f"agg at {self._node.place}: {message}", hint)
