@@ -15,8 +15,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("explore", parent=settings.get_profile("repeatable"), derandomize=False, max_examples=2000)
-# Tests start many short-lived JVMs: compiling less costs them half as much.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Tests start many short-lived JVMs: compiling less costs them half as much. The one that lives for minutes has more
+# code than Java keeps room for then, and would compile the same again and again.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m")
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 

@@ -50,6 +50,7 @@ from tests.flow.job.window_matrix import (
 )
 from tests.flow.operators.reference import Row
 from tests.flow.operators.windows.oracle import windows_of
+from tests.flow.spark_session import NOT_COMPILED
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -95,9 +96,8 @@ def text_of(row: Reading) -> str:
 @contextmanager
 def without_compiling(spark: SparkSession) -> Iterator[None]:
     """Plans with so many aggregates are run a few times each: to compile them would take longer than all else."""
-    wanted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    before = {name: spark.conf.get(name) for name in wanted}
-    for name, value in wanted.items():
+    before = {name: spark.conf.get(name) for name in NOT_COMPILED}
+    for name, value in NOT_COMPILED.items():
         spark.conf.set(name, value)
     try:
         yield
