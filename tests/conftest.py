@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.order import longest_first
+
 # Two busy cores make single examples slow without anything being wrong, so there is no deadline. The same examples run
 # every time, so that a merge does not fail by luck; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile(
@@ -20,6 +22,10 @@ settings.register_profile("explore", parent=settings.get_profile("repeatable"), 
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m")
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items[:] = longest_first(items, lambda item: item.location[0])
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,39 @@
+"""In which order files of tests are run."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+FIRST = (
+    "tests/docs/test_pages.py",
+    "tests/demo/test_walk.py",
+    "tests/crash/flow/test_killing.py",
+    "tests/flow/job/test_any_aggregate.py",
+    "tests/clients/test_membership.py",
+    "tests/crash/flow/test_power_cut.py",
+    "tests/flow/job/test_chains.py",
+    "tests/serve/test_dashboard.py",
+    "tests/crash/flow/test_late_replay.py",
+    "tests/flow/job/test_any_windows.py",
+    "tests/clients/test_groups.py",
+    "tests/flow/job/test_any_chain.py",
+    "tests/flow/job/test_any_joins.py",
+    "tests/capture/postgres/test_rows.py",
+    "tests/flow/job/test_behind_joins.py",
+    "tests/capture/postgres/test_bursts.py",
+    "tests/flow/job/test_any_split.py",
+    "tests/clients/test_million.py",
+    "tests/cli/test_stopping.py",
+)
+"""Those that take longest, so that in the end no worker is alone with one of them. Files that mostly wait (for a clock,
+a rebalance, a browser) stand between files that mostly compute: so there is something to do while they wait."""
+
+Item = TypeVar("Item")
+
+
+def longest_first(items: Sequence[Item], file_of: Callable[[Item], str]) -> list[Item]:
+    """
+    >>> longest_first(["tests/alerts/test_email.py", "tests/docs/test_pages.py"], str)
+    ['tests/docs/test_pages.py', 'tests/alerts/test_email.py']
+    """
+    places = {name: place for place, name in enumerate(FIRST)}
+    return sorted(items, key=lambda item: places.get(file_of(item), len(FIRST)))
