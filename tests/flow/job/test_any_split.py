@@ -15,7 +15,7 @@ from headwater.testing import running_node
 from tests.flow.job.shop import order, revenue_of, shop, text
 from tests.flow.job.steps import Step, run_steps
 
-EXAMPLES = 6
+EXAMPLES, MANY_EXAMPLES = 4, 30
 
 
 rows = st.builds(
@@ -45,13 +45,7 @@ def steps_of(contents: list[list[Any]], wanted: list[tuple[tuple[int, int, int],
     return [*steps, Step(tuple(left), 1)] if any(left) else steps
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@settings(max_examples=EXAMPLES)
-@given(contents=partitions.filter(lambda found: any(found)), wanted=cuts)
-def test_any_cut_and_any_repetition_gives_what_one_batch_query_gives(
-    spark: SparkSession, contents: list[list[Any]], wanted: list[tuple[tuple[int, int, int], int]]
-) -> None:
+def check(spark: SparkSession, contents: list[list[Any]], wanted: list[tuple[tuple[int, int, int], int]]) -> None:
     with TemporaryDirectory() as data, running_node(Path(data)) as node:
         tester = AppTester(shop(), node, spark)
         node.log.create_topic("orders", partitions=len(contents))
@@ -69,3 +63,23 @@ def test_any_cut_and_any_repetition_gives_what_one_batch_query_gives(
         assert account.balanced
         assert account.rows_in == sum(map(len, contents))
         assert account.poisoned == account.rows_in - len(good)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@settings(max_examples=EXAMPLES)
+@given(contents=partitions.filter(lambda found: any(found)), wanted=cuts)
+def test_any_cut_and_any_repetition_gives_what_one_batch_query_gives(
+    spark: SparkSession, contents: list[list[Any]], wanted: list[tuple[tuple[int, int, int], int]]
+) -> None:
+    check(spark, contents, wanted)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+@settings(max_examples=MANY_EXAMPLES)
+@given(contents=partitions.filter(lambda found: any(found)), wanted=cuts)
+def test_the_same_for_many(
+    spark: SparkSession, contents: list[list[Any]], wanted: list[tuple[tuple[int, int, int], int]]
+) -> None:
+    check(spark, contents, wanted)
