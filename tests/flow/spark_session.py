@@ -15,7 +15,7 @@ from headwater.flow.session import start_session, stop_session
 SETTINGS = {"spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
 NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """A test runs a plan a few times over a few rows: to compile it takes a third of all its time. What runs in processes
-of its own (the command line, the demo, jobs that are killed) is compiled, and so is all of it with COMPILED_PLANS."""
+of its own (the command line, the demo, commands of the guide) is compiled, and so is all of it with COMPILED_PLANS."""
 COMPILED_PLANS = "HEADWATER_COMPILED_PLANS"
 
 
