@@ -94,9 +94,8 @@ def test_a_change_is_the_row_that_was_and_the_row_that_is(before: Content, after
 
 
 def test_rows_that_are_joined_on_the_same_come_to_the_same_shard_and_those_on_nothing_do_not() -> None:
-    after: Content = {number: ("ab"[number % 2], None) for number in range(10)} | dict.fromkeys(
-        range(10, 40), (None, None)
-    )
+    nobody: Content = dict.fromkeys(range(10, 40), (None, None))
+    after: Content = {number: ("ab"[number % 2], None) for number in range(10)} | nobody
     told = batch(changes_between({}, after), change_schema(KEY, VALUES))
     _, rows = both_sides(ReadTable(TABLE, "", SIDE, keeps=True), told)
     hashes = rows.column(HASH).to_numpy()

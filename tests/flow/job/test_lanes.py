@@ -24,6 +24,7 @@ from headwater.flow.job.direct import event_lanes, table_lanes
 from headwater.flow.job.direct_tables import ReadTable, both_sides, joined_schema, newest_of
 from headwater.flow.job.explaining import explain
 from headwater.flow.job.hashing import shard_hash
+from headwater.flow.job.join_pieces import with_hashes
 from headwater.flow.job.join_rows import flat
 from headwater.flow.job.joining import BESIDE, SIDE, TableJoinOperator, side_rows
 from headwater.flow.job.lanes import Lane
@@ -181,6 +182,7 @@ def test_events_and_versions_are_what_spark_makes_of_them(spark: SparkSession, a
         assert isinstance(node, AsOfJoin)
         made = joined_as_of(node, left, right, "join", (None, None), counters)
     (rows,) = flat(made.rows(4)).toArrow().combine_chunks().to_batches()
+    rows = with_hashes(rows)
     lanes = event_lanes(prepared.job, node, operator)
     for which, (source, events) in enumerate(zip(prepared.inputs, operator.sides, strict=True)):
         theirs = side_rows(rows, which, operator.beside if which else GIVEN)
@@ -232,12 +234,8 @@ def test_both_sides_of_changes_are_what_spark_makes_of_them(spark: SparkSession)
             for side, part in enumerate((was, is_))
         ]
         frames.append(reduce(DataFrame.unionByName, both))
-    (rows,) = (
-        flat(joined_tables(node, frames[0], frames[1], "join", shards=4).rows(4))
-        .toArrow()
-        .combine_chunks()
-        .to_batches()
-    )
+    joined = joined_tables(node, frames[0], frames[1], "join", shards=4).rows(4)
+    (rows,) = flat(joined).toArrow().combine_chunks().to_batches()
     for which, table in enumerate(read):
         theirs = side_rows(rows, which, BESIDE)
         assert theirs is not None
