@@ -45,10 +45,9 @@ def dealt(random: Random, kills: Counter[str]) -> Iterator[Round]:
         waiting = _shuffled(random)
         while waiting:
             strikes = [waiting.pop(0)]
-            later = [one for one in waiting if POINTS[one.name].named not in (RESTART, REBUILD)]
-            while _goes_on(strikes) and later:
-                strikes.append(later.pop(0))
-                waiting.remove(strikes[-1])
+            while _goes_on(strikes) and (another := _next(strikes, waiting)):
+                waiting.remove(another)
+                strikes.append(another)
             before = Counter(kills)
             yield Round(strikes, _lowered(random, strikes))
             waiting += [Strike(strike.name) for strike in strikes if kills[strike.name] == before[strike.name]]
@@ -59,10 +58,28 @@ def _goes_on(strikes: Sequence[Strike]) -> bool:
     return POINTS[strikes[-1].name].victim == WORKER and len(strikes) < STRIKES_MAX
 
 
+def _next(strikes: Sequence[Strike], waiting: Sequence[Strike]) -> Strike | None:
+    """The first whose moment can still come, in the same ways."""
+    needed, spoiling = _needed(strikes), _spoiling(strikes)
+    for one in waiting:
+        fits = not _needed([one]) & spoiling and not _spoiling([one]) & needed
+        if fits and POINTS[one.name].named not in (RESTART, REBUILD):
+            return one
+    return None
+
+
+def _needed(strikes: Sequence[Strike]) -> set[str]:
+    return {name for strike in strikes if (name := POINTS[strike.name].lowered) is not None}
+
+
+def _spoiling(strikes: Sequence[Strike]) -> set[str]:
+    return {name for strike in strikes if (name := POINTS[strike.name].not_lowered) is not None}
+
+
 def _lowered(random: Random, strikes: Sequence[Strike]) -> list[str]:
-    """Any, and those without which a moment does not come."""
-    needed = {POINTS[strike.name].lowered for strike in strikes}
-    return [name for name in LOWERED if random.random() < 0.5 or name in needed]
+    """Any, and those without which a moment does not come; but none that keeps one from coming."""
+    chosen = [name for name in LOWERED if random.random() < 0.5 or name in _needed(strikes)]
+    return [name for name in chosen if name not in _spoiling(strikes)]
 
 
 def _shuffled(random: Random) -> list[Strike]:

@@ -70,13 +70,14 @@ REBUILD = "during a rebuild's swap"
 
 class Point(NamedTuple):
     """Who dies when. It strikes at the N-th time that the moment comes, N at most `most`; and only in rounds in which
-    the bound before its way is `lowered`."""
+    the bound before its way is `lowered`, and that before another is not."""
 
     named: str
     moment: Moment
     victim: str = DRIVER
     most: int = 2
     lowered: str | None = None
+    not_lowered: str | None = None
 
 
 POINTS = {
@@ -97,11 +98,11 @@ POINTS = {
     "deduping, driver": Point(MID_TASK, IN_WORKERS["deduping"]),
     "joining events, worker": Point(MID_TASK, IN_WORKERS["joining events"], WORKER),
     "joining events, driver": Point(MID_TASK, IN_WORKERS["joining events"]),
-    "joining tables, worker": Point(MID_TASK, IN_WORKERS["joining tables"], WORKER),
-    "joining tables, driver": Point(MID_TASK, IN_WORKERS["joining tables"]),
-    "merging for a join, worker": Point(MID_TASK, IN_WORKERS["merging for a join"], WORKER),
-    "joining as read, worker": Point(MID_TASK, IN_WORKERS["joining as read"], WORKER),
-    "joining as read, driver": Point(MID_TASK, IN_WORKERS["joining as read"]),
+    "joining tables, worker": Point(MID_TASK, IN_WORKERS["joining tables"], WORKER, not_lowered=SPLIT),
+    "joining tables, driver": Point(MID_TASK, IN_WORKERS["joining tables"], not_lowered=SPLIT),
+    "merging for a join, worker": Point(MID_TASK, IN_WORKERS["merging for a join"], WORKER, not_lowered=SPLIT),
+    "joining as read, worker": Point(MID_TASK, IN_WORKERS["joining as read"], WORKER, not_lowered=SPLIT),
+    "joining as read, driver": Point(MID_TASK, IN_WORKERS["joining as read"], not_lowered=SPLIT),
     "one by one, worker": Point(MID_TASK, IN_WORKERS["one by one"], WORKER, lowered=SINGLY),
     "one by one, driver": Point(MID_TASK, IN_WORKERS["one by one"], lowered=SINGLY),
     "pairing a slice, worker": Point(MID_TASK, IN_WORKERS["pairing a slice"], WORKER, most=1, lowered=SPLIT),
