@@ -1,0 +1,270 @@
+"""Joins that are given their rows by the tasks that read them: which they are, and that nobody can tell but by time."""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import headwater as hw
+from headwater.flow.declare.graph import plan
+from headwater.flow.job.direct import direct_joins
+from headwater.flow.job.explaining import explain
+from headwater.flow.job.resolving import resolve
+from headwater.flow.job.running import RunningApp, RunSettings
+from headwater.flow.job.stepping import Stepper
+from headwater.flow.job.testing import AppTester
+from headwater.record import Record
+from headwater.testing import running_node
+from tests.flow.job.test_chains import state_of
+
+BEGIN_MS = 1_767_225_600_000
+LEFT, RIGHT = "id long, k string, a long, at timestamp", "n long, k string, b double, at2 timestamp"
+
+# -- which joins these are ---------------------------------------------------------------------------------------------
+
+
+class Inputs:
+    """Two streams and two tables of an app, for a join to be made of."""
+
+    def __init__(self) -> None:
+        self.app = app = hw.App("web", shards=2)
+        self.left = app.stream("left", f"{LEFT}, l array<long>", time="at", name="events")
+        self.right = app.stream("right", f"{RIGHT}, r array<long>", time="at2", name="others")
+        self.versions = app.table("right", RIGHT, key="k", versions="1 hour", valid_from="at2", name="versions")
+        self.one = app.table("one", "id long, k string, a long, l array<long>", key="id", name="one")
+        self.two = app.table("two", "n long, k string, b double, l array<long>", key="n", name="two")
+        self.by_day = app.table("days", "day date, k string", key="day", versions="1 hour", name="days")
+
+    def near(self, **more: Any) -> Any:
+        return self.left.join(self.right, on="k", within="1 minute", name="near", **more)
+
+    def tell(self, *told: Any) -> hw.App:
+        for number, each in enumerate(told):
+            self.app.topic(f"told{number}")(lambda each=each: each)
+        return self.app
+
+
+APPS: dict[str, tuple[Callable[[Inputs], hw.App], list[str]]] = {
+    "events near each other": (lambda i: i.tell(i.near()), ["near"]),
+    "with corrections": (lambda i: i.tell(i.near(corrections="1 minute")), ["near"]),
+    "as of a time": (lambda i: i.tell(i.left.join(i.versions, on="k", as_of="at", name="held")), ["held"]),
+    "of two tables": (lambda i: i.tell(i.one.join(i.two, on="k", how="full", prefix="r_", name="both")), ["both"]),
+    "a step behind it": (lambda i: i.tell(i.near().where("a > 1")), ["near"]),
+    "told twice": (lambda i: (lambda near: i.tell(near, near.select("id")))(i.near()), ["near"]),
+    "a step before it": (
+        lambda i: i.tell(i.left.where("a > 1").join(i.right, on="k", within="1 minute", name="near")), [],
+    ),
+    "a step before a table": (lambda i: i.tell(i.one.where("a > 1").join(i.two, on="k", prefix="r_")), []),
+    "a stream that is told as well, by a job of its own": (lambda i: i.tell(i.near(), i.left.select("id")), ["near"]),
+    "a stream with itself": (
+        lambda i: i.tell(i.left.join(i.left, on="k", within="1 minute", prefix="r_")), [],
+    ),
+    "two joins of one stream": (
+        lambda i: i.tell(i.near(), i.left.join(i.versions, on="k", as_of="at", name="held")), [],
+    ),
+    "a table as it is": (lambda i: i.tell(i.left.join(i.one, on="k", prefix="r_")), []),
+    "one behind the other": (
+        lambda i: i.tell(i.near().join(i.by_day, on="k", wait="1 minute", name="known")), [],
+    ),
+    "a key of lists": (
+        lambda i: i.tell(i.left.join(i.right, on=i.left.l == i.right.r, within="1 minute", prefix="r_")), [],
+    ),
+    "a table whose key is a day": (
+        lambda i: i.tell(i.by_day.join(i.two, on="k", prefix="r_", name="both")), [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", APPS)
+def test_joins_that_read_the_log_themselves_are_those_with_nothing_before_them(spark: SparkSession, case: str) -> None:
+    declare, wanted = APPS[case]
+    found = []
+    for job in plan(declare(Inputs()), explain):
+        operators = {node: one for output in resolve(spark, job).values() for node, one in output.operators.items()}
+        found += [job.operators[node] for node in direct_joins(job, operators)]
+    assert found == wanted
+
+
+# -- both ways ---------------------------------------------------------------------------------------------------------
+
+
+class Put(NamedTuple):
+    """A record: its key, its row, and seconds from the beginning."""
+
+    key: bytes | None
+    row: dict[str, Any] | None
+    at: int
+
+
+Rows = dict[str, list[Put]]
+Seen = list[tuple[int, str]]
+
+
+def interval(seen: Seen, *, how: str, told: str = "", **more: Any) -> hw.App:
+    app = hw.App("web", shards=2)
+    left = app.stream("left", LEFT, time="at", lateness="20 seconds")
+    right = app.stream("right", RIGHT, time="at2", lateness="20 seconds")
+    return output(app, seen, told, left.join(right, on="k", within="15 seconds", how=how, name="join", **more))
+
+
+def as_of(seen: Seen, *, how: str, told: str = "", **more: Any) -> hw.App:
+    app = hw.App("web", shards=2)
+    left = app.stream("left", LEFT, time="at", lateness="20 seconds")
+    right = app.table("right", RIGHT, key="k", versions="50 seconds", valid_from="at2", version_id="version", idle=None)
+    return output(app, seen, told, left.join(right, on="k", as_of="at", how=how, name="join", **more))
+
+
+def tables(seen: Seen, *, how: str, told: str = "") -> hw.App:
+    app = hw.App("web", shards=2)
+    left = app.table("left", "id long, k string, a long", key="id")
+    right = app.table("right", "n long, k string, b double", key="n")
+    return output(app, seen, told, left.join(right, on="k", how=how, name="join"))
+
+
+def output(app: hw.App, seen: Seen, told: str, joined: Any) -> hw.App:
+    def take(rows: pa.Table, batch: int) -> None:
+        seen.extend((batch, json.dumps(row, default=str, sort_keys=True)) for row in rows.to_pylist())
+
+    if told:
+        app.topic(told)(lambda: joined)
+    else:
+        app.sink(hw.sinks.Foreach(take), name="told")(lambda: joined)
+    return app
+
+
+def events(random: Random, names: tuple[str, str, str], keys: list[str | None]) -> list[Put]:
+    """Few keys, and times that go back and forth; in the end time has gone by for all of them."""
+    own, value, when = names
+    found = []
+    for place in range(24):
+        seconds = 4 * place - random.choice([0, 0, 0, 6, 19, 45, 90])
+        found.append((random.choice(keys), seconds))
+    made = []
+    for place, (key, seconds) in enumerate([*found, ("z", 900), ("z", 901)]):
+        row = {own: place, "k": key, value: random.randrange(5), when: iso(seconds)}
+        made.append(Put(None if key is None else key.encode(), row, seconds))
+    return made
+
+
+def iso(seconds: int) -> str:
+    minutes, rest = divmod(seconds + 3600, 60)
+    return f"2026-01-01T{minutes // 60:02}:{minutes % 60:02}:{rest:02}Z"
+
+
+def stream_rows(random: Random, *, deletes: bool) -> Rows:
+    left = events(random, ("id", "a", "at"), ["a", "b", "c", None])
+    right = events(random, ("n", "b", "at2"), ["a", "b"] if deletes else ["a", "b", "d", None])
+    if deletes:  # some as text, some as an object, one of no key at all
+        for place, key in ((5, b"a"), (9, b'{"k":"b"}'), (13, b'"a"'), (20, b"{}")):
+            right[place] = Put(key, None, right[place].at)
+    return {"left": left, "right": right}
+
+
+def table_rows(random: Random) -> Rows:
+    """Rows that go from one join key to another, to none, and away."""
+    found: Rows = {}
+    for topic, own, value in (("left", "id", "a"), ("right", "n", "b")):
+        found[topic] = []
+        for place in range(26):
+            one = 2 * random.randrange(3) + place % 2  # all rows of a key lie in one partition
+            gone = random.random() < 0.2
+            row = {own: one, "k": random.choice(["a", "b", "c", None]), value: random.randrange(3)}
+            key = f'{{"{own}":{one}}}' if place % 2 else str(one)
+            found[topic].append(Put(key.encode(), None if gone else row, place))
+    return found
+
+
+class Left(NamedTuple):
+    """What a run leaves behind."""
+
+    told: list[Any]
+    late: list[Any]
+    accounts: list[Any]
+    state: dict[str, list[str]]
+
+
+def run(spark: SparkSession, folder: Path, declare: Callable[[Seen], hw.App], rows: Rows, ways: list[bool]) -> Left:
+    """One batch for each of `ways`: are joins given their rows by the tasks that read them? The second comes twice."""
+    seen: Seen = []
+    with running_node(folder) as node:
+        tester = AppTester(declare(seen), node, spark)
+        for topic, own in rows.items():
+            node.log.create_topic(topic, partitions=2)
+            for place, one in enumerate(own):
+                value = None if one.row is None else json.dumps(one.row).encode()
+                record = Record(value, key=one.key, timestamp_ms=BEGIN_MS + 1000 * (one.at + 3600))
+                node.log.append(topic, [record], partition=place % 2)
+        settings = RunSettings(node.data, node.kafka_address)
+        running = RunningApp(tester.app, spark, settings)
+        (job,) = plan(tester.app, explain)
+        running._make_topics([job])
+        kept, processor = running.prepare(job, resolve(spark, job))
+        stepper = Stepper(spark, job, kept, processor, settings.where())
+        able, done = processor._direct, []
+        operate = processor._operators.operate_direct
+        processor._operators.operate_direct = lambda *given: done.append(batch) or operate(*given)  # type: ignore[method-assign, func-returns-value]
+        assert [job.operators[one] for one in able] == ["join"]
+        count = len(rows["left"]) // 2
+        ends = [{topic: dict.fromkeys(range(2), place) for topic in rows} for place in cuts(count, len(ways))]
+        try:
+            for batch, way in enumerate(ways):
+                processor._direct = able if way else frozenset()
+                for _ in range(2 if batch == 1 else 1):
+                    (kept.path / "batches" / f"{batch}.json").unlink(missing_ok=True)
+                    stepper.step(batch, ends[batch], ends[batch + 1], time_ms=batch)
+        finally:
+            running.stop()
+        assert {*done} == {batch for batch, way in enumerate(ways) if way}
+        topics = {one.name for one in node.log.topics()}
+        told = sorted(map(str, tester.values("told"))) if "told" in topics else sorted(seen)
+        late = [record for topic in topics if topic.endswith(".late") for record in tester.values(topic)]
+        return Left(told, sorted(late, key=str), tester.values("web.accounts"), dict(state_of(folder)))
+
+
+def cuts(count: int, batches: int) -> Iterator[int]:
+    """All but the last batch have rows."""
+    for batch in range(batches):
+        yield count * batch // (batches - 1)
+    yield count
+
+
+JOINS: dict[str, tuple[Callable[[Seen], hw.App], Callable[[Random], Rows]]] = {
+    "near, for a function": (partial(interval, how="left"), partial(stream_rows, deletes=False)),
+    "near, corrected": (
+        partial(interval, how="inner", told="told", corrections="25 seconds"), partial(stream_rows, deletes=False),
+    ),
+    "held, for a function": (partial(as_of, how="inner"), partial(stream_rows, deletes=True)),
+    "held, corrected": (
+        partial(as_of, how="left", told="told", corrections="25 seconds"), partial(stream_rows, deletes=True),
+    ),
+    "tables, for a function": (partial(tables, how="inner"), table_rows),
+    "tables, in a topic": (partial(tables, how="left", told="told"), table_rows),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("join", JOINS)
+def test_either_way_leaves_the_same_behind(spark: SparkSession, tmp_path: Path, join: str) -> None:
+    """Results, accounts, late rows and every row of the state; and each batch may be done in either way."""
+    declare, rows_of = JOINS[join]
+    rows = rows_of(Random(4))
+    by_spark = run(spark, tmp_path / "spark", declare, rows, [False] * 4)
+    by_turns = run(spark, tmp_path / "turns", declare, rows, [True, True, False, True])
+    assert by_turns.told == by_spark.told
+    assert by_turns.late == by_spark.late
+    assert by_turns.accounts == by_spark.accounts
+    assert by_turns.state == by_spark.state
+    places = [(one["topic"], one["partition"], one["offset"], one["reason"]) for one in by_spark.late]
+    assert len(places) == len({*places}), "late rows are told once"
+    assert ("tables" in join) == (not places)
+    assert len(by_spark.told) > 5
+    assert any(by_spark.state.values())
+    if join == "tables, for a function":
+        assert {json.loads(row)["_op"] for _, row in by_spark.told} == {"c", "u", "d"}
