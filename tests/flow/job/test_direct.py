@@ -171,10 +171,10 @@ def table_rows(random: Random) -> Rows:
     found: Rows = {}
     for topic, own, value in (("left", "id", "a"), ("right", "n", "b")):
         found[topic] = []
-        for place in range(26):
+        for place in range(48):
             one = 2 * random.randrange(3) + place % 2  # all rows of a key lie in one partition
-            gone = random.random() < 0.2
-            row = {own: one, "k": random.choice(["a", "b", "c", None]), value: random.randrange(3)}
+            gone = random.random() < 0.15
+            row = {own: one, "k": random.choice(["a", "a", "b", None]), value: random.randrange(3)}
             key = f'{{"{own}":{one}}}' if place % 2 else str(one)
             found[topic].append(Put(key.encode(), None if gone else row, place))
     return found
