@@ -9,6 +9,7 @@ import pytest
 from headwater.errors import FlowError
 from headwater.flow.operators.joins.chaining import changes_given_on, events_given_on
 from headwater.flow.operators.joins.events import CONTENT, LEFT_AT, MISSING, OFFSET, POSITION, RIGHT_AT, TIME
+from headwater.flow.operators.joins.placing import event_hashes
 from headwater.flow.operators.joins.tables import AFTER, ROW
 from headwater.flow.operators.spark_hashes import shard_hashes
 from headwater.flow.state.manifest import HASH
@@ -17,7 +18,7 @@ SHARDS = 4
 
 
 def shard_of_key(key: str) -> int:
-    return int(shard_hashes([pa.array([key])], 1)[0]) % SHARDS
+    return int(event_hashes([pa.array([key])], None, 1)[0]) % SHARDS
 
 
 def told(*rows: tuple[str | None, int, int | None, int | None, bool]) -> pa.RecordBatch:
@@ -69,7 +70,8 @@ def test_rows_that_were_and_rows_that_are_have_the_same_hash_of_their_own_key() 
         return pa.RecordBatch.from_pylist([{"k": k, "id": own, "v": value} for k, own, value in found])
 
     before, after = rows(("a", 7, 1)), rows(("a", 7, 2), ("a", 8, 3))
-    given = changes_given_on(before, after, ["id", "k", "v"], ["id"], ["k"], shard=shard_of_key("a"), shards=SHARDS)
+    own = int(shard_hashes([pa.array(["a"])], 1)[0]) % SHARDS
+    given = changes_given_on(before, after, ["id", "k", "v"], ["id"], ["k"], shard=own, shards=SHARDS)
     was, is_, other = given.column(ROW).to_pylist()
     assert was == is_ != other
     assert given.column(AFTER).to_pylist() == [False, True, True]
