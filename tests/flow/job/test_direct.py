@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import headwater as hw
 from headwater.flow.declare.graph import plan
@@ -208,7 +208,12 @@ def run(spark: SparkSession, folder: Path, declare: Callable[[Seen], hw.App], ro
         stepper = Stepper(spark, job, kept, processor, settings.where())
         able, done = processor._direct, []
         operate = processor._operators.operate_direct
-        processor._operators.operate_direct = lambda *given: done.append(batch) or operate(*given)  # type: ignore[method-assign, func-returns-value]
+
+        def operated(*given: Any) -> DataFrame:
+            done.append(batch)
+            return operate(*given)
+
+        processor._operators.operate_direct = operated  # type: ignore[assignment, method-assign]
         assert [job.operators[one] for one in able] == ["join"]
         count = len(rows["left"]) // 2
         ends = [{topic: dict.fromkeys(range(2), place) for topic in rows} for place in cuts(count, len(ways))]
