@@ -1,6 +1,7 @@
 """One Spark session, set up for short batches, from two cores to a cluster."""
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -70,7 +71,23 @@ LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0
 """Without a cluster nobody else has to reach the driver."""
 
 
-def jvm_options(cores: int) -> list[str]:
+def young_mib(memory: str) -> int:
+    """How much of the heap is for what is new: a quarter, up to what a batch of many rows needs.
+
+    Pieces of rows are large and soon gone. In the little room that a JVM begins with they count as old before they are,
+    and all of the heap is collected for them.
+
+    >>> young_mib("1g"), young_mib("512m"), young_mib("8G"), young_mib("2048")
+    (256, 128, 640, 512)
+    """
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", memory.strip().lower())
+    if found is None:  # Spark will say so
+        return 256
+    mib = int(found[1]) * {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024**2}[found[2]]
+    return max(64, min(int(mib) // 4, 640))
+
+
+def jvm_options(cores: int, memory: str) -> list[str]:
     """A third less to do until the first batch is done (measured), at no cost later.
 
     The second compiler begins only with what is really hot, and no more threads collect garbage than there are cores to
@@ -82,7 +99,12 @@ def jvm_options(cores: int) -> list[str]:
         "Tier4MinInvocationThreshold": 20_000,
         "Tier4CompileThreshold": 100_000,
     }
-    return ["-Xss4m", collector, *(f"-XX:{name}={count}" for name, count in patience.items())]
+    return [
+        "-Xss4m",
+        f"-Xmn{young_mib(memory)}m",
+        collector,
+        *(f"-XX:{name}={count}" for name, count in patience.items()),
+    ]
 
 
 @dataclass
@@ -174,7 +196,8 @@ def configuration(name: str, folder: Path, master: str, settings: Mapping[str, s
     own = {**SETTINGS, **local, "spark.sql.warehouse.dir": str(folder / "warehouse")}
     for key, value in {**own, **settings}.items():
         conf.set(key, value)
-    add_java_options(conf, [f"-Dlog4j2.configurationFile={logging.as_uri()}", *jvm_options(os.cpu_count() or 1)])
+    own_options = jvm_options(os.cpu_count() or 1, conf.get("spark.driver.memory", "1g"))
+    add_java_options(conf, [f"-Dlog4j2.configurationFile={logging.as_uri()}", *own_options])
     return conf
 
 
