@@ -16,22 +16,16 @@ from headwater.flow.job.testing import AppTester
 from headwater.log.partitioner import partition_of
 from headwater.node import Node
 from headwater.testing import running_node
-from tests.crash.flow.crashing import Crash, crash
 from tests.crash.flow.driver import SHORT_LIVED
 from tests.crash.flow.joining import CLICKED, CLICKS, FILE, ITEMS, OFFERED, SEARCHES, SHOPS, declare
-from tests.crash.flow.moments import FINISH, TOPIC_WRITE, VIEW_WRITE, Moment, arm
+from tests.crash.flow.moments import FINISH, Moment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 JOB = "headwater.flow.job"
 MOMENTS = {
-    "worked out": (Moment(f"{JOB}.processing:check_home", after=True), 1),
-    "state about to be committed": (Moment(f"{JOB}.operating:Operators.commit"), 1),
     "state committed": (Moment(f"{JOB}.operating:Operators.commit", after=True), 1),
-    "topic written": (Moment(TOPIC_WRITE, after=True), 3),
-    "view written": (Moment(VIEW_WRITE, after=True), 1),
     "all sinks written": (Moment(FINISH), 1),
-    "noted": (Moment(FINISH, after=True), 1),
 }
 PARTITIONS, SESSIONS, ITEMS_MANY = 4, 24, 30
 ROOT = Path(__file__).parents[3]
@@ -90,14 +84,6 @@ class Mall:
             )  # fmt: skip
         assert killed.returncode == -signal.SIGKILL, Path(log.name).read_text()
 
-    def crash(self, moment: str) -> None:
-        disarm = arm(*MOMENTS[moment], crash)
-        try:
-            with pytest.raises(Crash):
-                self.tester.run()
-        finally:
-            disarm()
-
     def end(self) -> None:
         """Rows behind which nothing of the others is waited for."""
         last = [{"id": -1, "session": f"s{one}", "url": "/end", "at": "2026-01-02T00:00:00Z"} for one in range(40)]
@@ -134,17 +120,5 @@ def test_a_job_that_is_killed_with_rows_at_home_and_with_rows_astray_tells_every
     mall.kill("state committed")
     mall.feed(astray=True)
     mall.kill("all sinks written")
-    mall.end()
-    assert mall.wrong() == []
-
-
-@pytest.mark.torture
-@pytest.mark.parametrize("astray", [False, True])
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_whatever_the_moment_the_next_run_goes_on_from_there(mall: Mall, moment: str, astray: bool) -> None:
-    mall.feed(astray=astray)
-    mall.crash(moment)
-    mall.feed(astray=not astray)
-    mall.tester.run()
     mall.end()
     assert mall.wrong() == []
