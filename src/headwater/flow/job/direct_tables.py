@@ -157,7 +157,8 @@ def moved_together(changes: pa.Table, key: tuple[str, ...]) -> pa.Table:
     if not len(gone) or not len(made):
         return changes
     both = np.concatenate([gone, made])
-    keys = changes.select(list(key)).take(pa.array(both)).combine_chunks().to_batches()[0]
+    # Not combined by Arrow, which would cut keys of more than 2 GiB in two: this refuses them.
+    keys = pa.concat_batches(changes.select(list(key)).take(pa.array(both)).to_batches())
     order, firsts = grouped([xxhash64(keys.columns, keys.num_rows)], keys)
     twice = np.flatnonzero(~firsts)
     pairs = both[np.concatenate([order[twice - 1], order[twice]])]
