@@ -41,6 +41,8 @@ torture: $(VENV)/everything  ## kill it two hundred times under load and count w
 	$(BIN)/python -m tests.crash.torture $(ARGS)
 	$(BIN)/python -m tests.flow.large_joins
 	$(BIN)/pytest -q -m torture
+	$(BIN)/python -m tests.wire.fuzz_ports --operations 1000000
+	HEADWATER_RESPONSE_EXAMPLES=100 $(BIN)/pytest -q tests/wire/test_every_response.py
 	HEADWATER_COMPILED_PLANS=1 $(BIN)/pytest -q tests/flow/job
 	HEADWATER_PAIRS=1000 $(BIN)/pytest -q tests/flow/job/test_own_writes.py
 	HEADWATER_API_EXAMPLES=100 $(BIN)/pytest -q tests/serve/test_document.py

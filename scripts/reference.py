@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater import errors, settings
+from headwater.cli.failure import FAILED, INTERRUPTED, JVM_ENDED, MISUSED, TERMINATED, WARNED
 from headwater.cli.main import build_parser
 from headwater.log.topic_settings import DEFINITIONS
 from headwater.wire.protocol.error_codes import CODES
@@ -33,12 +34,24 @@ def escaped(cell: str) -> str:
     return cell.replace("|", "\\|").replace("\n", " ")
 
 
+EXIT_CODES = {
+    "0": "it did what was asked",
+    str(FAILED): "it could not, or what it looked for is there: damage, a difference, a job that fails",
+    str(MISUSED): "it was typed wrongly",
+    str(WARNED): "`run --once` has done all there was, with a warning; `verify` found no difference, and a view that "
+    "cannot be proved",
+    str(JVM_ENDED): "Spark's JVM ended: the same command goes on where it was",
+    f"{INTERRUPTED}, {TERMINATED}": "it was asked to end by Ctrl-C, or by SIGTERM",
+}
+
+
 def commands_page() -> str:
     parser = build_parser()
     parts = [
         "# Commands\n",
-        "Every command exits with 0 if it did what was asked, 1 if it could not (one sentence on standard error says",
-        "why), 2 if it was typed wrongly, and 130 after Ctrl-C.\n",
+        "What went wrong is said on standard error, in sentences that name the way out. Exit codes:\n",
+        *(f"- {code}: {meaning}" for code, meaning in EXIT_CODES.items()),
+        "",
     ]
     for name, verb in sorted(actions_of(parser).items()):
         children = actions_of(verb)
@@ -89,9 +102,7 @@ def settings_page() -> str:
 
 def docstrings_of_fields(kind: type) -> dict[str, str]:
     """The text that follows a field, which Python itself forgets."""
-    [definition] = ast.parse(inspect.getsource(kind)).body
-    if not isinstance(definition, ast.ClassDef):
-        return {}
+    definition = class_of(kind)
     found = {}
     for field, after in zip(definition.body, definition.body[1:], strict=False):
         match field, after:
@@ -152,11 +163,22 @@ def leaves(kind: type[errors.HeadwaterError] = errors.HeadwaterError) -> Iterato
         yield from leaves(child)
 
 
+def class_of(kind: type) -> ast.ClassDef:
+    """The code of a class; that of an error stands in one of the files of their folder."""
+    for file in sorted(Path(errors.__file__).parent.glob("*.py")):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
+                return node
+    [definition] = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(definition, ast.ClassDef)
+    return definition
+
+
 def meaning_of(kind: type) -> str:
     """Its docstring, or else the words of its message."""
     if kind.__doc__:
         return " ".join(kind.__doc__.split())
-    for node in ast.walk(ast.parse(inspect.getsource(kind))):
+    for node in ast.walk(class_of(kind)):
         match node:
             case ast.Call(func=ast.Attribute(attr="__init__"), args=[ast.JoinedStr(values=pieces)]):
                 # What is filled in when it happens is left open here.

@@ -14,16 +14,17 @@ from pathlib import Path
 import pytest
 
 from headwater import Log, LogSettings, Node, NodeSettings, WireSettings
-from headwater.errors import DataDirectoryLocked, UnsafeBind
+from headwater.errors import DataDirectoryLocked, PortUnavailable, UnsafeBind
 from headwater.node import MaintenanceTimer
 from headwater.settings import NODE_FILE
+from tests.waiting import LONG
 
 ANY_PORT = NodeSettings(wire=WireSettings(port=0))
 
 
 def connect(node: Node) -> socket.socket:
     host, _, port = node.kafka_address.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=5)
+    return socket.create_connection((host, int(port)), timeout=LONG)
 
 
 def test_a_started_node_accepts_connections_and_a_stopped_one_does_not(tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_a_second_node_on_the_same_directory_is_refused_and_the_first_goes_on(tm
 def test_a_port_that_cannot_be_opened_leaves_the_directory_free(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = NodeSettings(wire=WireSettings(port=taken.getsockname()[1]))
-        with pytest.raises(OSError):
+        with pytest.raises(PortUnavailable, match="it is in use"):
             Node(tmp_path, settings).start()
     Log.open(tmp_path).close()
 
@@ -98,7 +99,7 @@ def test_a_signal_stops_a_node_cleanly(tmp_path: Path, number: signal.Signals) -
     assert process.stdout is not None
     assert b"ready" in process.stdout.readline()
     process.send_signal(number)
-    process.communicate(timeout=30)
+    process.communicate()
     assert process.returncode == 0
     assert not (tmp_path / NODE_FILE).exists()
     with Log.open(tmp_path) as log:
@@ -124,7 +125,7 @@ def test_a_failed_maintenance_is_reported_and_tried_again(caplog: pytest.LogCapt
     maintenance = MaintenanceTimer(log, interval_seconds=0.01)
     with caplog.at_level(logging.ERROR):
         maintenance.start()
-        assert log.tried_again.wait(10)
+        assert log.tried_again.wait(LONG)
         maintenance.stop()
     assert maintenance.failures >= 2
     assert "the archive is away" in caplog.text
@@ -135,4 +136,4 @@ def test_maintenance_runs_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Log, "maintain", lambda log: ran.set())
     settings = NodeSettings(log=LogSettings(maintenance_interval=timedelta(milliseconds=10)), wire=WireSettings(port=0))
     with Node(tmp_path, settings):
-        assert ran.wait(10)
+        assert ran.wait(LONG)

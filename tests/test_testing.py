@@ -5,6 +5,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from headwater.log.log import Log
 from headwater.record import Record
 from headwater.testing import running_node
+from tests.waiting import LONG
 
 
 def test_a_running_node_takes_kafka_clients_and_is_gone_at_the_end_of_the_block() -> None:
@@ -12,10 +13,10 @@ def test_a_running_node_takes_kafka_clients_and_is_gone_at_the_end_of_the_block(
         data = node.data
         producer = Producer({"bootstrap.servers": node.kafka_address})
         producer.produce("orders", b"two apples")
-        assert producer.flush(10) == 0
+        assert producer.flush(LONG) == 0
         consumer = Consumer({"bootstrap.servers": node.kafka_address, "group.id": "g", "auto.offset.reset": "earliest"})
         consumer.assign([TopicPartition("orders", 0, 0)])
-        message = consumer.poll(10)
+        message = consumer.poll(LONG)
         assert message is not None
         assert message.value() == b"two apples"
         consumer.close()

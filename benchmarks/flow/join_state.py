@@ -14,7 +14,7 @@ import pyarrow as pa
 from benchmarks.flow.apart import Bench
 from benchmarks.process_clock import now_seconds
 from benchmarks.results import Case
-from headwater.flow.job.operating import VERSIONS_KEPT
+from headwater.flow.operate.job_operators import VERSIONS_KEPT
 from headwater.flow.operators.joins.pairing import Pairing
 from headwater.flow.operators.joins.splitting import owner_step
 from headwater.flow.operators.joins.tables import AFTER, ROW, Side, TableJoin

@@ -14,7 +14,7 @@ import pyarrow as pa
 from benchmarks.flow.apart import Bench
 from benchmarks.process_clock import now_seconds
 from benchmarks.results import Case
-from headwater.flow.job.operating import VERSIONS_KEPT
+from headwater.flow.operate.job_operators import VERSIONS_KEPT
 from headwater.flow.operators.aggregates import Aggregate, state_schema
 from headwater.flow.operators.keyed import aggregate_step
 from headwater.flow.state.manifest import EMPTY, HASH, StateSchema

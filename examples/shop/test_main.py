@@ -19,7 +19,7 @@ ORDERS = [
 def run(data: Path) -> None:
     """In a process of its own, as it is meant to be: a process has one Spark."""
     command = [sys.executable, "-m", "headwater", "run", str(Path(main.__file__)), "--once", "--data", str(data)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -14,7 +14,8 @@ from threading import Event
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from headwater.errors import RequestRefused
+from headwater.errors import RequestRefused, UsageError
+from headwater.secret_urls import ambiguity
 
 TIMEOUT_SECONDS = 60.0
 """Of silence; a node that has nothing to say says so every 15 seconds."""
@@ -50,7 +51,10 @@ class RemoteNode:
     """Every call is a connection of its own, so that it may be used from several threads."""
 
     def __init__(self, url: str, token: str = "") -> None:
-        self._place = urlsplit(url if "://" in url else f"http://{url}")
+        full = url if "://" in url else f"http://{url}"
+        if why := ambiguity(full):
+            raise UsageError(f"the URL of the node {why}", "Write http://HOST:PORT, and say token=.")
+        self._place = urlsplit(full)
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
 
     def view(self, name: str) -> "RemoteView":

@@ -30,17 +30,26 @@ from headwater.serve.pages import Dashboard
 from headwater.serve.services import routes_of, routes_of_posts
 from headwater.serve.tokens import Tokens
 from headwater.settings import HttpSettings
-from headwater.wire.bind import refuse_public
+from headwater.wire.bind import refuse_public, unavailable
 
 if TYPE_CHECKING:
-    from headwater.flow.job.figures import JobObserver
     from headwater.flow.kafka.client import Client
+    from headwater.flow.run.figures import JobObserver
 
 _logger = logging.getLogger(__name__)
 
 BACKLOG = 128
 FLOWS = "flows"
 REGISTRY_CONTENT = "application/vnd.schemaregistry.v1+json"
+
+
+def problems_in(data: Path, app: str = "") -> list[dict[str, Any]]:
+    """Flows that fail and warnings of those that run, of one app or all."""
+    if not (data / FLOWS).is_dir():
+        return []
+    from headwater.flow.run.health import problems_in
+
+    return problems_in(data, app)
 
 
 class HttpPort:
@@ -61,9 +70,10 @@ class HttpPort:
         self.registry = Registry(TopicJournal(log))
         bodies = Bodies(settings)
         self._parts = PartsTold(log, data, kafka_address)
-        sources = Sources(groups, self._parts.flows, self._parts.captures, self._parts.alerts, self._parts.control)
+        sources = Sources(groups, self._parts.flows, self._parts.captures, self._parts.alerts, self._parts.control,
+                          self._parts.problems, self._parts.remove_capture)  # fmt: skip
         self._api = Api(log, data, sources, settings, decode=Decoder(self.registry).json_text)
-        tokens = Tokens(data)
+        tokens = self._tokens = Tokens(data)
         routes = [
             *Dashboard(bodies, tokens).routes(),
             *self._api.routes(),
@@ -76,13 +86,15 @@ class HttpPort:
         self.url = ""
 
     def start(self) -> None:
-        """Clients can connect when this returns. UnsafeBind or OSError if it cannot be opened."""
+        """Clients can connect when this returns. UnsafeBind or PortUnavailable if it cannot be opened."""
         listening = self._socket = _listening(self._settings)
+        self._tokens.open_local()
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.url = f"http://{shown}"
         self._thread = threading.Thread(target=self._run, args=[listening], name="headwater-http", daemon=True)
         self._thread.start()
+        self._api.history.start()
         _logger.info("listening on %s", self.url)
 
     def register(self, said: Registration) -> None:
@@ -102,11 +114,13 @@ class HttpPort:
 
     def stop(self) -> None:
         self._server.should_exit = True
+        self._api.history.stop()
         self._api.stop()
         if self._thread is not None:
             self._thread.join()
         self._api.close()
         self._parts.close()
+        self._tokens.close_local()
         if self._socket is not None:
             self._socket.close()
 
@@ -133,8 +147,8 @@ class PartsTold:
         if not (self._data / FLOWS).is_dir():
             return []
         # Loaded only where there are flows: it brings libraries that a node has no other use for.
-        from headwater.flow.job.figures import JobObserver
         from headwater.flow.kafka.client import Client
+        from headwater.flow.run.figures import JobObserver
 
         ends = {TopicPartition(one.topic, one.number): one.high_watermark for one in self._log.partitions()}
         with self._lock:
@@ -143,13 +157,17 @@ class PartsTold:
                 self._jobs = JobObserver(self._data, self._client, self._log.clock)
             return [job.to_json() for job in self._jobs.look(ends)]
 
+    def problems(self) -> list[dict[str, Any]]:
+        return problems_in(self._data)
+
     def captures(self) -> list[dict[str, Any]]:
-        return [
-            {"state": "waiting", **(self._captures.status(name) or {}), "name": name} for name in self._captures.names()
-        ]
+        return [{**self._captures.told(name), "name": name} for name in self._captures.names()]
+
+    def remove_capture(self, name: str, force: bool) -> None:
+        self._captures.remove(name, force=force)
 
     def control(self, flow: str, what: str) -> list[str]:
-        from headwater.flow.job.controlling import ask
+        from headwater.flow.run.control import ask
 
         return ask(self._data, flow, what)
 
@@ -172,7 +190,7 @@ def _listening(settings: HttpSettings) -> socket.socket:
         return _bound(family, address)
     except OSError as error:
         if error.errno != errno.EADDRINUSE or not settings.port_may_differ:
-            raise OSError(error.errno, f"the HTTP port {host}:{port} cannot be opened: {error.strerror}") from None
+            raise unavailable("HTTP", host, port, option="--http", error=error) from None
     _logger.warning("port %d is in use; HTTP takes a free one", port)
     return _bound(family, (address[0], 0, *address[2:]))
 

@@ -15,13 +15,14 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from headwater.clock import Clock, SystemClock
 from headwater.errors import HeadwaterError, UnavailableError
 from headwater.log.groups.member import DescribedGroup
 from headwater.log.log import Log
 from headwater.settings import NODE_FILE, NodeSettings
+from headwater.wire.allocator import bound_kept_memory
 from headwater.wire.group_service import GroupService
 from headwater.wire.server import KafkaServer
 
@@ -65,8 +66,9 @@ class Node:
 
     def start(self) -> None:
         """Open the log, then the port. If any step fails, what was started is stopped again."""
+        bound_kept_memory()
         with ExitStack() as started:
-            self._log = Log.open(self.data, settings=self.settings.log, clock=self._clock)
+            self._log = self._open_log()
             started.callback(self._log.close)
             # A file left by a node that was killed would send commands to an address that is no longer ours.
             (self.data / NODE_FILE).unlink(missing_ok=True)
@@ -91,6 +93,14 @@ class Node:
             if self.settings.alerts:
                 started.callback(self._start_alerts(self._log))
             self._running = started.pop_all()
+
+    def _open_log(self) -> Log:
+        try:
+            return Log.open(self.data, settings=self.settings.log, clock=self._clock)
+        except OSError as error:
+            failure = UnavailableError(f"the data directory {self.data} cannot be opened: {error}")
+            failure.hint = 'Look after that file; "headwater log check" reads all the others.'
+            raise failure from error
 
     def _open_http(self, log: Log, kafka: "KafkaPort") -> "HttpPort | None":
         if self.settings.http is None:
@@ -117,9 +127,14 @@ class Node:
     def _start_alerts(self, log: Log) -> Callable[[], None]:
         from headwater.alerts.supervisor import Supervisor
 
-        alerts = Supervisor(self.data, log, self._clock)
+        alerts = Supervisor(self.data, log, self._clock, self._problems)
         alerts.start()
         return alerts.stop
+
+    def _problems(self, app: str) -> list[dict[str, Any]]:
+        from headwater.http_port import problems_in  # loaded only where an app wants to be told of its jobs
+
+        return problems_in(self.data, app)
 
     def stop(self) -> None:
         """Refuse new requests, let running ones end, close the log. What was acknowledged stays."""

@@ -6,6 +6,12 @@ from datetime import timedelta
 NODE_FILE = "node.json"
 """In the data directory of a running node: where it can be reached."""
 
+START_FAILED_FILE = "start-failed.json"
+"""Beside it, if the last "headwater start" on the data directory failed: why, and when."""
+
+LOCAL_TOKEN_FILE = "local.token"
+"""Beside it, readable by its owner alone: what programs of this machine say to the HTTP port of the node."""
+
 
 def milliseconds(duration: timedelta) -> int:
     return duration // timedelta(milliseconds=1)
@@ -28,7 +34,7 @@ class LogSettings:
     """Memory for the map of keys of one compaction; more distinct keys than fit are compacted in several passes."""
 
     decompressed_bytes_max: int = 128 * 1024**2
-    """A batch that unpacks to more than this is refused, wherever a batch is unpacked."""
+    """A batch that unpacks to more than this is read by nothing, and accepted by no topic whatever its settings say."""
 
     archive_url: str = ""
     """Where topics with remote.storage.enable keep sealed segments: any fsspec URL; "" is archive/ in the data."""
@@ -59,6 +65,12 @@ class WireSettings:
     auto_create_topics: bool = True
     """Make a topic when a producer names one that does not exist."""
 
+    auto_created_topics_per_minute_max: int = 100
+    """Topics made so, at once and in a minute, by all clients; a client that names more gets them later."""
+
+    auto_created_topics_max: int = 2_000
+    """Once there are so many topics, none is made so any more."""
+
     default_partitions: int = 1
     """Partitions of a topic whose maker did not say how many."""
 
@@ -69,7 +81,10 @@ class WireSettings:
     """A request that says it is longer is refused before anything is read."""
 
     buffered_request_bytes_max: int = 256 * 1024**2
-    """Bytes of requests being received, over all connections; connections beyond it wait."""
+    """Bytes of requests being received, over all connections; those beyond it wait, and the slowest are cut off."""
+
+    unsent_response_bytes_max: int = 128 * 1024**2
+    """Bytes of responses that clients do not take, over all connections; beyond it, they are cut off, oldest first."""
 
     connections_max: int = 4096
     """Connections beyond it are closed at once."""
@@ -128,7 +143,12 @@ class HttpSettings:
     """Allow an address that other machines can reach, although there is neither login nor encryption."""
 
     allowed_hosts: tuple[str, ...] = ()
-    """Names under which clients may reach the port, beside localhost and the address it listens on."""
+    """Names under which clients may reach the port, beside localhost and the address it listens on; with one, everybody
+    needs a token."""
+
+    loopback_without_token: bool = False
+    """Let programs of this machine in without a token even where tokens or public names exist. Not behind a proxy: what
+    it passes on comes from this machine too."""
 
     request_bytes_max: int = 4 * 1024**2
     """A longer request is refused."""

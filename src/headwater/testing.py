@@ -19,7 +19,7 @@ from headwater.settings import HttpSettings, NodeSettings
 
 if TYPE_CHECKING:
     from headwater.flow.declare.app import App
-    from headwater.flow.job.testing import AppTester
+    from headwater.flow.run.app_tester import AppTester
     from headwater.node import Node
 
 __all__ = ["Fault", "ManualClock", "MemoryStorage", "SimulatedDisk", "running_app", "running_node"]
@@ -48,7 +48,7 @@ def running_app(app: "App", data: str | Path | None = None) -> "Iterator[AppTest
     Starting Spark takes some seconds, and a process has one: a session that is there already is used.
     """
     from headwater.flow.declare.registered import asks_the_node
-    from headwater.flow.job.testing import AppTester
+    from headwater.flow.run.app_tester import AppTester
     from headwater.flow.session import session_for
 
     settings = NodeSettings(http=HttpSettings() if asks_the_node(app) else None)

@@ -274,6 +274,7 @@ def test_a_definition_that_cannot_be_read_is_named_and_written_anew(tmp_path: Pa
     definitions.declare(alerts())
     file = tmp_path / "alerts" / APP / "definition.json"
     file.write_bytes(content)
+    file.with_suffix(".copy").unlink()
     with pytest.raises(DamagedFile, match=r"definition\.json cannot be read"):
         definitions.get(APP)
     assert alerts_told(tmp_path) == []

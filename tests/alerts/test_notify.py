@@ -38,6 +38,10 @@ def test_two_addresses_of_one_host_have_two_names() -> None:
         lambda: webhook("https://x/", retry_hours=-1),
         lambda: email("Ada <ada@example.org>", **MAIL),  # type: ignore[arg-type]
         lambda: email("ada@example.org\nBcc: eve@example.org", **MAIL),  # type: ignore[arg-type]
+        lambda: email("=?utf-8?q?=0d=0aBcc:eve?=@example.org", **MAIL),  # type: ignore[arg-type]
+        lambda: email("ada@=?utf-8?q?x?=", **MAIL),  # type: ignore[arg-type]
+        lambda: email("friends:ada@example.org", **MAIL),  # type: ignore[arg-type]
+        lambda: email("ada(\x00)@example.org", **MAIL),  # type: ignore[arg-type]
         lambda: email([], **MAIL),  # type: ignore[arg-type]
         lambda: email("a@b", password="p", security="none", **MAIL),  # type: ignore[arg-type]
         lambda: email("a@b", username="u", password="gr\u00fcn", **MAIL),  # type: ignore[arg-type]

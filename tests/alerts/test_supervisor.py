@@ -14,6 +14,7 @@ from headwater.alerts.supervisor import Supervisor
 from headwater.clock import SystemClock
 from headwater.log.log import Log
 from tests.alerts.places import ALERT, APP, VIEW, WrittenViews
+from tests.waiting import patience
 
 SAID = AppAlerts(APP, (Alert(ALERT, VIEW, Rule(), (topic("on-call"),)),))
 
@@ -31,10 +32,10 @@ def damage(data: Path, app: str) -> None:
 
 
 def wait_for_records(log: Log, wanted: str, number: int, seconds: float = 10) -> list[bytes | None]:
-    deadline = time.monotonic() + seconds
+    deadline = patience() + seconds
     while True:
         found = [one.value for one in log.read(wanted)] if wanted in {one.name for one in log.topics()} else []
-        if len(found) >= number or time.monotonic() > deadline:
+        if len(found) >= number or patience() > deadline:
             return found
         time.sleep(0.02)
 

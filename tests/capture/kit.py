@@ -1,7 +1,6 @@
 """A capture under a test's hand: a real database, a log in a folder, and a runner that is stepped by the test."""
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from headwater.capture.runner import Runner
 from headwater.clock import SystemClock
 from headwater.log.log import Log
 from headwater.record import Record
+from tests.waiting import patience
 
 PATIENCE_SECONDS = 60
 
@@ -51,10 +51,10 @@ class Captured:
         self.settings = replace(self.settings, **settings)
 
     def until(self, reached: Callable[[], bool]) -> "Captured":
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = patience() + PATIENCE_SECONDS
         while not reached():
             self.runner.step(0.05)
-            assert time.monotonic() < deadline, f"not reached; {self.source.status()}"
+            assert patience() < deadline, f"not reached; {self.source.status()}"
         return self
 
     def copied(self) -> "Captured":
@@ -77,11 +77,11 @@ class Captured:
     def _wait_for_the_slot(self) -> None:
         """The server takes a moment to see that nobody listens any more."""
         with psycopg.connect(self.settings.url, autocommit=True) as connection:
-            deadline = time.monotonic() + PATIENCE_SECONDS
+            deadline = patience() + PATIENCE_SECONDS
             while connection.execute(
                 "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND active", (self.settings.name,)
             ).fetchone():
-                assert time.monotonic() < deadline, "the slot stays in use"
+                assert patience() < deadline, "the slot stays in use"
 
     def crash(self) -> None:
         self.runner.abandon()

@@ -15,6 +15,7 @@ from headwater.capture.supervisor import Supervisor
 from headwater.clock import Clock, SystemClock
 from headwater.errors import SourceGap, SourceRefused, SourceUnavailable, UndecodableChange
 from headwater.log.log import Log
+from tests.waiting import patience
 
 PATIENCE_SECONDS = 20
 
@@ -85,9 +86,9 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sources
 
 
 def wait_for(data: Path, name: str, state: str) -> dict[str, object]:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = patience() + PATIENCE_SECONDS
     while (status := Definitions(data).status(name) or {}).get("state") != state:
-        assert time.monotonic() < deadline, f"{name} does not become {state}: {status}"
+        assert patience() < deadline, f"{name} does not become {state}: {status}"
         time.sleep(0.01)
     return status
 
@@ -137,9 +138,9 @@ def test_the_limit_holds_for_one_that_cannot_run_too(sources: Sources, tmp_path:
 def test_a_request_is_kept_until_the_source_could_take_it(sources: Sources, tmp_path: Path) -> None:
     wait_for(tmp_path, "one", "streaming")
     path = Definitions(tmp_path).request("one", {"tables": ["users"], "where": "id = 1"})
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = patience() + PATIENCE_SECONDS
     while path.exists():
-        assert time.monotonic() < deadline, "the request is not taken"
+        assert patience() < deadline, "the request is not taken"
         time.sleep(0.01)
     assert sources["one"].copied == ["id = 1", "id = 1"]
 

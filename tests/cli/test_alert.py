@@ -12,11 +12,11 @@ from headwater.alerts.episodes import Rule
 from headwater.alerts.evaluating import NO_LONGER
 from headwater.alerts.notify import topic
 from headwater.cli.main import main
-from headwater.flow.job.folder import JobFolder
+from headwater.flow.commit.job_folder import JobFolder
 from headwater.settings import HttpSettings, NodeSettings
 from headwater.testing import running_node
 from tests.alerts.places import ALERT, APP, VIEW, WrittenViews
-from tests.clients.deadline import wait_until
+from tests.waiting import patience, wait_until
 
 
 def test_without_alerts_it_says_how_one_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,8 +29,8 @@ def test_a_node_raises_tells_and_shows_an_alert(tmp_path: Path, capsys: pytest.C
     views = WrittenViews(tmp_path)
     with running_node(tmp_path, NodeSettings(http=HttpSettings(), alerts=True)) as node:
         views.write([{"url": "/<b>", "p99": 2.0}])
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline and not _told(node.http_url):
+        deadline = patience() + 10
+        while patience() < deadline and not _told(node.http_url):
             time.sleep(0.05)
         with urlopen(f"{node.http_url}/alerts/{APP}.{ALERT}") as answer:
             alert = json.load(answer)

@@ -19,6 +19,7 @@ from tests.capture.kit import fold, run
 from tests.capture.postgres.conftest import cluster, database, url
 from tests.cli.conftest import Ran, Terminal
 from tests.servers.postgres_cluster import Cluster
+from tests.waiting import patience
 
 __all__ = ["cluster", "database", "url"]  # fixtures
 Connection = psycopg.Connection[Any]
@@ -32,9 +33,9 @@ def running(data: Path) -> Iterator[Node]:
 
 
 def until(reached: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = patience() + PATIENCE_SECONDS
     while not reached():
-        assert time.monotonic() < deadline, "it did not come so far"
+        assert patience() < deadline, "it did not come so far"
         time.sleep(0.05)
 
 

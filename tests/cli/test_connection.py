@@ -1,3 +1,4 @@
+import argparse
 import json
 
 import pytest
@@ -76,3 +77,13 @@ def test_where_locks_are_not_shown_the_node_is_found_all_the_same(
     node.log.create_topic("orders")
     monkeypatch.setattr(connection, "locked", lambda path: False)
     assert terminal.type("topic", "list", "--json").json == [{"topic": "orders", "partitions": 1}]
+
+
+def test_a_node_that_was_killed_is_known_by_what_it_left(terminal: Terminal) -> None:
+    assert connection.left_behind(terminal.data) == ""
+    terminal.data.mkdir()
+    (terminal.data / "node.json").write_text('{"kafka": "127.0.0.1:9092", "process": 7}')
+    said: list[connection.OwnNode] = []
+    with connection.reach(argparse.Namespace(kafka=None, data=terminal.data), started=said.append) as address:
+        assert said == [connection.OwnNode(address, "process 7 at 127.0.0.1:9092")]
+    assert connection.left_behind(terminal.data) == "", "a node that is stopped leaves nothing"

@@ -8,9 +8,9 @@ from headwater.cli.demo import announce
 from headwater.cli.main import build_parser
 from headwater.cli.run import Board
 from headwater.demo import shop_file
-from headwater.flow.job.accounts import Account
-from headwater.flow.job.folder import BatchRecord
-from headwater.flow.job.processing import Progress
+from headwater.flow.commit.accounts import Account
+from headwater.flow.commit.batch_processor import Progress
+from headwater.flow.commit.job_folder import BatchRecord
 from tests.cli.conftest import Terminal
 
 

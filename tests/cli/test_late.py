@@ -6,10 +6,10 @@ from typing import Any
 
 from headwater import Node, Record
 from headwater.cli.late import tell
-from headwater.flow.job.folder import JobFolder
-from headwater.flow.job.identity import identify
-from headwater.flow.job.rebuilt_late import note_rebuilt
-from headwater.flow.job.taking_back import TakenBack
+from headwater.flow.commit.job_folder import JobFolder
+from headwater.flow.commit.job_identity import identify
+from headwater.flow.late.replay_batches import TakenBack
+from headwater.flow.proof.rebuilt_late import note_rebuilt
 from tests.cli.conftest import Terminal
 from tests.cli.test_run import write_app
 

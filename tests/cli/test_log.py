@@ -3,7 +3,11 @@ from pathlib import Path
 import pytest
 
 from headwater import Log, Node, Record
+from headwater.flow.commit.job_folder import JobFolder
+from headwater.flow.run.health import HealthFile
+from headwater.flow.run.supervision import Health
 from tests.cli.conftest import Terminal
+from tests.flow.job.kept_jobs import kept_job
 
 
 @pytest.fixture
@@ -58,3 +62,19 @@ def test_a_folder_without_a_log_is_left_as_it_is(terminal: Terminal, folder: str
     assert said.code == 1
     assert f"{folder} is no data directory" in said.errors
     assert list(terminal.folder.iterdir()) == []
+
+
+def test_files_of_other_parts_are_checked_and_named(terminal: Terminal, segment: Path) -> None:
+    terminal.type("token", "add", "grafana", "--scope", "metrics")
+    job = kept_job(terminal.data)
+    JobFolder(job.path).write("plan.json", {"outputs": {}, "operators": {}})
+    HealthFile(job.path).write(Health())
+    assert terminal.type("log", "check").code == 0
+    (terminal.data / "tokens.json").write_text("{")
+    (terminal.data / "flows" / "shop" / "orders" / "identity.json").unlink()
+    said = terminal.type("log", "check")
+    assert said.code == 1
+    assert "tokens.json is damaged (it is not what was written); its copy is used" in said.output
+    assert "flows/shop/orders/identity.json is missing; its copy is used" in said.output
+    assert said.output.endswith("1 partition checked: 2 problems beside the log\n")
+    assert len(terminal.type("log", "check", "--json").json["problems"]) == 2

@@ -59,7 +59,6 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(terminal: Terminal) ->
         ["bash", "-c", f"{command}; echo ${{PIPESTATUS[0]}}"],
         cwd=terminal.folder,
         capture_output=True,
-        timeout=60,
         check=True,
     )
     assert done.stdout.decode().split() == ["0", str(128 + signal.SIGPIPE)]

@@ -7,10 +7,10 @@ import pytest
 from headwater import Node, Record
 from headwater.cli.observing import Observer
 from headwater.clock import ManualClock
-from headwater.flow.job.accounts import Account
-from headwater.flow.job.folder import BatchRecord, JobFolder
-from headwater.flow.job.watermarks import Clocks
+from headwater.flow.commit.accounts import Account
+from headwater.flow.commit.job_folder import BatchRecord, JobFolder
 from headwater.flow.kafka.client import Client
+from headwater.flow.plan.watermarks import Clocks
 from headwater.record import TopicPartition
 from tests.cli.conftest import Terminal
 from tests.flow.job.kept_jobs import kept_job

@@ -6,6 +6,9 @@ from xml.etree import ElementTree
 import pytest
 from pyspark import SparkContext
 
+from headwater.flow.commit.job_folder import JobFolder
+from headwater.flow.commit.job_identity import identify
+from headwater.flow.deploy.kept_outputs import PLAN
 from tests.cli.conftest import Terminal
 from tests.flow.job.kept_jobs import kept_job
 
@@ -108,3 +111,46 @@ def test_an_earlier_run_is_compared_with_unless_spark_is_not_wanted(terminal: Te
     kept_job(terminal.data, "shop", "orders")
     said = terminal.type("plan", str(shop), "--no-spark", "--json").json
     assert said["jobs"][0]["outputs"][0]["verdict"] == ""
+
+
+REGISTERED = """\
+import headwater as hw
+app = hw.App("shop")
+orders = app.stream("orders", format="avro")
+app.view(key="id", name="latest")(lambda: orders.latest("id"))
+"""
+
+
+def test_before_the_first_run_columns_of_a_registry_are_left_open(terminal: Terminal) -> None:
+    (terminal.folder / "shop.py").write_text(REGISTERED)
+    ran = terminal.type("plan", "shop.py")
+    assert ran.code == 0, ran.errors
+    assert "topic orders, avro: columns of the schema that is registered for it, which is not known yet" in ran.output
+    assert ran.errors.startswith("headwater: columns that a registry has are not shown: there is no data directory")
+    assert not terminal.data.exists()
+
+
+def test_all_mistakes_are_shown_at_once(terminal: Terminal) -> None:
+    (terminal.folder / "shop.py").write_text(
+        REGISTERED.replace('format="avro"', '"id long"')
+        + 'app.view(key="id", name="a")(lambda: orders.where("idd > 1").latest("id"))\n'
+        + 'app.view(key="id", name="b")(lambda: orders.latest("idn"))\n'
+    )
+    ran = terminal.type("plan", "shop.py")
+    assert (ran.code, ran.output) == (1, "")
+    assert ran.errors.splitlines() == [
+        "headwater: where at shop.py:5: there is no column idd; did you mean id?",
+        "headwater: latest at shop.py:6: there is no column idn; did you mean id?",
+    ]
+
+
+def test_what_an_app_no_longer_declares_is_listed_with_the_way_to_remove_it(terminal: Terminal) -> None:
+    (terminal.folder / "shop.py").write_text(REGISTERED.replace('format="avro"', '"id long"'))
+    folder = JobFolder(terminal.data / "flows" / "shop" / "clicks")
+    identify(folder, app="shop", job="clicks", cluster="one", shards=2)
+    folder.write(PLAN, {"outputs": {"revenue": {"kind": "view"}}, "operators": {}})
+    ran = terminal.type("plan", "shop.py", "--no-spark")
+    assert ran.output.endswith(
+        "no longer declared\n  view revenue is no longer declared; it stays as it is until "
+        '"headwater view drop shop.revenue"\n'
+    )

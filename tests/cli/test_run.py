@@ -1,5 +1,6 @@
 """headwater run: what is said before Spark is started."""
 
+import argparse
 import io
 import json
 from pathlib import Path
@@ -7,12 +8,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from headwater.cli.run import Board
-from headwater.flow.job.accounts import Account
-from headwater.flow.job.folder import BatchRecord, JobFolder
-from headwater.flow.job.identity import identify
-from headwater.flow.job.processing import Progress
-from headwater.flow.job.watermarks import Clocks
+from headwater import Node
+from headwater.cli.connection import OwnNode, reach
+from headwater.cli.run import Board, outcome, own_node_told, retries_of
+from headwater.errors import FlowError, HeadwaterError
+from headwater.flow.commit.accounts import Account
+from headwater.flow.commit.batch_processor import Progress
+from headwater.flow.commit.job_folder import BatchRecord, JobFolder
+from headwater.flow.commit.job_identity import identify
+from headwater.flow.declare.app import App
+from headwater.flow.declare.retries import Retries
+from headwater.flow.plan.watermarks import Clocks
 from headwater.record import TopicPartition
 from tests.cli.conftest import Terminal
 
@@ -57,6 +63,23 @@ def test_an_app_that_runs_already_is_refused_at_once(terminal: Terminal) -> None
     assert not (terminal.data / "flows" / "spark.log").exists(), "Spark was not started for that"
 
 
+@pytest.mark.parametrize(
+    "view, sentence",
+    [
+        ('orders.where("idd > 1").latest("id")', "where at shop.py:4: there is no column idd; did you mean id?"),
+        ('orders.by("id").agg("count(*) as n").where("m > 1")', "where at shop.py:4: there is no column m; "),
+        ('orders.latest({}["id"])', "view latest (shop.py:4): shop.py:4: KeyError: 'id'."),
+    ],
+)
+def test_what_is_wrong_is_one_sentence_before_spark_is_started(terminal: Terminal, view: str, sentence: str) -> None:
+    write_app(terminal.folder, APP.replace('orders.latest("id")', view))
+    ran = terminal.type("run", "shop.py", "--once")
+    assert (ran.code, ran.output) == (1, "")
+    assert ran.errors.startswith(f"headwater: {sentence}")
+    assert ran.errors.count("\n") == 1
+    assert not (terminal.data / "flows" / "spark.log").exists(), "Spark was not started for that"
+
+
 def test_a_view_that_no_app_has_made_cannot_be_verified(terminal: Terminal) -> None:
     terminal.data.mkdir()
     ran = terminal.type("verify", "latest")
@@ -80,3 +103,57 @@ def test_the_line_of_a_job_tells_how_far_it_is_in_time_and_whom_it_does_not_wait
     assert isinstance(console.file, io.StringIO)
     line = console.file.getvalue().splitlines()[1].split()
     assert line == ["orders", "7", "5", "10", "1.0", "MB", "1970-01-01", "00:00:25", "1m", "5s", "1", "2", "0"]
+
+
+@pytest.mark.parametrize(
+    ("failures", "warnings", "once", "asked_by", "code"),
+    [
+        ({}, [], True, 0, 0),
+        ({"orders": FlowError("the database does not answer")}, [], True, 0, 1),
+        ({"orders": FlowError("the database does not answer")}, ["made"], False, 15, 1),
+        ({}, ["topic ordres was made"], True, 0, 3),
+        ({}, ["topic ordres was made"], False, 0, 0),
+        ({}, ["topic ordres was made"], False, 15, 143),
+    ],
+)
+def test_the_exit_code_says_how_the_run_ended(
+    failures: dict[str, HeadwaterError], warnings: list[str], once: bool, asked_by: int, code: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    assert outcome(failures, warnings, once=once, asked_by=asked_by) == code
+    assert ("was failing when the run ended" in capsys.readouterr().err) == bool(failures)
+
+
+def test_a_node_of_its_own_is_said_and_one_that_was_killed_before_is_a_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert own_node_told(OwnNode("127.0.0.1:1234", "")) == []
+    assert "no node runs on this data directory" in capsys.readouterr().err
+    (warning,) = own_node_told(OwnNode("127.0.0.1:1234", "process 7 at 127.0.0.1:9092"))
+    assert "process 7 at 127.0.0.1:9092" in warning
+    assert "warning: the node that served this data directory" in capsys.readouterr().err
+
+
+def test_a_node_of_its_own_where_the_real_one_could_not_start_is_a_warning(
+    terminal: Terminal, node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal.type("start", "--data", "other", "--kafka", node.kafka_address)
+    told: list[str] = []
+    with reach(
+        argparse.Namespace(kafka=None, data=terminal.folder / "other"),
+        started=lambda said: told.extend(own_node_told(said)),
+    ):
+        pass
+    assert 'the last "headwater start" on this data directory failed: the Kafka port cannot be opened' in told[0]
+    assert f"warning: {told[0]}" in capsys.readouterr().err
+    assert outcome({}, told, once=True, asked_by=0) == 3
+
+
+def test_retries_of_the_command_go_before_those_of_the_app() -> None:
+    app = App("shop", retries=5, backoff="2 seconds", backoff_max="10 seconds")
+    said = argparse.Namespace(retries=None, backoff=None)
+    assert retries_of(said, app) is None
+    said.retries = 0
+    assert retries_of(said, app) == Retries(0, 2000, 10_000)
+    said.retries, said.backoff = None, 30.0
+    assert retries_of(said, app) == Retries(5, 30_000, 30_000)

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.flow.job.folder import JobFolder
-from headwater.flow.job.inventory import KeptJob, KeptOperator
+from headwater.flow.commit.job_folder import JobFolder
+from headwater.flow.deploy.inventory import KeptJob, KeptOperator
 from tests.cli.conftest import Terminal
 from tests.flow.job.kept_jobs import COUNTS, NEWEST, contents, damage, kept_job
 

@@ -72,7 +72,7 @@ def test_a_run_that_is_asked_to_end_finishes_its_batch_and_says_no_more_than_usu
     lines = [process.stdout.readline(), process.stdout.readline()]
     # As a terminal does it: to all processes of the group.
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    rest, errors = process.communicate(timeout=120)
+    rest, errors = process.communicate()
     told = [json.loads(line)["batch"] for line in [*lines, *rest.splitlines()]]
     assert (process.returncode, errors) == (128 + number, "")
     assert told == list(range(len(told)))

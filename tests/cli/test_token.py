@@ -13,3 +13,13 @@ def test_a_token_is_shown_once_listed_and_removed(terminal: Terminal) -> None:
     assert terminal.type("token", "add", "grafana").code == 1
     assert terminal.type("token", "remove", "grafana").code == 0
     assert "there are no tokens" in terminal.type("token", "list").output
+
+
+def test_tokens_outlive_a_file_that_is_deleted_and_nobody_is_let_in_by_damage(terminal: Terminal) -> None:
+    terminal.type("token", "add", "grafana", "--scope", "metrics")
+    (terminal.data / "tokens.json").unlink()
+    assert terminal.type("token", "list", "--json").json == [{"name": "grafana", "scopes": ["metrics"]}]
+    (terminal.data / "tokens.copy").write_text("{")
+    failed = terminal.type("token", "list")
+    assert failed.code == 1
+    assert "tokens.json is damaged" in failed.errors

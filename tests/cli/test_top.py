@@ -8,8 +8,9 @@ from headwater import Node, Record
 from headwater.cli.observing import Frame, GroupFigures, TopicFigures
 from headwater.cli.output import ago
 from headwater.cli.top import screen, size
-from headwater.flow.job.accounts import Account
-from headwater.flow.job.figures import HotFigures, JobFigures, OutputFigures
+from headwater.flow.commit.accounts import Account
+from headwater.flow.run.figures import HotFigures, JobFigures, OutputFigures
+from headwater.flow.run.supervision import Condition, Health, State, Trouble
 from tests.cli.conftest import Terminal
 
 BUSY = Account(rows_in=123_456_789, rows_out=120_000_000, filtered=3_400_000, late=1_234, poisoned=55_555)
@@ -26,7 +27,7 @@ FRAME = Frame(
         JobFigures(
             "shop.orders", True, 12_345, 250_000.4, 1_500_000_000, 1_234_567, 75_000,
             (OutputFigures("revenue_by_currency", BUSY, LAST), OutputFigures("big-orders", BUSY, LAST)),
-            1_699_999_200_000_000, 600_000_000, ("orders/3", "orders/7"),
+            1_699_999_200_000_000, 600_000_000, ("orders/3", "orders/7"), condition=Condition(State.RUNNING),
         ),
         JobFigures("shop.clicks+searches", False, None, None, 0, None, None, ()),
     ),
@@ -56,6 +57,15 @@ def test_a_busy_node_fits_into_a_hundred_columns() -> None:
         "980,000",
     ]  # fmt: skip
     assert ["orders", "12", "123,456,789", "98.8", "GB", "54,321"] in lines
+
+
+def test_a_job_that_fails_is_shown_with_its_reason() -> None:
+    trouble = Trouble("StoreUnavailable", "the database does not answer", 1_000, 61_000, 3)
+    condition = Condition(State.RETRYING, trouble.reason, Health(State.RETRYING, trouble))
+    job = JobFigures("shop.orders", False, 0, None, 0, 0, 0, (), condition=condition)
+    lines = [line.split() for line in lines_of(Frame("", 0, (), (), (job,)))]
+    assert ["shop.orders", "retrying"] in [line[:2] for line in lines]
+    assert ["shop.orders", "1970-01-01", "00:00:01", "3", *trouble.reason.split()] in lines
 
 
 def test_rows_that_were_repetitions_are_counted_with_those_that_were_filtered() -> None:

@@ -11,7 +11,11 @@ import pytest
 import headwater as hw
 from headwater.cli import flows
 from headwater.cli.main import main
+from headwater.flow.commit.job_folder import JobFolder
+from headwater.flow.commit.job_identity import identify
+from headwater.flow.deploy.kept_outputs import PLAN, left_over
 from headwater.views.mark import Mark
+from headwater.views.places import places_of_views
 from headwater.views.store import open_store
 
 SCHEMA = pa.schema([("currency", pa.string()), ("orders", pa.int64()), ("revenue", pa.decimal128(12, 2))])
@@ -141,3 +145,82 @@ def test_a_database_that_does_not_answer_is_told_and_the_other_views_are_shown(
     assert "PGPASSWORD" in err
     assert "hidden" not in out + err
     assert answer(capsys, "view", "get", "revenue", "EUR", "--data", str(data), "--json")[0] == 0
+
+
+def kept_by_a_job(data: Path) -> JobFolder:
+    """As a run leaves it: the job notes that it writes the view."""
+    folder = JobFolder(data / "flows" / "shop" / "orders")
+    identify(folder, app="shop", job="orders", cluster="one", shards=2)
+    folder.write(PLAN, {"outputs": {"revenue": {"kind": "view"}, "copies": {"kind": "topic"}}, "operators": {}})
+    return folder
+
+
+def outputs_in(folder: JobFolder) -> list[str]:
+    return sorted((folder.read(PLAN) or {})["outputs"])
+
+
+def test_a_view_that_no_app_keeps_any_more_is_dropped(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(capsys, "view", "drop", "revenue", "--data", str(data)) == (0, "dropped view shop.revenue\n", "")
+    assert answer(capsys, "view", "list", "--data", str(data), "--json")[1] == "[]\n"
+    code, _, errors = answer(capsys, "view", "drop", "revenue", "--data", str(data))
+    assert (code, "there is no view revenue" in errors) == (1, True)
+
+
+def test_a_view_that_an_app_keeps_is_dropped_by_force_only(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = kept_by_a_job(data)
+    code, _, errors = answer(capsys, "view", "drop", "shop.revenue", "--data", str(data))
+    assert code == 1
+    assert "is kept up to date by job shop.orders" in errors
+    assert "say --force: the next run builds it again" in errors
+    code, out, _ = answer(capsys, "view", "drop", "shop.revenue", "--force", "--data", str(data))
+    assert (code, "builds it again" in out) == (0, True)
+    assert outputs_in(folder) == ["copies"]
+
+
+def test_a_view_whose_job_runs_is_neither_dropped_nor_renamed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = kept_by_a_job(data)
+    folder.lock()
+    try:
+        for words in (["drop", "revenue", "--force"], ["rename", "revenue", "income"]):
+            code, _, errors = answer(capsys, "view", *words, "--data", str(data))
+            assert code == 1
+            assert "job orders is being run by process" in errors
+    finally:
+        folder.unlock()
+    assert answer(capsys, "view", "get", "revenue", "EUR", "--data", str(data), "--json")[0] == 0
+
+
+def test_a_renamed_view_is_that_of_its_job_under_the_new_name(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = kept_by_a_job(data)
+    code, out, _ = answer(capsys, "view", "rename", "revenue", "income", "--data", str(data))
+    assert code == 0
+    assert out.startswith("view shop.revenue is now shop.income; call it income in the app too")
+    assert outputs_in(folder) == ["copies", "income"]
+    assert json.loads(answer(capsys, "view", "get", "income", "EUR", "--data", str(data), "--json")[1])
+
+
+def test_a_rename_that_was_broken_off_is_finished_by_saying_it_again(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = kept_by_a_job(data)
+    store = open_store(data, "shop")
+    store.rename("revenue", "income")  # and here the power went
+    store.close()
+    assert answer(capsys, "view", "rename", "revenue", "income", "--data", str(data))[0] == 0
+    assert outputs_in(folder) == ["copies", "income"]
+
+
+def test_a_name_that_no_view_can_have_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, errors = answer(capsys, "view", "rename", "revenue", "in come", "--data", str(data))
+    assert code == 1
+    assert errors == "headwater: 'in come' cannot name a view. Use up to 60 letters, digits and underscores.\n"
+
+
+def test_what_an_app_has_left_behind_is_known_with_the_way_to_remove_it(data: Path) -> None:
+    kept_by_a_job(data)
+    left = left_over(data, "shop", {"other"}, places_of_views(data))
+    assert [str(one) for one in left] == [
+        'topic copies is no longer declared; it stays as it is until "headwater topic delete copies"',
+        'view revenue is no longer declared; it stays as it is until "headwater view drop shop.revenue"',
+    ]
+    assert left_over(data, "shop", {"revenue", "copies"}, places_of_views(data)) == []

@@ -1,7 +1,7 @@
 """Kafka answers the creation of a topic before its partitions have leaders; headwater after. Tests wait for them."""
 
 from tests.clients.client import LATEST, Client, Refused
-from tests.clients.deadline import wait_until
+from tests.waiting import wait_until
 
 
 def wait_for_leaders(admin: Client, topic: str, partitions: int) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tests.clients.deadline import wait_until
+from tests.waiting import LONG, wait_until
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -92,7 +92,7 @@ class Member:
         if self._process.poll() is None:
             self._process.terminate()
             try:
-                self._process.wait(10)
+                self._process.wait(LONG)
             except subprocess.TimeoutExpired:
                 self._process.kill()
         self._end()
@@ -103,7 +103,7 @@ class Member:
     def _end(self) -> None:
         self._process.wait()
         for listener, stream in zip(self._listeners, self._streams, strict=True):
-            listener.join(5)
+            listener.join(LONG)
             stream.close()
 
     def _listen(self, stream: IO[str]) -> None:

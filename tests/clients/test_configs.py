@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.clients.client import INVALID_CONFIG, UNKNOWN_TOPIC, Client, Refused
-from tests.clients.deadline import wait_until
 from tests.clients.parametrize import for_clients
+from tests.waiting import wait_until
 
 KAFKA_DEFAULTS = {
     "cleanup.policy": "delete",

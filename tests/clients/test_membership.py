@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from tests.clients.client import Client
 from tests.clients.conftest import StartMember
-from tests.clients.deadline import wait_until
 from tests.clients.membership import Member, Membership
 from tests.clients.message import numbered
 from tests.clients.parametrize import for_clients
+from tests.waiting import wait_until
 
 PARTITIONS = 6
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.clients.client import INVALID_PARTITIONS, INVALID_TOPIC, TOPIC_EXISTS, UNKNOWN_TOPIC, Client, Refused
-from tests.clients.deadline import wait_until
 from tests.clients.leaders import wait_for_leaders
 from tests.clients.message import Message, contents, numbered
 from tests.clients.parametrize import for_clients
+from tests.waiting import wait_until
 
 
 @for_clients("topics")

@@ -4,7 +4,6 @@ A place is another system. It knows how to write a numbered change there, how to
 process would, and which number a record tells. (Metrics by UDP cannot be asked for again: they have no such place.)
 """
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -19,6 +18,7 @@ from headwater.capture.source import ChangeSource
 from headwater.clock import SystemClock
 from headwater.log.log import Log
 from headwater.record import Record
+from tests.waiting import patience
 
 PATIENCE_SECONDS = 30
 WRITING = ("before append", "after append", "after sync")
@@ -56,9 +56,9 @@ class Stopping:
 def collect(source: ChangeSource, count: int) -> tuple[list[Change], dict[str, Note]]:
     """So many changes, and the notes that were durable before the first of them was told."""
     changes, notes = list[Change](), dict[str, Note]()
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = patience() + PATIENCE_SECONDS
     while len(changes) < count:
-        assert time.monotonic() < deadline, f"{len(changes)} of {count} changes came"
+        assert patience() < deadline, f"{len(changes)} of {count} changes came"
         batch = source.poll(0.05)
         changes += batch.changes
         if not changes:
@@ -93,6 +93,20 @@ class ChangeSourceContract:
         changes, _ = collect(source, 4)
         source.close()
         assert positions(changes) == sorted(set(positions(changes)))
+
+    def test_a_batch_that_ends_with_a_transaction_says_how_far_all_has_passed(self, place: Place) -> None:
+        source = place.source()
+        source.open({})
+        source.poll(0)
+        place.write(1, 2, 3)
+        told, deadline = list[Change](), patience() + PATIENCE_SECONDS
+        while len(told) < 3:
+            assert patience() < deadline, f"{len(told)} of 3 changes came"
+            batch = source.poll(0.05)
+            told += batch.changes
+        source.close()
+        assert not batch.inside
+        assert batch.inside is None or batch.passed > told[-1].position
 
     def test_every_change_belongs_to_a_table_that_is_known(self, place: Place) -> None:
         source = place.source()
@@ -131,9 +145,9 @@ class ChangeSourceContract:
         runner = self._run(place, log, tmp_path, stopping)
         stopping.left = point
         place.write(1, 2)
-        deadline, told = time.monotonic() + PATIENCE_SECONDS, list[int]()
+        deadline, told = patience() + PATIENCE_SECONDS, list[int]()
         while len(told) < 5:
-            assert time.monotonic() < deadline, f"told so far: {told}"
+            assert patience() < deadline, f"told so far: {told}"
             try:
                 runner.step(0.05)
             except Stopped:

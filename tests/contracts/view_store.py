@@ -21,6 +21,7 @@ from headwater.views.store import ViewStore, open_store
 from headwater.views.tables import DELETES, SqlStore
 from headwater.views.view import Change, View
 from tests.views import rows as samples
+from tests.waiting import LONG
 
 Where = str | Path
 
@@ -275,7 +276,7 @@ class ViewStoreContract:
     def test_a_read_waits_until_the_view_has_come_so_far(self, store: ViewStore, view: View) -> None:
         written = threading.Timer(0.1, store.write, ("revenue", mark(0, offset=6), changed(("c", "DE", "12.50", 2))))
         written.start()
-        row = view.get("DE", at_least=Position("orders", 0, 5), timeout=30)
+        row = view.get("DE", at_least=Position("orders", 0, 5), timeout=LONG)
         written.join()
         assert row == {"country": "DE", "amount": Decimal("12.50"), "orders": 2}
         assert view.count(at_least={"orders": {0: 6}}, timeout=0) == 1
@@ -383,6 +384,54 @@ class ViewStoreContract:
     def test_a_column_that_cannot_be_stored_is_refused_with_its_name(self, store: ViewStore) -> None:
         with pytest.raises(UnstorableValue, match=r'column "wait" of view "odd".*duration'):
             store.prepare("odd", pa.schema([("id", pa.int64()), ("wait", pa.duration("us"))]), ["id"])
+
+    # Names
+
+    def test_a_renamed_view_has_its_rows_its_mark_and_its_changes(
+        self, where: Where, store: ViewStore, view: View
+    ) -> None:
+        store.write("revenue", mark(0), changed(("c", "DE", "1.00", 1), ("c", "FR", "2.00", 1)))
+        store.write("revenue", mark(1, offset=40), changed(("d", "FR", None, None)))
+        before = store.mark("revenue")
+        store.rename("revenue", "income")
+        assert store.views() == ["income"]
+        assert store.mark("revenue") is None
+        after = store.mark("income")
+        assert before is not None
+        assert after is not None
+        assert (after.job, after.batch, after.change) == (before.job, before.batch, before.change)
+        with View.open(where, "shop", "income") as renamed:
+            assert [row["country"] for row in renamed.rows()] == ["DE"]
+        with store.snapshot("income") as snapshot:
+            assert [one.key["country"] for one in snapshot.changes_after(1) if one.row is None] == ["FR"]
+        assert not store.write("income", mark(1), changed(("c", "NO", "3.00", 1))), "it holds that batch"
+        assert store.write("income", mark(2), changed(("c", "NO", "3.00", 1)))
+
+    def test_the_old_name_of_a_view_is_free_again(self, store: ViewStore, view: View) -> None:
+        store.rename("revenue", "income")
+        store.prepare("revenue", SCHEMA, ["country"])
+        store.rename("income", "earnings")
+        assert store.views() == ["earnings", "revenue"]
+
+    def test_who_reads_under_the_old_name_is_told_which_names_there_are(self, store: ViewStore, view: View) -> None:
+        store.rename("revenue", "income")
+        with pytest.raises(UnknownView, match=r'there is no view "revenue" in .*Known here: income'):
+            view.count()
+
+    def test_a_name_that_is_taken_is_refused_and_nothing_changes(self, store: ViewStore, view: View) -> None:
+        store.prepare("income", SCHEMA, ["country"])
+        with pytest.raises(JobRefused, match='has a view or table "income" already'):
+            store.rename("revenue", "income")
+        with pytest.raises(UnknownView):
+            store.rename("nothing", "else")
+        with pytest.raises(JobRefused, match="cannot name a view"):
+            store.rename("revenue", "_hidden")
+        assert store.views() == ["income", "revenue"]
+
+    def test_a_view_that_is_being_rebuilt_is_not_renamed(self, store: ViewStore, view: View) -> None:
+        store.begin_shadow("revenue", SCHEMA, ["country"], job="shop/new/3")
+        with pytest.raises(JobRefused, match="is being rebuilt"):
+            store.rename("revenue", "income")
 
     # Rebuilds
 
@@ -561,7 +610,7 @@ class Watching:
         self._view._changes_since = noticed  # type: ignore[method-assign]
         self._thread = threading.Thread(target=lambda: self.seen.extend(changes))
         self._thread.start()
-        started.wait(10)
+        started.wait(LONG)
         return self.seen
 
     def __exit__(self, *_: object) -> None:

@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,8 +24,9 @@ from headwater.log.storage.local import LocalStorage
 from tests.crash.checker import check
 from tests.crash.history import HistoryFile, read_history
 from tests.crash.load import COMPACTED, PARTITIONS, TOPICS, Reader, Sender, drain
+from tests.waiting import LONG, Alarm
 
-START_TIMEOUT_S = 30
+START_PATIENCE_S = 30
 DEADLY_CALLS = ("fdatasync", "fsync", "rename", "unlink", "ftruncate", "pwritev2", "pwrite64", "utimensat")
 
 
@@ -55,10 +55,9 @@ class Process:
     def ready(self) -> bool:
         """Wait until clients can connect; False if the node died before."""
         assert self._process.stdout is not None
-        timer = threading.Timer(START_TIMEOUT_S, self.kill)
-        timer.start()
+        alarm = Alarm(START_PATIENCE_S, self.kill)
         line = self._process.stdout.readline()
-        timer.cancel()
+        alarm.cancel()
         return bool(line) and "process" in json.loads(line)
 
     def alive(self, *, for_seconds: float) -> bool:
@@ -74,10 +73,10 @@ class Process:
 
     def stop(self) -> int:
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(START_TIMEOUT_S)
+        return self._process.wait(LONG)
 
     def close(self) -> None:
-        self._process.wait(START_TIMEOUT_S)
+        self._process.wait(LONG)
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._errors.close()
@@ -131,7 +130,7 @@ class Killing:
         admin = AdminClient({"bootstrap.servers": self._address})
         wanted = [NewTopic(name, partitions, 1, config=configs) for name, (partitions, configs) in TOPICS.items()]
         for created in admin.create_topics(wanted).values():
-            created.result(10)
+            created.result(LONG)
         process.kill()
         process.close()
 
@@ -157,11 +156,11 @@ class Killing:
 
     def _finish(self, process: Process, senders: list[Sender], readers: list[Reader]) -> None:
         for sender in senders:
-            sender.finish(timeout=60)
+            sender.finish(timeout=LONG)
         for reader in readers:
-            reader.ask(timeout=10)
+            reader.ask(timeout=LONG)
             reader.close()
-        self.outcome.anomalies += drain(self._address, self._history, timeout=60)
+        self.outcome.anomalies += drain(self._address, self._history, patience_s=60)
         code = process.stop()
         process.close()
         if code != 0:

@@ -11,6 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from headwater import record
 from tests.crash.history import FINAL, HistoryFile
+from tests.waiting import LONG, Deadline
 
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     "plain": (2, {"segment.bytes": "60000", "index.interval.bytes": "500", "segment.ms": "1500"}),
@@ -187,24 +188,23 @@ class Reader(Worker):
         self._consumer.close()
 
 
-def drain(address: str, history: HistoryFile, *, timeout: float) -> list[str]:
+def drain(address: str, history: HistoryFile, *, patience_s: float) -> list[str]:
     """Read every partition from its start to its end: what is there when all is over."""
     settings = PATIENCE | {"bootstrap.servers": address, "group.id": FINAL, "enable.auto.commit": False}
     consumer = Consumer(settings | {"enable.partition.eof": True, "auto.offset.reset": "error"})
     for partition in PARTITIONS:
-        start, _ = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=10)
+        start, _ = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=LONG)
         history.note("ok", "start", partition=partition, offset=start)
     consumer.assign([TopicPartition(*partition, OFFSET_BEGINNING) for partition in PARTITIONS])
     ended: set[record.TopicPartition] = set()
-    rounds = 0
-    while len(ended) < len(PARTITIONS) and rounds < timeout * 10:
+    deadline = Deadline(patience_s)
+    while len(ended) < len(PARTITIONS) and not deadline.passed:
         messages = consumer.consume(1000, timeout=0.1)
         note_polled(history, FINAL, messages)
         ended |= {place_of(message) for message in messages if _at_end(message)}
-        rounds += 1
     consumer.close()
     missing = sorted(set(PARTITIONS) - ended)
-    return [f"the end of {missing} was not reached in {timeout} s"] if missing else []
+    return [f"the end of {missing} was not reached, and nothing went on for {patience_s} s"] if missing else []
 
 
 def note_polled(history: HistoryFile, consumer: str, messages: list[Message]) -> None:

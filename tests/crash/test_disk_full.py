@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from headwater.node import Node
 from headwater.settings import LogSettings, NodeSettings, WireSettings
+from tests.waiting import LONG
 
 BALLAST_BYTES = 8 * 1024**2
 CYCLES = 3
@@ -37,14 +38,20 @@ class Load:
         self._sent = 0
         # No retries in the client: the first word of the broker is what counts here.
         self._producer = Producer(
-            {"bootstrap.servers": address, "acks": "all", "retries": 0, "message.timeout.ms": 10_000, "linger.ms": 0}
+            {
+                "bootstrap.servers": address,
+                "acks": "all",
+                "retries": 0,
+                "message.timeout.ms": 1000 * LONG,
+                "linger.ms": 0,
+            }
         )
 
     def send(self, count: int) -> None:
         for number in range(self._sent, self._sent + count):
             self._producer.produce("t", b"%d:" % number + bytes(50_000), callback=self._note)
         self._sent += count
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(LONG) == 0
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -62,7 +69,7 @@ def numbers_in_topic(address: str) -> list[int]:
     consumer.assign([TopicPartition("t", 0, OFFSET_BEGINNING)])
     found: list[int] = []
     try:
-        while (message := consumer.poll(10)) is not None:
+        while (message := consumer.poll(LONG)) is not None:
             if (error := message.error()) is not None:
                 assert error.code() == KafkaError._PARTITION_EOF, KafkaException(error)
                 return found

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from headwater.log import recovery, scan, topic
+from headwater.log import recovery, scan, segment_swap
 from headwater.log.key_map import KeyMap
 from headwater.log.log import Log
 from headwater.log.offset_index import OffsetIndex
 from headwater.log.partition import Partition
 from headwater.log.producer_state import ProducerStates
-from headwater.log.storage import storage
+from headwater.log.storage import small_files
 from tests.crash import scenarios
 from tests.crash import test_corruption as corruption
 from tests.crash.explorer import Explorer, Focus
@@ -68,8 +68,7 @@ def test_a_sealed_segment_that_nobody_syncs(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_file_renamed_into_place_before_its_content_is_synced(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, storage, "replace_durably", "file.sync()", "pass")
-    monkeypatch.setattr(topic, "replace_durably", storage.replace_durably)
+    plant(monkeypatch, small_files, "_write", "file.sync()", "pass")
     assert found_by_crashing(Focus(path_part="topics")) != "nothing"
 
 
@@ -149,8 +148,8 @@ def test_a_compaction_that_drops_the_newest_value(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_swap_promised_before_the_replacement_has_a_durable_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, recovery, "begin_swap", "storage.sync_directory(directory)", "pass")
-    monkeypatch.setattr("headwater.log.partition.begin_swap", recovery.begin_swap)
+    plant(monkeypatch, segment_swap, "begin_swap", "storage.sync_directory(directory)", "pass")
+    monkeypatch.setattr("headwater.log.partition.begin_swap", segment_swap.begin_swap)
     assert scenarios.a_swap_of_segments_is_whole_at_every_moment() != []
 
 

@@ -11,6 +11,7 @@ from random import Random
 from headwater.log.log import Log
 from tests.clients.brokers.headwater_node import start_headwater
 from tests.clients.brokers.process import free_port
+from tests.waiting import LONG, patience
 
 ROUNDS, SENDERS, LINES, PARTITIONS = 3, 3, 4, 3
 PATIENCE_SECONDS = 120
@@ -33,9 +34,9 @@ class Sender(threading.Thread):
     def _send(self, request: str) -> None:
         body = "\n".join(json.dumps({"id": f"{request}-{line}"}) for line in range(LINES))
         headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": request}
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < deadline:
-            connection = HTTPConnection("127.0.0.1", self._port, timeout=10)
+        deadline = patience() + PATIENCE_SECONDS
+        while patience() < deadline:
+            connection = HTTPConnection("127.0.0.1", self._port, timeout=LONG)
             try:
                 connection.request("POST", "/topics/orders?key=id", body, headers)
                 answer = connection.getresponse()
@@ -84,7 +85,7 @@ def test_what_is_posted_to_a_node_that_is_killed_is_stored_once(tmp_path: Path) 
 
 
 def wait_until_answered(senders: list[Sender], count: int) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = patience() + PATIENCE_SECONDS
     while sum(len(sender.answered) for sender in senders) < count:
-        assert time.monotonic() < deadline, "the senders get no answers"
+        assert patience() < deadline, "the senders get no answers"
         time.sleep(0.01)

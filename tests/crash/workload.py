@@ -11,7 +11,7 @@ from random import Random
 from threading import Thread
 
 from headwater.clock import ManualClock
-from headwater.errors import HeadwaterError, UnknownPartition, UnknownTopic
+from headwater.errors import HeadwaterError, TopicOffline, UnknownPartition, UnknownTopic
 from headwater.log.batch_format import encode_batch
 from headwater.log.groups.offsets import CommittedOffset
 from headwater.log.log import Log
@@ -55,8 +55,12 @@ Starts = dict[TopicPartition, int]
 
 
 def open_log(disk: SimulatedDisk) -> Log:
-    clock = disk.clock
-    return Log.open("simulated", storage=disk, clock=clock, settings=SETTINGS)
+    """With every topic: what kept one from being opened is met again by who opens them all."""
+    log = Log.open("simulated", storage=disk, clock=disk.clock, settings=SETTINGS)
+    if offline := log.offline_topics():
+        log.close()
+        raise TopicOffline(*next(iter(offline.items())))
+    return log
 
 
 class Workload:

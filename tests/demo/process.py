@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.waiting import LONG
+
 
 class Ended(NamedTuple):
     code: int
@@ -39,7 +41,7 @@ class Demo:
     @property
     def url(self) -> str:
         """Where its dashboard is; waits until it is there."""
-        self._ready.wait(120)
+        self._ready.wait(LONG)
         assert self._said, self.errors
         return str(self._said[0]["http"])
 
@@ -50,12 +52,12 @@ class Demo:
     def end(self) -> Ended:
         """Ctrl-C, and what it says then."""
         self._process.send_signal(signal.SIGINT)
-        code = self._process.wait(180)
-        self._reader.join(10)
+        code = self._process.wait(LONG)
+        self._reader.join(LONG)
         return Ended(code, self._said[-1] if self._said else {}, self.errors)
 
     def kill(self) -> None:
         if self._process.poll() is None:
             self._process.terminate()
-            self._process.wait(120)
-        self._reader.join(10)
+            self._process.wait(LONG)
+        self._reader.join(LONG)

@@ -12,8 +12,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.clients.deadline import wait_until
 from tests.rules.source import ROOT
+from tests.waiting import wait_until
 
 
 class Owner:
@@ -26,7 +26,7 @@ class Owner:
         self.folder, self.server, self.url = Path(said["folder"]), int(said["process"]), str(said["url"])
 
     def end(self) -> None:
-        self.process.communicate(timeout=60)
+        self.process.communicate()
 
     def keepers(self) -> list[int]:
         """Processes that look after the folder, of which the server is one."""

@@ -14,6 +14,7 @@ from headwater.demo.catalogue import COUNTRIES, PRODUCTS, USERS
 from headwater.demo.database import Merchant, newest_programs, shop_database
 from headwater.demo.traffic import Traffic
 from headwater.errors import UnavailableError
+from tests.waiting import LONG
 
 
 def test_the_shop_has_users_who_move_and_prices_that_stay_near_their_list() -> None:
@@ -62,7 +63,7 @@ def test_customers_who_stop_coming_for_a_fault_of_ours_are_not_taken_for_a_quiet
     customers: Any = Broken()
     traffic = Traffic("127.0.0.1:1", customers, SystemClock())
     traffic.start()
-    traffic._thread.join(10)
+    traffic._thread.join(LONG)
     traffic.stop()
     assert traffic.failure == "BufferError: the queue is full"
 

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from headwater.demo.verdict import Verdict
-from headwater.flow.job.accounts import Account
-from headwater.flow.job.verifying import Verified
+from headwater.flow.commit.accounts import Account
+from headwater.flow.proof.verification import Verified
 
 ACCOUNT = Account(rows_in=10, rows_out=7, filtered=1, late=1, poisoned=1)
 PROOF = Verified("sales", {}, 3, 0, [])

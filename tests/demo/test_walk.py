@@ -13,11 +13,11 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from headwater.client import RemoteView, connect
 from headwater.errors import RequestRefused
-from tests.clients.deadline import wait_until
 from tests.demo.process import Demo
 from tests.rules.source import ROOT
 from tests.serve.browsing import PATIENCE_MS, Scheme, Watched, watched
 from tests.servers.chromium import chromium
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

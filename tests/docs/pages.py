@@ -17,9 +17,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.waiting import LONG, patience
+
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.M | re.S)
 FILE_NAME = re.compile(r"# (\w+\.py)\n")
-SHELL_SECONDS_MAX = 240  # a block may start Spark once or twice, on cores that others use too
 READY_SECONDS_MAX = 30
 
 
@@ -99,14 +100,14 @@ class Reader:
                 start_new_session=True,
             )
         self._sessions.append(session)
-        code_of_exit = session.wait(SHELL_SECONDS_MAX)
+        code_of_exit = session.wait(LONG)
         assert code_of_exit == 0, f"{place}:\n{output.read_text(errors='replace')}"
         if script.startswith("headwater start"):
             self._wait_for_node(output)
 
     def _wait_for_node(self, output: Path) -> None:
         """A person goes on when the node has said that it is ready."""
-        deadline = time.monotonic() + READY_SECONDS_MAX
+        deadline = patience() + READY_SECONDS_MAX
         while "ready" not in output.read_text():
-            assert time.monotonic() < deadline, output.read_text()
+            assert patience() < deadline, output.read_text()
             time.sleep(0.05)

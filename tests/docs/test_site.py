@@ -14,7 +14,7 @@ from tests.rules.source import ROOT
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     into = tmp_path_factory.mktemp("site")
     command = [sys.executable, str(ROOT / "scripts" / "site.py"), "--into", str(into)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return into
 

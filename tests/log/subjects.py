@@ -14,6 +14,8 @@ from headwater.log.storage.simulated import SimulatedDisk
 from headwater.log.storage.storage import Buffer, read_whole
 from headwater.record import Record
 from headwater.settings import LogSettings
+from headwater.small_file import copy_path
+from tests.waiting import LONG
 
 TOPIC = "t"
 FOLDER = f"{TOPIC}-0"
@@ -112,6 +114,11 @@ class Subject:
         file.truncate(size)
         file.sync()
 
+    def lose(self, name: str, folder: str = FOLDER) -> None:
+        """Delete a small file and its copy."""
+        for path in (f"{folder}/{name}", copy_path(f"{folder}/{name}")):
+            self.storage.delete(path.removeprefix("/"))
+
     def delete(self, suffix: str) -> None:
         for name in self.names(suffix):
             self.storage.delete(f"{FOLDER}/{name}")
@@ -178,7 +185,7 @@ def in_threads(works: Sequence[Callable[[], None]]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(LONG)
     assert not any(thread.is_alive() for thread in threads), "a thread hangs"
     if errors:
         raise errors[0]

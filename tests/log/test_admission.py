@@ -5,6 +5,7 @@ from headwater.log.admission import check_admission
 from headwater.log.batch_format import encode_batch, read_header
 from headwater.log.topic_settings import TopicSettings
 from headwater.record import Record
+from tests.log.bombs import PACKED, bomb
 
 NOW_MS = 1_700_000_000_000
 
@@ -50,3 +51,42 @@ def test_a_batch_is_admitted(configs: dict[str, str], records: tuple[Record, ...
 def test_a_batch_is_refused(error: type[HeadwaterError], configs: dict[str, str], records: tuple[Record, ...]) -> None:
     with pytest.raises(error):
         check(configs, *records)
+
+
+MEBIBYTE = 1024**2
+
+
+def admit(batch: bytearray, configs: dict[str, str], *, readable: int = 128 * MEBIBYTE) -> None:
+    settings = TopicSettings.from_configs(configs)
+    check_admission("orders", batch, read_header(batch), settings, now_ms=NOW_MS, decompressed_bytes_max=readable)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_batch_that_unpacks_to_too_much_is_refused_with_the_way_out(codec: str) -> None:
+    configs = {"max.decompressed.message.bytes": str(2 * MEBIBYTE), "max.message.bytes": str(MEBIBYTE)}
+    admit(bomb(2 * MEBIBYTE - 1000, codec, timestamp_ms=NOW_MS), configs)
+    with pytest.raises(
+        BatchTooLarge, match=r'unpacks to more than the 2097152 bytes that topic "orders" takes'
+    ) as told:
+        admit(bomb(2 * MEBIBYTE, codec, timestamp_ms=NOW_MS), configs)
+    assert "raise max.decompressed.message.bytes" in str(told.value)
+
+
+def test_a_bomb_of_a_few_bytes_is_refused_by_its_ratio() -> None:
+    small = bomb(30 * MEBIBYTE, "zstd", timestamp_ms=NOW_MS, noise=0)
+    assert len(small) < 8_000
+    with pytest.raises(BatchTooLarge, match=r"unpacks to more .* or raise max\.message\.bytes"):
+        admit(small, {})
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_what_would_be_taken_as_it_is_may_also_come_packed(codec: str) -> None:
+    configs = {"max.decompressed.message.bytes": "1", "max.message.bytes": str(3 * MEBIBYTE)}
+    admit(bomb(3 * MEBIBYTE - 1000, codec, timestamp_ms=NOW_MS), configs)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_no_setting_of_a_topic_admits_what_nothing_could_read(codec: str) -> None:
+    configs = {"max.decompressed.message.bytes": str(8 * MEBIBYTE), "max.message.bytes": str(8 * MEBIBYTE)}
+    with pytest.raises(BatchTooLarge, match="raise the node's decompressed_bytes_max"):
+        admit(bomb(4 * MEBIBYTE, codec, timestamp_ms=NOW_MS), configs, readable=3 * MEBIBYTE)

@@ -10,11 +10,11 @@ import pytest
 from headwater.clock import ManualClock
 from headwater.errors import (
     ArchiveUnavailable,
-    DamagedFile,
     InvalidSetting,
     LogClosed,
     OffsetOutOfRange,
     TopicFull,
+    TopicOffline,
     UnknownTopic,
 )
 from headwater.log import Log
@@ -513,9 +513,35 @@ def test_a_damaged_manifest_is_not_taken_for_an_empty_one() -> None:
     subject = filled()
     subject.log.maintain()
     subject.log.close()
+    for path in (f"{FOLDER}/{MANIFEST}", f"{FOLDER}/archive.copy"):
+        subject.overwrite(path, 40, b"?")
+    subject.open()
+    with pytest.raises(TopicOffline, match=f"{FOLDER}/{MANIFEST}"):
+        subject.offsets()
+
+
+def test_a_damaged_manifest_has_a_copy() -> None:
+    subject = filled()
+    subject.log.maintain()
+    subject.log.close()
     subject.overwrite(f"{FOLDER}/{MANIFEST}", 40, b"?")
-    with pytest.raises(DamagedFile, match=f"{FOLDER}/{MANIFEST}"):
+    subject.open()
+    assert subject.offsets() == list(range(40))
+
+
+def test_a_deleted_manifest_is_a_gap_that_is_reported_and_stepped_over() -> None:
+    subject = filled()
+    subject.log.maintain()
+    subject.log.close()
+    local = subject.local_bases()
+    subject.lose(MANIFEST)
+    for _ in range(2):
         subject.open()
+        assert "archive.json no longer lists it" in subject.partition.recovery_report[0]
+        assert subject.partition.start_offset == 0
+        assert subject.offsets() == list(range(local[0], 40))
+        assert subject.partition.unreadable[0].first_offset == 0
+        subject.log.close()
 
 
 # -- sharing time ----------------------------------------------------------------------------------------------------

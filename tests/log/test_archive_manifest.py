@@ -1,6 +1,9 @@
-from dataclasses import replace
+import json
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 
 import pytest
+from crc32c import crc32c
 
 from headwater.errors import DamagedFile
 from headwater.log.archive_manifest import NAME, ArchiveEntry, State, read_manifest, write_manifest
@@ -32,7 +35,7 @@ def test_entries_are_read_as_they_were_written(storage: MemoryStorage) -> None:
 @pytest.mark.parametrize("state", State)
 def test_every_state_is_written_as_its_word(storage: MemoryStorage, state: State) -> None:
     write_manifest(storage, "t-0", {5: replace(ENTRY, state=state)})
-    assert f'"state": "{state.value}"'.encode() in read_whole(storage, f"t-0/{NAME}")
+    assert f'"state":"{state.value}"'.encode() in read_whole(storage, f"t-0/{NAME}")
 
 
 @pytest.mark.parametrize(
@@ -49,5 +52,20 @@ def test_a_changed_digit_is_noticed(storage: MemoryStorage) -> None:
     content = read_whole(storage, f"t-0/{NAME}")
     assert content.count(b"800") == 1
     storage.open(f"t-0/{NAME}").write_at(0, [content.replace(b"800", b"801")])
+    said: list[str] = []
+    assert read_manifest(storage, "t-0", said.append) == {5: ENTRY}
+    assert NAME in said[0]
+    storage.delete("t-0/archive.copy")
     with pytest.raises(DamagedFile, match="checksum"):
         read_manifest(storage, "t-0")
+
+
+def test_a_manifest_of_an_earlier_release_is_read(storage: MemoryStorage) -> None:
+    rows = [{**asdict(ENTRY), "state": "archived"}]
+    checksum = crc32c(json.dumps(rows, sort_keys=True, separators=(",", ":")).encode())
+    for said, expected in ((checksum, True), (checksum + 1, False)):
+        file = storage.open(f"t-0/{NAME}", create=True)
+        file.truncate(0)
+        file.write_at(0, [json.dumps({"crc32c": said, "segments": rows}).encode()])
+        with nullcontext() if expected else pytest.raises(DamagedFile, match=NAME):
+            assert read_manifest(storage, "t-0") == {5: replace(ENTRY, state=State.ARCHIVED)}

@@ -112,7 +112,7 @@ def test_a_password_in_the_url_is_not_shown() -> None:
     with flaky_files() as files:
         store = open_store("flaky://ada:secret@host/archive", MemoryStorage())
         files.on_call = staticmethod(away)
-        with pytest.raises(ArchiveUnavailable, match="flaky://host/archive: no route to host") as failure:
+        with pytest.raises(ArchiveUnavailable, match="flaky://ada@host/archive: no route to host") as failure:
             store.size("a")
     assert "secret" not in str(failure.value)
 

@@ -8,6 +8,7 @@ from headwater.log.archive_store import FolderStore
 from headwater.log.archived_segment import BLOCK_BYTES, ArchivedFile, BlockCache
 from headwater.log.storage import MemoryStorage
 from tests.log.subjects import in_threads
+from tests.waiting import LONG
 
 
 class CountedStore(FolderStore):
@@ -82,7 +83,7 @@ def test_many_who_ask_for_the_same_block_at_once_share_one_answer(store: Counted
 
     def fetch() -> bytes:
         asked.append(1)
-        arrived.wait(5)
+        arrived.wait(LONG)
         return b"block"
 
     def reader(answers: list[bytes]) -> Callable[[], None]:

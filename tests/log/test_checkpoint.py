@@ -1,4 +1,5 @@
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ def test_a_checkpoint_comes_back_as_it_was_written(storage: MemoryStorage) -> No
     assert read_checkpoint(storage, FOLDER) == NOTED
     write_checkpoint(storage, FOLDER, Checkpoint())
     assert read_checkpoint(storage, FOLDER) == Checkpoint()
-    assert storage.list(FOLDER) == ["checkpoint"]
+    assert storage.list(FOLDER) == ["checkpoint", "checkpoint.copy"]
 
 
 def test_no_checkpoint_is_none(storage: MemoryStorage) -> None:
@@ -31,6 +32,7 @@ def test_no_checkpoint_is_none(storage: MemoryStorage) -> None:
 
 def test_a_checkpoint_cut_or_changed_anywhere_is_not_believed(storage: MemoryStorage) -> None:
     write_checkpoint(storage, FOLDER, NOTED)
+    storage.delete(f"{FOLDER}/checkpoint.copy")
     whole = read_whole(storage, f"{FOLDER}/checkpoint")
     file = storage.open(f"{FOLDER}/checkpoint")
     for position in range(len(whole) - 1):
@@ -41,6 +43,23 @@ def test_a_checkpoint_cut_or_changed_anywhere_is_not_believed(storage: MemorySto
         assert read_checkpoint(storage, FOLDER) is None
         file.write_at(0, [whole])
     assert read_checkpoint(storage, FOLDER) == NOTED
+
+
+def test_a_damaged_checkpoint_is_named_and_its_copy_used(storage: MemoryStorage) -> None:
+    write_checkpoint(storage, FOLDER, NOTED)
+    storage.open(f"{FOLDER}/checkpoint").truncate(20)
+    said: list[str] = []
+    assert read_checkpoint(storage, FOLDER, said.append) == NOTED
+    assert f"{FOLDER}/checkpoint" in said[0]
+
+
+def test_a_checkpoint_of_an_earlier_release_is_read_with_its_own_checksum(storage: MemoryStorage) -> None:
+    body = b'{"start_offset":3,"recovery_offset":40,"segment":30,"position":1234,"producers":[]}'
+    file = storage.open(f"{FOLDER}/checkpoint", create=True)
+    file.write_at(0, [b"%08x\n%s\n" % (crc32c(body), body)])
+    assert read_checkpoint(storage, FOLDER) == Checkpoint(3, 40, 30, 1234)
+    file.write_at(30, [b"9"])
+    assert read_checkpoint(storage, FOLDER) is None
 
 
 @given(content=st.binary(max_size=60))

@@ -26,6 +26,11 @@ def test_everything_sealed_is_dirty_at_first():
     assert plan(segments(5, 5)) == CleaningPlan(2, 0, 20)
 
 
+def test_a_clock_that_is_behind_holds_up_nothing_that_has_no_lag():
+    assert plan(segments(5, 5, last_append_ms=NOW + 1)) == CleaningPlan(2, 0, 20)
+    assert plan(segments(5, 5, last_append_ms=NOW + 1), min_compaction_lag_ms="1") is None
+
+
 def test_nothing_sealed_means_nothing_to_do():
     assert plan([]) is None
 

@@ -13,6 +13,7 @@ from headwater.log.reader import read_some
 from headwater.record import Record
 from headwater.settings import LogSettings
 from headwater.testing import ManualClock, MemoryStorage
+from tests.log.bombs import bomb
 
 CONFIGS = {
     "cleanup.policy": "compact",
@@ -156,7 +157,8 @@ def test_lost_notes_on_cleaning_only_cost_another_pass():
     for turn in range(60):
         topic.put((b"%d" % (turn % 7), b"%d" % turn))
     topic.log.maintain()
-    topic.storage.delete("t-0/cleaning.json")
+    for name in ("cleaning.json", "cleaning.copy"):
+        topic.storage.delete(f"t-0/{name}")
     assert read_state(topic.storage, "t-0").clean_until == 0
     topic.log.maintain()
     assert topic.live() == topic.expected_live()
@@ -234,3 +236,20 @@ def test_closing_the_log_ends_a_pass_and_the_next_start_makes_it():
     topic.log.maintain()
     assert topic.live() == topic.expected_live()
     assert len(topic.records()) < 60
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_a_batch_that_cannot_be_unpacked_stays_and_the_others_are_compacted(codec: str) -> None:
+    subject = Compacted({"max.message.bytes": "1000000"})
+    subject.put((b"a", b"1"))
+    large = bomb(500_000, codec, key=b"a", timestamp_ms=subject.clock.now_ms())
+    subject.partition.append(large, durable=False)
+    for number in range(30):
+        subject.put((b"a", b"%d" % number * 20))
+    subject.log_settings = LogSettings(decompressed_bytes_max=100_000)
+    subject.reopen()
+    subject.log.maintain()
+    segments = subject.partition.segments
+    stored = [one.header.base_offset for segment in segments for one in segment.batches(0, limit=segment.size)]
+    assert 1 in stored, "the batch that nothing can unpack is gone"
+    assert not {0, 2} & set(stored), "older values are still there"

@@ -25,13 +25,12 @@ from headwater.errors import (
 )
 from headwater.log import Log
 from headwater.log.groups.offsets import CommittedOffset
-from headwater.log.storage.storage import replace_durably
+from headwater.log.storage import write_small_file
 from headwater.record import Position, Record, TopicPartition
 from headwater.settings import LogSettings
 from headwater.testing import Fault, ManualClock, MemoryStorage, SimulatedDisk
 from tests.log.subjects import TOPIC, Subject, in_threads, killed
-
-LONG = 20
+from tests.waiting import LONG
 
 
 def open_log(storage: MemoryStorage, **settings: object) -> Log:
@@ -326,7 +325,7 @@ def test_two_processes_cannot_share_a_directory(tmp_path: Path) -> None:
             Log.open(tmp_path)
     finally:
         owner.kill()
-        owner.communicate(timeout=LONG)
+        owner.communicate()
     Log.open(tmp_path).close()
 
 
@@ -334,7 +333,8 @@ def test_an_opening_that_fails_gives_the_directory_free(tmp_path: Path) -> None:
     with Log.open(tmp_path) as log:
         cluster = log.cluster_id
     identity = (tmp_path / "identity.json").read_bytes()
-    (tmp_path / "identity.json").write_bytes(b"{")
+    for name in ("identity.json", "identity.copy"):
+        (tmp_path / name).write_bytes(b"{")
     with pytest.raises(DamagedFile, match=r"identity\.json"):
         Log.open(tmp_path)
     (tmp_path / "identity.json").write_bytes(identity)
@@ -345,8 +345,8 @@ def test_an_opening_that_fails_gives_the_directory_free(tmp_path: Path) -> None:
 def test_data_of_another_format_is_refused() -> None:
     storage = MemoryStorage()
     open_log(storage).close()
-    replace_durably(
-        storage, "identity.json", b'{"format": 2, "cluster_id": "c", "producer_ids": 0, "moment": [0, 0, ""]}'
+    write_small_file(
+        storage, "identity.json", {"format": 2, "cluster_id": "c", "producer_ids": 0, "moment": [0, 0, ""]}
     )
     with pytest.raises(UsageError, match="format 2"):
         open_log(storage)

@@ -124,7 +124,7 @@ def delete_half(subject: Subject) -> None:
 
 
 def lose_the_checkpoint_and_kill(subject: Subject) -> None:
-    subject.storage.delete(f"{FOLDER}/checkpoint")
+    subject.lose("checkpoint")
     subject.kill()
 
 

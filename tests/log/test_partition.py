@@ -21,8 +21,8 @@ from headwater.log.storage.storage import Storage
 from headwater.settings import LogSettings
 from headwater.testing import Fault, ManualClock, SimulatedDisk
 from tests.log.subjects import FOLDER, TOPIC, CountedStorage, Subject, batch, in_threads
+from tests.waiting import LONG
 
-LONG = 20
 TINY_SEGMENTS = {"segment.bytes": "400", "index.interval.bytes": "100"}
 
 

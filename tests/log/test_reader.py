@@ -7,11 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.errors import DamagedRange, LogClosed, OffsetOutOfRange, UnknownPartition, UnknownTopic
-from headwater.log.batch_format import encode_batch, pack_header, read_header, seal
+from headwater.log.batch_format import encode_batch, pack_header, read_header, seal, unpacked
+from headwater.log.compression import LARGE_AT_ONCE, decompress
+from headwater.log.reader import read_some
 from headwater.record import Record
+from headwater.settings import LogSettings
+from tests.log.bombs import PACKED, bomb
 from tests.log.subjects import TOPIC, Subject, batch, headers_in
-
-LONG = 20
+from tests.waiting import LONG
 
 
 def three_a_batch(subject: Subject, batches: int = 4, codec: str = "none") -> None:
@@ -245,3 +248,94 @@ def test_a_follower_that_was_overtaken_by_deletion_is_told() -> None:
     subject.partition.delete_records(8)
     with pytest.raises(OffsetOutOfRange):
         list(following)
+
+
+# Batches that nothing can unpack
+
+
+SMALL = LogSettings(decompressed_bytes_max=100_000)
+
+
+def with_bombs(codec: str) -> Subject:
+    """A record, a batch of three that unpacks to too much, another, two records: offsets 0, 1 to 3, 4 to 6, 7 and 8."""
+    subject = Subject()
+    subject.put(b"before")
+    for _ in range(2):
+        subject.partition.append(bomb(300_000, codec, records=3), durable=False)
+    subject.put(b"after", b"last")
+    subject.settings = SMALL
+    subject.restart()
+    return subject
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_batch_that_unpacks_to_too_much_hides_none_of_its_neighbours(codec: str) -> None:
+    subject = with_bombs(codec)
+    records, following = read_some(subject.partition, 0, SMALL.decompressed_bytes_max)
+    assert ([one.value for one in records], following) == ([b"before"], 1)
+    with pytest.raises(DamagedRange, match="unpacks to more than 100000 bytes") as told:
+        read_some(subject.partition, following, SMALL.decompressed_bytes_max)
+    assert (told.value.first, told.value.end) == (1, 4)
+    with pytest.raises(DamagedRange) as told:
+        read_some(subject.partition, 5, SMALL.decompressed_bytes_max)
+    records, following = read_some(subject.partition, told.value.end, SMALL.decompressed_bytes_max)
+    assert ([one.value for one in records], following) == ([b"after", b"last"], 9)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_look_up_by_time_steps_over_what_cannot_be_unpacked(codec: str) -> None:
+    subject = with_bombs(codec)
+    now = subject.clock.now_ms()
+    assert subject.partition.offset_for_time(now - 1) is not None
+    assert [one.offset for one in subject.log.read(TOPIC, offset=7)] == [7, 8]
+
+
+def test_one_record_of_many_large_batches_costs_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = Subject({"max.message.bytes": "20000000"})
+    for _ in range(5):
+        subject.partition.append(bomb(9 * 1024**2, "zstd", records=1000), durable=False)
+    unpackings: list[int] = []
+
+    def counted(codec: int, data: object, *, bytes_max: int) -> object:
+        unpackings.append(bytes_max)
+        return decompress(codec, data, bytes_max=bytes_max)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("headwater.log.batch_format.decompress", counted)
+    records, following = read_some(subject.partition, 0, 128 * 1024**2, records_max=1)
+    assert (len(records), following, len(unpackings)) == (1, 1, 1)
+    records, following = read_some(subject.partition, 3, 128 * 1024**2)
+    assert (len(records), following, len(unpackings)) == (997, 1000, 2)
+
+
+def test_records_come_in_parts_of_a_batch_with_where_to_go_on() -> None:
+    subject = Subject()
+    three_a_batch(subject)
+    found, offset = [], 1
+    while offset < 12:
+        records, offset = read_some(subject.partition, offset, 1000, records_max=2)
+        assert len(records) <= 2
+        found += [one.offset for one in records]
+    assert found == list(range(1, 12))
+
+
+def test_large_batches_are_unpacked_a_few_at_a_time() -> None:
+    large = bomb(3 * 1024**2, "zstd")
+    inside, most = 0, 0
+    lock = threading.Lock()
+
+    def unpack() -> None:
+        nonlocal inside, most
+        with unpacked(large, bytes_max=4 * 1024**2):
+            with lock:
+                inside += 1
+                most = max(most, inside)
+            time.sleep(0.02)
+            with lock:
+                inside -= 1
+
+    threads = [threading.Thread(target=unpack) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == LARGE_AT_ONCE

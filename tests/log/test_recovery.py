@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from headwater.errors import DamagedRange
 from headwater.log.batch_format import place
 from headwater.log.checkpoint import read_checkpoint
-from headwater.log.recovery import begin_swap, finish_swap, read_quarantine
+from headwater.log.manifest import Manifest
+from headwater.log.quarantine import read_quarantine
 from headwater.log.segment import Damage
+from headwater.log.segment_swap import begin_swap, finish_swap
 from headwater.log.storage.storage import read_whole
 from headwater.testing import Fault, ManualClock, MemoryStorage, SimulatedDisk
 from tests.log.subjects import FOLDER, Subject, batch, headers_in
@@ -146,7 +148,7 @@ def test_a_damaged_batch_in_segment_three_of_ten_hides_nothing_else() -> None:
     subject = ten_segments()
     before = subject.records()
     flip(subject, subject.path(2), 100)
-    subject.storage.delete(f"{FOLDER}/checkpoint")  # or it would trust what it had read before
+    subject.lose("checkpoint")  # or it would trust what it had read before
     subject.kill()
     assert subject.partition.recovery_report == ["offsets 4 to 4 are damaged and quarantined"]
     assert subject.records() == [record for record in before if record.offset != 4]
@@ -193,7 +195,7 @@ def test_several_damaged_places_in_one_segment_are_each_stepped_over() -> None:
     places = [position for position, _ in headers_in(subject.bytes_of(path))]
     for number in (0, 3, 4, 9, 11):
         flip(subject, path, places[number] + 75)
-    subject.storage.delete(f"{FOLDER}/checkpoint")
+    subject.lose("checkpoint")
     subject.kill()
     assert subject.offsets() == [1, 2, 5, 6, 7, 8, 10]
     assert [damage[2:] for damage in read_quarantine(subject.storage, FOLDER)[0]] == [(0, 1), (3, 5), (9, 10), (11, 12)]
@@ -208,7 +210,7 @@ def test_zeroed_sectors_in_the_middle_hide_only_what_lay_there() -> None:
     path = subject.path(0)
     subject.overwrite(path, 1024, bytes(512))
     hurt = [h.base_offset for p, h in headers_in(read_whole(subject.storage, path)[:1024])][-1]
-    subject.storage.delete(f"{FOLDER}/checkpoint")
+    subject.lose("checkpoint")
     subject.kill()
     missing = sorted(set(range(40)) - set(subject.offsets()))
     assert missing[0] in (hurt, hurt + 1)
@@ -251,7 +253,9 @@ def test_without_its_notes_the_log_is_read_again_and_is_the_same(name: str, what
             subject.overwrite(path, 0, b"00000000\n[]\n")
     subject.kill()
     assert subject.records() == before
-    assert subject.partition.recovery_report == []
+    assert [f"{FOLDER}/checkpoint" in said for said in subject.partition.recovery_report] == [True] * (
+        name != "durable"
+    )
     assert subject.put(b"idempotent", producer_id=5, producer_epoch=0, base_sequence=1).duplicate
     assert subject.put(b"next").base_offset == 22
 
@@ -486,10 +490,10 @@ def test_a_promised_swap_is_finished_from_wherever_it_stopped() -> None:
     begin_swap(disk, FOLDER, replaced=[0, 5], replacement=0)
     images = [disk.crash(Random(0))]
     disk.on_call = lambda call: images.append(disk.crash(Random(call.number))) if call.changing else None
-    finish_swap(disk, FOLDER)
+    finish_swap(disk, FOLDER, Manifest(disk, FOLDER))
     disk.on_call = None
     for image in [*images, disk]:
-        finish_swap(image, FOLDER)
-        finish_swap(image, FOLDER)
+        finish_swap(image, FOLDER, Manifest(image, FOLDER))
+        finish_swap(image, FOLDER, Manifest(image, FOLDER))
         assert image.list(FOLDER) == [f"{names[0]}{suffix}" for suffix in (".index", ".log", ".timeindex")]
         assert {read_whole(image, f"{FOLDER}/{name}") for name in image.list(FOLDER)} == {b"new"}

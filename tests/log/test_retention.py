@@ -1,14 +1,12 @@
 """Which segments may go, and on a log: that they go when they may and not before."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import DiskFull
 from headwater.log.retention import SegmentInfo, deletable, expired, surplus
-from headwater.log.storage.storage import replace_durably
+from headwater.log.storage import read_small_file, write_small_file
 from headwater.log.topic_settings import TopicSettings
 from headwater.log.trusted_time import HOLD_MS
 from headwater.record import Record
@@ -130,9 +128,9 @@ def test_a_jump_of_the_wall_clock_deletes_nothing(jump: int) -> None:
 def test_after_a_reboot_into_another_year_deletion_waits_for_somebody_to_notice() -> None:
     subject = three_days()
     subject.log.close()
-    identity = json.loads(subject.bytes_of("identity.json"))
+    identity = read_small_file(subject.storage, "identity.json").content
     identity["moment"][2] = "another boot"
-    replace_durably(subject.storage, "identity.json", json.dumps(identity).encode())
+    write_small_file(subject.storage, "identity.json", identity)
     subject.clock.jump_wall(YEAR)
     subject.open()
     subject.log.maintain()

@@ -4,8 +4,7 @@ import pytest
 
 from headwater.log.shared_work import SharedWork
 from tests.log.subjects import in_threads
-
-LONG = 20
+from tests.waiting import LONG
 
 
 class Meter:

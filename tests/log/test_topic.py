@@ -8,10 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.errors import DamagedFile, InvalidTopicName
+from headwater.errors import InvalidTopicName
 from headwater.log import Log
 from headwater.log.topic import (
     NAME_LENGTH_MAX,
+    FoundTopic,
     Topic,
     check_name,
     deletion_marked,
@@ -83,7 +84,8 @@ def test_no_name_touches_anything_but_its_own_folder(name: str) -> None:
     except InvalidTopicName:
         assert storage.touched == set()
         return
-    own = {"", "topics", f"topics/{name}.json", "topics/.new", f"{name}-0"}
+    own = {"", "topics", f"topics/{name}.json", f"topics/{name}.copy", f"{name}-0"}
+    own |= {f"topics/{name}.json.new", f"topics/{name}.copy.new"}
     assert {path for path in storage.touched if not path.startswith(f"{name}-0/")} <= own
     assert not {".", ".."} & {part for path in storage.touched for part in path.split("/")}
 
@@ -121,9 +123,9 @@ def test_a_topic_comes_back_as_it_was_saved() -> None:
     save_topic(storage, saved)
     other = topic("other")
     save_topic(storage, other)
-    assert load_topics(storage, {}) == [(saved, False), (other, False)]
+    assert load_topics(storage, {}) == [FoundTopic(saved.name, saved), FoundTopic("other", other)]
     mark_deletion(storage, saved)
-    assert load_topics(storage, {}) == [(saved, True), (other, False)]
+    assert load_topics(storage, {}) == [FoundTopic(saved.name, saved, deleting=True), FoundTopic("other", other)]
     assert [deletion_marked(storage, one) for one in (saved, other)] == [True, False]
 
 
@@ -133,7 +135,7 @@ def test_defaults_hold_where_a_topic_says_nothing_else() -> None:
     save_topic(storage, Topic("a", uuid.uuid4(), 1, {}, TopicSettings.from_configs({})))
     save_topic(storage, Topic("b", uuid.uuid4(), 1, {"segment.ms": "7"}, TopicSettings.from_configs({})))
     loaded = load_topics(storage, {"segment.ms": "5"})
-    assert [found.settings.segment_ms for found, _ in loaded] == [5, 7]
+    assert [found.topic.settings.segment_ms for found in loaded if found.topic] == [5, 7]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"id": 1}'])
@@ -141,8 +143,27 @@ def test_a_damaged_file_is_named(content: bytes) -> None:
     storage = MemoryStorage()
     storage.make_directory("topics")
     storage.open("topics/orders.json", create=True).write_at(0, [content])
-    with pytest.raises(DamagedFile, match=r"topics/orders\.json"):
-        load_topics(storage, {})
+    save_topic(storage, topic("other"))
+    orders, other = load_topics(storage, {})
+    assert orders.topic is None
+    assert "topics/orders.json" in orders.damage
+    assert other.topic is not None, "one damaged file is not everybody's"
+
+
+def test_a_topic_whose_file_is_damaged_or_deleted_is_as_its_copy_says() -> None:
+    storage = MemoryStorage()
+    storage.make_directory("topics")
+    saved = topic("orders", 3)
+    save_topic(storage, saved)
+    storage.open("topics/orders.json").write_at(50, [b"????"])
+    for _ in range(2):
+        (found,) = load_topics(storage, {}, repair=True)
+        assert found.topic == saved
+        assert "topics/orders.json" in found.problems[0]
+        storage.delete("topics/orders.json")
+    load_topics(storage, {}, repair=True)
+    (found,) = load_topics(storage, {})
+    assert (found.topic, found.problems) == (saved, ())
 
 
 def test_half_written_files_are_not_topics() -> None:
@@ -165,4 +186,4 @@ def test_removing_a_topic_leaves_others_alone() -> None:
     remove_partitions(storage, one)
     assert storage.list("") == ["a-0-0", "topics"]
     remove_mark(storage, one)
-    assert storage.list("topics") == ["a-0.json"]
+    assert storage.list("topics") == ["a-0.copy", "a-0.json"]

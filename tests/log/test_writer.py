@@ -11,8 +11,8 @@ from headwater.errors import BatchTooLarge, InvalidRecord, LogClosed, TopicFull
 from headwater.log.writer import BATCH_BYTES, _batches
 from headwater.record import Record
 from tests.log.subjects import TOPIC, Subject, headers_in
+from tests.waiting import LONG
 
-LONG = 20
 SMALL_AND_BLOCKING = {"retention.bytes": "1000", "headwater.full.policy": "block", "segment.bytes": "250"}
 
 

@@ -1,7 +1,9 @@
 """Subjects, versions, ids, levels and deletion; and that all of it is there after a restart."""
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -23,9 +25,11 @@ from headwater.log.log import Log
 from headwater.log.storage import MemoryStorage
 from headwater.record import Record
 from headwater.registry.journal import TOPIC, TopicJournal
+from headwater.registry.json_schema import kind as json_kind
 from headwater.registry.records import Entry
 from headwater.registry.registry import Registry
 from headwater.registry.words import LATEST, Compatibility, Reference, SchemaText
+from tests.waiting import LONG
 
 
 def avro(*fields: Any, name: str = "Order") -> SchemaText:
@@ -262,12 +266,102 @@ def test_a_registry_that_cannot_read_all_it_wrote_takes_no_changes(log: Log, reg
     registry.register("s", A)
     log.append(TOPIC, Record(b"not JSON", b'{"keytype":"SCHEMA","subject":"t","version":1,"magic":1}'))
     damaged = Registry(TopicJournal(log))
-    assert damaged.subjects() == ["s"]
+    with pytest.raises(RegistryUnavailable, match="damaged"):
+        damaged.subjects()
     with pytest.raises(RegistryUnavailable, match="damaged"):
         damaged.register("s", B)
+
+
+def test_what_may_stand_in_what_is_damaged_is_not_said_to_be_missing(log: Log, registry: Registry) -> None:
+    kept = registry.register("s", A)
+    log.append(TOPIC, Record(b"not JSON", b'{"keytype":"SCHEMA","subject":"t","version":1,"magic":1}'))
+    damaged = Registry(TopicJournal(log))
+    assert damaged.with_id(kept.id) == [kept], "what is found is right"
+    asked = (lambda: damaged.versions("s"), lambda: damaged.version("t", 1), lambda: damaged.with_id(kept.id + 1))
+    for ask in asked:
+        with pytest.raises(RegistryUnavailable, match="a part of it is damaged"):
+            ask()
 
 
 def test_names_of_subjects_have_limits(registry: Registry) -> None:
     for name in ("", "a" * 501, "a\nb"):
         with pytest.raises(InvalidSchemaText, match="cannot name a subject"):
             registry.register(name, A)
+
+
+def json_schema(said: Any) -> SchemaText:
+    return SchemaText(json.dumps(said), "JSON")
+
+
+def test_who_looks_something_up_does_not_wait_for_schemas_that_are_compared(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparing, go_on = threading.Event(), threading.Event()
+
+    def unreadable(reader: object, writer: object, budget: object) -> list[str]:
+        comparing.set()
+        assert go_on.wait(LONG)
+        return []
+
+    first = registry.register("a", json_schema({"type": "integer"}))
+    monkeypatch.setattr(json_kind, "KIND", json_kind.KIND._replace(unreadable=unreadable))
+    with ThreadPoolExecutor() as threads:
+        try:
+            slow = threads.submit(registry.register, "a", json_schema({"type": "number"}))
+            assert comparing.wait(LONG)
+            looked_up = threads.submit(registry.with_id, first.id).result(LONG), registry.versions("a")
+            threads.submit(registry.set_level, "other", Compatibility.NONE).result(LONG)
+        finally:
+            go_on.set()
+        assert slow.result(LONG).number == 2
+    assert looked_up == ([first], [first])
+
+
+def test_a_subject_that_changes_while_schemas_are_compared_is_looked_at_again(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.register("a", json_schema({"type": "integer"}))
+    compared: list[int] = []
+
+    def unreadable(reader: Any, writer: Any, budget: object) -> list[str]:
+        compared.append(len(registry.versions("a")))
+        if len(compared) == 1:
+            registry.set_level("a", Compatibility.FULL)
+        return []
+
+    monkeypatch.setattr(json_kind, "KIND", json_kind.KIND._replace(unreadable=unreadable))
+    assert registry.register("a", json_schema({"type": "number"})).number == 2
+    assert len(compared) == 3, "once backward, then both ways"
+
+
+def test_schemas_that_are_too_large_to_compare_are_refused_and_the_next_is_not(registry: Registry) -> None:
+    def choice(word: str) -> SchemaText:
+        kinds = [{"type": "object", "properties": {"a": {word: number}}, "required": ["a"]} for number in range(2000)]
+        return json_schema({"oneOf": kinds})
+
+    registry.register("large", choice("minimum"))
+    with pytest.raises(IncompatibleSchema, match="too large to be compared; make them smaller"):
+        registry.register("large", choice("maximum"))
+    assert registry.register("small", A).number == 1
+
+
+def test_a_schema_with_more_than_a_megabyte_is_refused(registry: Registry) -> None:
+    with pytest.raises(InvalidSchemaText, match="characters"):
+        registry.register("a", json_schema({"title": "x" * 1024**2}))
+
+
+@pytest.mark.parametrize(
+    "said", ['{"minimum": 1e999}', '{"maxItems": 1e999}', '{"minimum": NaN}', '{"dependentRequired": []}']
+)
+def test_what_cannot_be_compared_is_refused_when_it_is_registered(registry: Registry, said: str) -> None:
+    with pytest.raises(InvalidSchemaText):
+        registry.register("a", SchemaText(said, "JSON"))
+
+
+def test_a_schema_that_is_nested_too_deeply_is_refused_with_a_sentence(registry: Registry) -> None:
+    default: Any = 1
+    for _ in range(450):
+        default = {"f": default}
+    a_record = {"type": "record", "name": "A", "fields": [field("f", ["null", "A"])]}
+    with pytest.raises(InvalidSchemaText, match="nested too deeply"):
+        registry.register("a", avro(field("x", a_record), field("y", "A", default=default)))

@@ -98,6 +98,8 @@ REFUSED: list[tuple[str, str, Any, int, int]] = [
     ("POST", "subjects/other/versions", b"[]", 400, 400),
     ("POST", "subjects/other/versions", b"[" * 100_000, 400, 400),
     ("PUT", "config", {"compatibility": "UP"}, 422, 42203),
+    ("PUT", "config", {}, 422, 42203),
+    ("PUT", "config/orders", {"compatibility": None}, 422, 42203),
     ("PUT", "config", {"compatibility": "FULL", "alias": "x"}, 422, 42203),
     ("DELETE", "subjects/other?permanent=true", None, 404, 40405),
     ("DELETE", "subjects/other/versions/1?permanent=true", None, 404, 40407),

@@ -19,7 +19,7 @@ def undeclared_names(package: ModuleType) -> set[str]:
 
 def modules_loaded_by(statement: str) -> set[str]:
     program = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return {name.split(".")[0] for name in done.stdout.split()}
 
 

@@ -3,7 +3,7 @@
 import re
 
 from tests.rules.source import PACKAGE, ROOT
-from tests.rules.test_parts import NOT_BUILT
+from tests.rules.test_parts import NOT_BUILT, WORDS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -13,9 +13,12 @@ def rows_of_the_part_table() -> dict[str, str]:
     return dict(re.findall(r"^\| \[?`(\w+)`[^|]*\| (.+?) \|$", README, flags=re.M))
 
 
+PARTS = {path.name for path in PACKAGE.iterdir() if path.is_dir()} - WORDS - {"__pycache__"}
+"""A shared word may be a folder, too: it is no part."""
+
+
 def test_the_part_table_equals_the_folders() -> None:
-    folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert rows_of_the_part_table().keys() == folders | NOT_BUILT
+    assert rows_of_the_part_table().keys() == PARTS | NOT_BUILT
 
 
 def test_parts_that_do_not_exist_are_said_not_to() -> None:
@@ -24,8 +27,7 @@ def test_parts_that_do_not_exist_are_said_not_to() -> None:
 
 
 def test_every_part_explains_itself() -> None:
-    parts = [path for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"]
-    assert [part.name for part in parts if part.name != "cli" and not (part / "README.md").is_file()] == []
+    assert [part for part in PARTS if part != "cli" and not (PACKAGE / part / "README.md").is_file()] == []
 
 
 def test_links_between_pages_lead_somewhere() -> None:

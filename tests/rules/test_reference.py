@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import pytest
 
+from headwater.cli import failure
 from headwater.cli.main import VERBS
 from headwater.log.topic_settings import DEFINITIONS
 from headwater.settings import LogSettings, WireSettings
@@ -47,3 +48,9 @@ def test_every_error_is_named_and_drawn_in_the_tree() -> None:
     drawing = page("errors.md").split("```")[1]
     assert [name for name in names if f"`{name}`" not in page("errors.md")] == []
     assert [name for name in names if name not in drawing] == []
+
+
+def test_every_exit_code_is_on_the_page_of_commands() -> None:
+    codes = {value for name, value in vars(failure).items() if name.isupper() and isinstance(value, int)}
+    said = {int(one) for codes in reference.EXIT_CODES for one in codes.split(", ")}
+    assert said == {0, *codes}

@@ -9,10 +9,11 @@ from typing import Literal
 from playwright.sync_api import Browser, Dialog, Page
 
 from tests.rules.source import ROOT
+from tests.waiting import LONG
 
 SCREENS = {"desktop": (1280, 800), "phone": (390, 844)}
 SCREENSHOTS = Path(os.environ.get("HEADWATER_SCREENSHOTS") or ROOT / "build" / "screenshots")
-PATIENCE_MS = 90_000
+PATIENCE_MS = 1000 * LONG
 
 Scheme = Literal["light", "dark"]
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.serve.crowd_writer import CYCLE, WRITES_PER_SECOND
+from tests.waiting import LONG, patience
 
 ID = re.compile(rb"\nid: 0-(\d+)\n")
 ARRIVALS_MAX = 2_000_000
@@ -67,7 +68,7 @@ class Subscriber:
             while not self.crowd.done:
                 if self.stalls and self.last > 5:
                     await asyncio.sleep(3600)
-                piece = await asyncio.wait_for(reader.read(2**20), 60)
+                piece = await asyncio.wait_for(reader.read(2**20), LONG)
                 if not piece:
                     return
                 tail = self._take(tail + piece)
@@ -163,16 +164,16 @@ async def play(
         following = [asyncio.create_task(one.run()) for one in people]
         readers = people[stalled:]
         await asyncio.sleep(seconds / 2)
-        deadline = time.monotonic() + 60
-        while not all(one.last for one in readers) and time.monotonic() < deadline:  # noqa: ASYNC110
+        deadline = patience() + 60
+        while not all(one.last for one in readers) and patience() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         peak = memory_mib(node, "VmHWM")
         end(node)
         node = await asyncio.to_thread(start, data, crowd.port)
         await asyncio.sleep(seconds / 2)
         await writer.end()
-        deadline = time.monotonic() + 60
-        while any(one.last < writer.number for one in readers) and time.monotonic() < deadline:  # noqa: ASYNC110
+        deadline = patience() + 60
+        while any(one.last < writer.number for one in readers) and patience() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         peak = max(peak, memory_mib(node, "VmHWM"))
         crowd.done = True

@@ -17,6 +17,7 @@ from headwater.settings import HttpSettings, NodeSettings
 from headwater.testing import running_node
 from headwater.views.mark import Mark
 from headwater.views.store import ViewStore, open_store
+from tests.waiting import LONG
 
 SCHEMA = pa.schema([("country", pa.string()), ("amount", pa.decimal128(12, 2)), ("orders", pa.int64())])
 
@@ -53,7 +54,7 @@ class Shop:
         self, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Said:
         place = urlsplit(self.node.http_url)
-        connection = HTTPConnection(place.hostname or "", place.port, timeout=30)
+        connection = HTTPConnection(place.hostname or "", place.port, timeout=LONG)
         try:
             connection.request(method, target, body=body, headers=dict(headers or {}))
             answer = connection.getresponse()

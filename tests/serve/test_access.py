@@ -16,6 +16,13 @@ UNKNOWN = [
     "127.0.0.1.evil.example",
     "localhost.evil.example",
     "203.0.113.7:80",
+    "[::1].evil.com",
+    "localhost:evil.com",
+    "127.0.0.1:17501, evil.com",
+    "localhost:8080:evil.com",
+    "localhost@evil.com",
+    "[::1]evil.com:80",
+    "[localhost]",
 ]
 
 

@@ -9,14 +9,14 @@ from playwright.sync_api import expect, sync_playwright
 from headwater.alerts.definition import Alert, AppAlerts, Definitions
 from headwater.alerts.episodes import Rule
 from headwater.alerts.notify import topic
-from headwater.flow.job.controlling import control_of
+from headwater.flow.run.control import control_of
 from headwater.flow.sinks.search import SearchSink
 from headwater.settings import HttpSettings, NodeSettings
 from headwater.testing import running_node
 from headwater.views.full_text import index_folder
 from headwater.views.store import open_store
 from tests.alerts.places import ALERT, APP, PLAIN, VIEW, WrittenViews
-from tests.serve.browsing import Watched, watched
+from tests.serve.browsing import PATIENCE_MS, Watched, watched
 from tests.servers.chromium import chromium
 
 pytestmark = pytest.mark.timeout(180)
@@ -32,7 +32,7 @@ def views(tmp_path: Path) -> WrittenViews:
 @pytest.fixture
 def page(tmp_path: Path, views: WrittenViews) -> Iterator[Watched]:
     Definitions(tmp_path).save(AppAlerts(APP, (Alert(ALERT, VIEW, Rule(), (topic("on-call"),), "slow pages"),)))
-    expect.set_options(timeout=20_000)
+    expect.set_options(timeout=PATIENCE_MS)
     path = chromium()
     with (
         running_node(tmp_path, NodeSettings(http=HttpSettings(), alerts=True)) as node,

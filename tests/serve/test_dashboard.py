@@ -4,8 +4,10 @@ import json
 import re
 import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
+import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
@@ -13,8 +15,9 @@ from headwater.node import Node
 from headwater.record import Record
 from headwater.serve.tokens import Tokens
 from headwater.settings import HttpSettings, NodeSettings, WireSettings
+from headwater.views.mark import Mark
 from headwater.views.store import open_store
-from tests.serve.browsing import Scheme, Watched
+from tests.serve.browsing import PATIENCE_MS, Scheme, Watched
 from tests.serve.browsing import watched as watched_page
 from tests.serve.hostile import STRINGS
 from tests.serve.shop import SCHEMA, Shop, fill
@@ -68,7 +71,7 @@ def watched(request: pytest.FixtureRequest, browser: Browser, shop: Shop) -> Ite
 
 
 def opened(browser: Browser, shop: Shop, scheme: Scheme, screen: str) -> Iterator[Watched]:
-    expect.set_options(timeout=20_000)
+    expect.set_options(timeout=PATIENCE_MS)
     with watched_page(browser, shop.node.http_url, scheme, screen) as found:
         yield found
 
@@ -258,4 +261,121 @@ def test_a_browser_with_a_token_gets_a_cookie_that_scripts_cannot_read(shop: Sho
     assert "SameSite=strict" in cookie
     assert shop.get("/views", headers={**far, "cookie": cookie.partition(";")[0]}).status == 200
     assert shop.get("/views", headers=far).status == 401
+    assert shop.get("/views").status == 401, "where there is a token, everybody needs one"
     assert [shop.ask("POST", "/session", body, far).status for body in (b"", b"[]", b'{"token": 1}')] == [400, 401, 401]
+    Tokens(shop.node.data).remove("browser")
+    assert shop.get("/views").status == 200
+
+
+GROUPS = [
+    {"name": "shop.orders", "state": "Empty", "members": 0, "lag": 7, "partitions": []},
+    {"name": "warehouse", "state": "Stable", "members": 2, "lag": 1200, "partitions": []},
+    {"name": "office", "state": "Empty", "members": 0, "lag": 30, "partitions": []},
+]
+
+
+def test_a_row_is_poisoned_once_and_a_group_of_a_flow_is_as_its_flow_is(desktop: Watched) -> None:
+    page = desktop.page
+    page.route("**/flows", lambda route: route.fulfill(json=FLOWS))
+    page.route("**/groups", lambda route: route.fulfill(json=GROUPS))
+    desktop.go("#/")
+    poisoned = page.locator(".card").filter(has_text="Poisoned rows").locator(".figure")
+    expect(poisoned).to_have_text("2")  # of two outputs of one flow, each of which counts it
+    groups = page.get_by_role("region", name="Consumer groups")
+    expect(groups.get_by_role("row", name="shop.orders")).to_contain_text("offsets of a flow, which is running")
+    expect(groups.get_by_role("row", name="shop.orders")).not_to_contain_text("Empty")
+    expect(groups.get_by_role("row", name="office")).to_contain_text("Empty")
+    desktop.picture("overview-groups")
+
+
+def test_tables_are_sorted_by_the_column_that_is_chosen_and_stay_so(desktop: Watched) -> None:
+    page = desktop.page
+    page.route("**/groups", lambda route: route.fulfill(json=GROUPS))
+    desktop.go("#/")
+    groups = page.get_by_role("region", name="Consumer groups")
+    names = groups.locator("tbody td:first-child")
+    groups.get_by_role("button", name="lag").click()
+    expect(names).to_have_text(["warehouse", "office", "shop.orders"])
+    expect(groups.get_by_role("columnheader", name="lag")).to_have_attribute("aria-sort", "descending")
+    groups.evaluate("(region) => { region.old = true; }")
+    expect(groups).not_to_have_js_property("old", True)
+    expect(names).to_have_text(["warehouse", "office", "shop.orders"])
+    groups.get_by_role("button", name="group").click()
+    expect(names).to_have_text(["office", "shop.orders", "warehouse"])
+    assert desktop.complaints == []
+
+
+def test_rows_of_a_view_are_sorted_by_a_column(desktop: Watched, shop: Shop) -> None:
+    shop.write([{"country": "XA", "amount": "9.00", "orders": 1}, {"country": "XB", "amount": "700.00", "orders": 2}])
+    page = desktop.go("#/views/revenue")
+    expect(page.get_by_text("700.00")).to_be_visible()
+    page.get_by_role("button", name="amount").click()
+    expect(page.locator("tbody tr").first).to_contain_text("XB")
+    page.get_by_role("button", name="amount").click()
+    expect(page.get_by_role("columnheader", name="amount")).to_have_attribute("aria-sort", "ascending")
+    expect(page.locator("tbody tr").first).not_to_contain_text("XB")
+    assert desktop.complaints == []
+
+
+WINDOWS = pa.schema(
+    [
+        ("url", pa.string()),
+        ("window_start", pa.timestamp("us", "UTC")),
+        ("window_end", pa.timestamp("us", "UTC")),
+        ("clicks", pa.int64()),
+        ("newest", pa.list_(pa.struct([("user", pa.string()), ("at", pa.string())]))),
+    ]
+)
+
+
+def test_bars_of_windows_say_which_and_lists_of_structs_are_tables(desktop: Watched, shop: Shop) -> None:
+    start = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    rows = [
+        {"_op": "c", "url": f"/page-{number}", "window_start": start, "window_end": start + timedelta(minutes=5),
+         "clicks": number + 1, "newest": [{"user": "ada", "at": "12:01"}, {"user": "bob", "at": "12:02"}]}
+        for number in range(12)
+    ]  # fmt: skip
+    shop.store.prepare("pages", WINDOWS, ["url", "window_start", "window_end"])
+    schema = pa.schema([("_op", pa.string()), *WINDOWS])
+    shop.store.write("pages", Mark("shop/clicks/1", 0, {"clicks": {0: 12}}), pa.Table.from_pylist(rows, schema))
+    page = desktop.go("#/views/shop.pages")
+    expect(page.get_by_text("The newest window: 2026-01-31 12:00:00 to 2026-01-31 12:05:00 UTC")).to_be_visible()
+    inner = page.locator("table.inner").first
+    expect(inner.locator("th")).to_have_text(["user", "at"])
+    expect(inner.locator("tbody tr")).to_have_text(["ada12:01", "bob12:02"])
+    desktop.picture("windows-and-structs")
+    assert desktop.complaints == []
+
+
+def test_the_charts_show_the_last_day_also_on_a_page_that_was_just_opened(desktop: Watched, shop: Shop) -> None:
+    history = shop.node._http._api.history  # type: ignore[union-attr]
+    for _ in range(3):
+        history.take()
+    page = desktop.go("#/")
+    page.get_by_role("button", name="the last day").click()
+    expect(page.get_by_role("button", name="the last day")).to_have_attribute("aria-pressed", "true")
+    rate = page.locator(".card").filter(has_text="Records per second")
+    expect(rate.locator("polyline")).to_have_count(1)
+    expect(rate.locator(".axis")).to_contain_text("ago")
+    desktop.picture("overview-day")
+    said = json.loads(shop.get("/history").body)
+    assert said["every_ms"] == 30_000
+    assert len(said["samples"]) >= 3
+    assert {"at_ms", "rate", "lag", "behind_seconds", "late", "poisoned"} <= said["samples"][0].keys()
+    assert desktop.complaints == []
+
+
+CAPTURES = [
+    {"name": "shop", "state": "streaming", "lag_seconds": 0.2, "retained_bytes": 48_000_000, "said": ""},
+    {"name": "files", "state": "streaming", "lag_seconds": None, "said": ""},
+]
+
+
+def test_captures_show_what_the_database_keeps_of_its_log(desktop: Watched) -> None:
+    page = desktop.page
+    page.route("**/captures", lambda route: route.fulfill(json=CAPTURES))
+    desktop.go("#/captures")
+    expect(page.get_by_role("columnheader", name="WAL kept")).to_be_visible()
+    expect(page.get_by_role("row", name="shop")).to_contain_text("48.0 MB")
+    desktop.picture("captures-wal")
+    assert desktop.complaints == []

@@ -20,6 +20,7 @@ from headwater.errors import RequestRefused
 from headwater.record import Record
 from headwater.settings import HttpSettings
 from tests.serve.shop import Shop, fill, open_shop
+from tests.waiting import LONG, patience
 
 
 @pytest.fixture
@@ -188,7 +189,7 @@ def test_a_client_goes_on_by_itself_when_the_node_is_restarted(tmp_path: Path) -
             writer.write([row(f"C{number}", number)])
         with Node(tmp_path / "own", settings):
             writer.write([row("END", 1)])
-            assert seen.wait(20)
+            assert seen.wait(LONG)
     countries = [change.key.get("country") for change in told]
     assert countries == [None, "DE", "C0", "C1", "C2", "C3", "C4", "END"]
     assert [change.op for change in told].count("reset") == 1
@@ -211,12 +212,12 @@ def test_who_stops_reading_is_hung_up_on_and_can_resume(tmp_path: Path) -> None:
             lazy.sendall(b"GET /views/revenue/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             begun = lazy.recv(4096)
             assert begun.startswith(b"HTTP/1.1 200")
-            deadline = time.monotonic() + 30
+            deadline = patience() + 30
             number = 0
             while b"headwater_live_hung_up_total 1\n" not in shop.get("/metrics").body:
                 number += 1
                 shop.write([row(f"{'x' * 400}{one}", number) for one in range(500)])
-                assert time.monotonic() < deadline, "it is kept for ever"
+                assert patience() < deadline, "it is kept for ever"
         with closing(messages(shop, "0-1")) as following:  # type: ignore[type-var]
             assert next(following).kind in ("changes", "snapshot")
 

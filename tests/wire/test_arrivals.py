@@ -3,6 +3,7 @@ import threading
 from collections.abc import Callable
 
 from headwater.wire.arrivals import Arrivals
+from tests.waiting import LONG
 
 
 class Partition:
@@ -20,7 +21,7 @@ class Partition:
         thread.join()
 
 
-def soon(seconds: float = 5.0) -> float:
+def soon(seconds: float = LONG) -> float:
     return asyncio.get_running_loop().time() + seconds
 
 

@@ -1,4 +1,4 @@
-from headwater.wire.budget import Budget
+from headwater.wire.budget import ORDINARY_BYTES, Budget
 
 
 def test_small_beginnings_are_always_granted() -> None:
@@ -59,3 +59,39 @@ def test_a_lease_is_given_back_once() -> None:
     lease.release()
     lease.release()
     assert budget.used == 0
+
+
+def test_large_requests_leave_room_for_ordinary_ones() -> None:
+    budget = Budget(16 * ORDINARY_BYTES)
+    large = [budget.lease(1) for _ in range(2)]
+    assert large[0].extend(12 * ORDINARY_BYTES - 2)
+    assert large[1].extend(40 * ORDINARY_BYTES), "one may always go on"
+    ordinary = [budget.lease(1000) for _ in range(5)]
+    assert [lease.extend(ORDINARY_BYTES - 1000) for lease in ordinary] == [True, True, True, False, False]
+    ordinary[0].release()
+    assert ordinary[4].extend(ORDINARY_BYTES - 1000)
+    for lease in (*large, *ordinary):
+        lease.release()
+    assert (budget.used, budget._large) == (0, 0)
+
+
+def test_one_that_wants_much_does_not_keep_others_from_a_little() -> None:
+    budget = Budget(16 * ORDINARY_BYTES)
+    overdrawn, small = budget.lease(1), budget.lease(10)
+    assert overdrawn.extend(20 * ORDINARY_BYTES)
+    waiting = [budget.lease(1), budget.lease(1)]
+    grown: list[int] = []
+
+    def retry(which: int, more: int) -> bool:
+        if waiting[which].extend(more):
+            grown.append(which)
+            return True
+        return False
+
+    budget.when_free(lambda: retry(0, 10 * ORDINARY_BYTES))
+    budget.when_free(lambda: retry(1, ORDINARY_BYTES - 1))
+    small.release()
+    assert grown == [1]
+    assert budget.wanted()
+    overdrawn.release()
+    assert (grown, budget.wanted()) == ([1, 0], False)

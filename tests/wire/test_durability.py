@@ -7,6 +7,7 @@ import pytest
 
 from headwater.errors import LogClosed, PartitionOffline
 from headwater.wire.durability import Durability
+from tests.waiting import LONG
 
 
 class SlowPartition:
@@ -20,7 +21,7 @@ class SlowPartition:
 
     def make_durable(self, end: int) -> None:
         self.at_sync.release()
-        assert self.may_sync.acquire(timeout=10)
+        assert self.may_sync.acquire(timeout=LONG)
         if self.failure is not None:
             raise self.failure
         self.synced.append(end)
@@ -39,7 +40,7 @@ def run(body: Callable[[Durability], Coroutine[Any, Any, None]]) -> None:
 
 
 async def reach(semaphore: threading.Semaphore) -> None:
-    assert await asyncio.to_thread(semaphore.acquire, timeout=10)
+    assert await asyncio.to_thread(semaphore.acquire, timeout=LONG)
 
 
 def test_those_who_come_during_a_sync_share_the_next_one() -> None:
@@ -65,9 +66,8 @@ def test_a_ticket_that_is_waited_for_late_answers_at_once() -> None:
         partition.may_sync.release()
         ticket = durability.request(partition, 1)
         await asyncio.to_thread(durability.stop)
-        await asyncio.sleep(0.01)
         assert partition.synced == [1]
-        await asyncio.wait_for(ticket.wait(), timeout=1)
+        await asyncio.wait_for(ticket.wait(), timeout=LONG)
 
     run(body)
 

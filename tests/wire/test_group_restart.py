@@ -1,6 +1,5 @@
 """A broker that restarts under a working group: real clients go on where they were, without a rebalance."""
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -13,6 +12,7 @@ from confluent_kafka import Consumer, Producer
 from headwater.log.storage import MemoryStorage, Storage
 from headwater.log.storage.simulated import SimulatedDisk
 from headwater.record import TopicPartition
+from tests.waiting import patience
 from tests.wire.running import RunningServer, running_server
 
 SETTINGS: dict[str, Any] = {"group_initial_delay": timedelta(milliseconds=100)}
@@ -45,9 +45,9 @@ class Reader:
         self.assigned += 1
 
     def read_until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = patience() + PATIENCE_SECONDS
         while not holds():
-            assert time.monotonic() < deadline, f"{len(self.values)} read, given a share {self.assigned} times"
+            assert patience() < deadline, f"{len(self.values)} read, given a share {self.assigned} times"
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
                 self.values.append(message.value() or b"")

@@ -21,6 +21,7 @@ from headwater.record import TopicPartition
 from headwater.settings import LogSettings, WireSettings
 from headwater.wire import group_service
 from headwater.wire.group_service import GroupService
+from tests.waiting import LONG
 
 ORDERS = TopicPartition("orders", 0)
 SETTINGS = WireSettings(group_initial_delay=timedelta(0), group_session_timeout_min=timedelta(milliseconds=50))
@@ -38,7 +39,7 @@ def play(scenario: Scenario, *, storage: Storage | None = None, settings: WireSe
         service = GroupService(log, settings)
         await service.start()
         try:
-            await asyncio.wait_for(scenario(service), 20)
+            await asyncio.wait_for(scenario(service), LONG)
         finally:
             await service.stop()
             log.close()

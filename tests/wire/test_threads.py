@@ -8,6 +8,7 @@ import pytest
 
 from headwater.errors import UnknownTopic
 from headwater.wire.threads import Threads
+from tests.waiting import LONG
 
 
 def run(body: Callable[[Threads], Coroutine[Any, Any, None]], *, count: int = 2) -> None:
@@ -43,7 +44,7 @@ def test_what_follows_does_not_delay_the_answer() -> None:
     may_end, followed = threading.Event(), []
 
     def follow() -> None:
-        assert may_end.wait(10)
+        assert may_end.wait(LONG)
         followed.append(threading.get_ident())
 
     async def body(threads: Threads) -> None:
@@ -71,7 +72,7 @@ def test_a_spare_thread_is_one_that_nobody_waits_for() -> None:
 
     async def body(threads: Threads) -> None:
         await threads.run(lambda: asked.append(threads.spare))
-        waiting = threads.run(lambda: held.wait(10))
+        waiting = threads.run(lambda: held.wait(LONG))
         await threads.run(lambda: asked.append(threads.spare))
         held.set()
         await waiting
@@ -84,7 +85,7 @@ def test_an_answer_nobody_waits_for_any_more_is_dropped() -> None:
     held = threading.Event()
 
     async def body(threads: Threads) -> None:
-        abandoned = threads.run(lambda: held.wait(10))
+        abandoned = threads.run(lambda: held.wait(LONG))
         abandoned.cancel()
         held.set()
         assert await threads.run(lambda: 7) == 7

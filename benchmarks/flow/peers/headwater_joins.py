@@ -12,7 +12,7 @@ from typing import Any  # noqa: E402
 import headwater as hw  # noqa: E402
 from benchmarks.flow.join_events import LATENESS, LEFT_SCHEMA, RIGHT_SCHEMA, WITHIN_SECONDS  # noqa: E402
 from benchmarks.flow.queries import session  # noqa: E402
-from headwater.flow.job.running import RunningApp, RunSettings  # noqa: E402
+from headwater.flow.run.running_app import RunningApp, RunSettings  # noqa: E402
 
 
 def app_of(kind: str, topics: tuple[str, str], name: str, results: list[int]) -> hw.App:

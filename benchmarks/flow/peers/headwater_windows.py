@@ -11,7 +11,7 @@ from pathlib import Path  # noqa: E402  # all that is loaded is part of a cold s
 import headwater as hw  # noqa: E402
 from benchmarks.flow.events import LATENESS, SCHEMA  # noqa: E402
 from benchmarks.flow.queries import session  # noqa: E402
-from headwater.flow.job.running import RunningApp, RunSettings  # noqa: E402
+from headwater.flow.run.running_app import RunningApp, RunSettings  # noqa: E402
 
 WINDOWS = {
     "tumbling": hw.tumbling("10 seconds"),

@@ -5,11 +5,11 @@ data/alerts/
 └── shop/
     ├── definition.json    what the app declares, with URLs and secrets: mode 0600
     └── state.json         what is under way, and how far the topic shop.alerts was when that was written
+
+Both are small files (small_file.py): each has a checksum and a copy.
 """
 
-import json
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -21,6 +21,8 @@ from typing import Any
 from headwater.alerts.episodes import Rule
 from headwater.alerts.notify import Target, from_json, to_json
 from headwater.errors import DamagedFile
+from headwater.log.storage import LocalStorage, delete_small_file, read_small_file, write_small_file
+from headwater.small_file import small_files
 
 _logger = logging.getLogger(__name__)
 
@@ -75,6 +77,7 @@ class Definitions:
 
     def __init__(self, data: Path) -> None:
         self.folder = data / FOLDER
+        self._storage = LocalStorage(self.folder, private=True)
 
     def declare(self, said: AppAlerts) -> None:
         """What the app says now is all that counts; what it said before comes to its end."""
@@ -90,6 +93,7 @@ class Definitions:
             if said.alerts:
                 self.save(replace(said, gone=()))
             else:
+                delete_small_file(self._storage, f"{said.app}/{DEFINITION}")
                 rmtree(self.of(said.app))
         return True
 
@@ -115,21 +119,22 @@ class Definitions:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         content = {"app": said.app, "alerts": list(map(_written, said.alerts)), "gone": list(map(_written, said.gone))}
-        write_privately(folder / DEFINITION, json.dumps(content, indent=2).encode())
+        write_small_file(self._storage, f"{said.app}/{DEFINITION}", content)
 
     def apps(self) -> list[str]:
-        return sorted(one.parent.name for one in self.folder.glob(f"*/{DEFINITION}"))
+        return sorted(one.parent.name for one in small_files(self.folder, f"*/{DEFINITION}"))
 
     def get(self, app: str) -> AppAlerts:
         """OSError if there is none, DamagedFile if it is not what was written."""
         path = self.of(app) / DEFINITION
-        content = path.read_bytes()
         try:
-            said = json.loads(content)
+            said = read_small_file(self._storage, f"{app}/{DEFINITION}").content
             return AppAlerts(said["app"], tuple(map(_alert, said["alerts"])), tuple(map(_alert, said.get("gone", []))))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             # Not what was read, which may be a secret.
             raise DamagedFile(str(path), f"it is no definition of alerts ({type(error).__name__})") from None
+        except DamagedFile as error:
+            raise DamagedFile(str(path), error.why) from None
 
     def of(self, app: str) -> Path:
         return self.folder / app
@@ -137,13 +142,16 @@ class Definitions:
     def state(self, app: str) -> dict[str, Any] | None:
         """What was under way when it was last written; None if nothing was, or if it cannot be read."""
         try:
-            found: object = json.loads((self.of(app) / STATE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            found = read_small_file(self._storage, f"{app}/{STATE}").content
+        except FileNotFoundError:
+            return None
+        except DamagedFile as error:
+            _logger.warning("%s is damaged (%s); it is made again from the topic", self.of(app) / STATE, error.why)
             return None
         return found if isinstance(found, dict) else None
 
     def save_state(self, app: str, state: Mapping[str, Any]) -> None:
-        write_privately(self.of(app) / STATE, json.dumps(state).encode())
+        write_small_file(self._storage, f"{app}/{STATE}", dict(state))
 
 
 def _written(one: Alert) -> dict[str, Any]:
@@ -153,19 +161,3 @@ def _written(one: Alert) -> dict[str, Any]:
 def _alert(said: Mapping[str, Any]) -> Alert:
     targets = tuple(from_json(one) for one in said["targets"])
     return Alert(said["name"], said["view"], Rule(**said["rule"]), targets, said["about"], said["store"])
-
-
-def write_privately(path: Path, content: bytes) -> None:
-    """Replace a file as a whole, durably, readable by its owner alone from its first byte on."""
-    fresh = path.with_suffix(".new")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -5,7 +5,6 @@ yet shows as lag. The offset moves when something was delivered, refused, or giv
 allows; a crash before that sends the same once more, under the same id. Every attempt is noted in APP.deliveries.
 """
 
-import json
 import logging
 import threading
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from typing import Any
 
 from headwater.alerts.definition import alerts_topic, deliveries_topic
 from headwater.alerts.episodes import TOLD
-from headwater.alerts.journal import Event, ensure_topic, events, parsed
+from headwater.alerts.journal import Event, as_bytes, as_json, ensure_topic, events, parsed
 from headwater.alerts.notify import Target
 from headwater.alerts.targets import Notification, Tell
 from headwater.clock import Clock
@@ -162,7 +161,7 @@ class Deliverer:
         """How often this target was told it already; 0 if never."""
         own = {"id": notification["id"], "target": self._name}
         noted = self._log.read(deliveries_topic(self._delivery.app), time_ms=notification["at_ms"])
-        said = (parsed(record.value) for record in noted if record.key == own["id"].encode())
+        said = (parsed(record.value) for record in noted if record.key == as_bytes(own["id"]))
         attempts = (one.get("attempt") for one in said if own.items() <= one.items())
         return max((number for number in attempts if isinstance(number, int)), default=0)
 
@@ -185,7 +184,7 @@ class Deliverer:
         }
         if answer.outcome != DELIVERED:
             _logger.warning("%s: %s %s: %s", said["target"], said["id"], answer.outcome, answer.said)
-        record = Record(json.dumps(said, ensure_ascii=False).encode(), notification["id"].encode())
+        record = Record(as_json(said), as_bytes(notification["id"]))
         self._log.append(deliveries_topic(self._delivery.app), record)
 
     def _commit(self) -> None:

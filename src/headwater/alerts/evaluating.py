@@ -7,6 +7,8 @@ from typing import Any
 
 from headwater.alerts.definition import Alert, AppAlerts, Definitions
 from headwater.alerts.episodes import Episode, Row, State, end, step
+from headwater.alerts.failed_jobs import NAME as FAILED_JOBS
+from headwater.alerts.failed_jobs import JobWatch, Problems
 from headwater.alerts.journal import Journal, Noted
 from headwater.alerts.watching import KEY_TEXT_MAX, KEYS_MAX, Watch
 from headwater.clock import Clock
@@ -24,12 +26,15 @@ QUIET = "quiet"
 class Evaluation:
     """Used from one thread; `look` may be called as often as one likes."""
 
-    def __init__(self, said: AppAlerts, data: Path, log: Log, clock: Clock) -> None:
-        self._said, self._clock = said, clock
+    def __init__(
+        self, said: AppAlerts, data: Path, log: Log, clock: Clock, problems: Problems = lambda app: ()
+    ) -> None:
+        """`problems` tells what is wrong with the jobs of an app."""
+        self._said, self._clock, self._problems = said, clock, problems
         self._definitions = Definitions(data)
         self._stores: dict[str, ViewStore] = {}
         for alert in said.alerts:
-            if alert.store not in self._stores:
+            if alert.name != FAILED_JOBS and alert.store not in self._stores:
                 self._stores[alert.store] = open_store(alert.store or data, said.app, read_only=True, clock=clock)
         self.journal = Journal(log, said.app, self._definitions)
         self._watches = {one.name: self._watch(one) for one in said.alerts}
@@ -44,14 +49,17 @@ class Evaluation:
             self.journal.write(self._events(alert, now_ms))
         self._save()
 
-    def _watch(self, alert: Alert) -> Watch:
+    def _watch(self, alert: Alert) -> Watch | JobWatch:
+        if alert.name == FAILED_JOBS:
+            return JobWatch(self._said.app, self._problems)
+
         def under_way() -> list[Row]:
             return [one.key for one in self.journal.known.get(alert.name, {}).values()]
 
         seen = self.journal.seen.get(alert.name)
         return Watch(self._stores[alert.store], alert.name, alert.view, seen, under_way)
 
-    def _looked(self, watch: Watch) -> tuple[bool, str]:
+    def _looked(self, watch: Watch | JobWatch) -> tuple[bool, str]:
         """Whether it could look, and what is to be said of it."""
         try:
             watch.look()

@@ -34,7 +34,7 @@ def fitting(row: Mapping[str, Any], bytes_max: int = ROW_BYTES_MAX) -> dict[str,
 
 
 def _bytes(value: object) -> int:
-    return len(json.dumps(value, ensure_ascii=False).encode())
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace"))
 
 
 def _cut(value: object, bytes_max: int) -> str:

@@ -13,19 +13,22 @@ the file the topic alone tells, as long as its retention lets it.
 
 import json
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from headwater.alerts.definition import Definitions, alerts_topic
 from headwater.alerts.episodes import OVER, Episode, State
-from headwater.errors import TopicExists, UnknownTopic
 from headwater.log.log import Log
+from headwater.log.own_topics import ensure_own_topic
 from headwater.record import Record
 
 _logger = logging.getLogger(__name__)
 
 RETENTION_MS = 30 * 86_400_000
 TEXT_MAX = 500
+ID_MAX = 100
+NOT_IN_IDS = re.compile(r"[^A-Za-z0-9._-]")
 
 Known = dict[str, dict[str, Episode]]
 """Alert → text of the key → what is under way."""
@@ -49,14 +52,9 @@ class Noted(NamedTuple):
         return key_text(self.episode.key)
 
 
-def ensure_topic(log: Log, topic: str, *, retention_ms: int = RETENTION_MS) -> None:
-    try:
-        log.topic(topic)
-    except UnknownTopic:
-        try:
-            log.create_topic(topic, configs={"retention.ms": str(retention_ms)})
-        except TopicExists:
-            pass
+def ensure_topic(log: Log, topic: str) -> None:
+    """Of what becomes of alerts, and of whom they were told."""
+    ensure_own_topic(log, topic, {"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS)})
 
 
 class Journal:
@@ -98,10 +96,7 @@ class Journal:
         rows = list(events)
         if not rows:
             return
-        records = [
-            Record(json.dumps(told(self._app, one), ensure_ascii=False).encode(), f"{one.alert}/{one.text}".encode())
-            for one in rows
-        ]
+        records = [Record(as_json(told(self._app, one)), as_bytes(f"{one.alert}/{one.text}")) for one in rows]
         self.end = self._log.append(self.topic, records, partition=0).offset + 1
         for one in rows:
             self._take(one)
@@ -111,6 +106,28 @@ class Journal:
         episodes = [told(self._app, Noted(alert, one)) for alert, known in self.known.items() for one in known.values()]
         state = {"end": self.end, "episodes": episodes, "seen": self.seen, "status": dict(status)}
         self._definitions.save_state(self._app, state)
+
+
+def as_bytes(text: str) -> bytes:
+    """Half of a surrogate pair, which JSON can name and UTF-8 cannot hold, is written as JSON names it.
+
+    >>> as_bytes("a\\ud800")
+    b'a\\\\ud800'
+    """
+    return text.encode("utf-8", "backslashreplace")
+
+
+def as_json(said: Mapping[str, Any]) -> bytes:
+    return as_bytes(json.dumps(said, ensure_ascii=False))
+
+
+def header_id(id: str) -> str:
+    """An id as it stands in a header of a mail or a request. Anybody may write to a topic of alerts, and any id.
+
+    >>> header_id("3f2a-1"), header_id("a\\r\\nBcc: eve@x")
+    ('3f2a-1', 'a--Bcc--eve-x')
+    """
+    return NOT_IN_IDS.sub("-", id)[:ID_MAX]
 
 
 def key_text(key: Mapping[str, Any]) -> str:

@@ -16,7 +16,10 @@ from headwater.webhooks.signing import secret_bytes
 
 HOURS_MAX = 24 * 7
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-MAIL_ADDRESS = re.compile(r"[^@\s<>,;\"\\]{1,100}@[^@\s<>,;\"\\]{1,200}")
+MAIL_ADDRESS = re.compile(r"[^@\s<>()\[\],;:\"\\\x00-\x20\x7f-\x9f]{1,100}@[^@\s<>(),;=?\"\\\x00-\x20\x7f-\x9f]{1,200}")
+MAIL_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
+ENCODED_WORD = "=?"
+"""A mail program would decode what begins so, and show another address."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,13 @@ def email(
     """
     everybody = (to,) if isinstance(to, str) else tuple(to)
     for one in (*everybody, sender):
-        if not MAIL_ADDRESS.fullmatch(one):
+        if not MAIL_ADDRESS.fullmatch(one) or ENCODED_WORD in one or not one.isprintable():
             raise InvalidDeclaration(f"{one[:80]!r} is no mail address", "Write only the address: ada@example.org.")
     if not everybody:
         raise InvalidDeclaration("a mail needs somebody to go to", 'Write email("ada@example.org", ...).')
+    if not MAIL_HOST.fullmatch(host):
+        # It may be a whole URL, with a password: it is not repeated.
+        raise InvalidDeclaration("host= is no name of a mail server", 'Write only its name: host="mail.example.org".')
     if security not in SECURITIES:
         raise InvalidDeclaration(f"security={security!r} is not known", f"Say one of {', '.join(SECURITIES)}.")
     if password and security == "none":

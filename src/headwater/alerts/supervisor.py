@@ -10,6 +10,7 @@ from pathlib import Path
 from headwater.alerts.definition import AppAlerts, Definitions
 from headwater.alerts.delivering import Deliverer, Delivery
 from headwater.alerts.evaluating import Evaluation
+from headwater.alerts.failed_jobs import Problems
 from headwater.alerts.targets import teller
 from headwater.clock import Clock
 from headwater.errors import HeadwaterError
@@ -24,8 +25,9 @@ LOOK_SECONDS = 0.2
 class Supervisor:
     """`start` returns at once; `stop` returns when everything that was under way has ended."""
 
-    def __init__(self, data: Path, log: Log, clock: Clock) -> None:
-        self._data, self._log, self._clock = data, log, clock
+    def __init__(self, data: Path, log: Log, clock: Clock, problems: Problems = lambda app: ()) -> None:
+        """`problems` tells what is wrong with the jobs of an app."""
+        self._data, self._log, self._clock, self._problems = data, log, clock, problems
         self._definitions = Definitions(data)
         self._stopping = threading.Event()
         self._running: dict[str, RunningAlerts] = {}
@@ -64,7 +66,7 @@ class Supervisor:
                 del self._running[app]
         for app, said in wanted.items():
             if app not in self._running:
-                self._running[app] = RunningAlerts(said, self._data, self._log, self._clock)
+                self._running[app] = RunningAlerts(said, self._data, self._log, self._clock, self._problems)
                 self._running[app].start()
 
     def _wanted(self) -> dict[str, AppAlerts]:
@@ -86,9 +88,9 @@ class Supervisor:
 class RunningAlerts:
     """The alerts of one app."""
 
-    def __init__(self, said: AppAlerts, data: Path, log: Log, clock: Clock) -> None:
+    def __init__(self, said: AppAlerts, data: Path, log: Log, clock: Clock, problems: Problems) -> None:
         self.said = said
-        self._data, self._log, self._clock = data, log, clock
+        self._data, self._log, self._clock, self._problems = data, log, clock, problems
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"headwater-alerts-{said.app}", daemon=True)
         self._deliverers: list[Deliverer] = []
@@ -113,7 +115,7 @@ class RunningAlerts:
         try:
             # Targets first: who is new must not miss what the first look finds.
             self._begin_deliveries()
-            evaluation = Evaluation(self.said, self._data, self._log, self._clock)
+            evaluation = Evaluation(self.said, self._data, self._log, self._clock, self._problems)
             while not self._stopping.is_set():
                 evaluation.look()
                 if self._nothing_left(evaluation) and Definitions(self._data).forget(self.said):

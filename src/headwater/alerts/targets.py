@@ -1,20 +1,19 @@
 """How each kind of target is told. Each answers what came of it, and raises nothing for what the other side does."""
 
-import json
 import smtplib
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from email.message import EmailMessage
-from email.utils import formatdate
 from types import MappingProxyType
 from typing import NamedTuple
 
-from headwater.alerts.journal import Event, ensure_topic
+from headwater.alerts.journal import RETENTION_MS, Event, as_bytes, as_json, header_id
+from headwater.alerts.mail_message import mail
 from headwater.alerts.notify import Email, Target, Topic, Webhook
 from headwater.clock import Clock
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, TopicExists, UnknownTopic
 from headwater.log.log import Log
+from headwater.log.own_topics import TAKES_ALL
 from headwater.record import Record
 from headwater.webhooks.sending import DELIVERED, FAILED, REFUSED, Answer, Sender
 from headwater.webhooks.signing import signature_headers
@@ -22,7 +21,6 @@ from headwater.webhooks.signing import signature_headers
 Notification = Event
 Tell = Callable[[Notification], Answer]
 
-SUBJECT_MAX = 180
 Reply = tuple[int, bytes | str]
 BROKEN_OFF: Reply = (421, b"broken off")
 
@@ -41,24 +39,35 @@ def by_webhook(target: Webhook, clock: Clock) -> Tell:
     sender = Sender(target.url, target.timeout_seconds, target.allow_private)
 
     def tell(notification: Notification) -> Answer:
-        body = json.dumps(notification, ensure_ascii=False).encode()
-        signed = signature_headers(target.secret, notification["id"], body, now_ms=clock.now_ms())
-        return sender.post(body, {"content-type": "application/json", "idempotency-key": notification["id"], **signed})
+        body, own = as_json(notification), header_id(notification["id"])
+        signed = signature_headers(target.secret, own, body, now_ms=clock.now_ms())
+        return sender.post(body, {"content-type": "application/json", "idempotency-key": own, **signed})
 
     return tell
 
 
 def by_topic(topic: str, log: Log) -> Tell:
     def tell(notification: Notification) -> Answer:
-        record = Record(json.dumps(notification, ensure_ascii=False).encode(), notification["id"].encode())
+        record = Record(as_json(notification), as_bytes(notification["id"]))
         try:
-            ensure_topic(log, topic)
+            _make_missing(log, topic)
             position = log.append(topic, record)
         except HeadwaterError as error:
             return Answer(FAILED, str(error)[:300])
         return Answer(DELIVERED, f"{position.topic}/{position.partition} at {position.offset}")
 
     return tell
+
+
+def _make_missing(log: Log, topic: str) -> None:
+    """A topic of the user's: as it is set up, if it is there."""
+    try:
+        log.topic(topic)
+    except UnknownTopic:
+        try:
+            log.create_topic(topic, configs={**TAKES_ALL, "retention.ms": str(RETENTION_MS)})
+        except TopicExists:
+            pass
 
 
 def by_email(target: Email, clock: Clock) -> Tell:
@@ -115,11 +124,12 @@ class Round(NamedTuple):
         return Answer(outcome, f"not taken for {said}"[:300], next(iter(self.refused.values()))[0])
 
 
-def _sent(target: Email, message: EmailMessage, to: Sequence[str]) -> Mapping[str, Reply]:
+def _sent(target: Email, message: bytes, to: Sequence[str]) -> Mapping[str, Reply]:
     """Answers for whom it was not taken. How the server says good-bye does not matter to those who have it."""
     server = _connected(target)
     try:
-        refused: Mapping[str, Reply] = server.send_message(message, to_addrs=to)
+        international = [] if message.isascii() else ["SMTPUTF8", "BODY=8BITMIME"]
+        refused: Mapping[str, Reply] = server.sendmail(target.sender, to, message, mail_options=international)
         with suppress(OSError, smtplib.SMTPException):
             server.quit()
     finally:
@@ -144,18 +154,3 @@ def _connected(target: Email) -> smtplib.SMTP:
         server.close()
         raise
     return server
-
-
-def mail(target: Email, notification: Notification, *, now_ms: int) -> EmailMessage:
-    """A mail program shows what belongs together under one another: all of an episode refer to it."""
-    message = EmailMessage()
-    domain = target.sender.rpartition("@")[2]
-    # A header is one line, whatever stands in a row.
-    message["Subject"] = " ".join(f"[{notification['state']}] {notification['text']}".split())[:SUBJECT_MAX]
-    message["From"], message["To"] = target.sender, ", ".join(target.to)
-    message["Date"] = formatdate(now_ms / 1000)
-    message["Message-ID"] = f"<{notification['id']}@{domain}>"
-    message["References"] = f"<{notification['episode']}@{domain}>"
-    message["X-Headwater-Id"] = notification["id"]
-    message.set_content(f"{notification['text']}\n\n{json.dumps(dict(notification), indent=2, ensure_ascii=False)}\n")
-    return message

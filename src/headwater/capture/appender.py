@@ -5,9 +5,10 @@ from typing import Protocol
 
 import numpy as np
 
-from headwater.errors import TopicExists, UnknownTopic
+from headwater.errors import UnknownTopic
 from headwater.log.batch_format import encode_batch
 from headwater.log.log import Log
+from headwater.log.own_topics import ensure_own_topic
 from headwater.log.partitioner import partition_of
 from headwater.log.record_contents import Contents, Int64Array, parts_of
 from headwater.record import Record, TopicPartition
@@ -23,10 +24,19 @@ class Appender(Protocol):
     """
 
     def ensure_topic(self, topic: str, *, partitions: int, configs: Mapping[str, str]) -> int:
-        """Make the topic if it is missing; how many partitions it has."""
+        """Make the topic if it is missing, and let it take all that is written; how many partitions it has."""
 
-    def append(self, topic: str, partition: int, records: Sequence[Record]) -> int:
-        """Write records; they may still be lost until `sync` returns. Answers the offset behind the last one."""
+    def partition_count(self, topic: str) -> int:
+        """How many a topic has; 0 if there is no such topic."""
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Grow a topic to so many."""
+
+    def append(self, topic: str, partition: int, records: Sequence[Record], *, durable: bool = True) -> int:
+        """Write records; they may still be lost until `sync` returns. Answers the offset behind the last one.
+
+        Readers see them after `sync`; at once if they are not `durable`, and then a power cut may take them back.
+        """
 
     def append_contents(self, topic: str, partition: int, pieces: Sequence[Contents]) -> int:
         """The same, with records whose contents are written already."""
@@ -44,6 +54,10 @@ class Appender(Protocol):
         """Where Kafka's clients would put this key; 0 without one, so that order is kept."""
 
 
+OWN = "__headwater_"
+"""What topics are called that a capture keeps for itself; others are tables, and belong to those who read them."""
+
+
 class LogAppender:
     """The embedded log, in the process that owns it."""
 
@@ -52,21 +66,25 @@ class LogAppender:
         self._unsynced: dict[TopicPartition, int] = {}
 
     def ensure_topic(self, topic: str, *, partitions: int, configs: Mapping[str, str]) -> int:
+        kept = topic.startswith(OWN)
+        return ensure_own_topic(self._log, topic, configs, partitions=partitions, kept=kept).partitions
+
+    def partition_count(self, topic: str) -> int:
         try:
             return self._log.topic(topic).partitions
         except UnknownTopic:
-            pass
-        try:
-            return self._log.create_topic(topic, partitions=partitions, configs=configs).partitions
-        except TopicExists:
-            return self._log.topic(topic).partitions
+            return 0
 
-    def append(self, topic: str, partition: int, records: Sequence[Record]) -> int:
+    def add_partitions(self, topic: str, total: int) -> None:
+        self._log.add_partitions(topic, total)
+
+    def append(self, topic: str, partition: int, records: Sequence[Record], *, durable: bool = True) -> int:
         target, end = self._log.partition(topic, partition), 0
         for group in batches(records):
             # Marked durable: no reader sees it before `sync`, and what a power cut takes back nobody has read.
-            end = target.append(encode_batch(group), durable=True).last_offset + 1
-            self._unsynced[TopicPartition(topic, partition)] = end
+            end = target.append(encode_batch(group), durable=durable).last_offset + 1
+            if durable:
+                self._unsynced[TopicPartition(topic, partition)] = end
         return end
 
     def append_contents(self, topic: str, partition: int, pieces: Sequence[Contents]) -> int:

@@ -3,6 +3,7 @@
 data/captures/users/
 ├── definition.json    what was asked, with the URL and its password: mode 0600
 ├── status.json        how it is, written by the node that runs it
+├── untouched          only until its source was reached for the first time: no record of it is in the log
 ├── requests/          what it is asked to do once (copy a table again), taken away when done
 └── values.sqlite      see last_values.py
 """
@@ -19,12 +20,16 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from headwater.capture.followed_files.lines import fits
-from headwater.errors import CaptureExists, HeadwaterError, InvalidCapture, UnknownCapture, UnsafeBind
+from headwater.capture.topic_names import MANY_TABLES, listed, topics_listed
+from headwater.errors import CaptureExists, DamagedFile, HeadwaterError, InvalidCapture, UnknownCapture, UnsafeBind
+from headwater.log.storage import LocalStorage, delete_small_file, read_small_file, write_small_file
+from headwater.secret_urls import WAY_OUT, ambiguity, without_secrets
+from headwater.small_file import copy_path, seal, small_files
 
 _logger = logging.getLogger(__name__)
 
 FOLDER = "captures"
-DEFINITION, STATUS, REQUESTS = "definition.json", "status.json", "requests"
+DEFINITION, STATUS, REQUESTS, UNTOUCHED = "definition.json", "status.json", "requests", "untouched"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 POSTGRES, MARIADB, SQLITE, STATSD, FILES = "postgres", "mariadb", "sqlite", "statsd", "files"
 KINDS = {
@@ -33,8 +38,7 @@ KINDS = {
 }  # fmt: skip
 DATABASES = (POSTGRES, MARIADB, SQLITE)
 ON_HOSTS = (POSTGRES, MARIADB)
-HOST = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::\d*)?")
-ONE_TABLE, MANY_TABLES = "{capture}", "{capture}.{schema}.{table}"
+ONE_TABLE = "{capture}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +49,7 @@ class Definition:
     url: str = field(repr=False)
     tables: tuple[str, ...] = ()
     topic: str = ""
-    """A template; "" is the capture's name for one table, {capture}.{schema}.{table} for several."""
+    """A template (topic_names.py); "" is the capture's name for one table, {capture}.{schema}.{table} for several."""
 
     partitions: int = 1
     snapshot: bool = True
@@ -72,7 +76,12 @@ class Definition:
     token: str = ""
     """Part of the name of what it makes at the database."""
 
+    revision: int = 0
+    """How often it was changed: what its status says may still be of the one before."""
+
     removing: bool = False
+    forced: bool = False
+    """Remove it even where its database cannot be cleaned up."""
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -106,11 +115,22 @@ class Definition:
 
     @property
     def shown_url(self) -> str:
-        return without_password(self.url)
+        return without_secrets(self.url)
+
+    def grown_to(self, wanted: "Definition") -> "Definition | None":
+        """With the tables that an app has in addition; those that it no longer has stay. None if more is different."""
+        tables = topics_listed(self.topic) | topics_listed(wanted.topic)
+        mine, theirs = (
+            replace(one, tables=tuple(sorted(tables)), topic=listed(tables)) if topics_listed(one.topic) else one
+            for one in (self, wanted)
+        )
+        url = self.url if wanted.url == self.shown_url else wanted.url
+        return replace(mine, url=url) if mine.same_as(theirs) else None
 
     def same_as(self, other: "Definition") -> bool:
         """Whether two say the same, but for passwords and for the names that were made for them."""
-        mine, theirs = (replace(one, url=one.shown_url, token="", removing=False) for one in (self, other))
+        made = {"token": "", "revision": 0, "removing": False, "forced": False}
+        mine, theirs = (asdict(one) | made | {"url": one.shown_url} for one in (self, other))
         return mine == theirs
 
 
@@ -118,7 +138,7 @@ def kind_of(url: str) -> str:
     scheme = url.partition("://")[0]
     if "://" not in url or scheme not in KINDS:
         raise InvalidCapture(
-            f"{without_password(url)!r} is no database that can be captured, nor anything else",
+            f"{without_secrets(url)!r} is no database that can be captured, nor anything else",
             "Write postgresql://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, sqlite:///PATH, "
             "statsd://127.0.0.1:8125 or file:///PATH.",
         )
@@ -127,41 +147,8 @@ def kind_of(url: str) -> str:
 
 def check_url(url: str) -> None:
     """InvalidCapture if a password may stand where nobody looks for one. The message does not repeat it."""
-    if kind_of(url) in ON_HOSTS and not _plain(url):
-        raise InvalidCapture(
-            f"the URL of a {url.partition('://')[0]} database cannot be taken apart",
-            "In a user's name or password write / as %2F, # as %23, ? as %3F, @ as %40 and : as %3A.",
-        )
-
-
-def _plain(url: str) -> bool:
-    """Whether it can be seen where its password ends: a / # or ? in it ends what it belongs to."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    hosts = parts.netloc.rpartition("@")[2].split(",")  # PostgreSQL tries several
-    return "@" not in parts.path + parts.query + parts.fragment and all(map(HOST.fullmatch, hosts))
-
-
-def without_password(url: str) -> str:
-    """
-    >>> without_password("postgresql://ada:se:cr%40t@db.example:5432/shop?password=again&sslmode=require")
-    'postgresql://ada@db.example:5432/shop?sslmode=require'
-    >>> without_password("mysql://root:pa/ss@db/shop")
-    'mysql://…'
-    """
-    scheme, named, rest = url.partition("://")
-    if not rest.startswith("/") and not _plain(url):
-        return f"{scheme}://…" if named else "…"
-    parts = urlsplit(url)
-    if not parts.netloc and not parts.query:
-        return url  # a path, with nothing to hide
-    user, at, host = parts.netloc.rpartition("@")
-    kept = [
-        pair for pair in parts.query.split("&") if pair and not pair.lower().startswith(("password=", "sslpassword="))
-    ]
-    return urlunsplit(parts._replace(netloc=user.partition(":")[0] + at + host, query="&".join(kept)))
+    if kind_of(url) in ON_HOSTS and (why := ambiguity(url)):
+        raise InvalidCapture(f"the URL of a {url.partition('://')[0]} database {why}", WAY_OUT)
 
 
 def address_of(url: str) -> tuple[str, int]:
@@ -231,10 +218,11 @@ class Definitions:
 
     def __init__(self, data: Path) -> None:
         self.folder = data / FOLDER
+        self._storage = LocalStorage(self.folder, private=True)
         self._unreadable: dict[str, str] = {}
 
     def names(self) -> list[str]:
-        return sorted(path.parent.name for path in self.folder.glob(f"*/{DEFINITION}"))
+        return sorted(path.parent.name for path in small_files(self.folder, f"*/{DEFINITION}"))
 
     def all(self) -> Iterator[Definition]:
         """Those that can be read. One that cannot must not keep the others from running; it is told of once."""
@@ -251,17 +239,18 @@ class Definitions:
     def get(self, name: str) -> Definition:
         path = self.folder / name / DEFINITION
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = read_small_file(self._storage, f"{name}/{DEFINITION}").content
             known = {one.name for one in fields(Definition)}
             values = {key: value for key, value in content.items() if key in known}
             return Definition(**{**values, "tables": tuple(values.get("tables", ()))})
-        except OSError:
+        except FileNotFoundError:
             raise UnknownCapture(name, self.names()) from None
-        except (ValueError, TypeError, AttributeError):
+        except (DamagedFile, ValueError, TypeError, AttributeError):
             # What was wrong is not repeated: the file has a password.
             raise InvalidCapture(
                 f"the definition of capture {name} cannot be read: {path} is damaged",
-                f'Remove the file, and make the capture anew with "headwater capture add {name}".',
+                f"Remove the file and {copy_path(DEFINITION)} beside it, and make the capture again with "
+                f'"headwater capture add {name}".',
             ) from None
 
     def add(self, definition: Definition) -> Definition:
@@ -270,19 +259,47 @@ class Definitions:
             known = self.get(definition.name)
             if known.same_as(definition) and not known.removing:
                 if definition.url not in (known.url, known.shown_url):
-                    known = replace(known, url=definition.url)
+                    known = replace(known, url=definition.url, revision=known.revision + 1)
                     self.save(known)
                 return known
-            raise CaptureExists(definition.name)
+            grown = None if known.removing else known.grown_to(definition)
+            if grown is not None:
+                if grown != known:
+                    grown = replace(grown, revision=known.revision + 1)
+                    self.save(grown)
+                return grown
+            failed = bool((self.status(definition.name) or {}).get("failures"))
+            same_but_for_url = known.same_as(replace(definition, url=known.url))
+            if not self.is_untouched(definition.name) or not (failed or same_but_for_url):
+                raise CaptureExists(definition.name)
+            # It has never reached its source, so that nothing in the log is of it: what is said now takes its place.
+            _logger.info("capture %s takes the place of one that never began", definition.name)
+            definition = replace(definition, revision=known.revision + 1)
         made = replace(definition, token=definition.token or secrets.token_hex(3))
+        self.of(made.name).mkdir(parents=True, exist_ok=True)
+        (self.of(made.name) / UNTOUCHED).touch()
+        (self.of(made.name) / STATUS).unlink(missing_ok=True)
         self.save(made)
         return made
+
+    def is_untouched(self, name: str) -> bool:
+        """Has it never reached its source? One that an older version made is taken to have done so."""
+        return (self.of(name) / UNTOUCHED).exists()
+
+    def begun(self, name: str) -> None:
+        (self.of(name) / UNTOUCHED).unlink(missing_ok=True)
+
+    def remove(self, name: str, *, force: bool = False) -> None:
+        """Ask the node that runs it to take it away."""
+        if name not in self.names():
+            raise UnknownCapture(name[:80], self.names())
+        self.save(replace(self.get(name), removing=True, forced=force))
 
     def save(self, definition: Definition) -> None:
         folder = self.of(definition.name)
         folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
-        write_privately(folder / DEFINITION, json.dumps(asdict(definition), indent=2).encode())
+        write_small_file(self._storage, f"{definition.name}/{DEFINITION}", asdict(definition))
 
     def of(self, name: str) -> Path:
         return self.folder / name
@@ -290,7 +307,8 @@ class Definitions:
     def delete(self, name: str) -> None:
         """The definition goes first: what is left without one means nothing."""
         folder = self.of(name)
-        (folder / DEFINITION).unlink(missing_ok=True)
+        if folder.is_dir():
+            delete_small_file(self._storage, f"{name}/{DEFINITION}")
         for path in sorted(folder.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
         if folder.is_dir():
@@ -303,11 +321,20 @@ class Definitions:
         folder = self.of(name) / REQUESTS
         folder.mkdir(exist_ok=True)
         path = folder / f"{secrets.token_hex(8)}.json"
-        write_privately(path, json.dumps(what).encode())
+        write_privately(path, seal(what, version=1))
         return path
 
     def requests(self, name: str) -> list[Path]:
         return sorted(self.of(name).glob(f"{REQUESTS}/*.json"))
+
+    def told(self, name: str) -> dict[str, object]:
+        """How it is, also where nothing was written of it: with the reason why it does not run."""
+        try:
+            removing = self.get(name).removing
+        except HeadwaterError as error:
+            return {"state": "refused", "said": str(error)}
+        status = self.status(name) or {"state": "not started", "said": ""}
+        return {**status, "state": "removing"} if removing and status["state"] == "stopped" else status
 
     def status(self, name: str) -> dict[str, object] | None:
         try:

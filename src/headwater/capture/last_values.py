@@ -4,6 +4,8 @@ PostgreSQL does not send a large (TOASTed) value that an update did not change. 
 the same key. This file is an index of the topics for that question only: values of wide rows, by topic and key, with
 the offset up to which it has read. It is made from the topics and can be deleted at any time; opened behind them, it
 reads what it missed.
+
+SQLite has no checksums, and a value from here is written to a topic as if the source had said it: so each row has one.
 """
 
 import json
@@ -12,6 +14,9 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from crc32c import crc32c
 
 from headwater.capture.appender import Appender
 from headwater.capture.change import CapturedTable, Row
@@ -24,11 +29,14 @@ _logger = logging.getLogger(__name__)
 BETWEEN = b"\x1f"
 """Stands between the fragments of a kept row: JSON never has it unescaped. An empty one was told by nobody."""
 
+WRONG = "a row is not what was written"
 Kept = tuple[str, bytes]
 _UNAVAILABLE_TEXT = json.loads(UNAVAILABLE)
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS value(topic TEXT, key BLOB, names TEXT, row BLOB, PRIMARY KEY (topic, key));
-CREATE TABLE IF NOT EXISTS reached(topic TEXT, partition INTEGER, offset INTEGER, PRIMARY KEY (topic, partition));
+_VERSION = 2
+_SCHEMA = f"""
+CREATE TABLE value(topic TEXT, key BLOB, names TEXT, row BLOB, checksum INTEGER, PRIMARY KEY (topic, key));
+CREATE TABLE reached(topic TEXT, partition INTEGER, offset INTEGER, checksum INTEGER, PRIMARY KEY (topic, partition));
+PRAGMA user_version={_VERSION};
 """
 
 
@@ -58,8 +66,10 @@ class LastValues:
         first, end = appender.bounds(topic, partition)
         with self._undamaged():
             row = self._database.execute(
-                "SELECT offset FROM reached WHERE topic = ? AND partition = ?", (topic, partition)
+                "SELECT offset, checksum FROM reached WHERE topic = ? AND partition = ?", (topic, partition)
             ).fetchone()
+            if row and row[1] != checksum_of(topic, partition, row[0]):
+                raise sqlite3.DatabaseError(WRONG)
         reached = row[0] if row and row[0] <= end else first
         for record in appender.read(topic, partition, max(first, reached)):
             self._take_record(table, record)
@@ -123,9 +133,12 @@ class LastValues:
             kept = self._pending[topic, key]
         else:
             with self._undamaged():
-                kept = self._database.execute(
-                    "SELECT names, row FROM value WHERE topic = ? AND key = ?", (topic, key)
+                found = self._database.execute(
+                    "SELECT names, row, checksum FROM value WHERE topic = ? AND key = ?", (topic, key)
                 ).fetchone()
+                if found and found[2] != checksum_of(topic, key, *found[:2]):
+                    raise sqlite3.DatabaseError(WRONG)
+                kept = found[:2] if found else None
         if kept is None:
             return None
         return {name: value or None for name, value in zip(json.loads(kept[0]), kept[1].split(BETWEEN), strict=True)}
@@ -150,14 +163,21 @@ class LastValues:
         self._reached[where] = offset
 
     def flush(self) -> None:
-        kept = [(topic, key, *row) for (topic, key), row in self._pending.items() if row is not None]
+        kept = [
+            (topic, key, *row, checksum_of(topic, key, *row))
+            for (topic, key), row in self._pending.items()
+            if row is not None
+        ]
         gone = [where for where, row in self._pending.items() if row is None]
-        reached = [(topic, partition, offset) for (topic, partition), offset in self._reached.items()]
+        reached = [
+            (topic, partition, offset, checksum_of(topic, partition, offset))
+            for (topic, partition), offset in self._reached.items()
+        ]
         with self._undamaged():
             self._database.execute("BEGIN")
-            self._database.executemany("INSERT OR REPLACE INTO value VALUES (?, ?, ?, ?)", kept)
+            self._database.executemany("INSERT OR REPLACE INTO value VALUES (?, ?, ?, ?, ?)", kept)
             self._database.executemany("DELETE FROM value WHERE topic = ? AND key = ?", gone)
-            self._database.executemany("INSERT OR REPLACE INTO reached VALUES (?, ?, ?)", reached)
+            self._database.executemany("INSERT OR REPLACE INTO reached VALUES (?, ?, ?, ?)", reached)
             self._database.execute("COMMIT")
         self._pending, self._reached = {}, {}
 
@@ -182,13 +202,45 @@ class LastValues:
         self._database.close()
 
 
+def problem_of(path: Path) -> str:
+    """What is wrong with such a file, for `headwater log check`; "" if nothing is."""
+    try:
+        database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            said = str(database.execute("PRAGMA integrity_check(1)").fetchone()[0])
+            database.execute("SELECT count(*) FROM reached").fetchone()  # an empty file is a sound database of nothing
+            if database.execute("PRAGMA user_version").fetchone()[0] == _VERSION:
+                rows = database.execute("SELECT * FROM value UNION ALL SELECT *, NULL FROM reached")
+                said = WRONG if any(not _sound(row) for row in rows) else said
+        finally:
+            database.close()
+    except sqlite3.Error as error:
+        said = str(error)
+    return "" if said == "ok" else f"{path} is damaged ({said}); remove it, and it is made again from the topics"
+
+
+def checksum_of(*values: str | bytes | int) -> int:
+    """Of one row, column by column."""
+    found = 0
+    for value in values:
+        found = crc32c(value if isinstance(value, bytes) else str(value).encode(errors="replace"), found)
+    return found
+
+
+def _sound(row: tuple[Any, ...]) -> bool:
+    """Of either table; that of `reached` ends with a null."""
+    *values, checksum = row if row[-1] is not None else row[:-1]
+    return bool(checksum == checksum_of(*values))
+
+
 def _opened(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         # Lost on a power cut, it is at worst older than the topics, and says so: WAL keeps it consistent.
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=OFF")
-        database.executescript(_SCHEMA)
+        if database.execute("PRAGMA user_version").fetchone()[0] != _VERSION:  # new, or of an earlier release
+            database.executescript("DROP TABLE IF EXISTS value; DROP TABLE IF EXISTS reached;" + _SCHEMA)
     except BaseException:
         database.close()
         raise

@@ -11,13 +11,14 @@ from headwater.capture.appender import Appender
 from headwater.record import Record
 
 TOPIC = "__headwater_captures"
-CONFIGS = {"cleanup.policy": "compact"}
+CONFIGS = {"cleanup.policy": "compact", "retention.ms": "-1", "retention.bytes": "-1"}
 
 Note = Mapping[str, object]
 
 
 class Notes:
     def __init__(self, appender: Appender, capture: str) -> None:
+        self.capture = capture
         self._appender, self._prefix = appender, f"{capture}/".encode()
         self._appender.ensure_topic(TOPIC, partitions=1, configs=CONFIGS)
         self._notes: dict[str, Note] = {}

@@ -14,6 +14,7 @@ from urllib.parse import quote_plus
 
 from headwater.capture.appender import Appender
 from headwater.capture.change import DELETE, NOWHERE, READ, TRUNCATE, UPDATE, CapturedTable, Change, SourcePosition
+from headwater.capture.commit_points import CommitPoints
 from headwater.capture.envelope import Envelopes
 from headwater.capture.landing import Landing, position_of
 from headwater.capture.last_values import LastValues
@@ -83,6 +84,8 @@ class Runner:
     ) -> None:
         self._register = register
         self._source, self._appender, self._notes = source, appender, notes
+        self._commits, self._transactional = CommitPoints(appender, notes.capture), False
+        self._floor = NOWHERE
         self._clock, self._partitions, self._point = clock, partitions, point
         self._values = LastValues(folder / "values.sqlite")
         self._envelopes = Envelopes()
@@ -115,7 +118,7 @@ class Runner:
         came, safe = bool(batch.count), self._take_changes(batch)
         for _ in range(POLLS_MAX - 1):
             # Who is behind syncs once for several polls. But what is noted may be what the next poll relies on.
-            if batch.notes or batch.count < BEHIND_CHANGES:
+            if batch.notes or (batch.count < BEHIND_CHANGES and not batch.more):
                 break
             batch = self._source.poll(0)
             safe = max(safe, self._take_changes(batch))
@@ -127,6 +130,7 @@ class Runner:
     def _take_changes(self, batch: Batch) -> int:
         """Make records of them. Answers the address before which all is safe once these are written; 0 for none."""
         self._asked, now_ms = False, self._clock.now_ms()
+        self._transactional = self._transactional or batch.inside is not None
         start = 0
         for place, run in batch.runs:
             for change in batch.changes[start:place]:
@@ -135,12 +139,21 @@ class Runner:
             start = place
         for change in batch.changes[start:] if start else batch.changes:
             self._take(change, now_ms)
+        self._note_boundary(batch)
         if self._asked:
             self._came_by = False  # until the source says again how far all is safe
         elif batch.safe is not None:
             self._came_by = True
             return batch.safe
         return 0
+
+    def _note_boundary(self, batch: Batch) -> None:
+        """Remember where the topics end if a transaction does: not before all has passed again that a killed attempt
+        may have written in part."""
+        if batch.passed > self._floor:
+            self._floor = NOWHERE
+        if batch.inside is False and self._floor == NOWHERE:
+            self._commits.mark({where: len(waiting) for where, waiting in self._pending.items()})
 
     def _take_all(self, batch: Batch) -> None:
         self._take_changes(batch)
@@ -219,6 +232,8 @@ class Runner:
             table.topic, partitions=self._partitions if kept else 1, configs=configs
         )
         landing = self._landings[table.topic] = Landing(self._appender, table.topic, partitions)
+        if not self._commits.land(table.topic, partitions):
+            self._floor = max(self._floor, *landing.last)
         for partition in range(0 if table.plain else partitions):
             self._values.catch_up(self._appender, table, partition)
         return landing
@@ -297,15 +312,22 @@ class Runner:
             self._notes.write(wanted)
             self._asked_noted |= wanted.keys()
         pending, self._pending = self._pending, defaultdict(Waiting)
+        if self._transactional:
+            self._commits.announce({topic for topic, _ in pending})
         for where, waiting in pending.items():
             self._point("before append")
-            self._values.reach(TopicPartition(*where), waiting.append(self._appender, *where))
+            count, end = len(waiting), waiting.append(self._appender, *where)
+            self._commits.appended(TopicPartition(*where), end, count)
+            self._values.reach(TopicPartition(*where), end)
         self._point("after append")
         self._appender.sync()
         self._point("after sync")
 
     def _write(self, notes: Mapping[str, Note | None]) -> None:
         self._append()
+        if self._commits.due:
+            self._point("before commit point")
+        self._commits.write()
         if self._came_by:
             notes = {**notes, **dict.fromkeys(self._asked_noted)}
             self._asked_for, self._asked_noted = {}, set()

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from headwater.capture.change import CapturedTable, Change
+from headwater.capture.change import NOWHERE, CapturedTable, Change, SourcePosition
 from headwater.capture.notes import Note
 from headwater.capture.run import Run
 
@@ -22,6 +22,16 @@ class Batch:
 
     runs: list[tuple[int, Run]] = field(default_factory=list)
     """Many changes at once, each with its place: how many of `changes` stand before it. Only for who allowed them."""
+
+    inside: bool | None = None
+    """Whether the last change has more behind it that belongs to its transaction; None where there are no transactions.
+    A batch that has the end of a transaction ends with one: nobody can see where else it ended."""
+
+    passed: SourcePosition = NOWHERE
+    """All changes before this position have been given, in this batch or earlier, and of none behind it only a part."""
+
+    more: bool = False
+    """Whether more has come already, and was left for the next poll so as not to cut a transaction."""
 
     @property
     def count(self) -> int:

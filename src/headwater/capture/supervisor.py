@@ -13,8 +13,10 @@ from dataclasses import asdict
 from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from headwater.capture.appender import Appender
+from headwater.capture.commit_points import CommitPoints
 from headwater.capture.definition import (
     FILES,
     MARIADB,
@@ -35,6 +37,7 @@ from headwater.capture.runner import Point, Register, Runner
 from headwater.capture.source import ChangeSource, Guarded, SourceStatus
 from headwater.clock import Clock
 from headwater.errors import HeadwaterError, InvalidCapture, SourceGap, SourceRefused, UndecodableChange
+from headwater.small_file import unseal
 
 _logger = logging.getLogger(__name__)
 
@@ -45,9 +48,10 @@ PAUSE_MIN_SECONDS, PAUSE_MAX_SECONDS = 0.25, 15.0
 ATTEMPTS_AT_A_CHANGE, ATTEMPTS_APART_MS = 3, 600_000
 """What cannot be decoded is tried so often; what comes later than this after the last time is something else."""
 
-STARTING, COPYING, STREAMING, WAITING, REFUSED, GAP, PAUSED, STOPPED = (
-    "starting", "copying", "streaming", "waiting", "refused", "gap", "paused", "stopped",
+STARTING, COPYING, STREAMING, WAITING, REFUSED, GAP, PAUSED, REMOVING, STOPPED = (
+    "starting", "copying", "streaming", "waiting", "refused", "gap", "paused", "removing", "stopped",
 )  # fmt: skip
+TAKE_AWAY = 'what cannot be reached is left as it is by "headwater capture remove {} --force"'
 
 MakeSource = Callable[[Definition, Clock], ChangeSource]
 MakeAppender = Callable[[], Appender]
@@ -193,19 +197,9 @@ class Supervisor:
                 worker.join()
                 del self._workers[name]
         for name, definition in wanted.items():
-            if name not in self._workers and not (definition.removing and self._removed(definition)):
+            if name not in self._workers:
                 self._workers[name] = Worker(self, definition)
                 self._workers[name].start()
-
-    def _removed(self, definition: Definition) -> bool:
-        """Whether all that was made for it is gone."""
-        try:
-            remove(definition, self._definitions, self._make_appender())
-        except HeadwaterError as error:
-            _logger.warning("capture %s cannot be removed yet: %s", definition.name, error)
-            return False
-        _logger.info("capture %s was removed", definition.name)
-        return True
 
     # -- for workers ---------------------------------------------------------------------------------------------------
 
@@ -217,6 +211,9 @@ class Supervisor:
             folder=folder, clock=self._clock, partitions=definition.partitions, point=self._point,
             register=self._register,
         )  # fmt: skip
+
+    def remove(self, definition: Definition) -> str:
+        return remove(definition, self._definitions, self._make_appender())
 
     def notes(self, definition: Definition) -> Notes:
         return Notes(self._make_appender(), definition.name)
@@ -253,6 +250,7 @@ class Worker:
         self._status_at_ms = -(10**9)
         self._pause_seconds = PAUSE_MIN_SECONDS
         self._last_told, self._last_told_ms, self._repeated = "", 0, 0
+        self._logged, self._said_often, self._failures = "", 0, 0
 
     def start(self) -> None:
         self._thread.start()
@@ -268,7 +266,10 @@ class Worker:
         return self._thread.is_alive()
 
     def _run(self) -> None:
-        while not self._stopping.is_set() and not self.definition.removing:
+        if self.definition.removing:
+            self._remove()
+            return
+        while not self._stopping.is_set():
             try:
                 if first := self._supervisor.pausing(self.definition.name):
                     self._give_way(first)
@@ -278,10 +279,36 @@ class Worker:
                 self._failed(self._judged(error))
             except Exception:
                 _logger.exception("capture %s has met a bug; trying again", self.definition.name)
-                self._set(WAITING, "it has met a bug of headwater; the node's log tells more")
+                self._set_failed(WAITING, "it has met a bug of headwater; the node's log tells more")
                 self._pause()
         self._supervisor.press(self.definition.name, False)  # nobody waits for one that is gone
         self._set(STOPPED, "")
+
+    def _remove(self) -> None:
+        """On this thread: a database that does not answer keeps no other capture waiting."""
+        while not self._stopping.is_set():
+            try:
+                left = self._supervisor.remove(self.definition)
+            except HeadwaterError as error:
+                self._set_failed(REMOVING, f"{error} ({TAKE_AWAY.format(self.definition.name)})")
+                self._log(logging.WARNING, f"cannot be removed yet: {error}")
+                self._pause()
+                continue
+            _logger.info("capture %s was removed%s", self.definition.name, f"; {left}" if left else "")
+            return
+
+    def _log(self, level: int, said: str) -> None:
+        """What was said already is said again the second, the fourth, the eighth time, so that it fills no disk."""
+        self._said_often = self._said_often + 1 if said == self._logged else 1
+        self._logged = said
+        if self._said_often & (self._said_often - 1) == 0:
+            times = f" ({self._said_often} times by now)" if self._said_often > 1 else ""
+            _logger.log(level, "capture %s %s%s", self.definition.name, said, times)
+
+    def _set_failed(self, state: str, said: str) -> None:
+        """Counted, so that whoever waits for it can give up."""
+        self._failures += 1
+        self._set(state, said)
 
     def _judged(self, error: HeadwaterError) -> HeadwaterError:
         """What cannot be decoded may have been damaged on its way, and then comes right. What comes the same again and
@@ -324,14 +351,14 @@ class Worker:
             _logger.error("capture %s: %s", self.definition.name, error)
             self._wait_for_request()
         elif isinstance(error, SourceRefused | InvalidCapture):
-            self._set(REFUSED, str(error))
-            _logger.error("capture %s: %s", self.definition.name, error)
+            self._set_failed(REFUSED, str(error))
+            self._log(logging.ERROR, f"cannot run: {error}")
             self._pause_seconds = PAUSE_MAX_SECONDS
             self._alarm(error)
             self._pause()
         else:
-            self._set(WAITING, str(error))
-            _logger.warning("capture %s waits: %s", self.definition.name, error)
+            self._set_failed(WAITING, str(error))
+            self._log(logging.WARNING, f"waits: {error}")
             self._alarm(error)
             self._pause()
 
@@ -343,8 +370,8 @@ class Worker:
         """After a gap nothing goes on by itself: only a request to copy all tables anew does."""
         while not self._stopping.wait(LOOK_SECONDS):
             for path in self._definitions.requests(self.definition.name):
-                what = json.loads(path.read_text(encoding="utf-8"))
-                if not what.get("tables"):
+                what = self._asked(path)
+                if what is not None and not what.get("tables"):
                     self._supervisor.notes(self.definition).write({"renew": {"asked": True}})
                     path.unlink()
                     return
@@ -354,12 +381,14 @@ class Worker:
         runner = self._supervisor.runner(self.definition, source)
         try:
             runner.open()
+            self._definitions.begun(self.definition.name)  # before the first record: from now on there is data of it
+            self._failures = 0
             _logger.info("capture %s has begun", self.definition.name)
             while not self._stopping.is_set() and not self._supervisor.pausing(self.definition.name):
                 taken = self._take_requests(source)
                 runner.step(POLL_SECONDS)
                 for path in taken:
-                    path.unlink()
+                    path.unlink(missing_ok=True)
                 self._pause_seconds = PAUSE_MIN_SECONDS
                 self._tell(runner, source.status())
         except BaseException:
@@ -373,12 +402,27 @@ class Worker:
         """Do as asked; the requests may go once that is written down."""
         taken = self._definitions.requests(self.definition.name)
         for path in taken:
-            what = json.loads(path.read_text(encoding="utf-8"))
+            what = self._asked(path)
+            if what is None:
+                continue
             try:
                 source.copy_again(what.get("tables", []), where=what.get("where", ""))
             except InvalidCapture as error:
                 _logger.warning("capture %s: %s", self.definition.name, error)
         return taken
+
+    def _asked(self, path: Path) -> dict[str, Any] | None:
+        """What a request says; one that nobody can read is removed, with a warning: it can be made again."""
+        try:
+            what, _ = unseal(path.read_bytes())
+        except (OSError, ValueError):
+            what = None
+        if isinstance(what, dict):
+            return what
+        _logger.warning("capture %s: the request in %s is damaged; ask again", self.definition.name, path)
+        if path.is_file():
+            path.unlink()
+        return None
 
     # -- how it is -------------------------------------------------------------------------------------------------
 
@@ -397,7 +441,10 @@ class Worker:
         self._write(more or {})
 
     def _write(self, more: dict[str, object]) -> None:
-        content = {"state": self._state, "said": self._said, "at_ms": self._supervisor.clock.now_ms(), **more}
+        content = {
+            "state": self._state, "said": self._said, "failures": self._failures, "revision": self.definition.revision,
+            "at_ms": self._supervisor.clock.now_ms(), **more,
+        }  # fmt: skip
         try:
             # Written every second, and worth nothing after a power cut: changes should not wait for it.
             path = self._definitions.of(self.definition.name) / STATUS
@@ -406,12 +453,34 @@ class Worker:
             _logger.debug("the status of capture %s cannot be written: %s", self.definition.name, error)
 
 
-def remove(definition: Definition, definitions: Definitions, appender: Appender) -> None:
-    """Take away what was made at the database, then what is remembered. The topics stay."""
+def remove(definition: Definition, definitions: Definitions, appender: Appender) -> str:
+    """Take away what was made at the database, then what is remembered. The topics stay. Answers what is left at the
+    database; nothing, unless it was asked to force it."""
+    left = ""
     if kind_of(definition.url) in DROPPERS:
-        DROPPERS[kind_of(definition.url)](definition)
+        try:
+            DROPPERS[kind_of(definition.url)](definition)
+        except HeadwaterError as error:
+            if not definition.forced:
+                raise
+            left = left_behind(definition, str(error))
+    CommitPoints(appender, definition.name).remove()
     Notes(appender, definition.name).forget()
     definitions.delete(definition.name)
+    return left
+
+
+def left_behind(definition: Definition, why: str) -> str:
+    """What a capture may have made at its database, and how to take it away there."""
+    if kind_of(definition.url) == POSTGRES:
+        from headwater.capture.postgresql.setup import object_name
+
+        name = object_name(definition.name, definition.token)
+        return (
+            f"{definition.shown_url} was not cleaned up ({why}); while a slot is left there, the database keeps its "
+            f"log: SELECT pg_drop_replication_slot('{name}'); DROP PUBLICATION IF EXISTS {name};"
+        )
+    return f"{definition.shown_url} was not cleaned up ({why}); its triggers and its outbox table may be left there"
 
 
 def _drop_postgres(definition: Definition) -> None:

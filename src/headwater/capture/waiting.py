@@ -15,6 +15,10 @@ class Waiting:
         self.records: list[Record] = []
         """Those behind all contents: whoever has one more puts it here."""
 
+    def __len__(self) -> int:
+        """How many records wait."""
+        return sum(len(piece.times) for piece in self._pieces) + len(self.records)
+
     def add_contents(self, contents: Contents) -> None:
         self._close_records()
         self._pieces.append(contents)

@@ -61,8 +61,8 @@ def run_remove(arguments: argparse.Namespace) -> int:
 
 
 def _running(arguments: argparse.Namespace) -> list[str]:
-    from headwater.flow.job.folder import LOCK
-    from headwater.flow.job.inventory import jobs_in
+    from headwater.flow.commit.job_folder import LOCK
+    from headwater.flow.deploy.inventory import jobs_in
     from headwater.log.locks import locked
 
     jobs = [one for one in jobs_in(arguments.data) if one.app == arguments.app]

@@ -1,12 +1,15 @@
 """Alerts that an app declares: written down when it is run, for the node that looks after them."""
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headwater.cli.failure import Failure
 from headwater.log.locks import locked
 
 if TYPE_CHECKING:
+    from headwater.alerts.notify import Target as Known
+    from headwater.flow.declare.alerting import Target
     from headwater.flow.declare.app import App
 
 LOCK_FILE = ".lock"
@@ -16,22 +19,30 @@ def define_alerts(arguments: argparse.Namespace, app: "App") -> None:
     """What the app says now is all that counts: an alert that it no longer declares comes to its end."""
     from headwater.alerts.definition import Alert, AppAlerts, Definitions
     from headwater.alerts.episodes import Rule
-    from headwater.alerts.notify import Email, Topic, Webhook
+    from headwater.alerts.failed_jobs import NAME, failed_jobs_alert
 
     definitions = Definitions(arguments.data)
-    if not app.alerts and app.name not in definitions.apps():
+    if not app.alerts and not app.notify and app.name not in definitions.apps():
         return
-    if app.alerts and arguments.kafka is not None and not locked(arguments.data / LOCK_FILE):
+    named = [*app.alerts, *([NAME] if app.notify else [])]
+    if named and arguments.kafka is not None and not locked(arguments.data / LOCK_FILE):
         raise Failure(
-            f"the app has alerts ({', '.join(app.alerts)}), and alerts are looked after by the node that owns the data "
+            f"the app has alerts ({', '.join(named)}), and alerts are looked after by the node that owns the data "
             "directory; leave --kafka out, or give the --data of a running node"
         )
     alerts = []
     for one in app.alerts.values():
-        wrong = [target for target in one.targets if not isinstance(target, Webhook | Email | Topic)]
-        if wrong:
-            raise Failure(f"alert {one.name} ({one.place}) cannot tell a {type(wrong[0]).__name__}; use hw.notify")
-        targets = tuple(target for target in one.targets if isinstance(target, Webhook | Email | Topic))
+        targets = _targets(one.targets, f"alert {one.name} ({one.place})")
         rule = Rule(one.for_us // 1000, None if one.every_us is None else max(1, one.every_us // 1000))
         alerts.append(Alert(one.name, one.view, rule, targets, one.about, one.store))
+    if app.notify:
+        alerts.append(failed_jobs_alert(_targets(app.notify, f"app {app.name} ({app.place})")))
     definitions.declare(AppAlerts(app.name, tuple(alerts)))
+
+
+def _targets(said: Sequence["Target"], who: str) -> "tuple[Known, ...]":
+    from headwater.alerts.notify import Email, Topic, Webhook
+
+    if wrong := [target for target in said if not isinstance(target, Webhook | Email | Topic)]:
+        raise Failure(f"{who} cannot tell a {type(wrong[0]).__name__}; use hw.notify")
+    return tuple(target for target in said if isinstance(target, Webhook | Email | Topic))

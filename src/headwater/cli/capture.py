@@ -18,14 +18,13 @@ from headwater.capture.definition import (
     kind_of,
     with_absolute_path,
     with_password,
-    without_password,
 )
 from headwater.cli.arguments import add_action, add_actions, add_data, add_json, checked, duration_seconds, positive
 from headwater.cli.connection import LOCK_FILE, locked
 from headwater.cli.failure import Failure
 from headwater.cli.output import Cell, note, say, write_json, write_table
 from headwater.clock import SystemClock
-from headwater.errors import CaptureError
+from headwater.errors import CaptureError, InvalidCapture, UnknownCapture
 
 if TYPE_CHECKING:
     from headwater.capture.finding import Finding
@@ -48,6 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     copying = add_action(actions, "snapshot", "copy tables again while their changes go on", run_snapshot)
     for child in (adding, removing, copying):
         child.add_argument("name", metavar="NAME", help="the capture")
+    removing.add_argument(
+        "--force", action="store_true", help="also where its database cannot be reached; what it made there is left"
+    )
     status.add_argument("name", metavar="NAME", nargs="?", default="", help="one capture; without it, all of them")
     for child in (adding, checking):
         child.add_argument("url", metavar="URL", help="postgresql://user@host/database, whose password may come from "
@@ -151,6 +153,18 @@ def _wait_for_begin(definitions: Definitions, name: str) -> None:
         pause.wait(0.1)
 
 
+def _wait_for_end(definitions: Definitions, name: str) -> None:
+    """Until it is gone, or says why it is not."""
+    clock, pause = SystemClock(), threading.Event()
+    end_ms = clock.elapsed_ms() + BEGIN_MS_MAX
+    while name in definitions.names() and clock.elapsed_ms() < end_ms:
+        status = definitions.status(name) or {}
+        if status.get("state") == "removing" and status.get("said"):
+            note(f"capture {name} is still there: {status['said']}")
+            return
+        pause.wait(0.1)
+
+
 def with_secret(url: str) -> str:
     """The node that runs the capture has another environment: what of this one it needs is kept with the definition."""
     check_url(url)
@@ -178,8 +192,9 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 def run_status(arguments: argparse.Namespace) -> int:
     definitions = Definitions(arguments.data)
-    names = [definitions.get(arguments.name).name] if arguments.name else definitions.names()
-    found = {name: definitions.status(name) or {"state": "not started", "said": ""} for name in names}
+    if arguments.name and arguments.name not in definitions.names():
+        raise UnknownCapture(arguments.name, definitions.names())
+    found = {name: definitions.told(name) for name in ([arguments.name] if arguments.name else definitions.names())}
     running = locked(arguments.data / LOCK_FILE)
     if arguments.json:
         write_json([{"capture": name, "node_running": running, **status} for name, status in found.items()])
@@ -297,10 +312,14 @@ def _mariadb_findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[
 
 def run_remove(arguments: argparse.Namespace) -> int:
     definitions = Definitions(arguments.data)
-    definition = definitions.get(arguments.name)
+    try:
+        definition = definitions.get(arguments.name)
+    except InvalidCapture as error:
+        return _remove_unreadable(arguments, definitions, error)
     if locked(arguments.data / LOCK_FILE):
-        definitions.save(replace(definition, removing=True))
+        definitions.remove(definition.name, force=arguments.force)
         say(f"capture {definition.name} is being removed; its topics stay")
+        _wait_for_end(definitions, definition.name)
         return 0
     from headwater.capture.appender import LogAppender
     from headwater.capture.supervisor import remove
@@ -308,10 +327,29 @@ def run_remove(arguments: argparse.Namespace) -> int:
 
     with Log.open(arguments.data) as log:
         try:
-            remove(definition, definitions, LogAppender(log))
+            left = remove(replace(definition, forced=arguments.force), definitions, LogAppender(log))
         except CaptureError as error:
-            raise Failure(f"{without_password(definition.url)} cannot be cleaned up: {error}") from None
+            way = f'leave it as it is with "headwater capture remove {definition.name} --force"'
+            raise Failure(f"{definition.shown_url} cannot be cleaned up: {error}; {way}") from None
     say(f"capture {definition.name} is removed; its topics stay")
+    if left:
+        note(left)
+    return 0
+
+
+def _remove_unreadable(arguments: argparse.Namespace, definitions: Definitions, error: InvalidCapture) -> int:
+    """Nobody runs it, so nobody else can take it away. With its notes: the next of its name begins from nothing."""
+    if not arguments.force:
+        raise error
+    from headwater.capture.appender import LogAppender
+    from headwater.capture.notes import Notes
+    from headwater.log.log import Log
+
+    with Log.open(arguments.data) as log:  # DataDirectoryLocked says to stop the node first
+        Notes(LogAppender(log), arguments.name).forget()
+        definitions.delete(arguments.name)
+    say(f"capture {arguments.name} is removed; its topics stay")
+    note(f"what it made at its database is not known any more, and was left there ({error})")
     return 0
 
 

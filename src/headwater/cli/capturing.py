@@ -24,7 +24,8 @@ def define(arguments: argparse.Namespace, declared: "Mapping[str, CaptureDeclara
     now_ms = SystemClock().now_ms()
     if not declared:
         return now_ms
-    from headwater.capture.definition import Definition, Definitions
+    from headwater.capture import declaration
+    from headwater.capture.definition import Definitions
     from headwater.cli.capture import with_secret
 
     if arguments.kafka is not None and not locked(arguments.data / LOCK_FILE):
@@ -33,10 +34,14 @@ def define(arguments: argparse.Namespace, declared: "Mapping[str, CaptureDeclara
             "leave --kafka out, or give the --data of a running node"
         )
     definitions = Definitions(arguments.data)
-    for name, declaration in declared.items():
-        definition = declaration.definition(name)
-        assert isinstance(definition, Definition)
+    own = {topic: one for topic, one in declared.items() if isinstance(one, declaration.CaptureDeclaration)}
+    for definition in declaration.definitions_of(own).values():
         definitions.add(replace(definition, url=with_secret(definition.url)))
+    for topics in declaration.apart(own):
+        note(
+            f"{', '.join(topics)} are tables of one database with captures of their own: a transaction over several "
+            'may be seen in parts; give them one capture with name="..."'
+        )
     return now_ms
 
 
@@ -47,19 +52,26 @@ def wait_for(
     *,
     since_ms: int,
     complete: bool,
+    attempts_max: int | None = None,
 ) -> None:
-    """Until each capture follows its table; if `complete`, until all that was there at a time is in its topic."""
+    """Until each capture follows its table; if `complete`, until all that was there at a time is in its topic.
+
+    Failure after so many attempts in a row at its database that failed; None: it is waited for as long as it takes.
+    """
     from headwater.capture.definition import Definitions
 
     definitions, pause, told = Definitions(arguments.data), threading.Event(), dict[str, str]()
-    for name in declared:
+    for name in sorted({one.name or topic for topic, one in declared.items()}):
         while True:
             stopping.check()
             status = definitions.status(name) or {}
-            fresh = int(str(status.get("at_ms", 0))) >= since_ms
+            of_now = status.get("revision", 0) == definitions.get(name).revision
+            fresh = of_now and int(str(status.get("at_ms", 0))) >= since_ms
             state, said = str(status.get("state", "")), str(status.get("said", ""))
             if fresh and state in ("refused", "gap"):
                 raise Failure(f"capture {name} cannot run: {said}")
+            if fresh and attempts_max is not None and int(str(status.get("failures", 0))) >= attempts_max:
+                raise Failure(f"capture {name} has not begun after {attempts_max} attempts: {said}")
             if fresh and (reached(status, since_ms) if complete else state in ("copying", "streaming")):
                 break
             if said and told.get(name) != said:

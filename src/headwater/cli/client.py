@@ -15,11 +15,12 @@ from confluent_kafka.admin import (
     NewTopic,
     OffsetSpec,
     ResourceType,
+    TopicMetadata,
 )
 
 from headwater.cli.arguments import Start
 from headwater.cli.failure import Failure
-from headwater.errors import UnknownGroup, UnknownPartition, UnknownTopic
+from headwater.errors import TopicOffline, UnknownGroup, UnknownPartition, UnknownTopic
 
 TIMEOUT_SECONDS = 30.0
 NO_OFFSET = -1
@@ -61,18 +62,24 @@ class Client:
         self._admin = AdminClient(client_settings(address))
 
     def topics(self) -> dict[str, int]:
-        """Name -> number of partitions, sorted; internal topics included."""
+        """Name -> number of partitions, sorted; internal topics included. One that is offline has none."""
+        found = self._listed()
+        return {name: len(found[name].partitions) for name in sorted(found)}
+
+    def _listed(self) -> Mapping[str, TopicMetadata]:
         try:
-            found = self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics
+            return self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics
         except KafkaException as error:
             raise failure_of(error.args[0]) from None
-        return {name: len(found[name].partitions) for name in sorted(found)}
 
     def partitions(self, topic: str, chosen: int | None = None) -> list[int]:
         """All partitions of a topic, or the chosen one; what does not exist is an error with a way out."""
-        count = self.topics().get(topic)
-        if count is None:
+        found = self._listed().get(topic)
+        if found is None:
             raise UnknownTopic(topic)
+        if found.error is not None:
+            raise TopicOffline(topic, f"{found.error.str()}; the log of the node says why, and so does GET /topics")
+        count = len(found.partitions)
         if chosen is None:
             return list(range(count))
         if chosen >= count:

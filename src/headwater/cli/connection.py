@@ -9,20 +9,31 @@ import argparse
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from headwater.cli.arguments import Address, address
 from headwater.cli.failure import Failure
 from headwater.errors import DataDirectoryLocked
 from headwater.log.locks import locked as locked
-from headwater.settings import NODE_FILE, HttpSettings, NodeSettings, WireSettings
+from headwater.settings import NODE_FILE, START_FAILED_FILE, HttpSettings, NodeSettings, WireSettings
 
 # A node that has just been started owns the lock a moment before it can be reached.
 PATIENCE_SECONDS = 10.0
 PAUSE_SECONDS = 0.1
 LOCK_FILE = ".lock"
+
+
+class OwnNode(NamedTuple):
+    """A node that a command started for itself."""
+
+    address: str
+    left_by: str
+    """Who served the data directory before and was not stopped: its process and address; "" if it was."""
+    failed_start: str = ""
+    """Why the last "headwater start" on the data directory failed; "" if it did not."""
 
 
 @contextmanager
@@ -33,11 +44,12 @@ def reach(
     captures: bool = False,
     alerts: bool = False,
     http: bool | HttpSettings = False,
+    started: Callable[[OwnNode], None] = lambda node: None,
 ) -> Iterator[str]:
     """The address to talk to. A data directory that does not exist is an error, unless `create`.
 
     A node that is started for the command runs captures and alerts, and has an HTTP port, only if the command wants
-    them; one that runs captures runs alerts too.
+    them; one that runs captures runs alerts too. `started` is told of it.
     """
     if arguments.kafka is not None:
         check_listening(arguments.kafka)
@@ -55,6 +67,7 @@ def reach(
     from headwater.node import Node
 
     own = http if isinstance(http, HttpSettings) else HttpSettings(port=0) if http else None
+    left_by = left_behind(arguments.data)
     wanted = NodeSettings(wire=WireSettings(port=0), http=own, captures=captures, alerts=captures or alerts)
     node = Node(arguments.data, wanted)
     try:
@@ -63,6 +76,7 @@ def reach(
         yield address_of_owner(arguments.data, refusal)
         return
     try:
+        started(OwnNode(node.kafka_address, left_by, failed_start(arguments.data)))
         yield node.kafka_address
     finally:
         node.stop()
@@ -88,6 +102,29 @@ def read_node_file(data: Path) -> Address | None:
         return address(str(said["kafka"])) if str(said["process"]) == owner else None
     except (OSError, ValueError, KeyError, TypeError):
         return None  # not written yet, or just being removed
+
+
+def left_behind(data: Path) -> str:
+    """What a node that was killed said about itself; a node that is stopped takes that away.
+
+    Only while nobody owns the data directory: a node that starts removes it too.
+    """
+    try:
+        said = json.loads((data / NODE_FILE).read_text(encoding="utf-8"))
+        return f"process {said['process']} at {said['kafka']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def failed_start(data: Path) -> str:
+    """Why the last "headwater start" failed; one that succeeds takes that away, a node of a single command does not."""
+    file = data / START_FAILED_FILE
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))["reason"])
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"{file} says why, and cannot be read."
 
 
 def http_url(data: Path) -> str:

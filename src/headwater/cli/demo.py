@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from headwater.demo.traffic import Traffic
     from headwater.demo.verdict import Verdict
     from headwater.flow.declare.app import App
-    from headwater.flow.job.running import RunningApp
+    from headwater.flow.proof.verification import Verified
+    from headwater.flow.run.running_app import RunningApp
     from headwater.flow.session import SparkSession
 
 SEED = 7
@@ -108,7 +109,7 @@ def play(
     from headwater.demo.customers import Customers
     from headwater.demo.database import Merchant
     from headwater.demo.traffic import Traffic
-    from headwater.flow.job.running import RunningApp, RunSettings
+    from headwater.flow.run.running_app import RunningApp, RunSettings
 
     clock, board = SystemClock(), Board(as_json=False)
     traffic = Traffic(address, Customers(Random(SEED), clock.now_ms()), clock)
@@ -162,7 +163,7 @@ def drain(running: "RunningApp", board: Board, address: str) -> None:
     client, clock = Client(address), SystemClock()
     ends = {topic: client.ends(topic, range(partitions)) for topic, partitions in TOPICS.items()}
     deadline_ms = clock.elapsed_ms() + 1000 * DRAIN_SECONDS
-    while left := [job for job in running.queries if not board.reached(job, ends)]:
+    while left := [job for job in running.jobs if not board.reached(job, ends)]:
         if clock.elapsed_ms() > deadline_ms:
             raise Failure(f"after {DRAIN_SECONDS:g} seconds {', '.join(left)} had not read all that was stored")
         running.wait(LOOK_SECONDS)
@@ -171,7 +172,7 @@ def drain(running: "RunningApp", board: Board, address: str) -> None:
 def judge(app: "App", session: "SparkSession", data: Path, address: str, board: Board) -> "Verdict":
     """Add up the accounts, and compute every view anew from the log."""
     from headwater.demo.verdict import Verdict
-    from headwater.flow.job.proving import prove
+    from headwater.flow.proof.proofs import prove
 
     views = sorted(name for name, one in app.outputs.items() if one.kind == "view")
     proofs = []
@@ -196,7 +197,7 @@ def report(arguments: argparse.Namespace, verdict: "Verdict", traffic: "Traffic"
         write_table(["output", "rows in", "out", "filtered", "late", "poisoned", "account"], rows)
         say("")
         proofs: list[list[Cell]] = [
-            [one.view, one.rows, f"{one.different:,} differ" if one.different else "as the log says"]
+            [one.view, one.rows, f"{one.different:,} differ" if one.different else _as_the_log_says(one)]
             for one in verdict.proofs
         ]
         write_table(["view", "rows", "computed anew"], proofs)
@@ -212,3 +213,7 @@ def report(arguments: argparse.Namespace, verdict: "Verdict", traffic: "Traffic"
         f"{counted(stored, 'record')} stored: the accounts of {counted(len(verdict.accounts), 'output')} balance, and "
         f"{counted(len(verdict.proofs), 'view')} are exactly what the log says.",
     )
+
+
+def _as_the_log_says(proof: "Verified") -> str:
+    return f"as the log says, but for {proof.late:,} late" if proof.otherwise else "as the log says"

@@ -2,6 +2,10 @@
 
 from headwater.errors import HeadwaterError
 
+FAILED, MISUSED, WARNED, JVM_ENDED, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 143
+"""Exit codes beside 0. WARNED: `run --once` has done all there was, and something about it is probably not as it was
+meant. JVM_ENDED: Spark's JVM is gone; the same command goes on where it was. The last two: Ctrl-C and SIGTERM."""
+
 
 class Failure(Exception):
     """A command cannot do what it was asked; the message is a sentence for the person who asked."""

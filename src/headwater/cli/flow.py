@@ -1,10 +1,18 @@
 """headwater flow: flows that have run on a data directory, and what can be asked of them."""
 
 import argparse
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from headwater.cli.arguments import add_action, add_actions, add_data, add_json
 from headwater.cli.output import Cell, say, write_json, write_table
+from headwater.errors import HeadwaterError
+
+if TYPE_CHECKING:
+    from headwater.flow.deploy.inventory import KeptJob
+    from headwater.flow.run.supervision import Condition
 
 ASKED = {
     "pause": "stands still after the batch under way",
@@ -29,27 +37,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    from headwater.flow.job.controlling import control_of
-    from headwater.flow.job.folder import LOCK
-    from headwater.flow.job.inventory import jobs_in
-    from headwater.log.locks import locked
+    from headwater.flow.deploy.inventory import jobs_in
+    from headwater.flow.run.health import condition_of
 
-    rows: list[list[Cell]] = []
-    for job in jobs_in(arguments.data):
-        last, running = job.last_batch(), locked(job.path / LOCK)
-        state = "paused" if control_of(job.path).paused else "running" if running else "stopped"
-        rows.append([str(job), state, last.record.batch if last else None])
+    found = [(str(job), _batch(job), condition_of(job.path)) for job in jobs_in(arguments.data)]
     if arguments.json:
-        write_json([{"name": name, "state": state, "batch": batch} for name, state, batch in rows])
-    elif not rows:
+        write_json([{"name": name, "batch": batch, **condition.to_json()} for name, batch, condition in found])
+    elif not found:
         say('no flow has run here yet. "headwater run APP.py" runs those of an app')
     else:
+        rows: list[list[Cell]] = [[name, str(condition.state), batch] for name, batch, condition in found]
         write_table(["flow", "state", "batch"], rows)
+        for name, _, condition in found:
+            for line in _troubles(condition):
+                say(f"{name}: {line}")
     return 0
 
 
+def _batch(job: "KeptJob") -> int | None:
+    """None too if its folder is damaged: a list names every flow."""
+    try:
+        last = job.last_batch()
+    except (HeadwaterError, OSError, ValueError, KeyError):
+        return None
+    return last.record.batch if last else None
+
+
+def _troubles(condition: "Condition") -> Iterator[str]:
+    said = condition.to_json()
+    if condition.reason:
+        times = f"{said['failed_count']} times from {_time(said['failed_first_ms'])} to {_time(said['failed_last_ms'])}"
+        again = said["next_attempt_ms"]
+        after = f"; tried again at {_time(again)}" if again is not None and condition.state == "retrying" else ""
+        yield f"{condition.reason}{f' ({times}{after})' if said['failed_count'] else ''}"
+    elif said["healed_ms"] is not None:
+        yield f"runs again since {_time(said['healed_ms'])}; it had failed {said['failed_count']} times"
+    for one in condition.health.warnings:
+        yield f"warning: {one.text}"
+
+
+def _time(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def run_ask(what: str, arguments: argparse.Namespace) -> int:
-    from headwater.flow.job.controlling import ask
+    from headwater.flow.run.control import ask
 
     flows = ask(arguments.data, arguments.name, what)
     if arguments.json:

@@ -1,10 +1,8 @@
 """What the commands about flows share: an app from a file, and a Spark session for as long as it is needed."""
 
 import argparse
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +10,17 @@ from headwater.cli.alerting import define_alerts
 from headwater.cli.arguments import add_connection, checked, setting
 from headwater.cli.connection import reach
 from headwater.cli.failure import Failure
-from headwater.views.store import POSTGRES_SCHEMES, public_url
+from headwater.errors import StoreUnavailable
+from headwater.log.storage import LocalStorage, write_small_file
+from headwater.secret_urls import without_secrets
+from headwater.views.places import APP_FILE, KnownApp, known_apps
 
 if TYPE_CHECKING:
     from headwater.flow.declare.app import App
+    from headwater.flow.deploy.kept_outputs import Left
     from headwater.flow.session import SparkSession, Starting
 
 FLOWS = "flows"
-APP_FILE = "app.json"
 
 
 def add_app(parser: argparse.ArgumentParser) -> None:
@@ -46,13 +47,24 @@ def load(arguments: argparse.Namespace) -> "App":
     return load_app(arguments.file, arguments.app)
 
 
-@dataclass(frozen=True)
-class KnownApp:
-    """An app that has run on a data directory."""
+def check(app: "App") -> None:
+    """InvalidDeclaration, before Spark takes its time to start, for all that can be seen to be wrong without it."""
+    from headwater.flow.declare import graph
+    from headwater.flow.plan.explanations import explain
 
-    file: Path
-    stores: tuple[str, ...]
-    """Where it keeps views, if not beside the log; passwords are not among what is remembered."""
+    graph.check(app, explain)
+
+
+def left_behind(app: "App", data: Path) -> "list[Left]":
+    """What an app has written and declares no longer. A store that does not answer says nothing of it."""
+    from headwater.flow.deploy.kept_outputs import left_over
+    from headwater.views.places import places_of_views
+
+    places = [one for one in places_of_views(data) if one.app == app.name]
+    try:
+        return left_over(data, app.name, app.outputs, places)
+    except StoreUnavailable:
+        return left_over(data, app.name, app.outputs, [one for one in places if one.where == data])
 
 
 @contextmanager
@@ -66,26 +78,29 @@ def registry_for(arguments: argparse.Namespace, app: "App") -> Iterator[None]:
 
 
 def remember(arguments: argparse.Namespace, app: "App") -> None:
-    """So that commands which are only given the name of a view find the code it is made by, and its place."""
-    from headwater.flow.declare.app import VIEW
-
-    folder = arguments.data / FLOWS / app.name
-    folder.mkdir(parents=True, exist_ok=True)
-    stores = {one.store for one in app.outputs.values() if one.kind == VIEW and one.store}
-    said = {
-        "file": str(arguments.file.absolute()),
-        "stores": sorted(public_url(one) if one.startswith(POSTGRES_SCHEMES) else one for one in stores),
-    }
-    (folder / APP_FILE).write_text(json.dumps(said))
+    remember_app(arguments.data, app, arguments.file)
     define_alerts(arguments, app)
 
 
+def remember_app(data: Path, app: "App", file: Path) -> None:
+    """So that commands which are only given the name of a view find the code it is made by, and its place."""
+    from headwater.flow.declare.app import VIEW
+
+    folder = data / FLOWS / app.name
+    folder.mkdir(parents=True, exist_ok=True)
+    stores = {one.store for one in app.outputs.values() if one.kind == VIEW and one.store}
+    views = [one.name for one in app.outputs.values() if one.kind == VIEW and not one.store]
+    said = {
+        "file": str(file.absolute()),
+        "stores": sorted(map(without_secrets, stores)),
+        "views": sorted(views),
+    }
+    write_small_file(LocalStorage(folder), APP_FILE, said)
+
+
 def remembered(data: Path) -> dict[str, KnownApp]:
-    found = {}
-    for place in sorted((data / FLOWS).glob(f"*/{APP_FILE}")):
-        said = json.loads(place.read_text())
-        found[place.parent.name] = KnownApp(Path(said["file"]), tuple(said.get("stores", ())))
-    return found
+    """The apps that have run on a data directory."""
+    return known_apps(data)
 
 
 @contextmanager
@@ -99,7 +114,7 @@ def beginning_spark(arguments: argparse.Namespace, name: str) -> "Iterator[Start
     try:
         yield starting
     except SPARK_ERRORS as error:
-        from headwater.flow.job.explaining import explain
+        from headwater.flow.plan.explanations import explain
 
         # Its text has to be asked for while the JVM is there.
         raise Failure(f"Spark failed: {explain(error)}") from error

@@ -14,9 +14,9 @@ from headwater.cli.output import Cell, counted, note, say, write_json, write_tab
 from headwater.cli.run import refuse_if_running
 
 if TYPE_CHECKING:
-    from headwater.flow.job.inventory import KeptJob
-    from headwater.flow.job.late_told import LateRow
-    from headwater.flow.job.taking_back import TakenBack
+    from headwater.flow.deploy.inventory import KeptJob
+    from headwater.flow.late.late_topic import LateRow
+    from headwater.flow.late.replay_batches import TakenBack
 
 ROWS_SHOWN = 20
 COLUMNS = ["operator", "record", "time", "watermark", "window", "status"]
@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    from headwater.flow.job.late_told import late_rows_told
     from headwater.flow.kafka.client import Client
+    from headwater.flow.late.late_topic import late_rows_told
 
     jobs = jobs_of(arguments)
     with reach(arguments) as address, Client(address) as client:
@@ -59,7 +59,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def jobs_of(arguments: argparse.Namespace) -> "list[KeptJob]":
-    from headwater.flow.job.inventory import chosen
+    from headwater.flow.deploy.inventory import chosen
 
     if not arguments.data.is_dir():
         raise Failure(f"there is no data directory {arguments.data}. Say where the data is with --data DIR")
@@ -97,7 +97,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
 
         address = stack.enter_context(reach(arguments, http=asks_the_node(app)))
         session = stack.enter_context(spark(arguments, app.name))
-        from headwater.flow.job.running import RunningApp, RunSettings
+        from headwater.flow.run.running_app import RunningApp, RunSettings
 
         settings = RunSettings(arguments.data, address, direct=arguments.kafka is None)
         running = RunningApp(app, session, settings, tell=note)

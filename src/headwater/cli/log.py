@@ -1,15 +1,18 @@
 """headwater log: check the files of a data directory that nobody has open."""
 
 import argparse
+from collections.abc import Sequence
 
 from headwater.cli.arguments import add_action, add_actions, add_data, add_json
+from headwater.cli.data_check import problems
 from headwater.cli.failure import Failure
 from headwater.cli.output import counted, meter, say, write_json, write_table
 from headwater.errors import DataDirectoryLocked
 from headwater.log.check import PartitionReport, Report, check_log, log_bytes
-from headwater.log.log import IDENTITY
+from headwater.log.identity import NAME as IDENTITY
 from headwater.log.segment import Damage
 from headwater.log.storage import LocalStorage
+from headwater.log.topic import DIRECTORY as TOPICS
 
 DAMAGED = 1
 
@@ -26,15 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_check(arguments: argparse.Namespace) -> int:
     report = read(arguments)
+    others = problems(arguments.data)
     if arguments.json:
-        write_json(as_json(report))
+        write_json({**as_json(report), "sound": report.sound and not others, "problems": [*report.problems, *others]})
     else:
-        show(report)
-    return 0 if report.sound else DAMAGED
+        show(report, others)
+    return DAMAGED if others or not report.sound else 0
 
 
 def read(arguments: argparse.Namespace) -> Report:
-    if not (arguments.data / IDENTITY).is_file():
+    if not (arguments.data / IDENTITY).is_file() and not (arguments.data / TOPICS).is_dir():
         raise Failure(f"{arguments.data} is no data directory. Say where the data is with --data DIR")
     storage = LocalStorage(arguments.data)
     try:
@@ -50,15 +54,18 @@ def read(arguments: argparse.Namespace) -> Report:
         storage.close()
 
 
-def show(report: Report) -> None:
+def show(report: Report, others: Sequence[str] = ()) -> None:
+    """`others` are what is damaged beside the log."""
     if report.partitions:
         columns = ["partition", "segments", "batches", "records", "bytes", "first", "end", "verdict"]
         write_table(columns, [row(partition) for partition in report.partitions])
-    for line in findings(report):
+    for line in [*findings(report), *others]:
         say(line)
     places = counted(len(report.partitions), "partition")
-    bad = sum(1 for partition in report.partitions if not partition.sound)
-    say(f"{places} checked: {'everything is sound' if report.sound else f'{bad} damaged'}")
+    bad = [f"{sum(1 for partition in report.partitions if not partition.sound)} damaged"] if not report.sound else []
+    bad += [f"{counted(len(report.problems), 'problem')} of the log itself"] if report.problems else []
+    bad += [f"{counted(len(others), 'problem')} beside the log"] if others else []
+    say(f"{places} checked: {', and '.join(bad) or 'everything is sound'}")
 
 
 def row(partition: PartitionReport) -> list[str | int]:
@@ -81,12 +88,14 @@ def verdict(partition: PartitionReport) -> str:
 
 
 def findings(report: Report) -> list[str]:
-    lines = []
+    lines = list(report.problems)
     for partition in report.partitions:
         name = f"{partition.topic}/{partition.partition}"
         lines += [f"{name}: damaged now: {spelled(damage)}" for damage in partition.damage]
         lines += [f"{name}: in quarantine: {spelled(damage)}" for damage in partition.quarantined]
+        lines += [f"{name}: {gap}" for gap in partition.gaps]
         lines += [f"{name}: index: {error}" for error in partition.index_errors]
+        lines += [f"{name}: {problem}" for problem in partition.problems]
         if partition.unacknowledged_bytes:
             torn = counted(partition.unacknowledged_bytes, "byte")
             lines.append(f"{name}: {torn} at the end were never acknowledged; the next start cuts them off")
@@ -98,6 +107,8 @@ def findings(report: Report) -> list[str]:
 
 def spelled(damage: Damage) -> str:
     offsets = f"offsets {damage.first_offset} to {damage.end_offset - 1}"
+    if damage.position == damage.end_position:
+        return f"{offsets}, which were cut off at byte {damage.position} of their segment"
     return f"{offsets}, bytes {damage.position} to {damage.end_position - 1} of their segment"
 
 
@@ -118,9 +129,12 @@ def as_json(report: Report) -> dict[str, object]:
                 "unacknowledged_bytes": partition.unacknowledged_bytes,
                 "quarantined": [damage._asdict() for damage in partition.quarantined],
                 "damage": [damage._asdict() for damage in partition.damage],
+                "gaps": [gap._asdict() for gap in partition.gaps],
                 "index_errors": partition.index_errors,
+                "problems": partition.problems,
             }
             for partition in report.partitions
         ],
+        "problems": report.problems,
         "orphans": report.orphans,
     }

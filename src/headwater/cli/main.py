@@ -1,7 +1,7 @@
 """The command headwater: a table of verbs, and what happens when one goes wrong.
 
 A failure is one sentence on standard error and exit code 1; a command that was typed wrongly is exit code 2; Ctrl-C is
-130, quietly. A traceback is a bug.
+130, quietly. The others are named in failure.py. A traceback is a bug.
 """
 
 import argparse
@@ -13,10 +13,10 @@ from importlib import import_module
 from typing import NamedTuple, NoReturn
 
 import headwater
-from headwater.cli.failure import Failure, sentence_of
-from headwater.errors import HeadwaterError
+from headwater.cli.failure import FAILED, INTERRUPTED, JVM_ENDED, MISUSED, Failure, sentence_of
+from headwater.cli.log_lines import guard_last_resort
+from headwater.errors import HeadwaterError, JvmEnded
 
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 TRACEBACK_VARIABLE = "HEADWATER_TRACEBACK"
 
 
@@ -40,7 +40,7 @@ VERBS = (
     Verb("run", "keep an app's views and topics up to date", "headwater.cli.run"),
     Verb("flow", "list, pause, resume and restart flows", "headwater.cli.flow"),
     Verb("plan", "show what an app reads, does, keeps and writes", "headwater.cli.plan"),
-    Verb("view", "list, get and watch views", "headwater.cli.view"),
+    Verb("view", "list, get, watch, rename and drop views", "headwater.cli.view"),
     Verb("alert", "list alerts and what they hold", "headwater.cli.alert"),
     Verb("verify", "recompute views from the log and compare", "headwater.cli.verify"),
     Verb("late", "show rows that came too late, and take them back", "headwater.cli.late"),
@@ -80,6 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         # Being asked to end is no reason to end in the middle: files are closed, offsets committed.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+        guard_last_resort()
     try:
         parsed = build_parser(only=_verb_in(given)).parse_args(given)
         outcome: int = parsed.run(parsed)
@@ -87,8 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Failure, HeadwaterError, OSError) as error:
         if isinstance(error, BrokenPipeError):
             return _reader_went_away()
-        print(f"headwater: {sentence_of(error)}", file=sys.stderr)
-        return FAILED
+        for one in (error, *getattr(error, "also", ())):
+            print(f"headwater: {sentence_of(one)}", file=sys.stderr)
+        return JVM_ENDED if isinstance(error, JvmEnded) else FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:

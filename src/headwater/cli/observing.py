@@ -8,8 +8,8 @@ from typing import Any
 from headwater.cli.client import Client as Admin
 from headwater.cli.client import Group
 from headwater.clock import Clock
-from headwater.flow.job.figures import JobFigures, JobObserver, Places
 from headwater.flow.kafka.client import EARLIEST, LATEST, Client
+from headwater.flow.run.figures import JobFigures, JobObserver, Places
 from headwater.log.topic import INTERNAL
 from headwater.record import TopicPartition
 

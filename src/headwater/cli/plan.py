@@ -1,15 +1,18 @@
 """headwater plan: what an app reads, does, keeps and writes, before anything runs."""
 
 import argparse
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from headwater.cli.arguments import add_json
-from headwater.cli.failure import Failure
-from headwater.cli.flows import add_app, add_spark, load, registry_for, spark
+from headwater.cli.failure import Failure, sentence_of
+from headwater.cli.flows import add_app, add_spark, check, left_behind, load, registry_for, spark
 from headwater.cli.output import note, say, write_json
-from headwater.errors import InvalidDeclaration
+from headwater.errors import HeadwaterError, InvalidDeclaration
 
 if TYPE_CHECKING:
     from headwater.flow.declare.app import App
@@ -36,8 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     app = load(arguments)
     arguments.data = arguments.data.absolute()
-    with registry_for(arguments, app):
-        described = outline_of(app, arguments)
+    with registered(arguments, app) as known:
+        check(app)
+        described = outline_of(app, arguments, spark_may_start=known)
+    described = replace(described, removed=tuple(map(str, left_behind(app, arguments.data))))
     if arguments.json:
         write_json(described.to_json())
         return 0
@@ -50,20 +55,46 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def outline_of(app: "App", arguments: argparse.Namespace) -> "Outline":
+@contextmanager
+def registered(arguments: argparse.Namespace, app: "App") -> Iterator[bool]:
+    """Whether all columns are known that the app takes from registries; before its first run they may not be."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(registry_for(arguments, app))
+        except (Failure, HeadwaterError) as error:
+            if isinstance(error, InvalidDeclaration) and not takes_schemas(app):
+                raise
+            note(f"columns that a registry has are not shown: {sentence_of(error)}")
+            yield False
+            return
+        yield True
+
+
+def takes_schemas(app: "App") -> bool:
+    from headwater.flow.declare.registered import Registered
+
+    return any(isinstance(one.contents, Registered) for one in app.sources.values())
+
+
+def outline_of(app: "App", arguments: argparse.Namespace, *, spark_may_start: bool = True) -> "Outline":
     """Spark is started only for what nobody else can say, and after everything else has been found to be in order."""
     from headwater.flow.declare.graph import plan
     from headwater.flow.declare.loading import needs_session
     from headwater.flow.declare.outline import outline
-    from headwater.flow.job.explaining import explain
+    from headwater.flow.plan.explanations import explain
 
     try:
         jobs = plan(app, explain)
-        if arguments.no_spark or not (arguments.columns or has_run(app, jobs, arguments.data)):
+        if arguments.no_spark or not spark_may_start or not (arguments.columns or has_run(app, jobs, arguments.data)):
             return outline(app, jobs)
     except InvalidDeclaration as error:
         if not needs_session(error):
             raise
+        if not spark_may_start:
+            raise Failure(
+                f"app {app.name} uses PySpark columns, and what it reads is not known yet. Register the schemas, or "
+                "run the app once, and plan again"
+            ) from None
         if arguments.no_spark:
             raise Failure(
                 f"app {app.name} uses PySpark columns, which only a Spark session can make. "
@@ -73,13 +104,13 @@ def outline_of(app: "App", arguments: argparse.Namespace) -> "Outline":
     with TemporaryDirectory(prefix="headwater-plan-") as folder:
         own = argparse.Namespace(**{**vars(arguments), "data": Path(folder)})
         with spark(own, app.name) as session:
-            from headwater.flow.job.preview import preview
+            from headwater.flow.plan.preview import preview
 
             return preview(session, app, arguments.data)
 
 
 def has_run(app: "App", jobs: "list[Job]", data: Path) -> bool:
-    from headwater.flow.job.inventory import checkpoint_of
+    from headwater.flow.deploy.inventory import checkpoint_of
 
     return any(checkpoint_of(data, app.name, job.name) is not None for job in jobs)
 

@@ -5,25 +5,33 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.live import Live
 from rich.table import Table
 
-from headwater.cli.arguments import add_json, checked, duration_seconds, positive
+from headwater.cli.arguments import add_json, checked, duration_seconds, number, positive
 from headwater.cli.capturing import define, wait_for
-from headwater.cli.connection import reach
-from headwater.cli.flows import FLOWS, add_app, add_spark, beginning_spark, load, remember
+from headwater.cli.connection import OwnNode, reach
+from headwater.cli.failure import FAILED, WARNED
+from headwater.cli.flows import FLOWS, add_app, add_spark, beginning_spark, check, left_behind, load, remember
 from headwater.cli.output import Cell, ago, console, note, plain_table, say, write_json, write_table
 from headwater.cli.stopping import Stopping, listening
 from headwater.clock import SystemClock
+from headwater.errors import HeadwaterError
+from headwater.small_file import small_files
 
 if TYPE_CHECKING:
-    from headwater.flow.job.accounts import Account
-    from headwater.flow.job.processing import Progress
+    from headwater.flow.commit.accounts import Account
+    from headwater.flow.commit.batch_processor import Progress
+    from headwater.flow.declare.app import App
+    from headwater.flow.declare.retries import Retries
+    from headwater.flow.run.running_app import RunningApp
 
 REFRESH_SECONDS = 0.5
+CAPTURE_ATTEMPTS = 8
 COLUMNS = ["job", "batch", "rows in", "rows/s", "state", "watermark", "behind", "idle", "late", "poisoned"]
 
 
@@ -37,7 +45,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rows-per-batch", metavar="N", type=checked(positive), help="read at most so many rows at once"
     )
     parser.add_argument(
+        "--retries", metavar="N", type=checked(number),
+        help="start a job that fails so often again, until a batch succeeds (default: as the app says; else without "
+        "end, and twice with --once)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--backoff", metavar="TIME", type=checked(duration_seconds),
+        help="wait so long before the first of them, then twice as long each time (default: as the app says, or 1s)",
+    )  # fmt: skip
+    parser.add_argument(
         "--rebuild", metavar="OUTPUT", action="append", default=[], help="build a view anew from the log, then go on"
+    )
+    parser.add_argument(
+        "--capture-attempts",
+        metavar="N",
+        type=checked(positive),
+        help="give up when a captured database could not be reached so often in a row "
+        f"(default: {CAPTURE_ATTEMPTS} with --once, half a minute; else never)",
     )
     add_spark(parser)
     add_json(parser)
@@ -50,65 +74,113 @@ def run(arguments: argparse.Namespace) -> int:
     app = load(arguments)
     arguments.data = arguments.data.absolute()
     refuse_if_running(arguments.data / FLOWS / app.name)
-    board = Board(as_json=arguments.json)
+    check(app)
+    board, warnings = Board(as_json=arguments.json), list[str]()
+    # Who processes what is there now waits for somebody; who runs for ever can wait for a database for ever.
+    attempts_max = arguments.capture_attempts or (CAPTURE_ATTEMPTS if arguments.once else None)
     with listening() as stopping, ExitStack() as stack:
         starting = stack.enter_context(beginning_spark(arguments, app.name))
         defined_ms = define(arguments, app.captures)
-        address = stack.enter_context(
-            reach(
-                arguments,
-                create=True,
-                http=asks_the_node(app),
-                captures=bool(app.captures),
-                alerts=bool(app.alerts),
-            )
-        )
+        parts = {"http": asks_the_node(app), "captures": bool(app.captures), "alerts": bool(app.alerts or app.notify)}
+        own_node = reach(arguments, create=True, started=lambda said: warnings.extend(own_node_told(said)), **parts)
+        address = stack.enter_context(own_node)
         if app.captures and asks_the_node(app):
             # Those that have begun have told the registry what their tables are.
-            wait_for(arguments, app.captures, stopping, since_ms=defined_ms, complete=False)
+            wait_for(arguments, app.captures, stopping, since_ms=defined_ms, complete=False, attempts_max=attempts_max)
         settle(app, arguments.data)
+        check(app)  # once more, with the columns that registries have
         # Loaded while the JVM is on its way.
-        from headwater.flow.job.running import RunningApp, RunSettings
+        from headwater.flow.run.running_app import ROWS_PER_BATCH, RunningApp, RunSettings
 
         session = starting.finish()
         stopping.listen()
-        settings = RunSettings(arguments.data, address, once=arguments.once, direct=arguments.kafka is None)
-        if arguments.rows_per_batch:
-            settings = RunSettings(
-                arguments.data, address, arguments.once, arguments.rows_per_batch, direct=settings.direct
-            )
+        settings = RunSettings(
+            arguments.data, address, arguments.once, arguments.rows_per_batch or ROWS_PER_BATCH,
+            direct=arguments.kafka is None, retries=retries_of(arguments, app),
+        )  # fmt: skip
 
         def tell(sentence: str) -> None:
             note(sentence)
             stopping.check()
 
         stopping.check()
-        wait_for(arguments, app.captures, stopping, since_ms=defined_ms, complete=arguments.once)
+        wait_for(
+            arguments, app.captures, stopping,
+            since_ms=defined_ms, complete=arguments.once, attempts_max=attempts_max,
+        )  # fmt: skip
         running = RunningApp(app, session, settings, watch=board.tell, tell=tell, rebuild=frozenset(arguments.rebuild))
         stack.callback(running.stop)
+        left = left_behind(app, arguments.data)  # before what is noted of outputs is written again
         running.start()
+        for one in left:
+            note(str(one))
         remember(arguments, app)
-        stack.enter_context(board.shown())
-        ended = ended_by_itself(running, arguments.seconds, stopping)
-    board.finish(caught_up=arguments.once and ended)
-    return 128 + stopping.asked_by if stopping.asked_by else 0
+        caught_up = False
+        try:
+            with board.shown():
+                caught_up = ended_by_itself(running, arguments.seconds, stopping) and arguments.once
+        finally:
+            board.finish(caught_up=caught_up)
+        warnings += running.warnings
+        return outcome(running.failures, warnings, once=arguments.once, asked_by=stopping.asked_by)
+
+
+def outcome(failures: Mapping[str, HeadwaterError], warnings: list[str], *, once: bool, asked_by: int) -> int:
+    """The exit code, and what is left to say: a run that ends while a job fails is no success."""
+    for job, error in failures.items():
+        note(f"job {job} was failing when the run ended: {error}")
+    if failures:
+        return FAILED
+    if asked_by:
+        return 128 + asked_by
+    return WARNED if once and warnings else 0
+
+
+def retries_of(arguments: argparse.Namespace, app: "App") -> "Retries | None":
+    """None: as the app says."""
+    if arguments.retries is None and arguments.backoff is None:
+        return None
+    said = app.retries
+    first_ms = said.first_ms if arguments.backoff is None else max(1, round(1000 * arguments.backoff))
+    limit = said.limit if arguments.retries is None else arguments.retries
+    return replace(said, limit=limit, first_ms=first_ms, longest_ms=max(first_ms, said.longest_ms))
+
+
+def own_node_told(said: OwnNode) -> list[str]:
+    """Say that no other node serves this data directory; a warning if one did and was not stopped, or could not start.
+
+    A node that did serve has started after any failure that is noted: where both are there, the failure came later.
+    """
+    for_now = f"this run has a node of its own at {said.address} for as long as it lasts"
+    if said.failed_start:
+        text = (
+            f'the last "headwater start" on this data directory failed: {said.failed_start} Start it again with '
+            f'"headwater start"; {for_now}'
+        )
+    elif said.left_by:
+        text = (
+            f"the node that served this data directory ({said.left_by}) ended without stopping: it was killed, or the "
+            f'machine went down. Start it again with "headwater start"; {for_now}'
+        )
+    else:
+        note(f"no node runs on this data directory; {for_now}")
+        return []
+    note(f"warning: {text}")
+    return [text]
 
 
 def refuse_if_running(folder: Path) -> None:
     """JobRefused if another process runs a job of the app: said before Spark is started, not after."""
-    from headwater.flow.job.folder import JobFolder
+    from headwater.flow.commit.job_folder import JobFolder
 
-    for identity in folder.glob("*/identity.json"):
+    for identity in small_files(folder, "*/identity.json"):
         job = JobFolder(identity.parent)
         job.lock()
         job.unlock()
 
 
-def ended_by_itself(running: "object", seconds: float | None, stopping: Stopping) -> bool:
+def ended_by_itself(running: "RunningApp", seconds: float | None, stopping: Stopping) -> bool:
     """Until all jobs have ended (True), the time is up or somebody asks; in short steps, so that Ctrl-C is heard."""
-    from headwater.flow.job.running import RunningApp
-
-    assert isinstance(running, RunningApp)
     clock = SystemClock()
     end_ms = None if seconds is None else clock.elapsed_ms() + round(1000 * seconds)
     while not running.wait(REFRESH_SECONDS):
@@ -185,7 +257,7 @@ class Board:
 
 
 def _line(job: str, progress: "Progress", totals: "Mapping[str, Account]") -> list[Cell]:
-    from headwater.flow.job.time_told import behind_us, plain
+    from headwater.flow.plan.timestamps import behind_us, plain
 
     reached_us, behind = progress.record.watermark_us, behind_us(progress.record)
     now = max((account.rows_in for account in progress.record.accounts.values()), default=0)
@@ -206,7 +278,7 @@ def _line(job: str, progress: "Progress", totals: "Mapping[str, Account]") -> li
 
 
 def _as_json(job: str, progress: "Progress") -> dict[str, object]:
-    from headwater.flow.job.time_told import times_told
+    from headwater.flow.plan.timestamps import times_told
 
     record = progress.record
     return {

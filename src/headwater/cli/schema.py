@@ -14,6 +14,7 @@ from headwater.cli.connection import reach
 from headwater.cli.failure import Failure
 from headwater.cli.output import Cell, say, write_json, write_table
 from headwater.flow.registry.client import RegistryClient, address_of
+from headwater.secret_urls import without_secrets
 
 KINDS = ("avro", "json", "protobuf")
 SUFFIXES = {".avsc": "avro", ".json": "json", ".proto": "protobuf"}
@@ -150,13 +151,15 @@ def registry(arguments: argparse.Namespace, *, create: bool = False) -> Iterator
     """The registry that was named, or that of the node; one is started where none runs."""
     if arguments.registry is not None:
         if not arguments.registry.startswith(("http://", "https://")):
-            raise Failure(f"{arguments.registry!r} is not a URL, such as http://127.0.0.1:8080")
+            shown = without_secrets(arguments.registry)
+            raise Failure(f"{shown!r} is not a URL, such as http://127.0.0.1:8080")
         yield RegistryClient(arguments.registry, patience_seconds=0)
         return
     if arguments.kafka is not None:
         raise Failure("a Kafka address says nothing about schemas. Say --registry URL, or --data DIR")
     with reach(arguments, create=create, http=True):
-        yield RegistryClient(address_of(str(arguments.data)), patience_seconds=0)
+        address_of(str(arguments.data))  # says at once where there is none
+        yield RegistryClient(str(arguments.data), patience_seconds=0)
 
 
 def schema_in(arguments: argparse.Namespace) -> Mapping[str, Any]:

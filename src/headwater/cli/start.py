@@ -2,12 +2,16 @@
 
 import argparse
 import json
-import logging
-import sys
+from contextlib import suppress
+from pathlib import Path
 
+from headwater.cli import log_lines
 from headwater.cli.arguments import Address, add_data, add_json, address, checked
+from headwater.cli.failure import sentence_of
+from headwater.clock import SystemClock
+from headwater.errors import DataDirectoryLocked
 from headwater.node import Node
-from headwater.settings import HttpSettings, LogSettings, NodeSettings, WireSettings
+from headwater.settings import START_FAILED_FILE, HttpSettings, LogSettings, NodeSettings, WireSettings
 
 OFF = "off"
 
@@ -33,7 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="a name under which HTTP clients may reach the port, beside localhost and its address; may be repeated",
+        help="a name under which HTTP clients may reach the port, beside localhost and its address; everybody "
+        "then needs a token; may be repeated",
+    )
+    parser.add_argument(
+        "--loopback-without-token",
+        action="store_true",
+        help="let programs of this machine use HTTP without a token even where tokens exist; never behind a proxy, "
+        "whose requests all come from this machine",
     )
     parser.add_argument(
         "--insecure-public-bind",
@@ -52,10 +63,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_lines.set_up()
     node = Node(arguments.data, settings_from(arguments))
-    node.run_forever(ready=lambda node: announce(node, as_json=arguments.json))
+
+    def ready(node: Node) -> None:
+        (node.data / START_FAILED_FILE).unlink(missing_ok=True)
+        announce(node, as_json=arguments.json)
+
+    try:
+        node.run_forever(ready=ready)
+    except DataDirectoryLocked:
+        raise  # the directory has a node, and that one is well
+    except Exception as error:
+        note_failure(arguments.data, error)
+        raise
     return 0
+
+
+def note_failure(data: Path, error: Exception) -> None:
+    """For a command that later starts a node of its own there: it warns that the real one does not run."""
+    said = {"reason": sentence_of(error), "time_ms": SystemClock().now_ms()}
+    with suppress(OSError):  # the directory may be what is wrong, and the error itself is what people have to see
+        (data / START_FAILED_FILE).write_text(json.dumps(said) + "\n", encoding="utf-8")
 
 
 def settings_from(arguments: argparse.Namespace) -> NodeSettings:
@@ -87,6 +116,7 @@ def http_settings(arguments: argparse.Namespace) -> HttpSettings | None:
         port_may_differ=arguments.http is None,
         insecure_public_bind=arguments.insecure_public_bind,
         allowed_hosts=tuple(arguments.http_host),
+        loopback_without_token=arguments.loopback_without_token,
     )
 
 

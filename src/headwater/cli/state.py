@@ -11,7 +11,7 @@ from headwater.cli.view import cell
 from headwater.views.plain import plain
 
 if TYPE_CHECKING:
-    from headwater.flow.job.inventory import KeptJob, KeptOperator
+    from headwater.flow.deploy.inventory import KeptJob, KeptOperator
     from headwater.flow.state.inspecting import VersionSummary
 
 DAMAGED = 1
@@ -68,7 +68,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def operators_of(arguments: argparse.Namespace) -> "list[KeptOperator]":
-    from headwater.flow.job.inventory import chosen
+    from headwater.flow.deploy.inventory import chosen
 
     if not arguments.data.is_dir():
         raise Failure(f"there is no data directory {arguments.data}. Say where the data is with --data DIR")
@@ -150,7 +150,7 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def run_reshard(arguments: argparse.Namespace) -> int:
-    from headwater.flow.job.resharding import reshard_job
+    from headwater.flow.deploy.resharding import reshard_job
 
     job = job_named(arguments.data, arguments.name)
     done = reshard_job(job, arguments.shards)
@@ -166,7 +166,7 @@ def run_reshard(arguments: argparse.Namespace) -> int:
 
 
 def job_named(data: Path, name: str) -> "KeptJob":
-    from headwater.flow.job.inventory import jobs_in
+    from headwater.flow.deploy.inventory import jobs_in
 
     jobs = {str(job): job for job in jobs_in(data)}
     if name not in jobs:

@@ -15,8 +15,8 @@ from headwater.cli.connection import reach
 from headwater.cli.observing import Frame, Observer
 from headwater.cli.output import Cell, ago, console, plain_table, write_json
 from headwater.clock import SystemClock
-from headwater.flow.job.figures import HotFigures, JobFigures, OutputFigures
-from headwater.flow.job.time_told import plain
+from headwater.flow.plan.timestamps import plain
+from headwater.flow.run.figures import HotFigures, JobFigures, OutputFigures
 
 PAUSE_SECONDS = 1.0
 HOT_SHOWN = 5
@@ -68,6 +68,7 @@ def screen(frame: Frame) -> Stack:
     outputs = [(job, output) for job in frame.jobs for output in job.outputs]
     tables: list[tuple[list[str], list[list[Cell]]]] = [
         (["job", "status", "batch", "rows/s", "lag", "last batch", "state"], [job_row(job) for job in frame.jobs]),
+        (["job", "failed", "times", "why"], [trouble_row(job) for job in frame.jobs if job.condition.reason]),
         (["job", "watermark", "behind", "idle"], [time_row(job) for job in frame.jobs if job.watermark_us is not None]),
         (
             ["join", "hot key", "rows", "of its"],
@@ -100,13 +101,20 @@ def screen(frame: Frame) -> Stack:
 def job_row(job: JobFigures) -> list[Cell]:
     return [
         job.name,
-        "paused" if job.paused else "running" if job.running else "stopped",
+        str(job.state),
         job.batch,
         whole(job.per_second),
         job.lag,
         None if job.since_ms is None else f"{ago(job.since_ms)} ago",
         size(job.state_bytes),
     ]
+
+
+def trouble_row(job: JobFigures) -> list[Cell]:
+    said = job.condition.to_json()
+    first_ms = said["failed_first_ms"]
+    since = None if first_ms is None else f"{datetime.fromtimestamp(first_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    return [job.name, since, said["failed_count"], job.condition.reason]
 
 
 def time_row(job: JobFigures) -> list[Cell]:

@@ -59,7 +59,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         write_json([{"topic": name, "partitions": count} for name, count in shown.items()])
     elif shown:
-        write_table(["topic", "partitions"], list(shown.items()))
+        write_table(["topic", "partitions"], [(name, count or "offline") for name, count in shown.items()])
     else:
         say('there are no topics yet; make one with "headwater topic create NAME"')
     return 0

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,37 +15,68 @@ from headwater.cli.output import counted, note, say, write_json
 from headwater.views.plain import plain
 
 if TYPE_CHECKING:
-    from headwater.flow.job.verifying import Verified
+    from headwater.flow.proof.proofs import Unproved
+    from headwater.flow.proof.verification import Verified
+
+UNPROVABLE_CODE = 3
+"""Nothing differs, and yet not everything is proved."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("view", metavar="VIEW", nargs="*", help="views to prove, as VIEW or APP.VIEW (default: all)")
     parser.add_argument("--file", metavar="APP.py", type=Path, help="the app's file, if it is not where it last ran")
     parser.add_argument("--app", metavar="NAME", default="", help="which app, if there are several")
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 1 also if a view rests on rows that were declared late"
+    )
     add_spark(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 1 if a view is not what the log says."""
+    """Exit code 1 if a view is not what the log says, 3 if none is but one could not be proved."""
     arguments.data = arguments.data.absolute()
     from headwater.flow.declare.registered import asks_the_node
 
     names = find_app(arguments)
     app = load(arguments)
-    results = []
+    results: list[Verified | Unproved] = []
     with ExitStack() as stack:
         address = stack.enter_context(reach(arguments, http=asks_the_node(app)))
         session = stack.enter_context(spark(arguments, app.name))
-        from headwater.flow.job.proving import prove
+        from headwater.flow.proof.proofs import prove_each
 
-        for name in names or sorted(name for name, one in app.outputs.items() if one.kind == "view"):
-            note(f"recomputing {name}")
-            results.append(prove(app, name, session, arguments.data, address, direct=arguments.kafka is None))
-    for result in results:
-        tell(result, as_json=arguments.json)
-    return 1 if any(result.different for result in results) else 0
+        note(f"recomputing {', '.join(names) or 'all views'}")
+        for result in prove_each(app, names, session, arguments.data, address, direct=arguments.kafka is None):
+            tell(result, as_json=arguments.json)
+            results.append(result)
+    if not arguments.json and len(results) != 1:
+        say(summary(results))
+    return exit_code([one.result for one in results], strict=arguments.strict)
+
+
+def exit_code(results: Sequence[str], *, strict: bool) -> int:
+    """
+    >>> exit_code(["proved", "rests on late rows"], strict=False), exit_code(["proved", "unprovable"], strict=False)
+    (0, 3)
+    >>> exit_code(["different", "unprovable"], strict=False), exit_code(["rests on late rows"], strict=True)
+    (1, 1)
+    """
+    if "different" in results or (strict and "rests on late rows" in results):
+        return 1
+    return UNPROVABLE_CODE if "unprovable" in results else 0
+
+
+def summary(results: "Sequence[Verified | Unproved]") -> str:
+    """How many of each, and which, but for those that are as they should be."""
+    parts = []
+    for result in ("proved", "rests on late rows", "different", "unprovable"):
+        names = [one.view for one in results if one.result == result]
+        if names:
+            told = "rest on late rows" if result == "rests on late rows" and len(names) > 1 else result
+            parts.append(f"{len(names)} {told}" + ("" if result == "proved" else f" ({', '.join(names)})"))
+    return f"{counted(len(results), 'view')}: {', '.join(parts) or 'there is nothing to prove'}"
 
 
 def find_app(arguments: argparse.Namespace) -> list[str]:
@@ -64,15 +96,31 @@ def find_app(arguments: argparse.Namespace) -> list[str]:
     return [name.rpartition(".")[2] for name in arguments.view]
 
 
-def tell(result: "Verified", *, as_json: bool) -> None:
+def tell(result: "Verified | Unproved", *, as_json: bool) -> None:
+    from headwater.flow.proof.proofs import Unproved
+
+    if isinstance(result, Unproved):
+        if as_json:
+            write_json({"view": result.view, "result": result.result, "why": result.why})
+        else:
+            say(f"{result.view}: cannot be proved: {result.why}")
+        return
+    _tell_verified(result, as_json=as_json)
+
+
+def _tell_verified(result: "Verified", *, as_json: bool) -> None:
     if as_json:
         differences = [
             {"key": one.key, "view": one.view, "log": one.log, "offsets": one.offsets} for one in result.shown
         ]
-        told = {"view": result.view, "rows": result.rows, "different": result.different, "position": result.position}
-        write_json(plain({**told, "differences": differences}))
-    elif not result.different:
-        say(f"{result.view}: {counted(result.rows, 'row')} as the log says, at {json.dumps(result.position)}")
+        told = {"view": result.view, "result": result.result, "rows": result.rows, "different": result.different}
+        late = [{"record": one.record, "batch": one.batch, "reason": one.reason} for one in result.late_shown]
+        rests = {"late": result.late, "late_rows": late, "otherwise": result.otherwise}
+        write_json(plain({**told, "position": result.position, "differences": differences, **rests}))
+        return
+    if not result.different:
+        but = f" but for {counted(result.late, 'row')} declared late" if result.otherwise else ""
+        say(f"{result.view}: {counted(result.rows, 'row')} as the log says{but}, at {json.dumps(result.position)}")
     else:
         say(f"{result.view}: {counted(result.different, 'key')} of {result.rows:,} differ from the log")
         for one in result.shown:
@@ -80,3 +128,15 @@ def tell(result: "Verified", *, as_json: bool) -> None:
             say(f"    view:    {json.dumps(plain(dict(one.view))) if one.view else 'no such row'}")
             say(f"    log:     {json.dumps(plain(dict(one.log))) if one.log else 'no such row'}")
             say(f"    records: {', '.join(one.offsets) or 'unknown'}")
+    if result.late and (result.different or result.otherwise):
+        _tell_late(result)
+
+
+def _tell_late(result: "Verified") -> None:
+    """What it rests on, beside the log."""
+    then = f"; with them {counted(result.otherwise, 'key')} would be otherwise" if result.otherwise else ""
+    say(f"  rests on {counted(result.late, 'row')} declared late{then}. A rebuild reads them again:")
+    for one in result.late_shown:
+        say(f"    {one.record} in batch {one.batch}: {one.reason}")
+    if result.late > len(result.late_shown):
+        say("    … all: headwater late show")

@@ -1,13 +1,16 @@
-"""headwater view: list, get, watch."""
+"""headwater view: list, get, watch, rename, drop."""
 
 import argparse
 import json
-from contextlib import closing
+import shutil
+from contextlib import closing, nullcontext
+from pathlib import Path
 
 from headwater.cli.arguments import add_action, add_actions, add_data, add_json, checked, duration_seconds, positive
 from headwater.cli.failure import Failure
 from headwater.cli.output import Cell, note, say, write_json, write_table
 from headwater.errors import StoreUnavailable
+from headwater.views.full_text import index_folder
 from headwater.views.places import Kept, places_of_views
 from headwater.views.plain import plain
 from headwater.views.query import parse_condition
@@ -20,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = add_action(actions, "list", "name all views and how far they are", run_list)
     getting = add_action(actions, "get", "show rows of a view", run_get)
     watching = add_action(actions, "watch", "show changes of a view as they come", run_watch)
-    for child in (getting, watching):
+    renaming = add_action(actions, "rename", "give a view another name", run_rename)
+    dropping = add_action(actions, "drop", "remove a view and its rows", run_drop)
+    for child in (getting, watching, renaming, dropping):
         child.add_argument("view", metavar="VIEW", help="the view, as VIEW or APP.VIEW")
     getting.add_argument("key", metavar="KEY", nargs="*", help="the key of one row; without it, all rows")
     getting.add_argument(
@@ -38,7 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=checked(duration_seconds),
         help="stop when nothing has changed for a time",
     )
-    for child in (listing, getting, watching):
+    renaming.add_argument("new", metavar="NEW", help="its new name")
+    dropping.add_argument(
+        "--force", action="store_true", help="also a view that an app still keeps; its next run builds it again"
+    )
+    for child in (listing, getting, watching, renaming, dropping):
         child.add_argument(
             "--store", metavar="URL", default="", help="where the views are, if not in the data directory"
         )
@@ -85,6 +94,12 @@ def _line(kept: Kept, store: ViewStore, name: str) -> list[Cell]:
 
 
 def opened(arguments: argparse.Namespace) -> View:
+    kept, name = located(arguments)
+    return View(kept.open(), name)
+
+
+def located(arguments: argparse.Namespace) -> tuple[Kept, str]:
+    """Where the view is that was named, as VIEW or APP.VIEW."""
     app, dot, name = arguments.view.rpartition(".")
     candidates = [kept for kept in places_of_views(arguments.data, arguments.store) if not dot or kept.app == app]
     if not candidates and dot:
@@ -93,26 +108,21 @@ def opened(arguments: argparse.Namespace) -> View:
         raise Failure(f"there are no views in {arguments.data}. Say where the data is with --data DIR")
     found, failures = [], []
     for kept in candidates:
-        store = kept.open()
-        try:
-            there = name in names_in(kept, store)
-        except Failure as failure:
-            there = False
-            failures.append(failure)
-        if there:
-            found.append((kept.app, store))
-        else:
-            store.close()
+        with closing(kept.open()) as store:
+            try:
+                found += [kept] if name in names_in(kept, store) else []
+            except Failure as failure:
+                failures.append(failure)
     if not found and failures:
         raise failures[0]
     if len(found) != 1:
-        known = ", ".join(f"{one}.{name}" for one, _ in found)
+        known = ", ".join(f"{one.app}.{name}" for one in found)
         raise Failure(
             f"several apps have a view {name}: {known}. Name one of them"
             if found
             else f'there is no view {arguments.view} in {arguments.data}. See "headwater view list"'
         )
-    return View(found[0][1], name)
+    return found[0], name
 
 
 def run_get(arguments: argparse.Namespace) -> int:
@@ -136,6 +146,82 @@ def run_watch(arguments: argparse.Namespace) -> int:
         for change in view.watch(timeout=arguments.seconds):
             write_json(plain({"key": change.key, "row": change.row}))
     return 0
+
+
+def run_rename(arguments: argparse.Namespace) -> int:
+    """The order makes it safe to say it again after a crash: what was done is passed over."""
+    from headwater.flow.deploy.kept_outputs import at_rest, rename_output, writer_of
+
+    kept, name = located_or_renamed(arguments)
+    check_view_name(arguments.new)
+    job = writer_of(arguments.data, kept.app, name)
+    with at_rest(job) if job is not None else nullcontext() as folder, closing(kept.open(read_only=False)) as store:
+        if name in store.views():
+            store.rename(name, arguments.new)
+        remove_index(arguments.data, kept.app, name)
+        if folder is not None:
+            rename_output(folder, name, arguments.new)
+    told = f"view {kept.app}.{name} is now {kept.app}.{arguments.new}"
+    if job is not None:
+        told += f'; call it {arguments.new} in the app too, or its next run builds "{name}" again beside it'
+    answer(arguments, told, view=f"{kept.app}.{arguments.new}", was=f"{kept.app}.{name}")
+    return 0
+
+
+def run_drop(arguments: argparse.Namespace) -> int:
+    from headwater.flow.deploy.kept_outputs import at_rest, forget_output, writer_of
+
+    kept, name = located(arguments)
+    job = writer_of(arguments.data, kept.app, name)
+    if job is not None and not arguments.force:
+        raise Failure(
+            f"view {kept.app}.{name} is kept up to date by job {job}. Take it out of the app and run that once, then "
+            "drop it; or say --force: the next run builds it again"
+        )
+    with at_rest(job) if job is not None else nullcontext() as folder, closing(kept.open(read_only=False)) as store:
+        if folder is not None:
+            forget_output(folder, name)
+        store.drop_shadow(name)
+        store.drop(name)
+        remove_index(arguments.data, kept.app, name)
+    again = f"; the next run of app {kept.app} builds it again if it still declares it" if job is not None else ""
+    answer(arguments, f"dropped view {kept.app}.{name}{again}", dropped=f"{kept.app}.{name}")
+    return 0
+
+
+def located_or_renamed(arguments: argparse.Namespace) -> tuple[Kept, str]:
+    """The view; or, if a rename was broken off behind its first half, where it is under its new name."""
+    from headwater.flow.deploy.kept_outputs import writer_of
+
+    try:
+        return located(arguments)
+    except Failure:
+        app, _, name = arguments.view.rpartition(".")
+        for kept in places_of_views(arguments.data, arguments.store):
+            with closing(kept.open()) as store:
+                half = app in ("", kept.app) and arguments.new in store.views()
+            if half and writer_of(arguments.data, kept.app, name) is not None:
+                return kept, name
+        raise
+
+
+def check_view_name(name: str) -> None:
+    from headwater.flow.declare.app import VIEW_NAME
+
+    if not VIEW_NAME.fullmatch(name):
+        raise Failure(f"{name!r} cannot name a view. Use up to 60 letters, digits and underscores")
+
+
+def remove_index(data: Path, app: str, view: str) -> None:
+    """The words of a view are indexed again, from its rows, by the next run of an app that searches it."""
+    shutil.rmtree(index_folder(data, app, view), ignore_errors=True)
+
+
+def answer(arguments: argparse.Namespace, sentence: str, **facts: str) -> None:
+    if arguments.json:
+        write_json(facts)
+    else:
+        say(sentence)
 
 
 def position_of(text: str) -> dict[str, dict[int, int]]:

@@ -56,14 +56,14 @@ users = app.table(
     "id long, name string, country string",
     key="id",
     versions="1 hour",
-    capture=hw.capture.postgres(DATABASE, table="public.users"),
+    capture=hw.capture.postgres(DATABASE, table="public.users", name="shop"),
 )
 products = app.table(
     "products",
     "id long, title string, category string, price decimal(12,2)",
     key="id",
     versions="1 hour",
-    capture=hw.capture.postgres(DATABASE, table="public.products"),
+    capture=hw.capture.postgres(DATABASE, table="public.products", name="shop"),
 )
 
 visits = searches.select("user_id", "'search' as kind", "query", "ms", "at").union(

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.flow.job.accounts import Account
-from headwater.flow.job.verifying import Verified
+from headwater.flow.commit.accounts import Account
+from headwater.flow.proof.verification import Verified
 
 
 @dataclass(frozen=True)

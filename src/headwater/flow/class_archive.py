@@ -28,6 +28,9 @@ from headwater.flow.java import version_text
 KEPT = 3
 """Archives, for as many versions of Java and Spark; one is 200 MB."""
 DUMP_SECONDS_MAX = 900
+
+_left: list["subprocess.Popen[bytes]"] = []
+"""Processes that were begun and are left to themselves: Python warns of one that nobody holds any more."""
 QUIET = "-Xlog:cds=off"
 """The JVM works without what it cannot use; nobody has to be told."""
 
@@ -79,10 +82,11 @@ class ClassArchive:
         if not self.classes.is_file():
             return
         command = [sys.executable, "-m", __name__, str(self.folder), self.key, str(self.classes), str(java), class_path]
-        subprocess.Popen(
+        under_way = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
+        _left.append(under_way)
 
     def make(self, classes: Path, java: Path, class_path: str) -> None:
         """Make the archive, unless another process is at it, and remove what is no longer needed."""

@@ -1,5 +1,6 @@
 """One Spark session, set up for short batches, from two cores to a cluster."""
 
+import logging
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from headwater.flow.class_archive import ClassArchive, find_archive
@@ -23,6 +25,9 @@ __all__ = ["SPARK_ERRORS", "SparkSession", "begin_session", "session_for", "star
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises, on either side of the gateway."""
+
+SPARK_LOG = "spark.log"
+PYSPARK_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 LOGGING = """\
 rootLogger.level = warn
@@ -45,10 +50,6 @@ SETTINGS = {
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # How long an idle query waits before it asks for new data again.
-    "spark.sql.streaming.pollingDelay": "50ms",
-    "spark.sql.streaming.metricsEnabled": "false",
     "spark.locality.wait": "0s",
     # Otherwise every call that makes a column asks the JVM three times more, only to note where it was made.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -172,15 +173,28 @@ def begin_session(
     if master.startswith("local"):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     folder.mkdir(parents=True, exist_ok=True)
+    log_to(folder / SPARK_LOG)
     conf = configuration(name, folder, master, settings or {})
     archive = archive_for(conf)
     add_java_options(conf, [] if archive is None else archive.options())
-    with (folder / "spark.log").open("ab") as log:
+    with (folder / SPARK_LOG).open("ab") as log:
         forks = master.startswith("local") and conf.get(FORK_WORKERS, "true") == "true"
         server = start_fork_server(log) if forks else None
         # Workers would take whatever "python3" is on the PATH.
         name_python(sys.executable if server is None else str(server.python))
         return Starting(conf, launch(conf.getAll(), log), server, archive)
+
+
+def log_to(file: Path) -> None:
+    """PySpark's own loggers print errors that are also raised, as JSON with a stack trace of Java's, to standard error;
+    they belong to what else Spark has to say."""
+    for name in PYSPARK_LOGGERS:
+        logger = PySparkLogger.getLogger(name)
+        for handler in list(logger.handlers):
+            logger.removeHandler(handler)
+            handler.close()
+        logger.propagate = False
+        logger.addHandler(logging.FileHandler(file, delay=True))
 
 
 def name_python(program: str) -> None:

@@ -13,14 +13,16 @@ def import_what_workers_need() -> None:
     import pyspark.sql.datasource
     import pyspark.sql.pandas.serializers  # noqa: F401
 
-    import headwater.flow.job.deduping
-    import headwater.flow.job.merging
-    import headwater.flow.job.windowing
+    import headwater.flow.operate.deduplicator
+    import headwater.flow.operate.reports
+    import headwater.flow.operate.window_operator
     import headwater.flow.source.data_source  # noqa: F401
+    from headwater.flow.operators import extremes
     from headwater.flow.source import warming
     from headwater.flow.state import searching, sorting
 
     warming.warm_up()
+    extremes.warm_up()
     searching.warm_up()
     sorting.warm_up()
     # Spark lets a worker collect garbage after every task. What was imported for good is then not looked at again.

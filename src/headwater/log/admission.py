@@ -1,9 +1,13 @@
 """May this batch be stored in this topic? Pure."""
 
 from headwater.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp, TopicFull
-from headwater.log.batch_format import BatchHeader, Buffer, without_key
+from headwater.log.batch_format import HEADER_BYTES, BatchHeader, Buffer, without_key
+from headwater.log.compression import check_unpacked_size
 from headwater.log.topic_settings import TopicSettings
 from headwater.record import TopicPartition
+
+RATIO_MAX = 1100
+"""How many times its size a batch may unpack to. What gzip reaches at most (1,032) is allowed; zstd can do far more."""
 
 
 def check_admission(
@@ -23,6 +27,8 @@ def check_admission(
         raise InvalidRecord("transactional batches are not supported yet")
     if not settings.append_time:
         _check_timestamp(topic, header.max_timestamp, settings, now_ms)
+    if header.codec:
+        _check_unpacked_size(topic, batch, header, settings, decompressed_bytes_max)
     if settings.compacted and not keyed:
         _check_keys(topic, batch, decompressed_bytes_max)
 
@@ -42,6 +48,21 @@ def _check_timestamp(topic: str, timestamp_ms: int, settings: TopicSettings, now
         raise InvalidTimestamp(topic, timestamp_ms, "it lies too far in the future")
     if timestamp_ms >= 0 and now_ms - timestamp_ms > settings.message_timestamp_before_max_ms:
         raise InvalidTimestamp(topic, timestamp_ms, "it lies too far in the past")
+
+
+def _check_unpacked_size(
+    topic: str, batch: Buffer, header: BatchHeader, settings: TopicSettings, readable_bytes_max: int
+) -> None:
+    """What would be taken as it is may also come packed; beyond that, both the size and the ratio are bounded."""
+    packed = memoryview(batch)[HEADER_BYTES:]
+    most = settings.max_decompressed_message_bytes, "max.decompressed.message.bytes"
+    by_ratio = RATIO_MAX * len(packed), "max.message.bytes"
+    as_it_is = settings.max_message_bytes, "max.message.bytes"
+    limit, setting = min((readable_bytes_max, "the node's decompressed_bytes_max"), max(as_it_is, min(most, by_ratio)))
+    try:
+        check_unpacked_size(header.codec, packed, bytes_max=limit)
+    except InvalidRecord:
+        raise BatchTooLarge(topic, len(batch), limit=limit, setting=setting, said="unpacks to more") from None
 
 
 def _check_keys(topic: str, batch: Buffer, bytes_max: int) -> None:

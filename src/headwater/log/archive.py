@@ -11,7 +11,6 @@ it. What they give up (records, a topic) is written down locally, and goes from 
 archive cannot be reached, everything stays where it is.
 """
 
-import json
 import logging
 import threading
 from collections import deque
@@ -28,10 +27,10 @@ from headwater.log.archive_manifest import NAME as MANIFEST
 from headwater.log.archive_manifest import ArchiveEntry, State, read_manifest, write_manifest
 from headwater.log.archive_store import ArchiveStore, open_store
 from headwater.log.archived_segment import ArchivedFile, ArchivedSegment, BlockCache
-from headwater.log.recovery import read_quarantine
+from headwater.log.quarantine import read_quarantine
 from headwater.log.retention import SegmentInfo, evictable
 from headwater.log.segment import Damage, Segment
-from headwater.log.storage import File, Storage, read_whole, replace_durably
+from headwater.log.storage import File, Storage, read_small_file, recover_small_file, write_small_file
 from headwater.log.topic import Topic, partition_directory
 from headwater.record import TopicPartition
 
@@ -80,15 +79,15 @@ class Archive:
             before = self._given_up()
             after = (before | fresh) - gone
             if after != before:
-                replace_durably(self._storage, GIVEN_UP, json.dumps(sorted(after)).encode())
+                write_small_file(self._storage, GIVEN_UP, sorted(after))
 
     def _given_up(self) -> frozenset[str]:
         try:
-            return frozenset(json.loads(read_whole(self._storage, GIVEN_UP)))
+            return frozenset(map(str, read_small_file(self._storage, GIVEN_UP).content))
         except FileNotFoundError:
             return frozenset()
-        except (ValueError, TypeError) as error:
-            raise DamagedFile(GIVEN_UP, str(error)) from None
+        except TypeError:
+            raise DamagedFile(GIVEN_UP, "it is no list of folders") from None
 
     def _delete_given_up(self) -> None:
         for folder in sorted(self._given_up()):
@@ -102,6 +101,9 @@ class Archive:
         with self._turn:
             try:
                 self._delete_given_up()
+            except (HeadwaterError, OSError) as error:
+                logger.warning("what was given up stays in the archive: %s", error)
+            try:
                 for partition in partitions:
                     _attempt(partition, _delete_forgotten)
                 self._copy(partitions)
@@ -175,7 +177,9 @@ class PartitionArchive:
         self._folder = f"{topic_folder}/{topic_partition.partition}"
         self._lock = threading.Lock()
         self._closed = False
-        self._entries: Mapping[int, ArchiveEntry] = read_manifest(storage, self._directory)
+        self._entries: Mapping[int, ArchiveEntry] = read_manifest(
+            storage, self._directory, _warn, read=recover_small_file
+        )
 
     @property
     def empty(self) -> bool:
@@ -184,7 +188,12 @@ class PartitionArchive:
     @property
     def end_offset(self) -> int:
         """The first offset that is not in the archive."""
-        return max((entry.next_offset for entry in self._archived()), default=0)
+        return max(self.offsets.values(), default=0)
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """Base offset and next offset of each segment that is in the archive."""
+        return {entry.base_offset: entry.next_offset for entry in self._archived()}
 
     def _archived(self) -> list[ArchiveEntry]:
         return [entry for entry in self._entries.values() if entry.state is State.ARCHIVED]
@@ -309,6 +318,10 @@ class PartitionArchive:
         if entries != self._entries:
             write_manifest(self._storage, self._directory, entries)
             self._entries = entries
+
+
+def _warn(sentence: str) -> None:
+    logger.warning("%s", sentence)
 
 
 def _entry_for(segment: Segment, next_offset: int, sizes: Sequence[int]) -> ArchiveEntry:

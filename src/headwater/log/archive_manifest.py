@@ -12,14 +12,15 @@ all of it does. Entries change before the objects they speak of, or after, which
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 from crc32c import crc32c
 
 from headwater.errors import DamagedFile
-from headwater.log.storage import Storage, read_whole, replace_durably
+from headwater.log.storage import Read, Storage, read_small_file, write_small_file
 
 NAME = "archive.json"
 
@@ -46,30 +47,38 @@ class ArchiveEntry:
     crc32c: int
 
 
-def read_manifest(storage: Storage, directory: str) -> dict[int, ArchiveEntry]:
-    """Entries by base offset.
+Entries = dict[int, ArchiveEntry]
+
+
+def read_manifest(
+    storage: Storage, directory: str, say: Callable[[str], None] = lambda _: None, *, read: Read = read_small_file
+) -> Entries:
+    """Entries by base offset. `say` hears of damage that its copy made good.
 
     DamagedFile if they cannot be believed: what they spoke of may be all that is left of its records, and to go on
     without them would move the start offset past it for good.
     """
     path = f"{directory}/{NAME}"
     try:
-        content = json.loads(read_whole(storage, path))
-        if content["crc32c"] != crc32c(_rows_bytes(content["segments"])):
-            raise ValueError("its checksum does not fit")
-        entries = [ArchiveEntry(**{**row, "state": State(row["state"])}) for row in content["segments"]]
+        found = read(storage, path, legacy=_legacy)
+        entries = [ArchiveEntry(**{**row, "state": State(row["state"])}) for row in found.content]
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedFile(path, str(error)) from None
+    for problem in found.problems:
+        say(problem)
     return {entry.base_offset: entry for entry in entries}
 
 
 def write_manifest(storage: Storage, directory: str, entries: Mapping[int, ArchiveEntry]) -> None:
-    rows = [asdict(entries[base]) for base in sorted(entries)]
-    content = {"crc32c": crc32c(_rows_bytes(rows)), "segments": rows}
-    replace_durably(storage, f"{directory}/{NAME}", json.dumps(content).encode())
+    write_small_file(storage, f"{directory}/{NAME}", [asdict(entries[base]) for base in sorted(entries)])
 
 
-def _rows_bytes(rows: Iterable[object]) -> bytes:
-    return json.dumps(rows, sort_keys=True, separators=(",", ":")).encode()
+def _legacy(data: bytes) -> list[dict[str, Any]]:
+    """An object with the rows and their checksum."""
+    content = json.loads(data)
+    rows: list[dict[str, Any]] = content["segments"]
+    if content["crc32c"] != crc32c(json.dumps(rows, sort_keys=True, separators=(",", ":")).encode()):
+        raise ValueError("its checksum does not fit")
+    return rows

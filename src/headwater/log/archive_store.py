@@ -5,7 +5,6 @@ was written is synced, names included, before it counts; and everything else tha
 when it says that an object is stored.
 """
 
-import re
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 
 from headwater.errors import ArchiveUnavailable, HeadwaterError, InvalidSetting
 from headwater.log.storage import LocalStorage, Storage, parent_of
+from headwater.secret_urls import WAY_OUT, ambiguity, without_secrets
 
 FOLDER = "archive"
 LOCAL_PROTOCOLS = ("file", "local")
@@ -43,6 +43,9 @@ def open_store(url: str, storage: Storage) -> ArchiveStore:
     """The place a URL means; "" is a folder beside the log. Nothing is reached for yet: it may well be away."""
     if not url:
         return FolderStore(storage, FOLDER)
+    for part in url.split("::"):
+        if "://" in part and not part.partition("://")[2].startswith("/") and (why := ambiguity(part)):
+            raise InvalidSetting("archive_url", without_secrets(url), f"it {why}. {WAY_OUT}")
     # Loaded when needed: most logs have no other archive than a folder.
     from fsspec.core import split_protocol
 
@@ -146,7 +149,7 @@ class FsspecStore:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._shown = without_password(url)
+        self._shown = without_secrets(url)
         self._lock = threading.Lock()
         self._opened: tuple[Any, str] | None = None
         self._made: set[str] = set()
@@ -225,12 +228,3 @@ def check_protocols(url: str, shown: str) -> None:
             get_filesystem_class(protocol)
         except (ImportError, ValueError) as error:
             raise InvalidSetting("archive_url", shown, str(error)) from None
-
-
-def without_password(url: str) -> str:
-    """A URL as it may be shown.
-
-    >>> without_password("sftp://ada:secret@host/archive")
-    'sftp://host/archive'
-    """
-    return re.sub(r"://[^/@]*@", "://", url)

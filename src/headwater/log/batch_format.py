@@ -26,12 +26,13 @@ A record; varints are zigzag:
 
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from crc32c import crc32c
 
 from headwater.errors import CorruptBatch, InvalidRecord, UnsupportedFormat
-from headwater.log.compression import CODECS, codec_number, compress, decompress
+from headwater.log.compression import CODECS, codec_number, compress, decompress, few_at_once
 from headwater.record import Header, Record
 
 Buffer = bytes | bytearray | memoryview
@@ -41,6 +42,8 @@ LENGTH_END = 12  # `length` counts what follows here
 CHECKSUMMED_FROM = 21
 MAGIC = 2
 TIMESTAMP_MIN, TIMESTAMP_MAX = -(2**62), 2**62 - 1  # the difference of any two fits into 64 bits
+
+COPIED_BYTES_MAX = 1024**2
 
 CODEC_MASK = 0x07
 APPEND_TIME_FLAG = 0x08
@@ -204,7 +207,11 @@ def encode_batch(
 
 def batch_times(batch: Buffer, *, bytes_max: int) -> Iterator[tuple[int, int]]:
     """Timestamp and offset of each record of one whole batch; keys, values and headers are passed over unread."""
-    header, body = _unpacked(batch, bytes_max)
+    with unpacked(batch, bytes_max=bytes_max) as (header, body):
+        yield from _times(header, body)
+
+
+def _times(header: BatchHeader, body: Buffer) -> Iterator[tuple[int, int]]:
     position = 0
     try:
         for _ in range(header.record_count):
@@ -222,7 +229,11 @@ def batch_times(batch: Buffer, *, bytes_max: int) -> Iterator[tuple[int, int]]:
 
 def without_key(batch: Buffer, *, bytes_max: int) -> int:
     """How many records of one whole batch have no key; values and headers are passed over unread."""
-    header, body = _unpacked(batch, bytes_max)
+    with unpacked(batch, bytes_max=bytes_max) as (header, body):
+        return _count_keyless(header, body)
+
+
+def _count_keyless(header: BatchHeader, body: Buffer) -> int:
     position, found = 0, 0
     try:
         for _ in range(header.record_count):
@@ -247,28 +258,42 @@ def without_key(batch: Buffer, *, bytes_max: int) -> int:
     return found
 
 
-def _unpacked(batch: Buffer, bytes_max: int) -> tuple[BatchHeader, bytes]:
+@contextmanager
+def unpacked(
+    batch: Buffer, *, bytes_max: int, wait_seconds: float | None = None
+) -> Iterator[tuple[BatchHeader, Buffer]]:
+    """The header and the records of one whole batch. Leave it soon: only a few large ones may be held at a time.
+
+    CorruptBatch if the checksum is wrong, InvalidRecord if the records are more than `bytes_max`, UnavailableError if
+    others hold large ones for longer than `wait_seconds`.
+    """
     header = read_header(batch)
     if not plausible(header, bytes_left=len(batch)) or not check_crc(batch, header):
         raise CorruptBatch(f"the batch at offset {header.base_offset} is damaged")
     packed = memoryview(batch)[HEADER_BYTES : header.size]
-    return header, bytes(decompress(header.codec, packed, bytes_max=bytes_max))
+    with few_at_once(header.codec, packed, wait_seconds=wait_seconds):
+        body = decompress(header.codec, packed, bytes_max=bytes_max)
+        # Bytes are quicker to read than a view of them, but a copy of much is more memory than was agreed on.
+        yield header, bytes(body) if len(body) <= COPIED_BYTES_MAX else memoryview(body)
 
 
 def decode_batch(batch: Buffer, *, bytes_max: int) -> list[Record]:
     """The records of one whole batch. CorruptBatch if the checksum or any length is wrong."""
-    header, body = _unpacked(batch, bytes_max)
-    records: list[Record] = []
+    with unpacked(batch, bytes_max=bytes_max) as (header, body):
+        return list(records_of(header, body))
+
+
+def records_of(header: BatchHeader, body: Buffer) -> Iterator[Record]:
+    """The records of an unpacked batch one by one. CorruptBatch where one does not fit, and if bytes remain."""
     position = 0
     try:
         for _ in range(header.record_count):
             record, position = _read_record(body, position, header)
-            records.append(record)
+            yield record
     except IndexError:
         raise CorruptBatch(f"the batch at offset {header.base_offset} ends inside a record") from None
     if position != len(body):
         raise CorruptBatch(f"the batch at offset {header.base_offset} has bytes behind its last record")
-    return records
 
 
 def _write_record(parts: list[bytes], record: Record, timestamp_delta: int, offset_delta: int) -> None:
@@ -323,7 +348,7 @@ _VARINTS = _Varints({number: _varint(number) for number in range(2048)})
 _NULL = _varint(-1)
 
 
-def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+def _read_record(body: Buffer, position: int, header: BatchHeader) -> tuple[Record, int]:
     length, position = _read_varint(body, position)
     end = position + length
     if length < 0 or end > len(body):
@@ -341,7 +366,7 @@ def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Recor
     return Record(value, key, headers, timestamp, header.base_offset + offset_delta), end
 
 
-def _read_headers(body: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+def _read_headers(body: Buffer, position: int, end: int) -> tuple[tuple[Header, ...], int]:
     count, position = _read_varint(body, position)
     if not 0 <= count <= end - position:
         raise CorruptBatch(f"a record claims {count} headers where {end - position} bytes remain")
@@ -355,16 +380,16 @@ def _read_headers(body: bytes, position: int, end: int) -> tuple[tuple[Header, .
     return tuple(headers), position
 
 
-def _read_bytes(body: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+def _read_bytes(body: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
     length, position = _read_varint(body, position)
     if length < 0:
         return None, position
     if length > end - position:
         raise CorruptBatch(f"a field claims {length} bytes where {end - position} remain")
-    return body[position : position + length], position + length
+    return bytes(body[position : position + length]), position + length
 
 
-def _read_varint(body: bytes, position: int) -> tuple[int, int]:
+def _read_varint(body: Buffer, position: int) -> tuple[int, int]:
     byte = body[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1

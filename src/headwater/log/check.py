@@ -1,20 +1,31 @@
-"""Read everything and compare: checksums, order of offsets, both indexes, and what is in quarantine already.
+"""Read everything and compare: checksums, order of offsets, indexes, manifests, small files, and what is in quarantine.
 
 Works on the files of a log that nobody has open. It changes nothing, but for one thing if asked: damage it found is put
 on the quarantine list, so that readers step over it from the next start on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from crc32c import crc32c
+
+from headwater.errors import ArchiveUnavailable, DamagedFile
+from headwater.log.archive import GIVEN_UP
+from headwater.log.archive_manifest import ArchiveEntry, State, read_manifest
+from headwater.log.archive_store import FOLDER, FolderStore
 from headwater.log.checkpoint import Checkpoint, DurableWitness, read_checkpoint
+from headwater.log.compaction import CLEANING
+from headwater.log.identity import NAME as IDENTITY
+from headwater.log.manifest import Gap, Manifest
 from headwater.log.offset_index import OffsetIndex
-from headwater.log.recovery import read_quarantine, write_quarantine
-from headwater.log.scan import Expectation, damage_at, whole_batches
+from headwater.log.quarantine import read_quarantine, write_quarantine
+from headwater.log.scan import WINDOW_BYTES, Expectation, checksum_of, damage_at, whole_batches
 from headwater.log.segment import BatchAt, Damage, Segment
-from headwater.log.storage import Storage, read_whole
+from headwater.log.segment_swap import NAME as SWAP
+from headwater.log.segment_swap import problems_of_swap
+from headwater.log.storage import Storage, problems_of, read_small_file, read_whole
 from headwater.log.time_index import TimeIndex
-from headwater.log.topic import Topic, load_topics, partition_directory
+from headwater.log.topic import FoundTopic, Topic, load_topics, partition_directory
 
 Progress = Callable[[int], None]  # told the bytes read since the last call
 
@@ -36,10 +47,14 @@ class PartitionReport:
     damage: list[Damage] = field(default_factory=list)
     """Damage found now."""
     index_errors: list[str] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    """Offsets whose segments are gone."""
+    problems: list[str] = field(default_factory=list)
+    """Sentences about other files of the partition, each of which names the file."""
 
     @property
     def sound(self) -> bool:
-        return not self.damage and not self.index_errors
+        return not (self.damage or self.index_errors or self.gaps or self.problems)
 
 
 @dataclass
@@ -47,19 +62,22 @@ class Report:
     partitions: list[PartitionReport] = field(default_factory=list)
     orphans: list[str] = field(default_factory=list)
     """Folders that look like partitions of a topic that does not exist: never touched."""
+    problems: list[str] = field(default_factory=list)
+    """Sentences about files of the log and of its topics, each of which names the file."""
 
     @property
     def sound(self) -> bool:
-        return all(partition.sound for partition in self.partitions)
+        return not self.problems and all(partition.sound for partition in self.partitions)
 
 
 def check_log(storage: Storage, *, quarantine: bool = False, progress: Progress = lambda _: None) -> Report:
     """Check every partition. With `quarantine`, damage found is recorded, so that the next start steps over it."""
-    topics = [topic for topic, deleting in load_topics(storage, {}) if not deleting]
-    report = Report(orphans=_orphans(storage, topics))
+    found = load_topics(storage, {})
+    topics = [one.topic for one in found if one.topic is not None and not one.deleting]
+    report = Report(orphans=_orphans(storage, found), problems=_problems(storage, found))
     for topic in topics:
         for number in range(topic.partitions):
-            checker = _PartitionChecker(storage, topic.name, number, progress)
+            checker = _PartitionChecker(storage, topic, number, progress)
             report.partitions.append(checker.check())
             if quarantine and checker.found.damage:
                 write_quarantine(storage, checker.directory, checker.known)
@@ -69,44 +87,157 @@ def check_log(storage: Storage, *, quarantine: bool = False, progress: Progress 
 def log_bytes(storage: Storage) -> int:
     """How much check_log will read."""
     folders = [
-        partition_directory(topic.name, number)
-        for topic, deleting in load_topics(storage, {})
-        for number in range(0 if deleting else topic.partitions)
+        partition_directory(found.topic.name, number)
+        for found in load_topics(storage, {})
+        if found.topic is not None and not found.deleting
+        for number in range(found.topic.partitions)
     ]
     return sum(
         storage.size(f"{folder}/{name}") for folder in folders for name in storage.list(folder) if name.endswith(".log")
     )
 
 
-def _orphans(storage: Storage, topics: Sequence[Topic]) -> list[str]:
+def _problems(storage: Storage, found: Sequence[FoundTopic]) -> list[str]:
+    identity = problems_of(storage, IDENTITY)
+    if not identity and not storage.exists(IDENTITY) and found:
+        identity = [f"{IDENTITY} is missing"]
+    topics = [problem for one in found for problem in one.problems]
+    offline = [f'topic "{one.name}" is offline: {one.damage}' for one in found if one.topic is None]
+    return [*identity, *topics, *offline, *problems_of(storage, GIVEN_UP)]
+
+
+def _orphans(storage: Storage, found: Sequence[FoundTopic]) -> list[str]:
+    topics: list[Topic] = [one.topic for one in found if one.topic is not None]
     owned = {partition_directory(topic.name, number) for topic in topics for number in range(topic.partitions)}
+    offline = {one.name for one in found if one.topic is None}
     folders = [name for name in storage.list("") if storage.is_directory(name) and name not in owned]
+    folders = [name for name in folders if name.rpartition("-")[0] not in offline]
     return [name for name in folders if any(file.endswith(".log") for file in storage.list(name))]
 
 
 class _PartitionChecker:
-    def __init__(self, storage: Storage, topic: str, number: int, progress: Progress) -> None:
+    def __init__(self, storage: Storage, topic: Topic, number: int, progress: Progress) -> None:
         self._storage, self._progress = storage, progress
-        self.directory = partition_directory(topic, number)
-        self.known = read_quarantine(storage, self.directory)
-        self.found = PartitionReport(topic, number)
-        checkpoint = read_checkpoint(storage, self.directory)
+        self.directory = partition_directory(topic.name, number)
+        self._topic_folder = f"{topic.name}-{topic.id}"
+        self.found = PartitionReport(topic.name, number)
+        say = self.found.problems.append
+        self.known = read_quarantine(storage, self.directory, say)
+        checkpoint = read_checkpoint(storage, self.directory, say)
+        if checkpoint is None and not self.found.problems and storage.exists(f"{self.directory}/durable"):
+            say(f"{self.directory}/checkpoint is missing; the next start reads the partition again")
+        self._manifest = Manifest.read(storage, self.directory, say)
+        below = None if checkpoint is None else checkpoint.segment
+        self._manifest.believed_for(version=checkpoint.manifest if checkpoint else 0, below=below, say=say)
+        self.found.problems += problems_of_swap(storage, self.directory)
+        self.found.problems += problems_of(storage, f"{self.directory}/{CLEANING}")
+        self._archived = self._archived_entries()
         self._never_compacted_from = None if checkpoint is None else checkpoint.segment
         self._checkpoint = checkpoint or Checkpoint()
         self.found.start_offset = self._checkpoint.start_offset
         self._synced_offset = self._checkpoint.recovery_offset
         if storage.exists(f"{self.directory}/durable"):
-            self._synced_offset = max(self._synced_offset, DurableWitness.open(storage, self.directory).claimed())
+            self._synced_offset = max(self._synced_offset, self._witnessed())
+
+    def _witnessed(self) -> int:
+        try:
+            return DurableWitness.open(self._storage, self.directory).claimed()
+        except OSError as error:
+            self.found.problems.append(f"{self.directory}/durable cannot be read: {error.strerror}")
+            return 0
 
     def check(self) -> PartitionReport:
         names = [name.removesuffix(".log") for name in self._storage.list(self.directory) if name.endswith(".log")]
         bases = sorted(int(name) for name in names if name.isdigit())
+        gaps = self._manifest.gaps(bases, self._archived, start_offset=self._checkpoint.start_offset)
+        self.found.gaps = [] if self._swap_under_way() else gaps + self._gap_at_checkpoint(bases)
         for place, base in enumerate(bases):
             following = bases[place + 1] if place + 1 < len(bases) else None
-            self._check_segment(base, following)
+            try:
+                self._check_segment(base, following)
+            except OSError as error:
+                self.found.problems.append(f"{self._log_path(base)} cannot be read: {error.strerror}")
+        self._check_archive()
+        self._check_end(bases)
         self.found.quarantined = [damage for ranges in self.known.values() for damage in ranges]
         self.found.quarantined = [damage for damage in self.found.quarantined if damage not in self.found.damage]
         return self.found
+
+    def _gap_at_checkpoint(self, bases: Sequence[int]) -> list[Gap]:
+        """The segment that was active at the checkpoint is in no manifest."""
+        noted, behind = self._checkpoint.segment, [base for base in bases if base > self._checkpoint.segment]
+        if not self._checkpoint.position or not behind or noted in bases or noted in self._archived:
+            return []
+        gap = Gap(max(noted, self._checkpoint.start_offset), behind[0], f"{self._log_path(noted)} is gone")
+        return [gap] if gap.first_offset < gap.end_offset else []
+
+    def _check_end(self, bases: Sequence[int]) -> None:
+        """All below what was synced must be there, or known to be damaged."""
+        ends = [damage.end_offset for ranges in self.known.values() for damage in ranges]
+        ends += [entry.next_offset for entry in self._archived.values()]
+        reached = max([self.found.end_offset, self.found.start_offset, *bases[-1:], *ends])
+        if reached < self._synced_offset:
+            where = self._log_path(bases[-1]) if bases else f"{self.directory} has no segment"
+            self.found.gaps.append(Gap(reached, self._synced_offset, f"the log ends before them ({where})"))
+
+    def _log_path(self, base: int) -> str:
+        return Segment(self._storage, self.directory, base).log_path
+
+    def _swap_under_way(self) -> bool:
+        """Whether the next start replaces segments: until then, those that were replaced may be there or not."""
+        return self._storage.exists(f"{self.directory}/{SWAP}")
+
+    def _archived_entries(self) -> Mapping[int, ArchiveEntry]:
+        try:
+            entries = read_manifest(self._storage, self.directory, self.found.problems.append)
+        except DamagedFile as error:
+            self.found.problems.append(error.summary)
+            return {}
+        return {base: entry for base, entry in entries.items() if entry.state is State.ARCHIVED}
+
+    def _check_archive(self) -> None:
+        """Compare archived segments with their checksums, where the archive is the folder beside the log."""
+        if not self._archived or not self._storage.is_directory(FOLDER):
+            return
+        store = FolderStore(self._storage, FOLDER)
+        cluster = read_small_file(self._storage, IDENTITY).content["cluster_id"]
+        folder = f"{cluster}/{self._topic_folder}/{self.found.partition}"
+        for base, entry in self._archived.items():
+            name = Segment(self._storage, folder, base).log_path
+            try:
+                sound = store.size(name) == entry.size and self._checksum(store, name, entry.size) == entry.crc32c
+            except ArchiveUnavailable as error:
+                self.found.problems.append(str(error))
+                continue
+            if not sound:
+                self.found.problems.append(f"{FOLDER}/{name} is not what was archived")
+            whole = self._archived_indexes_are_whole(store, name.removesuffix(".log"), entry)
+            if sound and whole:
+                segment = Segment(self._storage, f"{FOLDER}/{folder}", base, size=entry.size)
+                self._check_indexes(segment, self._batches_of(segment), sealed=True)
+
+    def _batches_of(self, segment: Segment) -> list[BatchAt]:
+        expected = Expectation(segment.base_offset, contiguous=False, end_offset=2**63 - 1)
+        return list(whole_batches(segment.file, 0, size=segment.size, expected=expected))
+
+    def _archived_indexes_are_whole(self, store: FolderStore, stem: str, entry: ArchiveEntry) -> bool:
+        whole = True
+        for name, size in ((f"{stem}.index", entry.index_size), (f"{stem}.timeindex", entry.time_index_size)):
+            try:
+                found = f"has {store.size(name)} bytes instead of {size}" if store.size(name) != size else ""
+                store.read(name, 0, size)
+            except (ArchiveUnavailable, OSError) as error:
+                found = f"cannot be read: {error}"
+            if found:
+                self.found.problems.append(f"{FOLDER}/{name} {found}; readers do without it")
+                whole = False
+        return whole
+
+    def _checksum(self, store: FolderStore, name: str, size: int) -> int:
+        checksum = 0
+        for position in range(0, size, WINDOW_BYTES):
+            checksum = crc32c(store.read(name, position, min(WINDOW_BYTES, size - position)), checksum)
+        return checksum
 
     def _check_segment(self, base: int, following: int | None) -> None:
         path = Segment(self._storage, self.directory, base).log_path
@@ -119,8 +250,22 @@ class _PartitionChecker:
         self.found.records += sum(batch.header.record_count for batch in batches)
         if batches:
             self.found.end_offset = batches[-1].header.next_offset
-        if following is not None:
-            self._check_indexes(segment, batches)
+        self._check_indexes(segment, batches, sealed=following is not None)
+        self._check_manifest(segment, batches)
+
+    def _check_manifest(self, segment: Segment, batches: Sequence[BatchAt]) -> None:
+        """A segment that ends with a whole batch may still be shorter than it was; its checksum says the rest."""
+        row = self._manifest.segments.get(segment.base_offset)
+        damaged = self.known.get(segment.base_offset, [])
+        if row is None or damaged or self._swap_under_way():
+            return
+        if segment.size < row.size:
+            reached = batches[-1].header.next_offset if batches else segment.base_offset
+            damage = Damage(segment.size, segment.size, reached, row.next_offset)
+            self.found.damage.append(damage)
+            self.known.setdefault(segment.base_offset, []).append(damage)
+        elif segment.size > row.size or row.crc32c not in (None, checksum_of(segment.file, segment.size)):
+            self.found.problems.append(f"{segment.log_path} is not what was sealed: its checksum does not fit")
 
     def _read(self, segment: Segment, following: int | None) -> list[BatchAt]:
         end = following if following is not None else 2**63 - 1
@@ -150,23 +295,29 @@ class _PartitionChecker:
         self.known.setdefault(segment.base_offset, []).append(damage)
         return damage
 
-    def _check_indexes(self, segment: Segment, batches: Sequence[BatchAt]) -> None:
+    def _check_indexes(self, segment: Segment, batches: Sequence[BatchAt], *, sealed: bool) -> None:
+        """Of the active segment only what a start believes, and nothing has to be there: it is written now and then."""
         try:
             offsets = OffsetIndex.from_bytes(read_whole(self._storage, segment.index_path))
             times = TimeIndex.from_bytes(read_whole(self._storage, segment.time_index_path))
-        except FileNotFoundError:
-            self.found.index_errors.append(f"{segment.index_path} or its time index is missing; a start makes it anew")
+        except OSError as error:
+            why = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+            if sealed or not isinstance(error, FileNotFoundError):
+                say = f"{segment.index_path} or {segment.time_index_path} {why}; a start makes it anew"
+                self.found.index_errors.append(say)
             return
         damaged = self.known.get(segment.base_offset, [])
         positions = {batch.header.last_offset - segment.base_offset: batch.position for batch in batches}
-        for relative, position in offsets.entries:
+        bound = 2**63 if sealed else self._checkpoint.recovery_offset - segment.base_offset
+        for relative, position in (entry for entry in offsets.entries if entry[0] < bound):
             hidden = any(damage.position <= position < damage.end_position for damage in damaged)
             if not hidden and positions.get(relative) != position:
                 self.found.index_errors.append(f"{segment.index_path}: offset +{relative} is not at byte {position}")
         if not damaged:
-            self._check_times(segment, times, batches)
+            entries = [entry for entry in times.entries if entry[1] < bound]
+            self._check_times(segment, TimeIndex(entries), batches, sealed=sealed)
 
-    def _check_times(self, segment: Segment, times: TimeIndex, batches: Sequence[BatchAt]) -> None:
+    def _check_times(self, segment: Segment, times: TimeIndex, batches: Sequence[BatchAt], *, sealed: bool) -> None:
         largest_until: dict[int, int] = {}
         largest = -(2**63)
         for batch in batches:
@@ -175,5 +326,5 @@ class _PartitionChecker:
         for timestamp, relative in times.entries:
             if largest_until.get(relative) != timestamp:
                 self.found.index_errors.append(f"{segment.time_index_path}: {timestamp} is not the time at +{relative}")
-        if batches and (not times.entries or times.entries[-1][0] != largest):
+        if sealed and batches and (not times.entries or times.entries[-1][0] != largest):
             self.found.index_errors.append(f"{segment.time_index_path}: it does not end with {largest}")

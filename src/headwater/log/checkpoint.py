@@ -1,13 +1,14 @@
 """What a partition writes down so that it need not re-read itself.
 
-`checkpoint`, replaced as a whole (write, sync, rename, sync directory):
+`checkpoint`, a small file with a copy beside it (small_file.py):
 
-    line 1   CRC-32C of line 2, eight hexadecimal digits
-    line 2   JSON: start_offset      first offset that readers may see
-                   recovery_offset   all below was synced, indexes included
-                   segment           base offset of the segment that was active then
-                   position          its size then
-                   producers         what the partition remembered of idempotent producers then
+    start_offset      first offset that readers may see
+    recovery_offset   all below was synced, indexes included
+    segment           base offset of the segment that was active then
+    position          its size then
+    producers         what the partition remembered of idempotent producers then
+    cluster_id        of the log, and topic_id of the topic: whose folder this is, should the files that say so be lost
+    manifest          version of the manifest (manifest.py) that was written before it; 0 before there was one
 
 `durable`, 12 bytes written in place after each sync, itself not synced:
 
@@ -21,13 +22,18 @@ that was never acknowledged, to be cut off.
 
 import json
 import struct
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 from crc32c import crc32c
 
-from headwater.log.storage import File, Storage, read_whole, replace_durably
+from headwater.errors import DamagedFile
+from headwater.log.storage import File, Read, Storage, read_small_file, write_small_file
 
 _WITNESS = struct.Struct(">qI")
+
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -37,22 +43,46 @@ class Checkpoint:
     segment: int = 0
     position: int = 0
     producers: list[list[object]] = field(default_factory=list)
+    cluster_id: str = ""
+    topic_id: str = ""
+    manifest: int = 0
 
 
 def write_checkpoint(storage: Storage, directory: str, checkpoint: Checkpoint) -> None:
-    body = json.dumps(asdict(checkpoint), separators=(",", ":")).encode()
-    replace_durably(storage, f"{directory}/checkpoint", b"%08x\n%s\n" % (crc32c(body), body))
+    write_small_file(storage, _path(directory), asdict(checkpoint))
 
 
-def read_checkpoint(storage: Storage, directory: str) -> Checkpoint | None:
-    """None if there is none, or none that can be believed: then everything is read again."""
+def read_checkpoint(
+    storage: Storage, directory: str, say: Say = lambda _: None, *, read: Read = read_small_file
+) -> Checkpoint | None:
+    """None if there is none, or none that can be believed: then everything is read again. `say` hears of damage."""
     try:
-        crc, body = read_whole(storage, f"{directory}/checkpoint").split(b"\n")[:2]
-        if int(crc, 16) != crc32c(body):
-            return None
-        return Checkpoint(**json.loads(body))
-    except (FileNotFoundError, ValueError, TypeError):
+        found = read(storage, _path(directory), legacy=_legacy)
+        known = {one.name for one in fields(Checkpoint)}
+        checkpoint = Checkpoint(**{name: value for name, value in found.content.items() if name in known})
+    except FileNotFoundError:
         return None
+    except DamagedFile as error:
+        say(f"{error.summary}; the partition is read again")
+        return None
+    except (TypeError, AttributeError):
+        say(f"{_path(directory)} is not a checkpoint; the partition is read again")
+        return None
+    for problem in found.problems:
+        say(problem)
+    return checkpoint
+
+
+def _path(directory: str) -> str:
+    return f"{directory}/checkpoint"
+
+
+def _legacy(data: bytes) -> Any:
+    """Two lines: the checksum of the second, and the content."""
+    crc, body = data.split(b"\n")[:2]
+    if int(crc, 16) != crc32c(body):
+        raise ValueError("its checksum does not fit")
+    return json.loads(body)
 
 
 class DurableWitness:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from headwater.log.retention import SegmentInfo
 from headwater.log.topic_settings import TopicSettings
 
+CLEANING = "cleaning.json"
 PASSES_REMEMBERED = 256
 
 
@@ -59,7 +60,8 @@ def plan_cleaning(
 ) -> CleaningPlan | None:
     """What a pass would work on now; None if it is not worth one yet. `end_offset` is where the sealed part ends."""
     count = 0
-    while count < len(sealed) and now_ms - sealed[count].last_append_ms >= settings.min_compaction_lag_ms:
+    # A clock that is a little behind the one that stamped the segment does not hold up what has no lag.
+    while count < len(sealed) and max(0, now_ms - sealed[count].last_append_ms) >= settings.min_compaction_lag_ms:
         count += 1
     if not count:
         return None

@@ -1,16 +1,17 @@
 """Carry out a compaction pass on one partition; compaction.py decides what it does.
 
 Cleaned segments are written beside the old ones as `*.cleaned`, synced, and then swapped in by a small journal
-(recovery.py) that a crash cannot leave half done. Readers keep the files they have open. The state of cleaning is in
-`cleaning.json`; losing it costs a pass over everything and keeps tombstones longer, nothing else.
+(segment_swap.py) that a crash cannot leave half done. Readers keep the files they have open. The state of cleaning is
+in `cleaning.json`; losing it costs a pass over everything and keeps tombstones longer, nothing else.
 """
 
-import json
+import logging
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from headwater.errors import CorruptBatch, DamagedFile, InvalidRecord
 from headwater.log.batch_format import (
     HEADER_BYTES,
     LENGTH_END,
@@ -19,7 +20,7 @@ from headwater.log.batch_format import (
     pack_header,
     seal,
 )
-from headwater.log.compaction import CleaningPlan, CleaningState, group_segments, plan_cleaning
+from headwater.log.compaction import CLEANING, CleaningPlan, CleaningState, group_segments, plan_cleaning
 from headwater.log.compression import compress
 from headwater.log.key_map import KeyMap
 from headwater.log.partition import Partition
@@ -34,10 +35,11 @@ from headwater.log.record_columns import (
 )
 from headwater.log.retention import SegmentInfo
 from headwater.log.segment import RELATIVE_OFFSET_MAX, BatchAt, Segment
-from headwater.log.storage import Storage, read_whole
+from headwater.log.segment_swap import CLEANED
+from headwater.log.storage import Storage, read_small_file
 from headwater.settings import LogSettings
 
-CLEANED = ".cleaned"
+logger = logging.getLogger("headwater.log")
 
 
 class Stopped(Exception):
@@ -95,7 +97,7 @@ class Compactor:
             if not self._clean(group, cleaner):
                 return False
         after = state.after_pass(clean_until=clean_until, now_ms=now_ms, delete_retention_ms=retention_ms)
-        partition.write_beside("cleaning.json", state_bytes(after))
+        partition.write_beside(CLEANING, state_content(after))
         return True
 
     def _read_keys(self, segments: Sequence[Segment], plan: CleaningPlan) -> tuple[KeyMap, int]:
@@ -110,8 +112,10 @@ class Compactor:
         reached = plan.dirty_from
         for segment in segments:
             for batch, data in self._batches_from(segment, plan.dirty_from):
-                columns = record_columns(data, batch.header, bytes_max=self._bytes_max)
-                if not keys.note(columns, columns.column(OFFSET_DELTA) + batch.header.base_offset):
+                columns = _columns_of(data, batch.header, self._bytes_max)
+                if columns is not None and not keys.note(
+                    columns, columns.column(OFFSET_DELTA) + batch.header.base_offset
+                ):
                     return keys, reached
                 reached = batch.header.next_offset
         return keys, plan.dirty_until
@@ -183,7 +187,9 @@ class _Cleaner:
         """The batch without needless records: the same bytes if all stay, none if none does."""
         if header.base_offset >= self._clean_until or header.control:
             return header, data
-        columns = record_columns(data, header, bytes_max=self._bytes_max)
+        columns = _columns_of(data, header, self._bytes_max)
+        if columns is None:
+            return header, data
         offsets = columns.column(OFFSET_DELTA) + header.base_offset
         tombstone = (columns.column(VALUE_LENGTH) < 0) & (columns.column(KEY_LENGTH) >= 0)
         old_tombstone = tombstone & (offsets < self._tombstones_below)
@@ -193,6 +199,15 @@ class _Cleaner:
         if not kept.any():
             return header, b""
         return _without(header, columns, kept)
+
+
+def _columns_of(data: bytes, header: BatchHeader, bytes_max: int) -> RecordColumns | None:
+    """None for a batch that is as it was sent, but that nothing can unpack: it stays, and does not stop the others."""
+    try:
+        return record_columns(data, header, bytes_max=bytes_max)
+    except (CorruptBatch, InvalidRecord) as error:
+        logger.warning("the batch at offset %d stays uncompacted: %s", header.base_offset, error)
+        return None
 
 
 def _without(header: BatchHeader, columns: RecordColumns, kept: npt.NDArray[np.bool_]) -> tuple[BatchHeader, bytes]:
@@ -209,12 +224,16 @@ def _without(header: BatchHeader, columns: RecordColumns, kept: npt.NDArray[np.b
 
 
 def read_state(storage: Storage, directory: str) -> CleaningState:
+    path = f"{directory}/{CLEANING}"
     try:
-        content = json.loads(read_whole(storage, f"{directory}/cleaning.json"))
+        content = read_small_file(storage, path).content
         return CleaningState(content["clean_until"], tuple((end, when) for end, when in content["passes"]))
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except FileNotFoundError:
+        return CleaningState()
+    except (DamagedFile, ValueError, KeyError, TypeError) as error:
+        logger.warning("%s; all of %s is compacted again", error, directory)
         return CleaningState()
 
 
-def state_bytes(state: CleaningState) -> bytes:
-    return json.dumps({"clean_until": state.clean_until, "passes": state.passes}).encode()
+def state_content(state: CleaningState) -> dict[str, object]:
+    return {"clean_until": state.clean_until, "passes": state.passes}

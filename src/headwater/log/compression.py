@@ -17,24 +17,31 @@ LZ4 is a frame of blocks that do not refer to each other; the Java client cannot
 """
 
 import struct
+import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import cramjam
 
-from headwater.errors import CorruptBatch, InvalidRecord, UnsupportedFormat
+from headwater.errors import CorruptBatch, InvalidRecord, UnavailableError, UnsupportedFormat
+from headwater.log.unpacked_size import XERIAL_HEADER_BYTES, XERIAL_MAGIC, size_bound, snappy_claim
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-XERIAL_MAGIC = b"\x82SNAPPY\x00"
-XERIAL_HEADER_BYTES = 16
 XERIAL_BLOCK_BYTES = 32 * 1024
-GZIP_PIECE_BYTES = 16 * 1024
+GZIP_PIECE_BYTES = 4 * 1024
 LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 LZ4_BLOCK_BYTES = 64 * 1024
 LZ4_STORED = 0x8000_0000
 
+LARGE_BYTES = 2 * 1024**2
+LARGE_AT_ONCE = 2
+"""Batches that may unpack to more than LARGE_BYTES: so many are unpacked at the same time, whoever asks for it."""
+
 Buffer = bytes | bytearray | memoryview
+
+_large = threading.BoundedSemaphore(LARGE_AT_ONCE)
 
 
 def codec_number(name: str) -> int:
@@ -80,27 +87,55 @@ def decompress(codec: int, data: Buffer, *, bytes_max: int) -> Buffer:
         raise CorruptBatch(f"a batch compressed with {CODECS[codec]} cannot be unpacked: {error}") from None
 
 
+def check_unpacked_size(codec: int, data: Buffer, *, bytes_max: int) -> None:
+    """InvalidRecord if the content is larger than this, CorruptBatch if that cannot be found out.
+
+    Nearly every batch is small enough by its structure, and is not unpacked.
+    """
+    bound = size_bound(codec, data)
+    if bound is None or bound > bytes_max:
+        with few_at_once(codec, data):
+            decompress(codec, data, bytes_max=bytes_max)
+
+
+@contextmanager
+def few_at_once(codec: int, data: Buffer, *, wait_seconds: float | None = None) -> Iterator[None]:
+    """Hold this while an unpacked batch is in memory: of those that may be large there are only a few at a time.
+
+    UnavailableError if others hold them for longer than `wait_seconds`; None waits for as long as it takes.
+    """
+    bound = size_bound(codec, data) if codec else 0
+    if bound is not None and bound <= LARGE_BYTES:
+        yield
+        return
+    if not _large.acquire(timeout=wait_seconds):
+        raise UnavailableError("large batches are being unpacked for others; try again")
+    try:
+        yield
+    finally:
+        _large.release()
+
+
 def _too_large(bytes_max: int) -> InvalidRecord:
     return InvalidRecord(f"a compressed batch unpacks to more than {bytes_max} bytes")
 
 
-def _gunzip(data: Buffer, bytes_max: int) -> bytes:
-    view, position, size = memoryview(data), 0, 0
-    parts: list[bytes] = []
+def _gunzip(data: Buffer, bytes_max: int) -> Buffer:
+    view, position = memoryview(data), 0
+    target = bytearray()  # not a list of parts: joined, they would be there twice
     stream = None
     while position < len(view):
         stream = stream or zlib.decompressobj(wbits=31)
         # In small pieces: what follows a member is copied at its end, and there may be very many, very small ones.
         piece = view[position : position + GZIP_PIECE_BYTES]
-        parts.append(stream.decompress(piece, bytes_max + 1 - size))
-        size += len(parts[-1])
-        if size > bytes_max:
+        target += stream.decompress(piece, bytes_max + 1 - len(target))
+        if len(target) > bytes_max:
             raise _too_large(bytes_max)
         position += len(piece) - len(stream.unused_data)
         stream = None if stream.eof else stream
     if stream is not None:
         raise CorruptBatch("a gzip batch ends in the middle")
-    return b"".join(parts)
+    return target
 
 
 def _into_growing(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, bytes_max: int) -> Buffer:
@@ -115,6 +150,7 @@ def _into_growing(decompress_into: Callable[[Buffer, bytearray], int], data: Buf
                 raise
             if guess == bytes_max:
                 raise _too_large(bytes_max) from None
+            del target  # before the next one is there
             guess = min(bytes_max, 4 * guess)
             continue
         del target[size:]
@@ -143,26 +179,30 @@ def _xerial_compress(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _unsnap(data: Buffer, bytes_max: int) -> bytes:
+def _unsnap(data: Buffer, bytes_max: int) -> Buffer:
     view = memoryview(data)
     if bytes(view[:8]) != XERIAL_MAGIC:
         return _unsnap_block(view, bytes_max, bytes_max)
     if len(view) < XERIAL_HEADER_BYTES:
         raise CorruptBatch("a snappy batch ends in its header")
-    parts: list[bytes] = []
-    position, room = XERIAL_HEADER_BYTES, bytes_max
+    target = bytearray()
+    position = XERIAL_HEADER_BYTES
     while position < len(view):
         (length,) = struct.unpack_from(">i", view, position)
         position += 4
         if not 0 <= length <= len(view) - position:
             raise CorruptBatch(f"a snappy block claims {length} bytes where {len(view) - position} remain")
-        parts.append(_unsnap_block(view[position : position + length], room, bytes_max))
-        room -= len(parts[-1])
+        target += _unsnap_block(view[position : position + length], bytes_max - len(target), bytes_max)
         position += length
-    return b"".join(parts)
+    return target
 
 
-def _unsnap_block(block: memoryview, room: int, bytes_max: int) -> bytes:
-    if cramjam.snappy.decompress_raw_len(block) > room:
+def _unsnap_block(block: memoryview, room: int, bytes_max: int) -> Buffer:
+    claim = snappy_claim(block)
+    if claim is None:
+        raise CorruptBatch(f"a snappy block of {len(block)} bytes claims a size that it cannot have")
+    if claim > room:
         raise _too_large(bytes_max)
-    return bytes(cramjam.snappy.decompress_raw(block))
+    target = bytearray(claim)
+    del target[cramjam.snappy.decompress_raw_into(block, target) :]
+    return target

@@ -2,18 +2,18 @@
 
 data/
 ├── .lock                         held by the owning process
-├── identity.json                 cluster id, format, next producer id, the time as last known
+├── identity.json                 cluster id, format, next producer id, the time as last known (identity.py)
 ├── clean-stop                    present only between a clean stop and the next start
 ├── topics/orders.json            which topics exist (topic.py)
 ├── archive/                      sealed segments of topics with remote.storage.enable, unless settings say otherwise
 └── orders-0/                     one folder a partition, laid out as Kafka's
     ├── 00000000000000000000.log  .index  .timeindex
     ├── checkpoint  durable       how far it is safe (checkpoint.py)
-    ├── quarantine.json           damage that was found (recovery.py)
+    ├── manifest.json             which segments it owns (manifest.py)
+    ├── quarantine.json           damage that was found (quarantine.py)
     └── archive.json              which of its segments are in the archive (archive_manifest.py)
 """
 
-import json
 import logging
 import threading
 import uuid
@@ -27,24 +27,37 @@ from headwater.clock import Clock, SystemClock
 from headwater.errors import (
     DamagedFile,
     DataDirectoryLocked,
+    HeadwaterError,
     InvalidPartitions,
     InvalidSetting,
     LogClosed,
     TopicExists,
+    TopicOffline,
     UnavailableError,
     UnknownPartition,
     UnknownTopic,
     UsageError,
 )
 from headwater.log.archive import Archive
+from headwater.log.identity import (
+    NAME as IDENTITY,
+)
+from headwater.log.identity import (
+    Identity,
+    holds_data,
+    read_identity,
+    restored_identity,
+    write_identity,
+)
 from headwater.log.maintenance import Maintenance
-from headwater.log.partition import Partition
+from headwater.log.partition import Owner, Partition
 from headwater.log.partitioner import choose_partitions
 from headwater.log.reader import Follower, read_records
 from headwater.log.storage import LocalStorage, Storage, read_whole, replace_durably
 from headwater.log.storage.watched import WatchedStorage
 from headwater.log.topic import (
     DIRECTORY,
+    FoundTopic,
     Topic,
     check_name,
     deletion_marked,
@@ -56,7 +69,7 @@ from headwater.log.topic import (
     save_topic,
 )
 from headwater.log.topic_settings import TopicSettings
-from headwater.log.trusted_time import Moment, TrustedTime
+from headwater.log.trusted_time import TrustedTime
 from headwater.log.writer import append_records
 from headwater.record import Position, Record, TopicPartition
 from headwater.settings import LogSettings
@@ -68,9 +81,8 @@ logger = logging.getLogger("headwater.log")
 
 PARTITIONS_MAX = 10_000
 PRODUCER_ID_BLOCK = 1_000
+PRODUCER_ID_MARGIN = 1_000_000  # over which a restored identity steps; there are 2**63 ids
 CLEAN_STOP = "clean-stop"
-IDENTITY = "identity.json"
-FORMAT = 1
 
 
 Parameters = ParamSpec("Parameters")
@@ -121,6 +133,10 @@ class Log:
         self._lock = threading.RLock()
         self._closed = False
         self._topics: dict[str, Topic] = {}
+        self._ordered: tuple[tuple[Topic, ...], list[Topic]] = ((), [])
+        self._offline_topics: dict[str, str] = {}
+        self.problems: list[str] = []  # damage that the start found and made good
+        self._identity_restored = False
         self._half_deleted: dict[str, Topic] = {}  # deletion was begun, and met an error
         self._names_by_id: dict[uuid.UUID, str] = {}  # as last looked up
         self._partitions: dict[TopicPartition, Partition] = {}
@@ -154,42 +170,74 @@ class Log:
         self.storage.sync_directory(DIRECTORY)
         url = self.settings.archive_url
         self.archive = Archive(self.storage, url, cluster_id=self.cluster_id, clock=self.clock)
-        found = load_topics(self.storage, self._defaults)
-        for topic in [topic for topic, deleting in found if not deleting]:
-            self._topics[topic.name] = topic
-            self._open_partitions(topic)
-        for topic in [topic for topic, deleting in found if deleting]:
-            self._finish_deletion(topic)
+        for found in load_topics(self.storage, self._defaults, repair=True):
+            self._open_topic(found)
+        for topic in list(self._half_deleted.values()):
+            self._finish_deletion_if_possible(topic)
+        self._settle_identity()
         self._maintenance = Maintenance(self)
 
-    def _load_identity(self) -> None:
-        now_ms, elapsed_ms = self.clock.now_ms(), self.clock.elapsed_ms()
-        if not self.storage.exists(IDENTITY):
-            self.cluster_id = uuid.uuid4().hex[:22]
-            self._next_producer_id = self._reserved_producer_ids = 0
-            self.trusted_time = TrustedTime(now_ms=now_ms, elapsed_ms=elapsed_ms, boot_id=_boot_id())
-            self._save_identity()
-            return
+    def _open_topic(self, found: FoundTopic) -> None:
+        """One that cannot be opened is offline, and the others are not concerned."""
+        for problem in found.problems:
+            self._note_problem(problem)
+        if found.topic is None:
+            self._take_topic_offline(found.name, found.damage)
+        elif found.deleting:
+            self._half_deleted[found.name] = found.topic
+        else:
+            try:
+                self._open_partitions(found.topic)
+                self._topics[found.name] = found.topic
+            except (DamagedFile, OSError) as error:
+                self._take_topic_offline(found.name, error.summary if isinstance(error, DamagedFile) else str(error))
+
+    def _take_topic_offline(self, name: str, why: str) -> None:
+        for key in [key for key in self._partitions if key.topic == name]:
+            self._partitions.pop(key).close(checkpoint=False)
+        self._offline_topics[name] = why
+        logger.error('topic "%s" is offline: %s', name, why)
+
+    def _finish_deletion_if_possible(self, topic: Topic) -> None:
         try:
-            content = json.loads(read_whole(self.storage, IDENTITY))
-            data_format, self.cluster_id = content["format"], content["cluster_id"]
-            self._next_producer_id = self._reserved_producer_ids = content["producer_ids"]
-            last = Moment(*content["moment"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise DamagedFile(IDENTITY, str(error)) from None
-        if data_format != FORMAT:
-            raise UsageError(f"data directory {self.path} has format {data_format}; this release reads {FORMAT}")
-        self.trusted_time = TrustedTime(now_ms=now_ms, elapsed_ms=elapsed_ms, boot_id=_boot_id(), last=last)
+            self._finish_deletion(topic)
+        except (HeadwaterError, OSError) as error:
+            logger.error('the deletion of topic "%s" could not be finished: %s', topic.name, error)
+
+    def _note_problem(self, sentence: str) -> None:
+        self.problems.append(sentence)
+        logger.warning("%s", sentence)
+
+    def _load_identity(self) -> None:
+        identity = read_identity(self.storage, self._note_problem)
+        fresh = identity is None and not holds_data(self.storage)
+        if identity is None:
+            self._identity_restored = not fresh
+            identity = Identity.fresh() if fresh else restored_identity(self.storage)
+        self.cluster_id = identity.cluster_id
+        self._next_producer_id = self._reserved_producer_ids = identity.producer_ids
+        now_ms, elapsed_ms = self.clock.now_ms(), self.clock.elapsed_ms()
+        self.trusted_time = TrustedTime(now_ms=now_ms, elapsed_ms=elapsed_ms, boot_id=_boot_id(), last=identity.moment)
+        if fresh:
+            self._save_identity()
+
+    def _settle_identity(self) -> None:
+        """Give out no producer id that a partition has seen: its new owner's records would be taken for retries."""
+        seen = max((partition.largest_producer_id for partition in self._partitions.values()), default=-1)
+        if self._identity_restored:
+            self._note_problem(f"{IDENTITY} was lost; it was made again from the checkpoints of the partitions")
+        elif seen >= self._reserved_producer_ids:
+            self._note_problem(f"{IDENTITY} is older than the partitions: producer {seen} is known to them")
+        else:
+            return
+        # Others may have an id and have sent nothing yet; how many, nothing tells any more.
+        self._next_producer_id = max(seen + 1, self._reserved_producer_ids) + PRODUCER_ID_MARGIN
+        self._reserved_producer_ids = self._next_producer_id
+        self._save_identity()
 
     def _save_identity(self) -> None:
         moment = self.trusted_time.moment(wall_ms=self.clock.now_ms(), elapsed_ms=self.clock.elapsed_ms())
-        content = {
-            "format": FORMAT,
-            "cluster_id": self.cluster_id,
-            "producer_ids": self._reserved_producer_ids,
-            "moment": [moment.trusted_ms, moment.elapsed_ms, moment.boot_id],
-        }
-        replace_durably(self.storage, IDENTITY, json.dumps(content).encode())
+        write_identity(self.storage, Identity(self.cluster_id, self._reserved_producer_ids, moment))
 
     def trusted_now_ms(self) -> int:
         return self.trusted_time.now_ms(wall_ms=self.clock.now_ms(), elapsed_ms=self.clock.elapsed_ms())
@@ -205,6 +253,7 @@ class Log:
             self._raise_if_in_doubt()
             if name in self._topics:
                 raise TopicExists(name)
+            self._raise_if_topic_offline(name)
             if name in self._half_deleted:
                 self._finish_deletion(self._half_deleted[name])  # or the new topic would begin with the old records
             save_topic(self.storage, topic)
@@ -217,6 +266,7 @@ class Log:
         check_name(name)
         if name in self._topics:
             raise TopicExists(name)
+        self._raise_if_topic_offline(name)
         if not 1 <= partitions <= PARTITIONS_MAX:
             raise InvalidPartitions(name, partitions, f"choose between 1 and {PARTITIONS_MAX}")
         configs = dict(configs or {})
@@ -292,7 +342,16 @@ class Log:
         try:
             return self._topics[name]
         except KeyError:
+            self._raise_if_topic_offline(name)
             raise UnknownTopic(name) from None
+
+    def offline_topics(self) -> Mapping[str, str]:
+        """Topics that could not be opened, and why. They are in no other list."""
+        return dict(self._offline_topics)
+
+    def _raise_if_topic_offline(self, name: str) -> None:
+        if name in self._offline_topics:
+            raise TopicOffline(name, self._offline_topics[name])
 
     def topic_by_id(self, id: uuid.UUID) -> Topic:
         # Every fetch of a newer client comes this way, once for each partition it reads.
@@ -305,8 +364,16 @@ class Log:
                 return topic
         raise UnknownTopic(str(id))
 
+    @property
+    def topic_count(self) -> int:
+        return len(self._topics)
+
     def topics(self) -> list[Topic]:
-        return sorted(self._topics.values(), key=lambda topic: topic.name)
+        """By name. The order is kept for as long as no topic changes: who has thousands is asked for them often."""
+        now = tuple(self._topics.values())
+        if self._ordered[0] != now:
+            self._ordered = now, sorted(now, key=lambda topic: topic.name)
+        return list(self._ordered[1])
 
     def partition(self, topic: str, partition: int) -> Partition:
         found = self._partitions.get(TopicPartition(topic, partition))
@@ -332,7 +399,7 @@ class Log:
             self.storage.make_directory(partition_directory(*key))
             self._partitions[key] = Partition(
                 self.storage, key,
-                topic_settings=topic.settings, log_settings=self.settings,
+                topic_settings=topic.settings, log_settings=self.settings, owner=Owner(self.cluster_id, str(topic.id)),
                 archive=self.archive.of_partition(topic, number), clock=self.clock, background=self._run,
             )  # fmt: skip
         self.storage.sync_directory("")

@@ -1,4 +1,4 @@
-"""The periodic work on every partition: roll, retire, compact, archive, checkpoint.
+"""The periodic work on every partition: roll, retire, compact, archive, checkpoint, look after sealed segments.
 
 One failing partition does not keep the others from their turn; what went wrong is logged and tried again next time.
 """
@@ -10,6 +10,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.partition import Partition
 from headwater.log.retention import SegmentInfo, deletable
 from headwater.log.segment import Segment
+from headwater.log.segment_watch import SegmentWatch
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
@@ -22,11 +23,13 @@ class Maintenance:
         self._log = log
 
     def run(self) -> None:
+        watch = SegmentWatch(self._log.storage, stopping=self._log.archive.stopping.is_set)
         for partition in self._log.partitions():
             if partition.closed or partition.offline:
                 continue
             try:
                 self._maintain(partition)
+                watch.run(partition)
             except (HeadwaterError, OSError) as error:
                 if not partition.closed:
                     logger.warning("maintenance of %s: %s", partition.directory, error)

@@ -4,28 +4,28 @@ Three offsets tell how far it is:
 
     start_offset <= high_watermark <= end_offset
 
-Readers see what lies below the high watermark. A batch appended with `durable=True` stays above it until it is synced,
-so that nobody reads what a power cut can take back; one appended without is visible at once.
+Readers see what lies below the high watermark; what they may ask is in readable_partition.py. A batch appended with
+`durable=True` stays above it until it is synced, so that nobody reads what a power cut can take back; one appended
+without is visible at once.
 
 Locks, in order: `_reshape_lock` while sealed segments are deleted or replaced, `_checkpoint_lock` for a checkpoint, and
 `_lock` for all that changes. That one is held for a write to the page cache, never for a sync: one thread syncs for all
-who wait (shared_work.py). Reading takes no lock: it works on a snapshot (snapshot.py) that never changes.
+who wait (shared_work.py).
 """
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from headwater.clock import Clock
 from headwater.errors import (
-    DamagedRange,
     DiskFull,
     HeadwaterError,
     LogClosed,
     OffsetOutOfRange,
     PartitionOffline,
-    ReadFailed,
     UnavailableError,
 )
 from headwater.log.admission import check_admission, check_room
@@ -33,24 +33,29 @@ from headwater.log.archive import PartitionArchive
 from headwater.log.batch_format import BatchHeader, Buffer, checked_header, place, stamp_append_time
 from headwater.log.checkpoint import Checkpoint, DurableWitness, write_checkpoint
 from headwater.log.listeners import Listeners
+from headwater.log.manifest import Gap
 from headwater.log.producer_state import ProducerStates
 from headwater.log.progress import Progress
-from headwater.log.recovery import add_to_quarantine, begin_swap, finish_swap, open_partition
-from headwater.log.scan import find_damage
+from headwater.log.quarantine import add_to_quarantine
+from headwater.log.readable_partition import LEADER_EPOCH, ReadablePartition
+from headwater.log.recovery import open_partition
 from headwater.log.segment import RELATIVE_OFFSET_MAX, Damage, Segment
+from headwater.log.segment_swap import begin_swap, finish_swap
 from headwater.log.shared_work import SharedWork
-from headwater.log.snapshot import Mark, Slices, Snapshot, Suspect, TimeOffset
-from headwater.log.storage import File, Storage, out_of_space, replace_durably
+from headwater.log.snapshot import Mark
+from headwater.log.storage import File, Storage, out_of_space, write_small_file
 from headwater.log.topic_settings import TopicSettings
 from headwater.record import TopicPartition
 from headwater.settings import LogSettings, milliseconds
 
 logger = logging.getLogger("headwater.log")
 
-LEADER_EPOCH = 0
-LOOKS_MAX = 3
 
-Found = TypeVar("Found")
+class Owner(NamedTuple):
+    """Whose partition it is: written into each checkpoint, should the files that say so be lost."""
+
+    cluster_id: str
+    topic_id: str
 
 
 class Appended(NamedTuple):
@@ -61,7 +66,7 @@ class Appended(NamedTuple):
     duplicate: bool
 
 
-class Partition:
+class Partition(ReadablePartition):
     def __init__(
         self,
         storage: Storage,
@@ -69,38 +74,36 @@ class Partition:
         *,
         topic_settings: TopicSettings,
         log_settings: LogSettings,
+        owner: Owner,
         archive: PartitionArchive,
         clock: Clock,
         background: Callable[[Callable[[], None]], None],
     ) -> None:
-        self.topic_partition = topic_partition
-        self.archive = archive
+        super().__init__(storage, topic_partition, log_settings)
+        self.archive, self._owner = archive, owner
         self.settings = topic_settings
-        self._storage, self._clock, self._log_settings = storage, clock, log_settings
-        self._background = background
-        self.directory = f"{topic_partition.topic}-{topic_partition.partition}"
+        self._clock, self._background = clock, background
         self._lock = threading.RLock()
         self._syncing = SharedWork(self._sync)
-        self._failure: str | None = None
-        self._closed = False
         self._listeners = Listeners()
         self._checkpoint_lock = threading.Lock()
-        self._reshape_lock = threading.RLock()  # deleting or replacing sealed segments, one at a time
         self._checkpoint_due = False
         self._open()
 
     def _open(self) -> None:
-        interval, archived_end = self.settings.index_interval_bytes, self.archive.end_offset
-        opened = open_partition(self._storage, self.directory, index_interval=interval, archived_end=archived_end)
-        self.recovery_report = opened.report
+        interval, archived = self.settings.index_interval_bytes, self.archive.offsets
+        opened = open_partition(self._storage, self.directory, index_interval=interval, archived=archived)
+        self.recovery_report, self._manifest, self._gaps = opened.report, opened.manifest, opened.gaps
         elapsed = self._clock.elapsed_ms()
         self._producers = ProducerStates.from_rows(opened.checkpoint.producers, elapsed_ms=elapsed)
         for header in opened.scanned_batches:
             self._producers.note(header, elapsed_ms=elapsed)
-        archived = self.archive.segments_beside(opened.segments, start_offset=opened.checkpoint.start_offset)
-        ordered = sorted([*archived, *opened.segments], key=lambda segment: segment.base_offset)
-        self.segments: tuple[Segment, ...] = tuple(ordered)
-        self.start_offset = max(opened.checkpoint.start_offset, self.segments[0].base_offset)
+        beside = self.archive.segments_beside(opened.segments, start_offset=opened.checkpoint.start_offset)
+        ordered = sorted([*beside, *opened.segments], key=lambda segment: segment.base_offset)
+        self.segments = tuple(ordered)
+        # What is missing at the start is a gap like any other: should it come back, it is read again.
+        first = min([self.segments[0].base_offset, *(gap.first_offset for gap in self._gaps)])
+        self.start_offset = max(opened.checkpoint.start_offset, first)
         end = Mark(opened.end_offset, self.segments[-1], self.segments[-1].size)
         self._progress = Progress(end)
         self._unsynced: list[File] = []  # files of sealed segments
@@ -114,43 +117,10 @@ class Partition:
         self._claim(end.offset)
         if not opened.checkpoint_found:
             self.checkpoint()
-        elif not opened.as_checkpointed:
+        elif not opened.as_checkpointed or (len(self.segments) > 1 and not opened.manifest.version):
             self.checkpoint_if_possible()  # a full disk keeps nobody from reading
 
     # -- where it is -------------------------------------------------------------------------------------------------
-
-    @property
-    def topic(self) -> str:
-        return self.topic_partition.topic
-
-    @property
-    def number(self) -> int:
-        return self.topic_partition.partition
-
-    @property
-    def leader_epoch(self) -> int:
-        return LEADER_EPOCH
-
-    @property
-    def end_offset(self) -> int:
-        return self._progress.end.offset
-
-    @property
-    def high_watermark(self) -> int:
-        return self._progress.visible.offset
-
-    @property
-    def durable_end_offset(self) -> int:
-        return self._progress.durable.offset
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of record batches, on the local disk and in the archive together: what retention.bytes is about."""
-        return sum(segment.size for segment in self.segments)
-
-    @property
-    def local_size_bytes(self) -> int:
-        return sum(segment.size for segment in self.segments if segment.local)
 
     @property
     def checkpointed_segment(self) -> int:
@@ -158,12 +128,9 @@ class Partition:
         return self._checkpointed.segment if self._checkpointed else 0
 
     @property
-    def offline(self) -> bool:
-        return self._failure is not None
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
+    def largest_producer_id(self) -> int:
+        """Of the producers that it remembers; -1 if there are none."""
+        return self._producers.largest_id
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
@@ -277,6 +244,7 @@ class Partition:
             fresh = Segment.create(self._storage, self.directory, self.end_offset)
             active.seal()
         except OSError:
+            active.write_indexes_again()
             self._storage.delete(Segment(self._storage, self.directory, self.end_offset).log_path)
             raise
         self._unsynced += [active.file, *indexes]
@@ -306,11 +274,11 @@ class Partition:
     def local_sealed_segments(self) -> tuple[Segment, ...]:
         return tuple(segment for segment in self.segments[:-1] if segment.local)
 
-    def write_beside(self, name: str, content: bytes) -> None:
+    def write_beside(self, name: str, content: object) -> None:
         """Replace a small file in the partition's folder; LogClosed if the folder is no longer this partition's."""
         with self._reshape_lock:
             self._raise_if_unusable()
-            replace_durably(self._storage, f"{self.directory}/{name}", content)
+            write_small_file(self._storage, f"{self.directory}/{name}", content)
 
     def swap_segments(self, old: list[Segment], size: int, *, last_append_ms: int) -> bool:
         """Put the cleaned segment written beside them in the place of neighbours; False if they are no longer there.
@@ -329,7 +297,7 @@ class Partition:
                 replaced=[segment.base_offset for segment in old], replacement=fresh.base_offset,
             )  # fmt: skip
             try:
-                finish_swap(self._storage, self.directory)
+                finish_swap(self._storage, self.directory, self._manifest)
             except OSError as error:
                 self.take_offline(f"segments were being replaced: {error}")  # the next opening finishes it
                 raise
@@ -346,7 +314,41 @@ class Partition:
             with self._lock:
                 evicted = [segment for segment in self.segments[:-1] if segment.base_offset in copies]
                 self.segments = tuple(copies.get(segment.base_offset, segment) for segment in self.segments)
+            self._manifest.record(self.segments, below=self.checkpointed_segment, start_offset=self.start_offset)
             self._delete_files(evicted)
+
+    def replace_sealed(self, segment: Segment, found: Gap | Damage) -> None:
+        """Go on without the file of a sealed segment, or with what is left of it. The archive's copy is as good."""
+        with self._reshape_lock:
+            if self._closed or segment not in self.segments:
+                return
+            if self.archive.holds(segment):
+                logger.error("%s is damaged or gone; the archive's copy is used", segment.log_path)
+                fresh = [self.archive.segment_like(segment)]
+            elif isinstance(found, Damage):
+                fresh = [Segment(self._storage, self.directory, segment.base_offset, size=found.end_position)]
+                fresh[0].last_append_ms, fresh[0].damage = segment.last_append_ms, (*segment.damage, found)
+                add_to_quarantine(self._storage, self.directory, segment.base_offset, found)
+                logger.error("%s was cut off: offsets %d to %d are missing", segment.log_path, *found.offsets)
+            else:
+                logger.error("%s: %s", self.directory, found)
+                fresh = []
+                self._gaps = [*self._gaps, found]
+            with self._lock:
+                place = self.segments.index(segment)
+                self.segments = (*self.segments[:place], *fresh, *self.segments[place + 1 :])
+
+    def lacks_checksum(self, segment: Segment) -> bool:
+        row = self._manifest.segments.get(segment.base_offset)
+        return row is not None and row.crc32c is None and row.size == segment.size and not segment.damage
+
+    def note_checksums(self, checksums: Mapping[Segment, int]) -> None:
+        with self._reshape_lock:
+            known = {segment: checksum for segment, checksum in checksums.items() if segment in self.segments}
+            if not self._closed and known:
+                self._manifest.note_checksums(
+                    {one.base_offset: checksum for one, checksum in known.items() if self.lacks_checksum(one)}
+                )
 
     # -- durability --------------------------------------------------------------------------------------------------
 
@@ -402,7 +404,7 @@ class Partition:
 
     def checkpoint(self) -> None:
         """Sync everything and write down how far that is, so that the next opening starts reading there."""
-        with self._checkpoint_lock:
+        with self._reshape_lock, self._checkpoint_lock:
             if self._closed:
                 raise LogClosed  # the folder may belong to a new topic of the same name by now
             self._checkpoint_due = False
@@ -414,6 +416,8 @@ class Partition:
             except OSError as error:
                 # As with the log itself: the next sync would succeed without writing what this one lost.
                 raise self.take_offline(f"a sync failed: {error}") from None
+            self._manifest.record(self.segments, below=checkpoint.segment, start_offset=checkpoint.start_offset)
+            checkpoint = replace(checkpoint, manifest=self._manifest.version)
             if checkpoint != self._checkpointed:
                 write_checkpoint(self._storage, self.directory, checkpoint)
                 self._checkpointed = checkpoint
@@ -429,7 +433,7 @@ class Partition:
                     self._bytes_since_checkpoint = 0
                     place = mark.segment.base_offset, mark.position
                     producers = self._producers.to_rows(below=mark.offset)
-                    checkpoint = Checkpoint(self.start_offset, mark.offset, *place, producers)
+                    checkpoint = Checkpoint(self.start_offset, mark.offset, *place, producers, *self._owner)
                     return checkpoint, mark.segment.write_indexes()
 
     def checkpoint_if_possible(self) -> None:
@@ -439,74 +443,6 @@ class Partition:
         except (OSError, UnavailableError) as error:
             if not self._closed:
                 logger.warning("%s: no checkpoint could be written: %s", self.directory, error)
-
-    # -- reading -----------------------------------------------------------------------------------------------------
-
-    def snapshot(self) -> Snapshot:
-        """What readers can see now, as a value; cheap, and safe from any thread."""
-        visible = self._progress.visible
-        return Snapshot(self.topic_partition, self.segments, visible, self.start_offset, self.end_offset)
-
-    def read(self, offset: int, *, bytes_max: int) -> Slices:
-        """Batches from the one that holds `offset` on, at least one of them even if it is larger than `bytes_max`.
-
-        The bytes are not read here, and the last batch may be cut short, as readers of this format expect.
-        """
-        return self._look(lambda snapshot: snapshot.read(offset, bytes_max=bytes_max))
-
-    def read_verified(self, offset: int, *, bytes_max: int) -> Slices:
-        """Like read, but checksums not seen before are checked first: what is damaged is quarantined, not given away.
-
-        Each byte is checked once in the life of a process. It may wait for the disk, where `read` hardly does.
-        """
-        while True:
-            try:
-                return self._look(lambda snapshot: snapshot.read_verified(offset, bytes_max=bytes_max))
-            except Suspect as suspect:
-                if self.quarantine(suspect.offset) is None:
-                    raise DamagedRange(self.topic, self.number, first=offset, end=offset + 1) from None
-
-    def _look(self, look: Callable[[Snapshot], Found]) -> Found:
-        """Look again where a segment's files went, for good or to the archive, since the snapshot was taken."""
-        for turn in range(LOOKS_MAX):
-            try:
-                found = look(self.snapshot())
-                break
-            except FileNotFoundError:
-                if turn == LOOKS_MAX - 1 and not self._closed:
-                    raise
-            except OSError as error:
-                raise ReadFailed(self.topic, self.number, str(error)) from None
-        if self._closed:
-            raise LogClosed  # what was found may belong to a new topic of the same name
-        return found
-
-    def quarantine(self, offset: int) -> Damage | None:
-        """Look at the bytes where `offset` should be; if they are damaged, readers step over them from here on."""
-        with self._reshape_lock:
-            snapshot = self.snapshot()
-            segment = snapshot.segments_from(offset)[0]
-            size, end = snapshot.limit(segment), snapshot.end_of(segment)
-            try:
-                damage = find_damage(segment, offset, size=size, end_offset=end)
-                if damage is None:
-                    return None
-                add_to_quarantine(self._storage, self.directory, segment.base_offset, damage)
-            except OSError as error:
-                raise ReadFailed(self.topic, self.number, str(error)) from None
-            segment.damage += (damage,)
-        logger.error("%s: offsets %d to %d are damaged and quarantined", self.directory, *damage.offsets)
-        return damage
-
-    def offset_for_time(self, time_ms: int) -> TimeOffset | None:
-        """The first record at or after a time."""
-        bytes_max = self._log_settings.decompressed_bytes_max
-        return self._look(lambda snapshot: snapshot.offset_for_time(time_ms, bytes_max=bytes_max))
-
-    def newest_timestamp(self) -> TimeOffset | None:
-        """The record with the largest timestamp, the first of them if several have it."""
-        bytes_max = self._log_settings.decompressed_bytes_max
-        return self._look(lambda snapshot: snapshot.newest_timestamp(bytes_max=bytes_max))
 
     # -- giving up records -------------------------------------------------------------------------------------------
 

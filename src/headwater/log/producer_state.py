@@ -26,6 +26,7 @@ from headwater.log.batch_format import BatchHeader
 BATCHES_REMEMBERED = 5
 SEQUENCES = 2**31
 NO_PRODUCER = -1
+CLAIMED_FROM = 2**62
 
 
 class StoredBatch(NamedTuple):
@@ -51,6 +52,11 @@ class ProducerStates:
 
     def __len__(self) -> int:
         return len(self._producers)
+
+    @property
+    def largest_id(self) -> int:
+        """Of ids that the log can have given out: a client may claim any, and must not use up the others."""
+        return max((id for id in self._producers if id < CLAIMED_FROM), default=NO_PRODUCER)
 
     def find_duplicate(self, header: BatchHeader) -> StoredBatch | None:
         """The stored batch that this one repeats; None if it is new and may be stored; else an error says why not."""

@@ -2,14 +2,24 @@
 
 import threading
 from collections.abc import Iterator
+from itertools import islice
 
-from headwater.errors import CorruptBatch, DamagedRange, LogClosed, OffsetOutOfRange, ReadFailed
-from headwater.log.batch_format import HEADER_BYTES, decode_batch, read_header
+from headwater.errors import (
+    CorruptBatch,
+    DamagedRange,
+    InvalidRecord,
+    LogClosed,
+    OffsetOutOfRange,
+    ReadFailed,
+    UnavailableError,
+)
+from headwater.log.batch_format import HEADER_BYTES, read_header, records_of, unpacked
 from headwater.log.partition import Partition
 from headwater.log.snapshot import Slice
 from headwater.record import Record
 
 READ_BYTES = 1024**2
+UNPACKED_BYTES = 8 * 1024**2
 
 
 def read_records(
@@ -47,11 +57,20 @@ def starting_offset(partition: Partition, *, offset: int | None, time_ms: int | 
     return partition.high_watermark if found is None else found.offset
 
 
-def read_some(partition: Partition, offset: int, decompressed_bytes_max: int) -> tuple[list[Record], int]:
+def read_some(
+    partition: Partition,
+    offset: int,
+    decompressed_bytes_max: int,
+    *,
+    records_max: int | None = None,
+    wait_seconds: float | None = None,
+) -> tuple[list[Record], int]:
     """Some records at or behind an offset, and the offset to go on at: the same one at the end.
 
+    At most `records_max`, and no further batch once those read are UNPACKED_BYTES, however small they were packed.
     A batch may end behind its last record, where compaction has taken some: only its header tells where to go on.
-    DamagedRange if the batch at the offset cannot be believed.
+    DamagedRange if the batch at the offset cannot be believed, or cannot be unpacked; UnavailableError if others unpack
+    large batches for longer than `wait_seconds`.
     """
     found = partition.read(offset, bytes_max=READ_BYTES)
     if not found.verified:
@@ -59,20 +78,46 @@ def read_some(partition: Partition, offset: int, decompressed_bytes_max: int) ->
             raise DamagedRange(partition.topic, partition.number, first=damage.first_offset, end=damage.end_offset)
         found = partition.read_verified(offset, bytes_max=READ_BYTES)
     records: list[Record] = []
-    following = offset
+    following, room = offset, UNPACKED_BYTES
     for piece in found.slices:
         data = _bytes_of(partition, piece)
+        why = ""
         while len(data) >= HEADER_BYTES and HEADER_BYTES <= (header := read_header(data)).size <= len(data):
+            wanted = None if records_max is None else records_max - len(records)
+            if room <= 0 or (wanted is not None and wanted <= 0):
+                return records, following
             try:
-                rows = decode_batch(data[: header.size], bytes_max=decompressed_bytes_max)
-            except CorruptBatch:
+                rows, whole, size = _decoded(data[: header.size], offset, decompressed_bytes_max, wanted, wait_seconds)
+            except (CorruptBatch, InvalidRecord) as error:
+                why = str(error)
                 break
-            records += [row for row in rows if row.offset >= offset]
-            following = header.next_offset
+            except UnavailableError:
+                if following == offset:
+                    raise
+                return records, following
+            records += rows
+            if not whole:
+                return records, rows[-1].offset + 1
+            following, room = header.next_offset, room - size
             data = data[header.size :]
         if following == offset:  # of what is there, not even the first batch can be believed
-            raise _damaged(partition, offset, data)
+            raise _damaged(partition, offset, data, why)
     return records, following
+
+
+def _decoded(
+    batch: memoryview, offset: int, bytes_max: int, records_max: int | None, wait_seconds: float | None
+) -> tuple[list[Record], bool, int]:
+    """Records of a batch from an offset on, whether these are all of them, and how large the unpacked batch was.
+
+    One by one: a batch may hold millions, of which a few are wanted.
+    """
+    with unpacked(batch, bytes_max=bytes_max, wait_seconds=wait_seconds) as (header, body):
+        rows = (row for row in records_of(header, body) if row.offset >= offset)
+        if records_max is None:
+            return list(rows), True, len(body)
+        kept = list(islice(rows, records_max))
+        return kept, len(kept) < records_max, len(body)
 
 
 def _bytes_of(partition: Partition, piece: Slice) -> memoryview:
@@ -82,7 +127,7 @@ def _bytes_of(partition: Partition, piece: Slice) -> memoryview:
         raise ReadFailed(partition.topic, partition.number, str(error)) from None
 
 
-def _damaged(partition: Partition, offset: int, data: memoryview) -> DamagedRange:
+def _damaged(partition: Partition, offset: int, data: memoryview, why: str) -> DamagedRange:
     """Told once: the next read steps over the range."""
     damage = partition.quarantine(offset)
     if damage is not None:
@@ -90,7 +135,7 @@ def _damaged(partition: Partition, offset: int, data: memoryview) -> DamagedRang
     # The bytes are as they were sent, but make no sense: their header still tells how far they go.
     end = read_header(data).next_offset if len(data) >= HEADER_BYTES else 0
     end = end if offset < end <= partition.end_offset else offset + 1
-    return DamagedRange(partition.topic, partition.number, first=offset, end=end)
+    return DamagedRange(partition.topic, partition.number, first=offset, end=end, why=why)
 
 
 class Follower:

@@ -20,6 +20,9 @@ ByteArray = npt.NDArray[np.uint8]
 START, END, OFFSET_DELTA, TIMESTAMP_DELTA, KEY_START, KEY_LENGTH, VALUE_START, VALUE_LENGTH = range(8)
 NULL = -1
 
+RECORD_BYTES_MIN = 7
+"""Length, attributes, two deltas, no key, no value, no headers: of one byte each."""
+
 
 class RecordColumns(NamedTuple):
     """`body` is the unpacked batch behind its header; row i of `spans` tells where record i and its parts are in it."""
@@ -32,10 +35,13 @@ class RecordColumns(NamedTuple):
 
 
 def record_columns(batch: Buffer, header: BatchHeader, *, bytes_max: int) -> RecordColumns:
-    """Take apart one whole batch whose checksum has been verified. CorruptBatch if its records do not fit together."""
+    """Take apart one whole batch whose checksum has been verified.
+
+    CorruptBatch if its records do not fit together, InvalidRecord if they are more than `bytes_max` bytes.
+    """
     unpacked = decompress(header.codec, memoryview(batch)[HEADER_BYTES : header.size], bytes_max=bytes_max)
     body = np.frombuffer(unpacked, dtype=np.uint8)
-    if not 0 <= header.record_count <= len(body):
+    if not 0 <= header.record_count <= len(body) // RECORD_BYTES_MIN:
         raise CorruptBatch(f"a batch of {len(body)} bytes claims {header.record_count} records")
     spans = np.empty((header.record_count, 8), dtype=np.int64)
     if not _find_spans(body, spans):

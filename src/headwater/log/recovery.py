@@ -7,19 +7,25 @@ What is found behind the last checkpoint is read batch by batch. The first batch
 * below: damage to something that was promised. The damaged range is quarantined and reported; the search goes on
   behind it, and everything whole that is found stays readable. (Kafka cuts here too, and lets replicas repair it.)
 
+Segments that were sealed before the checkpoint are not read: the manifest (manifest.py) knows them and their sizes. One
+that is gone is a gap, which is reported and stepped over; one that has another size is read, as if it were new.
+
 Anything cut that holds whole batches is kept beside the log as `*.cut`, so that even a wrong verdict destroys nothing.
 """
 
-import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headwater.log.batch_format import BatchHeader
 from headwater.log.checkpoint import Checkpoint, DurableWitness, read_checkpoint
+from headwater.log.manifest import UNKNOWN, Gap, Manifest, SealedSegment
 from headwater.log.offset_index import OffsetIndex
+from headwater.log.quarantine import read_quarantine, write_quarantine
 from headwater.log.scan import WINDOW_BYTES, Expectation, damage_at, next_whole_batch, whole_batches
 from headwater.log.segment import Damage, Segment, segment_name
-from headwater.log.storage import File, Storage, read_whole, replace_durably
+from headwater.log.segment_swap import finish_swap
+from headwater.log.storage import File, Storage, read_whole, recover_small_file, replace_durably
 from headwater.log.time_index import TimeIndex
 
 logger = logging.getLogger("headwater.log")
@@ -34,32 +40,41 @@ class Opened:
     segments: list[Segment]
     checkpoint: Checkpoint
     end_offset: int
+    manifest: Manifest
     scanned_batches: list[BatchHeader] = field(default_factory=list)
     checkpoint_found: bool = True
     as_checkpointed: bool = False  # exactly what the checkpoint says, nothing more and nothing less
     report: list[str] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    """Offsets that readers step over because their segments are gone; damaged ones are noted in their segments."""
 
 
 class Recovery:
     """One opening of one partition's directory."""
 
-    def __init__(self, storage: Storage, directory: str, *, index_interval: int, archived_end: int) -> None:
+    def __init__(self, storage: Storage, directory: str, *, index_interval: int, archived: Mapping[int, int]) -> None:
         self._storage, self._directory = storage, directory
-        self._archived_end = archived_end
+        self._report: list[str] = []
+        self._archived, self._archived_end = archived, max(archived.values(), default=0)
         self._index_interval = index_interval
-        self._found = read_checkpoint(storage, directory)
-        self._checkpoint = self._found or Checkpoint()
-        self._damage = read_quarantine(storage, directory)
+        self._manifest = Manifest.read(storage, directory, self._say, read=recover_small_file)
+        finish_swap(storage, directory, self._manifest)
+        self._found = read_checkpoint(storage, directory, self._say, read=recover_small_file)
+        self._checkpoint = self._found or Checkpoint(start_offset=self._manifest.start_offset)
+        below = self._found.segment if self._found else None
+        self._manifest.believed_for(version=self._checkpoint.manifest, below=below, say=self._say)
+        self._damage = read_quarantine(storage, directory, self._say, read=recover_small_file)
         self._batches: list[BatchHeader] = []
         self._unsure: dict[Segment, int] = {}  # from which byte on a segment is not known to have been synced
-        self._report: list[str] = []
         self._names_changed = False
+        self._lost_now: list[Gap] = []
         witness = DurableWitness.open(storage, directory)
-        self._synced_offset = max(witness.claimed(), self._checkpoint.recovery_offset, archived_end)
+        self._synced_offset = max(witness.claimed(), self._checkpoint.recovery_offset, self._archived_end)
         witness.close()
 
     def open(self) -> Opened:
         bases = self._segment_bases()
+        gaps = self._gaps(bases)
         segments: list[Segment] = []
         end_offset = max(self._checkpoint.start_offset, self._archived_end)
         for place, base in enumerate(bases):
@@ -76,10 +91,12 @@ class Recovery:
                 break
             if following is not None:
                 self._seal(segment)
+                self._manifest.measure_indexes(segment)
         for segment, position in self._unsure.items():
             self._write_again(segment, position)
         end_offset = self._finish(segments, end_offset)
-        opened = Opened(segments, self._checkpoint, end_offset, self._batches, report=self._report)
+        opened = Opened(segments, self._checkpoint, end_offset, self._manifest, self._batches, report=self._report)
+        opened.gaps = gaps + [gap for gap in self._lost_now if gap.end_offset > self._checkpoint.start_offset]
         opened.checkpoint_found = self._found is not None
         opened.as_checkpointed = self._as_checkpointed(segments[-1], end_offset)
         return opened
@@ -94,13 +111,31 @@ class Recovery:
         outrun = end_offset < self._archived_end  # the newest files are lost, but the archive has more
         end_offset = max(end_offset, self._archived_end)
         if end_offset < self._synced_offset:
-            self._say(f"offsets {end_offset} to {self._synced_offset - 1} were stored and are missing")
+            self._lose(end_offset, self._synced_offset)
             end_offset = self._synced_offset
         if segments and outrun:
             self._seal(segments[-1])
         if not segments or outrun:
             segments.append(Segment.create(self._storage, self._directory, end_offset))
         return end_offset
+
+    def _gaps(self, bases: list[int]) -> list[Gap]:
+        start_offset = self._checkpoint.start_offset
+        gaps = self._manifest.gaps(bases, self._archived, start_offset=start_offset)
+        for gap in gaps:
+            self._say(str(gap))
+        # The segment that was active at the checkpoint is not in the manifest, and what is behind begins without it.
+        noted, behind = self._checkpoint.segment, [base for base in bases if base > self._checkpoint.segment]
+        if self._checkpoint.position and behind and noted not in bases and noted not in self._archived:
+            self._lose(max(noted, start_offset), behind[0], f"{self._directory}/{segment_name(noted)}.log is gone")
+        return gaps
+
+    def _lose(self, first: int, end: int, why: str = "") -> None:
+        """Note a range for good: the next checkpoint lies behind it, and no later start would miss it."""
+        if first < end:
+            self._say(f"offsets {first} to {end - 1} were stored and are missing{f': {why}' if why else ''}")
+            self._manifest.lost += ((first, end),)
+            self._lost_now.append(Gap(first, end, why or "they were stored and are not there"))
 
     # -- which segments --------------------------------------------------------------------------------------------
 
@@ -118,10 +153,25 @@ class Recovery:
                 self._names_changed = True
         while len(bases) > 1 and bases[1] <= self._checkpoint.start_offset:
             self._delete(bases.pop(0))
+        bases = self._without_those_the_archive_has_whole(bases)
         # A segment that was begun and given up again because the disk was full: nothing ever went into it.
         while len(bases) > 1 and bases[-1] > self._checkpoint.segment and not self._size(bases[-1]):
             self._delete(bases.pop())
         return bases
+
+    def _without_those_the_archive_has_whole(self, bases: list[int]) -> list[int]:
+        """Local copies of archived segments that are not what was archived go: the archive's were compared with it."""
+        kept = []
+        for base in bases:
+            row, size = self._manifest.segments.get(base), self._size(base)
+            if base in self._archived and base != bases[-1] and row is not None and row.size != size:
+                self._say(
+                    f"{segment_name(base)}.log has {size} bytes instead of {row.size}; the archive's copy is used"
+                )
+                self._delete(base)
+            else:
+                kept.append(base)
+        return kept
 
     def _delete(self, base: int) -> None:
         self._names_changed = True  # or a power cut brings the segment back, behind records written since
@@ -133,19 +183,40 @@ class Recovery:
 
     def _trusted(self, segment: Segment, following: int | None) -> bool:
         """Sealed before the checkpoint, indexes in place: nothing to read."""
-        return (
-            following is not None
-            and self._found is not None
-            and segment.base_offset < self._checkpoint.segment
-            and self._storage.exists(segment.index_path)
-            and self._storage.exists(segment.time_index_path)
+        if following is None or self._found is None or segment.base_offset >= self._checkpoint.segment:
+            return False
+        return self._as_sealed(segment) and self._indexes_as_sealed(segment)
+
+    def _as_sealed(self, segment: Segment) -> bool:
+        """Of the size it was sealed with, or what is missing of it was found before and is in quarantine."""
+        row = self._manifest.segments.get(segment.base_offset)
+        if row is None or row.size == segment.size:
+            return True
+        if (segment.size, row.next_offset) in [(one.end_position, one.end_offset) for one in segment.damage]:
+            return True
+        self._say(f"{segment.log_path} has {segment.size} bytes instead of {row.size}; it is read again")
+        return False
+
+    def _indexes_as_sealed(self, segment: Segment) -> bool:
+        row = self._manifest.segments.get(segment.base_offset)
+        wanted = (
+            {} if row is None else {segment.index_path: row.index_size, segment.time_index_path: row.time_index_size}
         )
+        for path in (segment.index_path, segment.time_index_path):
+            size = self._storage.size(path) if self._storage.exists(path) else None
+            if size is None or wanted.get(path, UNKNOWN) not in (UNKNOWN, size):
+                found = "is missing" if size is None else f"has {size} bytes instead of {wanted[path]}"
+                self._say(f"{path} {found}; it is made again")
+                return False
+        return True
 
     # -- reading one segment ---------------------------------------------------------------------------------------
 
     def _read(self, segment: Segment, following: int | None) -> tuple[int, bool]:
         """Scan what is not covered by the checkpoint; answers the end offset and whether the end was torn off."""
         position, expected = self._starting_point(segment, following)
+        if (row := self._row_of_older_version(segment)) is not None:
+            return row.next_offset, False
         while True:
             for batch in whole_batches(segment.file, position, size=segment.size, expected=expected):
                 if batch.header.base_offset >= self._synced_offset:
@@ -157,6 +228,7 @@ class Recovery:
                 position = batch.position + batch.header.size
                 expected = expected._replace(offset=batch.header.next_offset)
             if position >= segment.size:
+                self._note_cut_off(segment, expected)
                 return expected.offset, self._stops_short(expected)
             known = next((d for d in segment.damage if d.position == position), None)
             if known is None and expected.offset >= self._synced_offset:
@@ -165,17 +237,38 @@ class Recovery:
             damage = known or self._quarantine(segment, position, expected)
             position, expected = damage.end_position, expected._replace(offset=damage.end_offset)
 
+    def _row_of_older_version(self, segment: Segment) -> SealedSegment | None:
+        """Of a segment that is larger than it was sealed: as it was before compaction, with records that were deleted
+        since. None of them may come back, so all of it goes into quarantine."""
+        row = self._manifest.segments.get(segment.base_offset)
+        if row is None or segment.size <= row.size:
+            return None
+        if not any(damage.end_position == segment.size for damage in segment.damage):
+            self._note_damage(segment, Damage(0, segment.size, segment.base_offset, row.next_offset))
+        return row
+
+    def _note_cut_off(self, segment: Segment, expected: Expectation) -> None:
+        """A sealed segment that ends with a whole batch, and is shorter than it was sealed: its end is missing."""
+        row = self._manifest.segments.get(segment.base_offset)
+        if row is None or segment.size >= row.size or expected.offset >= row.next_offset:
+            return
+        known = any(damage.end_offset == row.next_offset for damage in segment.damage)
+        if not known:
+            self._note_damage(segment, Damage(segment.size, segment.size, expected.offset, row.next_offset))
+
     def _stops_short(self, expected: Expectation) -> bool:
         """A segment whose last batches never reached the disk, although the next segment did."""
         missing = expected.contiguous and expected.offset < expected.end_offset < 2**63 - 1
         if missing and expected.offset < self._synced_offset:
-            self._say(f"offsets {expected.offset} to {expected.end_offset - 1} were stored and are missing")
+            self._lose(expected.offset, expected.end_offset)
             return False
         return missing
 
     def _starting_point(self, segment: Segment, following: int | None) -> tuple[int, Expectation]:
         """Where to begin: the last indexed batch before the checkpoint if its word is good, else the very start."""
         end = following if following is not None else 2**63 - 1
+        row = self._manifest.segments.get(segment.base_offset)
+        end = end if row is None else min(end, row.next_offset)
         contiguous = self._found is not None and segment.base_offset >= self._checkpoint.segment
         if contiguous and segment.base_offset == self._checkpoint.segment and self._checkpoint.position <= segment.size:
             offsets, times = self._indexes_until_checkpoint(segment)
@@ -215,12 +308,15 @@ class Recovery:
         damage = damage_at(
             segment.file, position, size=segment.size, expected=expected, synced_offset=self._synced_offset
         )
+        self._note_damage(segment, damage)
+        return damage
+
+    def _note_damage(self, segment: Segment, damage: Damage) -> None:
         segment.damage += (damage,)
         self._damage.setdefault(segment.base_offset, []).append(damage)
         write_quarantine(self._storage, self._directory, self._damage)
         first, last = damage.offsets
         self._say(f"offsets {first} to {last} are damaged and quarantined")
-        return damage
 
     def _cut(self, segment: Segment, position: int, expected: Expectation) -> None:
         behind = next_whole_batch(segment.file, position, size=segment.size, expected=expected)
@@ -293,13 +389,15 @@ def _growing(entries: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return entries
 
 
-def open_partition(storage: Storage, directory: str, *, index_interval: int, archived_end: int = 0) -> Opened:
+def open_partition(
+    storage: Storage, directory: str, *, index_interval: int, archived: Mapping[int, int] | None = None
+) -> Opened:
     """Bring a partition's files into order. All that it found is synced when it returns, so it may be promised.
 
-    Offsets below `archived_end` have been given out, whatever the files say: they are in the archive.
+    `archived` has the segments in the archive, base offset and next offset: these offsets have been given out, whatever
+    the files say. DamagedFile if a file that it cannot do without is not what was written.
     """
-    finish_swap(storage, directory)
-    opened = Recovery(storage, directory, index_interval=index_interval, archived_end=archived_end).open()
+    opened = Recovery(storage, directory, index_interval=index_interval, archived=archived or {}).open()
     if opened.as_checkpointed:
         return opened  # all of it was synced before the checkpoint was written
     for segment in opened.segments:
@@ -307,64 +405,3 @@ def open_partition(storage: Storage, directory: str, *, index_interval: int, arc
             segment.file.sync()
     storage.sync_directory(directory)
     return opened
-
-
-# -- quarantine list -------------------------------------------------------------------------------------------------
-
-
-def read_quarantine(storage: Storage, directory: str) -> dict[int, list[Damage]]:
-    """Damaged ranges by the base offset of their segment."""
-    try:
-        rows = json.loads(read_whole(storage, f"{directory}/quarantine.json"))
-        return {int(base): [Damage._make(row) for row in damage] for base, damage in rows.items()}
-    except (FileNotFoundError, ValueError, TypeError, AttributeError):
-        return {}
-
-
-def write_quarantine(storage: Storage, directory: str, damage: dict[int, list[Damage]]) -> None:
-    rows = {str(base): [list(row) for row in ranges] for base, ranges in damage.items() if ranges}
-    replace_durably(storage, f"{directory}/quarantine.json", json.dumps(rows).encode())
-
-
-def add_to_quarantine(storage: Storage, directory: str, base_offset: int, damage: Damage) -> None:
-    known = read_quarantine(storage, directory)
-    known.setdefault(base_offset, []).append(damage)
-    write_quarantine(storage, directory, known)
-
-
-# -- replacing segments ----------------------------------------------------------------------------------------------
-
-
-def begin_swap(storage: Storage, directory: str, *, replaced: list[int], replacement: int) -> None:
-    """Promise to put `<replacement>.*.cleaned` (written and synced) in the place of the replaced segments.
-
-    From here on the change happens, whatever crashes: finish_swap runs now, or at the next opening.
-    """
-    # The names of the replacement come first: a promise that survives without them would only delete.
-    storage.sync_directory(directory)
-    journal = {"replaced": replaced, "replacement": replacement}
-    replace_durably(storage, f"{directory}/swap.json", json.dumps(journal).encode())
-
-
-def finish_swap(storage: Storage, directory: str) -> None:
-    """Carry out the swap that was promised, from whatever point it had reached."""
-    journal_path = f"{directory}/swap.json"
-    if not storage.exists(journal_path):
-        return
-    journal = json.loads(read_whole(storage, journal_path))
-    replacement = Segment(storage, directory, journal["replacement"])
-    for base in journal["replaced"]:
-        old = Segment(storage, directory, base)
-        # Indexes first: a log file without them is read again, one with the wrong ones would mislead.
-        for path in (old.index_path, old.time_index_path):
-            if base != replacement.base_offset or storage.exists(path + ".cleaned"):
-                storage.delete(path)
-        if base != replacement.base_offset:
-            storage.delete(old.log_path)
-    storage.sync_directory(directory)
-    for path in replacement.paths:
-        if storage.exists(path + ".cleaned"):
-            storage.rename(path + ".cleaned", path)
-    storage.sync_directory(directory)
-    storage.delete(journal_path)
-    storage.sync_directory(directory)

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from headwater.log.batch_format import HEADER_BYTES, MAGIC, BatchHeader, check_crc, plausible, read_header
 from headwater.log.segment import RELATIVE_OFFSET_MAX, BatchAt, Damage, Segment
 from headwater.log.storage import File
@@ -146,3 +148,11 @@ def _belied(window: _Window, position: int, size: int, header: BatchHeader, expe
     behind = read_header(*window.at(position, HEADER_BYTES))
     room_until = expected.offset + header.last_offset_delta + 1
     return plausible(behind, bytes_left=size - position) and room_until <= behind.base_offset < header.next_offset
+
+
+def checksum_of(file: File, size: int) -> int:
+    """CRC-32C of the first `size` bytes of a file."""
+    checksum = 0
+    for position in range(0, size, WINDOW_BYTES):
+        checksum = crc32c(file.read_at(position, min(WINDOW_BYTES, size - position)), checksum)
+    return checksum

@@ -183,6 +183,10 @@ class Segment:
         self._indexes_cover = covered
         return written
 
+    def write_indexes_again(self) -> None:
+        """What `write_indexes` wrote was not synced, and will not be: have the next call write and return it."""
+        self._indexes_cover = -1
+
     def seal(self) -> None:
         """No more batches: from here on look-ups read the index files, which must have been written."""
         self._storage.set_modified_ms(self.log_path, self.last_append_ms)  # may fail: then it is still active

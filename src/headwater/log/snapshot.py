@@ -14,6 +14,9 @@ from headwater.log.segment import BatchAt, Segment
 from headwater.log.storage import File
 from headwater.record import TopicPartition
 
+UNTRUE_BATCHES_MAX = 64
+"""Batches that hold no record of the time their header promises, after which a look-up believes the header."""
+
 
 class TimeOffset(NamedTuple):
     timestamp_ms: int
@@ -160,10 +163,15 @@ class Snapshot(NamedTuple):
     def _record_at_time(self, segment: Segment, time_ms: int, bytes_max: int) -> TimeOffset | None:
         limit = self.limit(segment)
         batch = segment.batch_for_time(time_ms, limit=limit)
+        tried = 0
         while batch is not None:
             found = next((t for t in self._times_in(segment, batch, bytes_max) if t.timestamp_ms >= time_ms), None)
             if found is not None:
                 return found
+            tried += batch.header.last_offset >= self.start_offset
+            if tried >= UNTRUE_BATCHES_MAX:
+                # Headers that say what the records do not: each costs the unpacking of a batch. Too early is not wrong.
+                return TimeOffset(batch.header.max_timestamp, max(batch.header.base_offset, self.start_offset))
             following = segment.batches(batch.position + batch.header.size, limit=limit)
             batch = next((b for b in following if b.header.max_timestamp >= time_ms), None)
         return None
@@ -184,7 +192,8 @@ class Snapshot(NamedTuple):
             b for b in segment.batches(0, limit=self.limit(segment)) if b.header.last_offset >= self.start_offset
         ]
         newest: TimeOffset | None = None
-        for batch in sorted(batches, key=lambda b: (-b.header.max_timestamp, b.position)):
+        likely = sorted(batches, key=lambda b: (-b.header.max_timestamp, b.position))
+        for batch in likely[:UNTRUE_BATCHES_MAX]:
             if newest is not None and newest.timestamp_ms >= batch.header.max_timestamp:
                 break
             for found in self._times_in(segment, batch, bytes_max):
@@ -194,6 +203,8 @@ class Snapshot(NamedTuple):
 
     def _times_in(self, segment: Segment, batch: BatchAt, bytes_max: int) -> Iterator[TimeOffset]:
         """The records of a batch that can be seen; none from where it cannot be decoded, since nobody can read it."""
+        if batch.header.last_offset < self.start_offset:
+            return
         try:
             for timestamp_ms, offset in batch_times(segment.read_batch(batch), bytes_max=bytes_max):
                 if self.start_offset <= offset < self.visible.offset:

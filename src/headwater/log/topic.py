@@ -1,23 +1,28 @@
 """Topics: their names, and the files that say which exist.
 
 `topics/<name>.json` is the truth about a topic: id, number of partitions, configuration that differs from the default.
-It is written before the partitions' folders are made. To delete the topic it is renamed to `<name>.gone`, which goes
-when all else is gone: a crash at any point leaves a topic that is whole, or one whose deletion the next start finishes.
+It is a small file with a copy, `<name>.copy`, beside it (small_file.py), written before the partitions' folders are
+made. To delete the topic the copy goes, and the file is renamed to `<name>.gone`, which goes when all else is gone: a
+crash at any point leaves a topic that is whole, or one whose deletion the next start finishes.
+
+A topic whose file and copy are damaged or missing is offline, and the others are not concerned: without its number of
+partitions and its retention nothing of it can be touched.
 """
 
-import json
 import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headwater.errors import DamagedFile, InvalidSetting, InvalidTopicName
-from headwater.log.storage import Storage, read_whole, replace_durably
+from headwater.log.checkpoint import read_checkpoint
+from headwater.log.storage import Storage, read_small_file, read_whole, recover_small_file, write_small_file
 from headwater.log.topic_settings import TopicSettings
+from headwater.small_file import SmallFile, copy_path, unseal
 
 NAME_LENGTH_MAX = 249
 DIRECTORY = "topics"
-KINDS = ("json", "gone")
+KINDS = ("json", "gone", "copy")
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "_schemas"})
 """Topics a node keeps for itself. Other names may begin with underscores too."""
 
@@ -65,13 +70,14 @@ def partition_directory(topic: str, partition: int) -> str:
 
 def save_topic(storage: Storage, topic: Topic) -> None:
     content = {"id": str(topic.id), "partitions": topic.partitions, "configs": dict(topic.configs)}
-    # Under a short name first: the longest topic name leaves no room for more than ".json" behind it.
-    data = json.dumps(content, indent=1).encode()
-    replace_durably(storage, f"{DIRECTORY}/{topic.name}.json", data, fresh=f"{DIRECTORY}/.new")
+    write_small_file(storage, _path(topic.name), content)
 
 
 def mark_deletion(storage: Storage, topic: Topic) -> None:
     """From here on the topic goes, whatever crashes. A change of name needs no space on a full disk."""
+    if storage.exists(copy_path(_path(topic.name))):
+        storage.delete(copy_path(_path(topic.name)))
+        storage.sync_directory(DIRECTORY)  # or a power cut could bring it back, and it the topic
     storage.rename(f"{DIRECTORY}/{topic.name}.json", f"{DIRECTORY}/{topic.name}.gone")
     storage.sync_directory(DIRECTORY)
 
@@ -80,21 +86,61 @@ def deletion_marked(storage: Storage, topic: Topic) -> bool:
     return storage.exists(f"{DIRECTORY}/{topic.name}.gone")
 
 
-def load_topics(storage: Storage, defaults: Mapping[str, str]) -> list[tuple[Topic, bool]]:
-    """Every topic, and whether its deletion was begun."""
+@dataclass(frozen=True)
+class FoundTopic:
+    """What the files say of one topic. `topic` is None if they cannot be believed; then `damage` says why."""
+
+    name: str
+    topic: Topic | None
+    deleting: bool = False
+    damage: str = ""
+    problems: tuple[str, ...] = ()
+
+
+def load_topics(storage: Storage, defaults: Mapping[str, str], *, repair: bool = False) -> list[FoundTopic]:
+    """Every topic there is or was. With `repair`, a file that its copy stood in for is written again."""
     files = [file.rpartition(".") for file in storage.list(DIRECTORY)]
-    return [(_load_topic(storage, name, kind, defaults), kind == "gone") for name, _, kind in files if kind in KINDS]
+    kinds = {(name, kind) for name, _, kind in files if kind in KINDS}
+    names = sorted({name for name, _ in kinds})
+    found = [_load_topic(storage, name, (name, "gone") in kinds, defaults, repair) for name in names]
+    return found + _without_file(storage, found)
 
 
-def _load_topic(storage: Storage, name: str, kind: str, defaults: Mapping[str, str]) -> Topic:
-    path = f"{DIRECTORY}/{name}.{kind}"
+def _load_topic(storage: Storage, name: str, deleting: bool, defaults: Mapping[str, str], repair: bool) -> FoundTopic:
+    path = f"{DIRECTORY}/{name}.gone" if deleting else _path(name)
+    read = recover_small_file if repair else read_small_file
     try:
-        content = json.loads(read_whole(storage, path))
+        file = SmallFile(path, *unseal(read_whole(storage, path))) if deleting else read(storage, path)
+        content = file.content
         configs = content["configs"]
         settings = TopicSettings.from_configs({**defaults, **configs})
-        return Topic(name, uuid.UUID(content["id"]), content["partitions"], configs, settings)
-    except (ValueError, KeyError, TypeError, AttributeError, InvalidSetting) as error:
-        raise DamagedFile(path, str(error)) from None
+        topic = Topic(name, uuid.UUID(content["id"]), content["partitions"], configs, settings)
+    except DamagedFile as error:
+        return FoundTopic(name, None, deleting, error.summary)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidSetting) as error:
+        return FoundTopic(name, None, deleting, f"{path} cannot be read: {error}")
+    return FoundTopic(name, topic, deleting, problems=file.problems)
+
+
+def _without_file(storage: Storage, found: list[FoundTopic]) -> list[FoundTopic]:
+    """Topics whose files are gone: folders of partitions that belong to none, though a checkpoint says that they do."""
+    known = {one.name for one in found}
+    folders: dict[str, list[str]] = {}
+    for folder in storage.list(""):
+        name, _, number = folder.rpartition("-")
+        if number.isdecimal() and name and name not in known and storage.is_directory(folder):
+            folders.setdefault(name, []).append(folder)
+    missing = []
+    for name, partitions in folders.items():
+        checkpoints = [read_checkpoint(storage, folder) for folder in partitions]
+        if any(checkpoint is not None and checkpoint.topic_id for checkpoint in checkpoints):
+            damage = f"{_path(name)} and its copy are missing, and {', '.join(partitions[:3])} is there"
+            missing.append(FoundTopic(name, None, damage=damage))
+    return missing
+
+
+def _path(name: str) -> str:
+    return f"{DIRECTORY}/{name}.json"
 
 
 def remove_partitions(storage: Storage, topic: Topic) -> None:

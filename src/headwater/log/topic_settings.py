@@ -79,6 +79,12 @@ _TABLE = (
         _integer(0, 2**31 - 1),
     ),
     Definition(
+        "max.decompressed.message.bytes", "int", "33554432",
+        "Largest content of a compressed batch that is accepted, but at least max.message.bytes; and not more than "
+        "1,100 times the batch, where that is more than max.message.bytes.",
+        _integer(1, 128 * 1024**2),
+    ),
+    Definition(
         "message.timestamp.type", "string", "CreateTime",
         "Whose clock stamps records: the producer's (CreateTime) or the log's (LogAppendTime).",
         _choice("CreateTime", "LogAppendTime"),
@@ -149,6 +155,7 @@ class TopicSettings:
     segment_ms: int
     index_interval_bytes: int
     max_message_bytes: int
+    max_decompressed_message_bytes: int
     message_timestamp_type: str
     message_timestamp_before_max_ms: int
     message_timestamp_after_max_ms: int

@@ -4,7 +4,8 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from headwater.errors import CorruptBatch, DamagedRange, TopicExists, UnknownTopic
+from headwater.errors import CorruptBatch, DamagedRange, UnavailableError, UnknownTopic
+from headwater.log.own_topics import ensure_own_topic
 from headwater.record import Record
 from headwater.registry import records
 from headwater.registry.records import Entry
@@ -22,7 +23,6 @@ CONFIGS = {
     "retention.ms": "-1",
     "retention.bytes": "-1",
     "segment.bytes": str(16 * 1024**2),
-    "max.message.bytes": str(64 * 1024**2),
     "message.timestamp.type": "CreateTime",
     "remote.storage.enable": "false",
 }
@@ -53,6 +53,9 @@ class TopicJournal:
             offset: int | None = self._log.partition(TOPIC, 0).start_offset
         except UnknownTopic:
             return
+        except UnavailableError as error:  # it is offline: schemas are not served, and all else is
+            self._note(str(error))
+            return
         while offset is not None:
             start, offset = offset, None
             try:
@@ -62,20 +65,15 @@ class TopicJournal:
             except DamagedRange as damage:
                 self._note(str(damage))
                 offset = damage.end
+            except UnavailableError as error:
+                self._note(str(error))
+        for gap in self._log.partition(TOPIC, 0).unreadable:  # readers step over what was known to be damaged before
+            self._note(f"{TOPIC}/0: {gap}")
 
     def write(self, entries: Sequence[Entry]) -> None:
-        self._ensure_topic()
+        ensure_own_topic(self._log, TOPIC, CONFIGS)
         rows = [records.encode(entry) for entry in entries]
         self._log.append(TOPIC, [Record(value, key) for key, value in rows], partition=0)
-
-    def _ensure_topic(self) -> None:
-        try:
-            self._log.topic(TOPIC)
-        except UnknownTopic:
-            try:
-                self._log.create_topic(TOPIC, configs=CONFIGS)
-            except TopicExists:
-                pass
 
     def _understood(self, record: Record) -> Entry | None:
         try:

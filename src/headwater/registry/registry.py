@@ -1,12 +1,14 @@
 """The registry: registers, finds, compares and deletes schemas. Safe to use from many threads.
 
 A change is written to the journal and durable before it takes effect and before it is answered; one at a time, so that
-what was decided is still true when it is written.
+what was decided is still true when it is written. Texts are read and compared outside that lock, one schema after the
+other and each with a budget: what was compared with is looked at once more before the change is written, and who only
+looks something up never waits for it.
 """
 
-import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,14 +24,17 @@ from headwater.errors import (
     UnknownSubject,
     UnknownVersion,
 )
+from headwater.registry.budget import Budget, OutOfSteps
 from headwater.registry.journal import TOPIC, Journal
 from headwater.registry.kinds import kind_called
+from headwater.registry.parsed_schemas import ParsedSchemas
 from headwater.registry.records import Entry, LastIdKey, LevelKey, VersionKey
 from headwater.registry.subjects import Subjects
-from headwater.registry.words import Compatibility, Parsed, Reference, SchemaText, Version, against
+from headwater.registry.words import Compatibility, Kind, Parsed, Reference, SchemaText, Version, against
 
-REFERENCE_DEPTH_MAX = 30
-PARSED_MAX = 1000
+TOO_LARGE = (
+    "the schemas are too large to be compared; make them smaller, or set the compatibility of the subject to NONE"
+)
 
 
 class Verdict(NamedTuple):
@@ -46,41 +51,61 @@ class Registry:
         self._journal = journal
         self._lock = threading.RLock()
         self._subjects = Subjects()
-        self._parsed: dict[SchemaText, Parsed] = {}
+        self._parsed = ParsedSchemas(self._referred)
+        self._working = threading.Lock()
+        """Held while texts are read and compared, which takes a bounded time: only the CPU is shared, nothing else."""
         self._ids: dict[str, int] = {}
         """Fingerprint -> id, of schemas that are kept."""
         self._subjects.apply(journal.read())
         for version in sorted(self._subjects.every(), key=lambda version: version.id):
-            self._remember(version)
+            try:
+                self._ids.setdefault(self._parsed.fingerprint(version.schema), version.id)
+            except InvalidSchemaText:
+                continue  # kept as it is for those who know its id; written by another program, or with other libraries
 
     # -- looking up --------------------------------------------------------------------------------------------------
 
     def subjects(self, *, deleted: bool = False) -> list[str]:
+        self._raise_if_damaged()
         with self._lock:
             return self._subjects.names(deleted=deleted)
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[Version]:
         """Oldest first. UnknownSubject if there is none."""
+        self._raise_if_damaged()
         with self._lock:
             return self._subjects.some_versions(subject, deleted=deleted)
 
     def version(self, subject: str, number: int, *, deleted: bool = False) -> Version:
-        with self._lock:
+        with self._lock, self._known():
             return self._subjects.version(subject, number, deleted=deleted)
 
     def with_id(self, number: int) -> list[Version]:
         """Every version that is the schema with an id; a deleted one still answers, because records carry its id."""
-        with self._lock:
+        with self._lock, self._known():
             return self._subjects.with_id(number)
+
+    def _raise_if_damaged(self) -> None:
+        """Of a list that may lack something nobody would know."""
+        if self._journal.damage:
+            raise RegistryUnavailable(f"topic {TOPIC}", f"a part of it is damaged: {self._journal.damage}")
+
+    @contextmanager
+    def _known(self) -> Iterator[None]:
+        """What is found is right; what is not found may stand in what is damaged."""
+        try:
+            yield
+        except (UnknownSchema, UnknownSubject, UnknownVersion):
+            self._raise_if_damaged()
+            raise
 
     def find(self, subject: str, schema: SchemaText, *, deleted: bool = False) -> Version:
         """The version of a subject that is this schema. UnknownSchema if none is."""
-        with self._lock:
-            versions = self._subjects.some_versions(subject, deleted=deleted)
-            wanted = self._fingerprint(schema)
-            for version in reversed(versions):
-                if self._fingerprint(version.schema) == wanted:
-                    return version
+        versions = self.versions(subject, deleted=deleted)
+        with self._working:
+            found = self._same(schema, versions)
+        if found is not None:
+            return found
         raise UnknownSchema(f'subject "{subject}" has no such schema', "Register it first.")
 
     def referring_to(self, subject: str, number: int) -> list[int]:
@@ -89,8 +114,8 @@ class Registry:
 
     def parsed(self, schema: SchemaText) -> Parsed:
         """InvalidSchemaText if it is none, or if something that it refers to is not here."""
-        with self._lock:
-            return self._parse(schema, 0)
+        with self._working:
+            return self._parsed.get(schema)
 
     # -- changing ----------------------------------------------------------------------------------------------------
 
@@ -101,21 +126,30 @@ class Registry:
         its id.
         """
         _check_subject(subject)
-        with self._lock:
-            parsed, fingerprint = self.parsed(schema), self._fingerprint(schema)
-            versions = self._subjects.versions(subject)
-            for version in reversed(versions):
-                if self._fingerprint(version.schema) == fingerprint:
-                    return version
-            self._check_rule(subject, schema, versions)
-            every = self._subjects.versions(subject, deleted=True)
-            number = every[-1].number + 1 if every else 1
-            id_ = self._ids.get(fingerprint) or self._subjects.last_id + 1
-            kept = replace(schema, text=parsed.text)
-            made = Version(subject, number, id_, kept)
-            self._write([Entry(VersionKey(subject, number), made)])
-            self._remember(made)
-            return made
+        while True:
+            with self._lock:
+                versions, level = self._subjects.versions(subject), self._subjects.level(subject)
+            with self._working:
+                known = self._same(schema, versions)
+                if known is not None:
+                    return known
+                self._check_rule(subject, schema, level, versions)
+                kept = replace(schema, text=self._parsed.get(schema).text)
+                fingerprint = self._parsed.fingerprint(schema)
+            with self._lock:
+                # Whoever was faster has registered something: then all is looked at again.
+                if (versions, level) == (self._subjects.versions(subject), self._subjects.level(subject)):
+                    return self._add(subject, kept, fingerprint)
+
+    def _add(self, subject: str, schema: SchemaText, fingerprint: str) -> Version:
+        for reference in schema.references:
+            self._referred(reference)  # may have been deleted since it was read
+        every = self._subjects.versions(subject, deleted=True)
+        number = every[-1].number + 1 if every else 1
+        made = Version(subject, number, self._ids.get(fingerprint) or self._subjects.last_id + 1, schema)
+        self._write([Entry(VersionKey(subject, number), made)])
+        self._ids.setdefault(fingerprint, made.id)
+        return made
 
     def delete_version(self, subject: str, number: int, *, permanent: bool = False) -> int:
         """Hide a version from readers; with `permanent`, forget one that is hidden. Answers its number."""
@@ -186,58 +220,42 @@ class Registry:
         with self._lock:
             level = self._subjects.level(subject)
             if number is not None:
-                return self._held_against(level, schema, [self._subjects.version(subject, number)])
-            return self._held_against(level, schema, against(level, self._subjects.versions(subject)))
+                versions: Sequence[Version] = [self._subjects.version(subject, number)]
+            else:
+                versions = against(level, self._subjects.versions(subject))
+        with self._working:
+            return self._held_against(level, schema, versions)
 
-    def _check_rule(self, subject: str, schema: SchemaText, versions: Sequence[Version]) -> None:
-        level = self._subjects.level(subject)
+    def _check_rule(self, subject: str, schema: SchemaText, level: Compatibility, versions: Sequence[Version]) -> None:
         verdict = self._held_against(level, schema, against(level, versions))
         if not verdict.compatible:
             raise IncompatibleSchema(subject, level=level, version=verdict.version, reasons=verdict.reasons)
 
     def _held_against(self, level: Compatibility, schema: SchemaText, versions: Sequence[Version]) -> Verdict:
-        new = self.parsed(schema)
+        new, budget = self._parsed.get(schema), Budget()
         for version in versions:
-            old = self.parsed(version.schema)
+            old = self._parsed.get(version.schema)
             if old.kind != new.kind:
                 reasons = [f"it is of kind {new.kind}, and the version of kind {old.kind}"]
             else:
-                reasons = _reasons(level, kind_called(new.kind).unreadable, new, old)
+                reasons = _reasons(level, kind_called(new.kind), new, old, budget)
             if level is not Compatibility.NONE and reasons:
                 return Verdict(False, reasons, version.number)
         return Verdict(True, [])
 
     # -- within ------------------------------------------------------------------------------------------------------
 
-    def _parse(self, schema: SchemaText, depth: int) -> Parsed:
-        if schema in self._parsed:
-            return self._parsed[schema]
-        if depth > REFERENCE_DEPTH_MAX:
-            raise InvalidSchemaText(f"references go deeper than {REFERENCE_DEPTH_MAX}")
-        beneath = {said.name: self._parse(self._referred(said), depth + 1) for said in schema.references}
-        parsed = kind_called(schema.kind).parse(schema.text, beneath)
-        if len(self._parsed) >= PARSED_MAX:
-            self._parsed.clear()
-        self._parsed[schema] = parsed
-        return parsed
+    def _same(self, schema: SchemaText, versions: Sequence[Version]) -> Version | None:
+        """The newest that is this schema, however it is written."""
+        wanted = self._parsed.fingerprint(schema)
+        return next((one for one in reversed(versions) if self._parsed.fingerprint(one.schema) == wanted), None)
 
     def _referred(self, reference: Reference) -> SchemaText:
         try:
-            return self._subjects.version(reference.subject, reference.version, deleted=True).schema
+            with self._lock:
+                return self._subjects.version(reference.subject, reference.version, deleted=True).schema
         except (UnknownSubject, UnknownVersion) as error:
             raise InvalidSchemaText(f'reference "{reference.name}" leads nowhere: {error}') from None
-
-    def _fingerprint(self, schema: SchemaText) -> str:
-        """Equal for schemas that mean the same, however they are written."""
-        parsed = self._parse(schema, 0)
-        beneath = sorted(schema.references)
-        return hashlib.sha256(repr((schema.kind, parsed.canonical, beneath)).encode()).hexdigest()
-
-    def _remember(self, version: Version) -> None:
-        try:
-            self._ids.setdefault(self._fingerprint(version.schema), version.id)
-        except InvalidSchemaText:
-            return  # kept as it is for those who know its id; written by another program, or with other libraries
 
     def _is_kept(self, number: int) -> bool:
         try:
@@ -246,18 +264,22 @@ class Registry:
             return False
 
     def _write(self, entries: Sequence[Entry]) -> None:
-        if self._journal.damage:
-            # An id that cannot be read any more could be given to another schema.
-            raise RegistryUnavailable(f"topic {TOPIC}", f"a part of it is damaged: {self._journal.damage}")
+        self._raise_if_damaged()  # an id that cannot be read any more could be given to another schema
         self._journal.write(entries)
         self._subjects.apply(entries)
 
 
-def _reasons(
-    level: Compatibility, unreadable: Callable[[object, object], list[str]], new: Parsed, old: Parsed
-) -> list[str]:
-    found = [f"(backward) {reason}" for reason in unreadable(new.tree, old.tree)] if level.backward else []
-    return found + ([f"(forward) {reason}" for reason in unreadable(old.tree, new.tree)] if level.forward else [])
+def _reasons(level: Compatibility, kind: Kind, new: Parsed, old: Parsed, budget: Budget) -> list[str]:
+    """What cannot be judged within the budget counts as what does not fit."""
+    found = []
+    try:
+        if level.backward:
+            found += [f"(backward) {reason}" for reason in kind.unreadable(new.tree, old.tree, budget)]
+        if level.forward:
+            found += [f"(forward) {reason}" for reason in kind.unreadable(old.tree, new.tree, budget)]
+    except (OutOfSteps, RecursionError):
+        return [TOO_LARGE]
+    return found
 
 
 def _check_subject(subject: str) -> None:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from headwater.errors import InvalidCompatibility
+from headwater.registry.budget import Budget
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 LATEST = -1
@@ -47,8 +48,9 @@ class Kind(NamedTuple):
 
     parse: Callable[[str, Mapping[str, Parsed]], Parsed]
     """From a text and what it refers to, by name; InvalidSchemaText if it is none."""
-    unreadable: Callable[[Any, Any], list[str]]
-    """What keeps a reader (first) from reading all that a writer (second) writes; nothing, if it can."""
+    unreadable: Callable[[Any, Any, Budget], list[str]]
+    """What keeps a reader (first) from reading all that a writer (second) writes; nothing, if it can. OutOfSteps where
+    that is more work than the budget allows."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ class Compatibility(StrEnum):
 
     @classmethod
     def called(cls, name: object) -> "Compatibility":
+        if name is None:
+            raise InvalidCompatibility("no compatibility level is named", 'Send {"compatibility": "BACKWARD"}.')
         try:
             return cls(str(name).upper())
         except ValueError:

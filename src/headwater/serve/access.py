@@ -5,9 +5,11 @@ can even read the answers. The header Host gives the second away, the header Ori
 """
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::[0-9]{1,5})?", re.ASCII)
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -16,6 +18,8 @@ class Access:
         """`host` is where the port listens. On a public one, any address may stand in Host, but not any name."""
         self._names = {*LOOPBACK_NAMES, host.lower(), *(name.lower() for name in allowed)}
         self._public = public
+        self.has_public_name = public or bool(self._names - LOOPBACK_NAMES - {host.lower()})
+        """Is it meant to be reached by others, directly or through a proxy?"""
 
     def refusal(self, host: str | None, origin: str | None) -> str:
         """Why a request is not answered; "" if it is."""
@@ -28,14 +32,17 @@ class Access:
 
 
 def host_name(host: str) -> str:
-    """The header Host without its port.
+    """The header Host without its port; "" if it is anything but one name or address, and perhaps a port.
 
-    >>> host_name("Example.org:8080"), host_name("[::1]:80")
-    ('example.org', '::1')
+    >>> host_name("Example.org:8080"), host_name("[::1]:80"), host_name("[::1].evil.com")
+    ('example.org', '::1', '')
     """
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
+    found = HOST.fullmatch(host.lower())
+    if found is None:
+        return ""
+    if found["address"] is None:
+        return str(found["name"])
+    return found["address"] if _is_address(found["address"]) else ""
 
 
 def is_loopback(address: str) -> bool:

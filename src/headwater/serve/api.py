@@ -11,8 +11,9 @@ from starlette.routing import BaseRoute, Route
 
 from headwater.log.log import Log
 from headwater.serve.answers import json_response
-from headwater.serve.controls import Controls
+from headwater.serve.controls import CaptureControls, Controls
 from headwater.serve.endpoints import Endpoint, routes_of_endpoints
+from headwater.serve.history import History
 from headwater.serve.live.subscriptions import Live
 from headwater.serve.metrics import Metrics
 from headwater.serve.openapi import document, failure
@@ -48,20 +49,29 @@ class Api:
         operations = Operations(log, sources)
         self._live = Live(log, self._stores, settings, decode)
         metrics = Metrics(log, operations, views, self._live.figures)
+        self.history = History(log, operations, data)
         self.endpoints: list[Endpoint] = [
             *Topics(log, decode, longest, self._stopping).endpoints(),
             *views.endpoints(),
             Search(data, self._stores).endpoint(),
             *operations.endpoints(),
             metrics.endpoint(),
+            self.history.endpoint(),
         ]
-        self._controls = Controls(sources.control)
-        paths = {**_posting(), **self._live.document(), **self._controls.document()}
+        self._controls, self._captures = Controls(sources.control), CaptureControls(sources.remove_capture)
+        told = (self._live.document(), self._controls.document(), self._captures.document())
+        paths = {**_posting(), **{path: said for one in told for path, said in one.items()}}
         self._document = document(self.endpoints, version=version("headwater"), more=paths)
 
     def routes(self) -> list[BaseRoute]:
         told = Route("/openapi.json", self._told, methods=["GET"])
-        return [*self._live.routes(), *routes_of_endpoints(self.endpoints), *self._controls.routes(), told]
+        return [
+            *self._live.routes(),
+            *routes_of_endpoints(self.endpoints),
+            *self._controls.routes(),
+            *self._captures.routes(),
+            told,
+        ]
 
     async def _told(self, request: Request) -> Response:
         return json_response(self._document)

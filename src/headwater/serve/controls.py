@@ -1,4 +1,4 @@
-"""POST /flows/FLOW/pause, resume and restart: what can be asked of flows."""
+"""POST /flows/FLOW/pause, resume and restart, DELETE /captures/CAPTURE: what can be asked of flows and captures."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Route
 from headwater.errors import HeadwaterError
 from headwater.serve.answers import answer_to_error, json_response
 from headwater.serve.openapi import failure
-from headwater.serve.operations import FLOW, Control
+from headwater.serve.operations import CAPTURE, FLOW, Control, RemoveCapture
 
 WHAT = {
     "pause": "Let a flow stand still after the batch under way",
@@ -61,4 +61,50 @@ class Controls:
                 }
             }
             for what, about in WHAT.items()
+        }
+
+
+class CaptureControls:
+    """`remove` is whoever can be asked; None: nobody."""
+
+    def __init__(self, remove: RemoveCapture | None) -> None:
+        self._remove = remove
+
+    def routes(self) -> list[BaseRoute]:
+        return [Route("/captures/{capture}", self._ask, name="remove", methods=["DELETE"])]
+
+    async def _ask(self, request: Request) -> Response:
+        name, force = request.path_params["capture"], request.query_params.get("force", "false")
+        if force not in ("true", "false"):
+            message = f"force is {force[:40]!r}; say true or false"
+            return json_response({"error_code": 422, "error": "Invalid", "message": message}, 422)
+        if self._remove is None:
+            said = {"error_code": 503, "error": "NoCaptures", "message": "no capture can be asked here"}
+            return json_response(said, 503)
+        try:
+            await run_in_threadpool(self._remove, name, force == "true")
+        except HeadwaterError as error:
+            return answer_to_error(error)
+        return json_response({"removing": name, "force": force == "true"}, 202)
+
+    def document(self) -> dict[str, Any]:
+        path = {"name": "capture", "in": "path", "required": True, "schema": CAPTURE.schema,
+                "description": "the name of the capture"}  # fmt: skip
+        force = {"name": "force", "in": "query", "schema": {"type": "string", "enum": ["true", "false"]},
+                 "description": "true: also where its database cannot be reached"}  # fmt: skip
+        answer = {
+            "description": "it is written down; the node obeys within a second, and says here why if it cannot",
+            "content": {"application/json": {"schema": {"type": "object", "required": ["removing", "force"]}}},
+        }
+        responses = {"202": answer, **{str(status): failure(status) for status in (401, 403, 404, 422, 503)}}
+        return {
+            "/captures/{capture}": {
+                "delete": {
+                    "operationId": "removeCapture",
+                    "summary": "End a capture and take away what it made at its database; its topics stay",
+                    "tags": ["captures"],
+                    "parameters": [path, force],
+                    "responses": responses,
+                }
+            }
         }

@@ -1,5 +1,7 @@
 """The application on the HTTP port: routes of the parts that want to be reached, and what stands before all of them."""
 
+import asyncio
+import logging
 from collections.abc import Sequence
 
 import uvicorn
@@ -11,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from headwater.errors import UsageError
 from headwater.serve.access import Access, is_loopback
 from headwater.serve.connection import connections
 from headwater.serve.services import failed
@@ -24,21 +27,41 @@ MESSAGE_BYTES_MAX = 64 * 1024
 
 
 class Guard:
-    """Lets through what may ask: no page of others, and from other machines only who has a token for it."""
+    """Lets through what may ask: no page of others, and where tokens are demanded only who has one for it.
 
-    def __init__(self, app: ASGIApp, access: Access, tokens: Tokens | None) -> None:
-        self._app, self._access, self._tokens = app, access, tokens
+    Where a request comes from proves nothing: what a proxy on this machine passes on comes from this machine, and most
+    do not say for whom. So a token is demanded of everybody as soon as one exists or the node has a public name.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access, tokens: Tokens | None, *, trusts_loopback: bool) -> None:
+        self._app, self._access, self._tokens, self._trusts_loopback = app, access, tokens, trusts_loopback
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = self._app
+        answer: ASGIApp = self._app
         if scope["type"] in ("http", "websocket"):
-            why = self._access.refusal(_only(scope, b"host"), _only(scope, b"origin"))
-            answer = failed(403, why, {"connection": "close"}) if why else self._refusal(scope) or self._app
+            answer = self._refusal(scope) or self._app
         await answer(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Response | None:
+        closing = {"connection": "close"}
+        if why := self._access.refusal(_only(scope, b"host"), _only(scope, b"origin")):
+            return failed(403, why, closing)
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+            # Two who pass it on may take the end of the request for two different places.
+            return failed(400, "a request has Content-Length or Transfer-Encoding; this one has both", closing)
+        try:
+            return self._without_token(scope)
+        except UsageError as error:
+            return failed(503, str(error))
+
+    def _demands_token(self, scope: Scope, tokens: Tokens) -> bool:
+        if not _is_near(scope):
+            return True
+        return not self._trusts_loopback and (self._access.has_public_name or tokens.exist())
+
+    def _without_token(self, scope: Scope) -> Response | None:
         needed = needed_scope(scope.get("method", "WEBSOCKET"), scope["path"])
-        if needed is None or self._tokens is None or _is_near(scope):
+        if needed is None or self._tokens is None or not self._demands_token(scope, self._tokens):
             return None
         token = self._tokens.find(token_in(Headers(scope=scope)))
         if token is None:
@@ -75,7 +98,7 @@ def build_app(routes: Sequence[BaseRoute], settings: HttpSettings, tokens: Token
     access = Access(settings.host, settings.allowed_hosts, public=settings.insecure_public_bind)
     return Starlette(
         routes=list(routes),
-        middleware=[Middleware(Guard, access=access, tokens=tokens)],
+        middleware=[Middleware(Guard, access=access, tokens=tokens, trusts_loopback=settings.loopback_without_token)],
         exception_handlers={404: _nothing_here, 405: _not_allowed},
     )
 
@@ -88,9 +111,15 @@ async def _not_allowed(request: Request, error: Exception) -> Response:
     return failed(405, f"{request.method} cannot be done here")
 
 
+def is_no_cut_off_request(record: logging.LogRecord) -> bool:
+    """False for the stack trace of a request that was still under way when the node stopped: uvicorn counts them."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+
+
 def server_of(app: ASGIApp, settings: HttpSettings) -> uvicorn.Server:
     """A server for sockets that are open already. It runs on the event loop it is awaited on, and leaves signals alone
     there unless that is the main thread's; `should_exit` ends it."""
+    logging.getLogger("uvicorn.error").addFilter(is_no_cut_off_request)
     return uvicorn.Server(
         uvicorn.Config(
             app,

@@ -18,6 +18,9 @@ from headwater.serve.views import Views
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
+FLOW_STATES = ("running", "retrying", "failed", "paused", "stopped")
+
+
 class Sample(NamedTuple):
     name: str
     value: float
@@ -41,7 +44,14 @@ METRICS: dict[str, tuple[str, str]] = {
     "kafka_consumergroup_lag": ("gauge", "Records that a group has not read yet."),
     "kafka_consumergroup_lag_sum": ("gauge", "The same, all partitions of a topic together."),
     "headwater_topic_bytes": ("gauge", "What a topic takes on the disk."),
-    "headwater_flow_running": ("gauge", "1 if a process runs the flow."),
+    "headwater_flow_running": ("gauge", "1 if the flow runs; 0 if it fails, is paused, or nobody runs it."),
+    "headwater_flow_state": ("gauge", "1 for the state that a flow is in, 0 for the others."),
+    "headwater_flow_failures_total": ("counter", "How often a flow has failed since it was first run."),
+    "headwater_flow_failing_seconds": ("gauge", "When the failures under way began; since 1970. Absent if it works."),
+    "headwater_flow_warnings": ("gauge", "Warnings of a flow that somebody should look at."),
+    "headwater_topic_offline": ("gauge", "1 for a topic that could not be opened; GET /topics says why."),
+    "headwater_partition_unreadable_ranges": ("gauge", "Ranges of offsets that are missing or in quarantine."),
+    "headwater_partition_unreadable_offsets": ("gauge", "How many offsets these ranges have."),
     "headwater_flow_batch": ("gauge", "The last batch that is finished."),
     "headwater_flow_lag_records": ("gauge", "Records that a flow has not read yet."),
     "headwater_flow_state_bytes": ("gauge", "What a flow keeps from batch to batch."),
@@ -52,6 +62,7 @@ METRICS: dict[str, tuple[str, str]] = {
     "headwater_view_updated_seconds": ("gauge", "When a view was last written; since 1970."),
     "headwater_capture_running": ("gauge", "1 if a capture copies or follows its database."),
     "headwater_capture_lag_seconds": ("gauge", "How far a capture is behind its database."),
+    "headwater_capture_retained_bytes": ("gauge", "What a database keeps of its own log (WAL) for a capture."),
     "headwater_alert_raised_keys": ("gauge", "Keys of which an alert is raised."),
     "headwater_alert_pending_keys": ("gauge", "Keys that meet an alert's condition, but not yet for long enough."),
     "headwater_live_subscribers": ("gauge", "Who follows a topic or a view over HTTP."),
@@ -92,7 +103,13 @@ class Metrics:
                 yield Sample("kafka_topic_partition_in_sync_replica", int(not one.offline), labels)
                 yield Sample("kafka_topic_partition_leader_is_preferred", 1, labels)
                 yield Sample("kafka_topic_partition_under_replicated_partition", int(one.offline), labels)
+                unreadable = one.unreadable
+                yield Sample("headwater_partition_unreadable_ranges", len(unreadable), labels)
+                offsets = sum(gap.end_offset - gap.first_offset for gap in unreadable)
+                yield Sample("headwater_partition_unreadable_offsets", offsets, labels)
             yield Sample("headwater_topic_bytes", size, {"topic": topic.name})
+        for name in self._log.offline_topics():
+            yield Sample("headwater_topic_offline", 1, {"topic": name})
 
     def _groups(self) -> Iterator[Sample]:
         for group in self._operations.groups({}):
@@ -112,8 +129,12 @@ class Metrics:
     def _flows(self) -> Iterator[Sample]:
         for flow in self._operations.flows({}):
             name = {"flow": flow["name"]}
+            failing_ms = flow.get("failed_first_ms") if flow.get("reason") else None
             known = {
                 "headwater_flow_running": int(flow["running"]),
+                "headwater_flow_failures_total": flow.get("failures_total"),
+                "headwater_flow_failing_seconds": _part(failing_ms, 1e3),
+                "headwater_flow_warnings": len(flow.get("warnings", ())),
                 "headwater_flow_batch": flow["batch"],
                 "headwater_flow_lag_records": flow["lag"],
                 "headwater_flow_state_bytes": flow["state_bytes"],
@@ -123,6 +144,8 @@ class Metrics:
             for metric, value in known.items():
                 if value is not None:
                     yield Sample(metric, value, name)
+            for state in FLOW_STATES:
+                yield Sample("headwater_flow_state", int(flow.get("state") == state), {**name, "state": state})
             for output in flow["outputs"]:
                 for what, count in output["total"].items():
                     labels = {**name, "output": output["name"], "what": what}
@@ -137,6 +160,8 @@ class Metrics:
             yield Sample("headwater_capture_running", int(capture["state"] in ("copying", "streaming")), name)
             if isinstance(capture.get("lag_seconds"), int | float):
                 yield Sample("headwater_capture_lag_seconds", capture["lag_seconds"], name)
+            if isinstance(capture.get("retained_bytes"), int):
+                yield Sample("headwater_capture_retained_bytes", capture["retained_bytes"], name)
         for alert in self._operations.alerts({}):
             yield Sample("headwater_alert_raised_keys", alert["raised"], {"alert": alert["name"]})
             yield Sample("headwater_alert_pending_keys", alert["pending"], {"alert": alert["name"]})

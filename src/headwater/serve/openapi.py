@@ -38,7 +38,7 @@ def document(endpoints: Sequence[Endpoint], *, version: str, more: Mapping[str, 
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": 'a token of "headwater token add"; not needed on the node\'s own machine',
+                    "description": 'a token of "headwater token add"; needed as soon as there is one, or a public name',
                 }
             },
         },

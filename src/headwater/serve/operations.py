@@ -3,11 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from headwater.errors import UnknownGroup, UnknownPartition, UnknownTopic
+from headwater.errors import TopicOffline, UnknownGroup, UnknownPartition, UnknownTopic
 from headwater.log.groups.member import DescribedGroup
+from headwater.log.groups.offsets import CommittedOffset
 from headwater.log.log import Log
+from headwater.record import TopicPartition
 from headwater.serve.answers import Asked, Invalid, json_response
 from headwater.serve.endpoints import Endpoint, text
+from headwater.serve.log_problems import OFFLINE, UNREADABLE, log_problems
 
 GROUP = text("group", "the name of the group", in_path=True)
 FLOW = text("flow", "the name of the flow, as APP.JOB", in_path=True)
@@ -40,6 +43,25 @@ GROUP_SCHEMA: dict[str, Any] = {
 }
 
 
+PROBLEMS: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["flow", "kind", "text", "since_ms"],
+        "properties": {
+            "flow": {"type": "string", "description": "empty if it is not one of a flow"},
+            "topic": {"type": "string", "description": "of which something cannot be read; not there if it is a flow"},
+            "kind": {"type": "string", "enum": ["failed", "retrying", "warning", OFFLINE, UNREADABLE]},
+            "text": {"type": "string", "description": "what is wrong, and the way out"},
+            "since_ms": {"type": ["integer", "null"], "description": "when it first failed"},
+            "last_ms": {"type": ["integer", "null"], "description": "when it last failed"},
+            "count": {"type": "integer", "description": "failures in a row"},
+            "next_attempt_ms": {"type": ["integer", "null"]},
+        },
+    },
+}
+
+
 class Told(Protocol):
     """What another part tells of its things. Called on threads."""
 
@@ -50,6 +72,12 @@ class Control(Protocol):
     """Asks something of a flow, or of all of an app; answers their names. Called on threads."""
 
     def __call__(self, flow: str, what: str) -> Sequence[str]: ...
+
+
+class RemoveCapture(Protocol):
+    """Asks for the end of a capture; with `force` also where its database cannot be reached. Called on threads."""
+
+    def __call__(self, name: str, force: bool) -> None: ...
 
 
 class Sources(NamedTuple):
@@ -63,6 +91,9 @@ class Sources(NamedTuple):
     alerts: Told = lambda: ()
     """Each has a `name`, APP.ALERT."""
     control: Control | None = None
+    problems: Told = lambda: ()
+    """What a person should look at: each has a `flow`, a `kind` and a `text`."""
+    remove_capture: RemoveCapture | None = None
 
 
 class Operations:
@@ -82,6 +113,10 @@ class Operations:
             Endpoint(
                 "/flows/{flow}", "One flow", self.flow, OBJECT, (FLOW,), missing, tag="flows",
                 operation="describeFlow",
+            ),
+            Endpoint(
+                "/problems", "Flows that fail, topics with damage, and warnings", self.problems, PROBLEMS, tag="flows",
+                operation="listProblems",
             ),
             Endpoint("/captures", "All captures", self.captures, LIST, tag="captures", operation="listCaptures"),
             Endpoint(
@@ -106,13 +141,19 @@ class Operations:
             raise UnknownGroup(asked["group"][:200])
         return self._group(found[0])
 
+    def _committed(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
+        try:
+            return self._log.group_offsets.fetch(group)
+        except TopicOffline:
+            return {}  # the topic of offsets is offline, which the list of topics tells
+
     def _group(self, group: DescribedGroup) -> dict[str, Any]:
         partitions = []
-        for place, committed in sorted(self._log.group_offsets.fetch(group.id).items()):
+        for place, committed in sorted(self._committed(group.id).items()):
             try:
                 end = self._log.partition(*place).high_watermark
-            except (UnknownTopic, UnknownPartition):
-                continue  # just deleted
+            except (UnknownTopic, UnknownPartition, TopicOffline):
+                continue  # just deleted, or told elsewhere
             lag = max(0, end - committed.offset)
             partitions.append({**place._asdict(), "offset": committed.offset, "end": end, "lag": lag})
         return {
@@ -128,6 +169,9 @@ class Operations:
 
     def flow(self, asked: Asked) -> object:
         return _named(self._sources.flows(), asked["flow"], "flow")
+
+    def problems(self, asked: Asked) -> Sequence[Mapping[str, Any]]:
+        return [*log_problems(self._log), *self._sources.problems()]
 
     def captures(self, asked: Asked) -> Sequence[Mapping[str, Any]]:
         return self._sources.captures()
@@ -146,8 +190,10 @@ class Operations:
 
     def ready(self, asked: Asked) -> object:
         offline = [f"{one.topic}/{one.number}" for one in self._log.partitions() if one.offline]
+        offline += list(self._log.offline_topics())
         if offline:
-            message = f"{len(offline)} partitions are offline: {', '.join(offline[:20])}; the log of the node says why"
+            names = ", ".join(offline[:20])
+            message = f"{len(offline)} partitions or topics are offline: {names}; the log of the node says why"
             return json_response({"error_code": 503, "error": "PartitionOffline", "message": message}, 503)
         return {"status": "ready", "topics": len(self._log.topics())}
 

@@ -74,6 +74,7 @@ class Dashboard:
         if not isinstance(token, str) or self._tokens.find(token) is None:
             return failed(401, "this token is not known")
         answer = Response(status_code=204)
-        secure = request.url.scheme == "https"
+        # Behind a proxy with TLS the request itself is plain; the page says where it comes from.
+        secure = "https" in (request.url.scheme, request.headers.get("origin", "").partition("://")[0])
         answer.set_cookie(COOKIE, token, max_age=DAY_SECONDS, httponly=True, samesite="strict", secure=secure)
         return answer

@@ -4,9 +4,13 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
+from headwater.errors import DamagedRange
 from headwater.record import Record
 
 VALUE_BYTES_MAX = 4 * 1024**2
+CONTROL = bytes(range(32))
+HEADERS_MAX = 100
+"""Of one record; a record may have millions."""
 
 Decode = Callable[[bytes], str | None]
 """A value in the wire format of a schema registry as JSON text; None if it is not one, or cannot be read."""
@@ -40,6 +44,23 @@ RECORD: dict[str, Any] = {
 }
 
 
+def shown_damage(damage: DamagedRange) -> dict[str, Any]:
+    """Offsets that are passed over, so that their neighbours are shown."""
+    return {"first": damage.first, "end": damage.end, "reason": damage.why or "damaged and quarantined"}
+
+
+def size_of(record: Record, bytes_max: int) -> int:
+    """About how long a record is in JSON, where a control character takes six bytes.
+
+    >>> size_of(Record(bytes(100)), 50) - size_of(Record(b"a" * 100), 50)
+    250
+    """
+    parts = [record.key, record.value, *(value for _, value in record.headers[:HEADERS_MAX])]
+    shown = [part[:bytes_max] for part in parts if part]
+    escaped = sum(len(part) - len(part.translate(None, CONTROL)) for part in shown)
+    return 200 + sum(map(len, shown)) + 5 * escaped + 80 * len(parts[2:])
+
+
 def told(record: Record, partition: int, *, bytes_max: int, decode: Decode | None = None) -> dict[str, Any]:
     return {
         "partition": partition,
@@ -47,7 +68,9 @@ def told(record: Record, partition: int, *, bytes_max: int, decode: Decode | Non
         "timestamp_ms": record.timestamp_ms,
         "key": content(record.key, bytes_max=bytes_max, decode=decode),
         "value": content(record.value, bytes_max=bytes_max, decode=decode),
-        "headers": [{"name": name, "value": content(value, bytes_max=bytes_max)} for name, value in record.headers],
+        "headers": [
+            {"name": name, "value": content(value, bytes_max=bytes_max)} for name, value in record.headers[:HEADERS_MAX]
+        ],
     }
 
 

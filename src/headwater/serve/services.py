@@ -4,8 +4,9 @@ A part that wants to be reached over HTTP gives an object with `answer` (a resou
 `receive` (a place that takes what is posted); it needs to know nothing of HTTP itself.
 """
 
+import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -18,6 +19,9 @@ from headwater.serve.bodies import Bodies, Unread
 
 NAMES = {401: "NoToken", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed", 408: "TooSlow", 413: "TooLarge"}
 METHODS = ["GET", "POST", "PUT", "DELETE"]
+CHANGES_AT_ONCE = 8
+"""Of one service. Threads are shared by all requests, and schemas may take a second each, one after the other: many of
+them must leave threads to requests that take no time."""
 
 
 class JsonService(Protocol):
@@ -51,7 +55,15 @@ def routes_of(service: JsonService, bodies: Bodies, *, content_type: str) -> lis
         content = said if plain else json.dumps(said, ensure_ascii=False)
         return Response(content, status, media_type=content_type)
 
-    return _routes(service.roots, METHODS, _with_body(answer, bodies))
+    answered, slots = _with_body(answer, bodies), asyncio.Semaphore(CHANGES_AT_ONCE)
+
+    async def in_turn(request: Request) -> Response:
+        if request.method == "GET":
+            return await answered(request)
+        async with slots:
+            return await answered(request)
+
+    return _routes(service.roots, METHODS, in_turn)
 
 
 def routes_of_posts(service: PostService, bodies: Bodies) -> list[Route]:
@@ -68,7 +80,9 @@ def _routes(roots: Sequence[str], methods: list[str], endpoint: Any) -> list[Rou
     return [Route(path, endpoint, methods=methods) for path in paths]
 
 
-def _with_body(answer: Callable[[Request, bytes], Response], bodies: Bodies) -> Any:
+def _with_body(
+    answer: Callable[[Request, bytes], Response], bodies: Bodies
+) -> Callable[[Request], Awaitable[Response]]:
     """An endpoint that waits for the body here, and for the answer on a thread."""
 
     async def endpoint(request: Request) -> Response:

@@ -29,19 +29,28 @@ class Stores:
 
     def all(self) -> list[tuple[Kept, str]]:
         """Every view. Those in a database that does not answer are left out: the others can be read all the same."""
-        found = []
+        return self._all()[0]
+
+    def _all(self) -> tuple[list[tuple[Kept, str]], list[HeadwaterError]]:
+        """And why some are left out."""
+        found, failures = [], []
         for kept in self.places():
             try:
                 with self.opened(kept) as store:
                     found += [(kept, name) for name in store.views()]
-            except HeadwaterError:
-                continue
-        return found
+            except HeadwaterError as error:
+                failures.append(error)
+        return found, failures
 
     def find(self, said: str) -> tuple[Kept, str]:
-        """The view that APP.VIEW or VIEW means. UnknownView; Invalid if several apps have one of this name."""
-        views = self.all()
+        """The view that APP.VIEW or VIEW means. UnknownView; Invalid if several apps have one of this name.
+
+        StoreUnavailable if it may be in a database that does not answer: nobody should think that it is gone.
+        """
+        views, failures = self._all()
         found = [(kept, name) for kept, name in views if said in (name, f"{kept.app}.{name}")]
+        if not found and failures:
+            raise failures[0]
         if not found:
             known = [f"{kept.app}.{name}" for kept, name in views]
             raise UnknownView(said[:200], str(self.data), known[:50])

@@ -1,18 +1,25 @@
-"""Tokens: who may do what from another machine. Only their hashes are kept.
+"""Tokens: who may do what over HTTP. Only their hashes are kept.
 
-data/tokens.json    {"dashboard": {"hash": "…", "scopes": ["read"]}}, readable by its owner alone
+data/tokens.json    {"dashboard": {"hash": "…", "scopes": ["read"]}}, readable by its owner alone; a small file, with a
+                    checksum and a copy (small_file.py): a deleted file is not the end of all tokens
+data/local.token    the token of this machine, for commands; made anew when a node starts, readable by its owner alone
 """
 
 import hashlib
 import hmac
-import json
+import logging
 import os
 import re
 import secrets
 from pathlib import Path
 from typing import NamedTuple
 
-from headwater.errors import UsageError
+from headwater.errors import DamagedFile, UsageError
+from headwater.log.storage import LocalStorage, read_small_file, write_small_file
+from headwater.settings import LOCAL_TOKEN_FILE
+from headwater.small_file import copy_path
+
+_logger = logging.getLogger(__name__)
 
 FILE = "tokens.json"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -20,10 +27,11 @@ SCOPES = {
     "read": "look at everything: topics, views, groups, flows, captures, schemas, metrics",
     "produce": "post records to topics",
     "schemas": "register and delete schemas",
-    "operate": "pause, resume and restart flows",
+    "operate": "pause, resume and restart flows, remove captures",
     "metrics": "read /metrics, and nothing else",
 }
 PREFIX = "hw_"
+LOCAL = "of this machine"
 
 
 class Token(NamedTuple):
@@ -35,8 +43,10 @@ class Tokens:
     """The tokens of one data directory. What a command changes counts from the next request on."""
 
     def __init__(self, data: Path) -> None:
-        self._file = data / FILE
-        self._seen: tuple[int, int] | None = None
+        self._file, self._local_file = data / FILE, data / LOCAL_TOKEN_FILE
+        self._storage = LocalStorage(data, private=True)
+        self._local = ""
+        self._seen: tuple[object, ...] = ()
         self._known: dict[str, dict[str, object]] = {}
 
     def add(self, name: str, scopes: tuple[str, ...]) -> str:
@@ -62,42 +72,73 @@ class Tokens:
     def all(self) -> list[Token]:
         return [_token(name, said) for name, said in sorted(self._read().items())]
 
+    def open_local(self) -> None:
+        """Make the token of this machine: whoever may read the data directory may do everything with the node."""
+        self._local = PREFIX + secrets.token_urlsafe(32)
+        try:
+            _write_privately(self._local_file, self._local)
+        except OSError as error:
+            # A full disk must not keep a node from serving what is on it; commands then need a token where one exists.
+            _logger.warning("%s cannot be written: %s", self._local_file, error)
+
+    def close_local(self) -> None:
+        self._local_file.unlink(missing_ok=True)
+
+    def exist(self) -> bool:
+        """Has anybody made one? That of this machine does not count."""
+        return bool(self._fresh())
+
     def find(self, said: str) -> Token | None:
         """Whose token this is. Every one is compared, and in constant time, so that time tells nothing."""
         wanted, found = _hash(said), None
+        if self._local and hmac.compare_digest(_hash(self._local), wanted):
+            found = Token(LOCAL, tuple(SCOPES))
         for name, one in self._fresh().items():
             if hmac.compare_digest(str(one["hash"]), wanted):
                 found = _token(name, one)
         return found
 
     def _fresh(self) -> dict[str, dict[str, object]]:
-        try:
-            about = self._file.stat()
-        except OSError:
-            return {}
-        seen = about.st_mtime_ns, about.st_ino
+        seen = tuple(map(_seen, (self._file, self._file.with_name(copy_path(FILE)))))
         if seen != self._seen:
             self._known, self._seen = self._read(), seen
         return self._known
 
     def _read(self) -> dict[str, dict[str, object]]:
+        """UsageError if nobody knows which tokens there are: then nobody is let in."""
         try:
-            found: dict[str, dict[str, object]] = json.loads(self._file.read_text(encoding="utf-8"))
+            found: dict[str, dict[str, object]] = read_small_file(self._storage, FILE).content
+            return {name: {"hash": str(said["hash"]), "scopes": said["scopes"]} for name, said in found.items()}
         except FileNotFoundError:
             return {}
-        except ValueError as error:
-            raise UsageError(f"{self._file} is damaged ({error}); remove it and make the tokens anew") from None
-        return found
+        except (DamagedFile, AttributeError, KeyError, TypeError) as error:
+            why = error.why if isinstance(error, DamagedFile) else "it is not what was written"
+            raise UsageError(
+                f"{self._file} is damaged ({why}); remove it and {copy_path(FILE)}, and make the tokens again"
+            ) from None
 
     def _write(self, known: dict[str, dict[str, object]]) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._file.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            json.dump(known, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._file)
+        write_small_file(self._storage, FILE, known)
+
+
+def _seen(file: Path) -> object:
+    """Another value when a file was replaced."""
+    try:
+        about = file.stat()
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_ino
+
+
+def _write_privately(path: Path, text: str) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
 
 
 def _token(name: str, said: dict[str, object]) -> Token:
@@ -112,7 +153,7 @@ def _hash(token: str) -> str:
 
 
 def needed_scope(method: str, path: str) -> str | None:
-    """What a request from another machine must be allowed to do; None: everybody may.
+    """What a request must be allowed to do where tokens are demanded; None: everybody may.
 
     >>> needed_scope("GET", "/views"), needed_scope("POST", "/topics/orders"), needed_scope("POST", "/hooks/shop")
     ('read', 'produce', None)
@@ -124,7 +165,7 @@ def needed_scope(method: str, path: str) -> str | None:
         return "metrics"
     if method in ("GET", "HEAD", "WEBSOCKET"):
         return "read"
-    return {"topics": "produce", "flows": "operate"}.get(root, "schemas")
+    return {"topics": "produce", "flows": "operate", "captures": "operate"}.get(root, "schemas")
 
 
 def allows(token: Token, scope: str) -> bool:

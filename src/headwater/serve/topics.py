@@ -8,14 +8,21 @@ from headwater.errors import DamagedRange, OffsetOutOfRange, UnavailableError
 from headwater.log.log import Log
 from headwater.log.partition import Partition
 from headwater.log.reader import read_some, starting_offset
-from headwater.log.topic import Topic
+from headwater.log.topic import INTERNAL, Topic
+from headwater.record import Record
 from headwater.serve.answers import Asked, Invalid
 from headwater.serve.endpoints import Endpoint, Parameter, text, truth, whole
 from headwater.serve.positions import LONGEST, PATTERN, next_offsets
-from headwater.serve.records import RECORD, Decode, told
+from headwater.serve.records import RECORD, Decode, shown_damage, size_of, told
 
 RECORDS_MAX = 1000
 ANSWER_BYTES_MAX = 4 * 1024**2
+UNPACKED_BYTES_MAX = 32 * 1024**2
+"""Keys and values that one answer looks at, also where it shows only their beginnings."""
+LARGE_WAIT_SECONDS = 0.2
+"""How long a request waits for others that unpack large batches; it must not keep its thread from small requests."""
+DAMAGED_MAX = 20
+"""Ranges that one answer steps over: to find that a batch cannot be unpacked costs as much as to unpack it."""
 VALUE_BYTES = 64 * 1024
 PAUSE_SECONDS = 0.02
 WAIT_MS_MAX = 30_000
@@ -48,9 +55,15 @@ DESCRIBED: dict[str, Any] = {
                     "end": COUNT,
                     "bytes": COUNT,
                     "offline": {"type": "boolean"},
+                    "unreadable": {
+                        "type": "array",
+                        "items": {"type": "object"},
+                        "description": "ranges of offsets that are missing or in quarantine, and why",
+                    },
                 },
             },
         },
+        "offline": {"type": "string", "description": "why the topic could not be opened; not there if it is"},
     },
 }
 READ: dict[str, Any] = {
@@ -63,7 +76,11 @@ READ: dict[str, Any] = {
         "end": {**COUNT, "description": "the offset that the next record will have"},
         "next": {**COUNT, "description": "where to go on reading; equal to end: there is no more"},
         "records": {"type": "array", "items": RECORD},
-        "damaged": {"type": "array", "items": {"type": "object"}, "description": "ranges that cannot be read"},
+        "damaged": {
+            "type": "array",
+            "description": "ranges that cannot be read",
+            "items": {"type": "object", "properties": {"first": COUNT, "end": COUNT, "reason": {"type": "string"}}},
+        },
     },
 }
 READING: tuple[Parameter, ...] = (
@@ -105,7 +122,9 @@ class Topics:
         ]  # fmt: skip
 
     def listed(self, asked: Asked) -> object:
-        return [self._described(topic) for topic in self._log.topics() if asked["internal"] or not topic.internal]
+        topics = [self._described(topic) for topic in self._log.topics() if asked["internal"] or not topic.internal]
+        offline = self._log.offline_topics().items()
+        return topics + [_offline(name, why) for name, why in offline if asked["internal"] or name not in INTERNAL]
 
     def describe(self, asked: Asked) -> object:
         return self._described(self._log.topic(asked["topic"]))
@@ -125,6 +144,9 @@ class Topics:
                     "end": one.high_watermark,
                     "bytes": one.size_bytes,
                     "offline": one.offline,
+                    "unreadable": [
+                        {"first": gap.first_offset, "end": gap.end_offset, "why": gap.why} for gap in one.unreadable
+                    ],
                 }
                 for one in partitions
             ],
@@ -156,23 +178,29 @@ class Topics:
         end = partition.high_watermark
         records: Told = []
         damaged: Told = []
-        room = ANSWER_BYTES_MAX
-        while position < end and len(records) < asked["limit"] and room > 0:
+        room, unpacked = ANSWER_BYTES_MAX, 0
+        while position < end and len(records) < asked["limit"] and room > 0 and unpacked < UNPACKED_BYTES_MAX:
             try:
-                found, following = read_some(partition, position, self._log.settings.decompressed_bytes_max)
+                found, following = read_some(
+                    partition, position, self._log.settings.decompressed_bytes_max,
+                    records_max=asked["limit"] - len(records), wait_seconds=LARGE_WAIT_SECONDS,
+                )  # fmt: skip
             except DamagedRange as damage:
-                damaged.append({"first": damage.first, "end": damage.end})
+                damaged.append(shown_damage(damage))
                 position = damage.end
+                if len(damaged) == DAMAGED_MAX:
+                    break
                 continue
+            except UnavailableError:
+                if not records:
+                    raise
+                break
             if following == position:
                 break
-            for record in found:
-                if len(records) == asked["limit"] or room <= 0 or record.offset >= end:
-                    following = record.offset
-                    break
-                records.append(told(record, partition.number, bytes_max=asked["value_bytes"], decode=self._decode))
-                room -= 200 + sum(min(len(part or b""), asked["value_bytes"]) for part in (record.key, record.value))
-            position = following
+            unpacked += sum(len(record.value or b"") + len(record.key or b"") for record in found)
+            shown, room, position = self._shown(found, asked, room, following, end)
+            records += shown
+            found = []  # large values must not be kept while the next ones are waited for
         return {
             "topic": partition.topic,
             "partition": partition.number,
@@ -182,6 +210,16 @@ class Topics:
             "records": records,
             **({"damaged": damaged} if damaged else {}),
         }
+
+    def _shown(self, found: list[Record], asked: Asked, room: int, following: int, end: int) -> tuple[Told, int, int]:
+        """Records as JSON for as long as there is room; what is left of it, and where to go on."""
+        shown: Told = []
+        for record in found:
+            if room <= 0 or record.offset >= end:
+                return shown, room, record.offset
+            shown.append(told(record, asked["partition"], bytes_max=asked["value_bytes"], decode=self._decode))
+            room -= size_of(record, asked["value_bytes"])
+        return shown, room, following
 
     def _start(self, partition: Partition, asked: Asked) -> int:
         offset, time_ms = asked["offset"], asked["time_ms"]
@@ -193,3 +231,16 @@ class Topics:
             first, end = partition.start_offset, partition.high_watermark
             raise OffsetOutOfRange(partition.topic, partition.number, offset, first=first, end=end)
         return starting_offset(partition, offset=offset, time_ms=time_ms)
+
+
+def _offline(name: str, why: str) -> dict[str, Any]:
+    """A topic that could not be opened: nothing is known of it but its name."""
+    return {
+        "name": name,
+        "internal": name in INTERNAL,
+        "records": 0,
+        "bytes": 0,
+        "configs": {},
+        "partitions": [],
+        "offline": why,
+    }

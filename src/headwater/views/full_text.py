@@ -7,19 +7,23 @@ generation of the view. Documents and mark are committed together, so that the i
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from headwater.errors import InvalidQuery, JobRefused
+from headwater.errors import InvalidQuery, JobRefused, StoreUnavailable
 
 FOLDER = "search"
 MARK = "mark"
 OWN_FIELDS = ("_id", "_key", "_mark")
 WORDS_MAX = 500
 WRITER_BYTES, WRITER_THREADS = 50_000_000, 1
+
+PANIC = "PanicException"
+"""Of pyo3, whose module cannot be imported."""
 
 
 @dataclass(frozen=True)
@@ -93,17 +97,22 @@ class FullTextIndex:
         with self._lock:
             said = self._read_mark_as_it_is() or {}
             index, columns = self._opened(), list(said.get("columns", self._columns))
-            searcher = index.searcher()
-            try:
-                query, _ = index.parse_query_lenient(words, columns)
-                found = searcher.search(query, limit + 1).hits  # the mark may be among them
-            except ValueError as error:
-                raise InvalidQuery(
-                    f"{words!r} cannot be searched for: {error}", "Use words, or column:word."
-                ) from error
-            documents = [(score, searcher.doc(address)) for score, address in found]
+            with self._without_panics():
+                searcher = index.searcher()
+                try:
+                    query, _ = index.parse_query_lenient(words, columns)
+                    found = searcher.search(query, limit + 1).hits  # the mark may be among them
+                except ValueError as error:
+                    if "corrupt" in str(error).lower():
+                        raise self._damaged(error) from None
+                    raise InvalidQuery(
+                        f"{words!r} cannot be searched for: {error}", "Use words, or column:word."
+                    ) from error
+            with self._translated():
+                documents = [(score, searcher.doc(address)) for score, address in found]
         # Numbers as text: a float would have lost digits of a decimal.
-        keys = [(json.loads(one["_key"][0], parse_float=str), score) for score, one in documents if one["_key"]]
+        with self._translated():
+            keys = [(json.loads(one["_key"][0], parse_float=str), score) for score, one in documents if one["_key"]]
         return [Hit(key, score) for key, score in keys[:limit]]
 
     def close(self) -> None:
@@ -117,10 +126,35 @@ class FullTextIndex:
         if self._index is None:
             if not self.exists():
                 raise InvalidQuery("nothing is indexed there", "Declare what to search with app.view(search=[...]).")
-            made = json.loads((self._folder / "meta.json").read_bytes())["schema"]
-            self._opened_columns = tuple(field["name"] for field in made if field["name"] not in OWN_FIELDS)
-            self._index = _library().Index.open(str(self._folder))
+            with self._translated():
+                made = json.loads((self._folder / "meta.json").read_bytes())["schema"]
+                self._opened_columns = tuple(field["name"] for field in made if field["name"] not in OWN_FIELDS)
+                self._index = _library().Index.open(str(self._folder))
         return self._index
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """StoreUnavailable for all that the library and its files may say."""
+        try:
+            with self._without_panics():
+                yield
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise self._damaged(error) from None
+
+    @contextmanager
+    def _without_panics(self) -> Iterator[None]:
+        """The library believes its files: a flipped bit is a panic, which no one who catches errors would catch."""
+        try:
+            yield
+        except BaseException as error:
+            if type(error).__name__ != PANIC:
+                raise
+            self._index = None
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: BaseException) -> StoreUnavailable:
+        why = f"it is damaged ({error}); remove the folder, and the next run of the app makes it from the view"
+        return StoreUnavailable(str(self._folder), why)
 
     def _read_mark_as_it_is(self) -> dict[str, Any] | None:
         """An index that was made anew with other columns is another one: fields of the old one would be taken for
@@ -129,12 +163,15 @@ class FullTextIndex:
         if said is not None and self._writer is None and tuple(said["columns"]) != self._opened_columns:
             self._index = None
             said = self._read_mark()
+            if said is not None and tuple(said["columns"]) != self._opened_columns:
+                raise self._damaged(ValueError("its mark is of other columns"))
         return said
 
     def _opened_writer(self) -> Any:
         if self._writer is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._index = _library().Index(_schema(self._columns), path=str(self._folder), reuse=self.exists())
+            with self._without_panics():
+                self._index = _library().Index(_schema(self._columns), path=str(self._folder), reuse=self.exists())
             try:
                 self._writer = self._index.writer(WRITER_BYTES, WRITER_THREADS)
             except ValueError as error:
@@ -148,13 +185,14 @@ class FullTextIndex:
     def _read_mark(self) -> dict[str, Any] | None:
         tantivy = _library()
         index = self._opened()
-        index.reload()
-        searcher = index.searcher()
-        found = searcher.search(tantivy.Query.term_query(index.schema, "_id", MARK), 1).hits
-        if not found:
-            return None
-        said: dict[str, Any] = json.loads(searcher.doc(found[0][1])["_mark"][0])
-        return said
+        with self._translated():
+            index.reload()
+            searcher = index.searcher()
+            found = searcher.search(tantivy.Query.term_query(index.schema, "_id", MARK), 1).hits
+            if not found:
+                return None
+            said: dict[str, Any] = json.loads(searcher.doc(found[0][1])["_mark"][0])
+            return said
 
 
 def _schema(columns: Sequence[str]) -> Any:

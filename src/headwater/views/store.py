@@ -10,19 +10,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
-from urllib.parse import urlsplit, urlunsplit
 
 import pyarrow as pa
 
 from headwater.clock import Clock, SystemClock
 from headwater.errors import JobRefused
+from headwater.secret_urls import WAY_OUT, ambiguity, without_secrets
 from headwater.views.mark import Mark, StoredMark
 from headwater.views.query import Query
 from headwater.views.shape import Shape
 
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 SQLITE_SCHEME = "sqlite:///"
-SECRETS = ("password=", "sslpassword=")
 
 Row = dict[str, object]
 
@@ -89,6 +88,10 @@ class ViewStore(Protocol):
     def drop(self, view: str) -> None:
         """Remove a view and all that is known of it; nothing happens if there is none."""
 
+    def rename(self, view: str, new: str) -> None:
+        """The view, its rows and its mark go on under another name, in one step for all readers. UnknownView if there
+        is none; JobRefused if there is one of the new name, or if the view is being rebuilt."""
+
     def views(self) -> list[str]: ...
 
     def snapshot(self, view: str) -> AbstractContextManager[Snapshot]: ...
@@ -104,23 +107,17 @@ def open_store(where: str | Path, app: str, *, read_only: bool = False, clock: C
     clock = clock or SystemClock()
     text = str(where)
     if text.startswith(POSTGRES_SCHEMES):
+        if why := ambiguity(text):
+            raise JobRefused(f"the URL of a database for views {why}", WAY_OUT)
         return _postgres_store(text, app, read_only=read_only, clock=clock)
+    if "://" in text and not text.startswith(SQLITE_SCHEME):
+        raise JobRefused(
+            f"views cannot be kept at {without_secrets(text)}", "Use postgresql://HOST/NAME or sqlite:///FILE."
+        )
     from headwater.views.sqlite import SqliteStore
 
     file = Path(text.removeprefix(SQLITE_SCHEME)) if text.startswith(SQLITE_SCHEME) else sqlite_file(where, app)
     return SqliteStore(file, read_only=read_only, clock=clock)
-
-
-def public_url(url: str) -> str:
-    """The same store for anybody who has the password; without it, which is never written down.
-
-    >>> public_url("postgresql://ada:secret@db.example:5433/shop?password=secret&sslmode=require")
-    'postgresql://ada@db.example:5433/shop?sslmode=require'
-    """
-    parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
-    query = [one for one in parts.query.split("&") if one and not one.lower().startswith(SECRETS)]
-    return urlunsplit(parts._replace(netloc=user.partition(":")[0] + at + host, query="&".join(query)))
 
 
 def _postgres_store(url: str, schema: str, *, read_only: bool, clock: Clock) -> ViewStore:

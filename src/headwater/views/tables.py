@@ -174,6 +174,22 @@ class SqlStore(ABC):
             if self._exists(VIEWS):
                 self._drop(view)
 
+    def rename(self, view: str, new: str) -> None:
+        check_name(new)
+        with self._writing():
+            _, stored = self._known(view)
+            if self._stored(SHADOW + view) is not None:
+                raise JobRefused(f'view "{view}" is being rebuilt', "Run its app to the end, then rename it.")
+            if self._exists(new):
+                raise JobRefused(f'{self.where} has a view or table "{new}" already', "Choose another name.")
+            index, other = change_index(view, stored.generation), change_index(new, stored.generation)
+            self._run(f"DROP INDEX IF EXISTS {self._table(index)}")
+            self._run(f"ALTER TABLE {self._table(view)} RENAME TO {quoted(new)}")
+            self._run(f"CREATE INDEX {quoted(other)} ON {self._table(new)} ({CHANGE})")
+            for table in (DELETES, VIEWS):
+                self._run(f"UPDATE {self._table(table)} SET view = {self._place(1)} WHERE view = {self._place(2)}",
+                          (new, view))  # fmt: skip
+
     def adopt(self, view: str, job: str) -> None:
         with self._writing():
             _, stored = self._known(view)
@@ -268,7 +284,7 @@ class SqlStore(ABC):
         parts = [*columns, f"{CHANGE} BIGINT NOT NULL", *([self._key_clause(shape.key)] if shape.key else [])]
         self._run(f"CREATE TABLE {self._table(table)} ({', '.join(parts)})")
         # SQLite cannot rename an index, so that of a rebuilt view has a number of its own.
-        index = f"_change_{table.removeprefix(SHADOW)}_{generation}"
+        index = change_index(table.removeprefix(SHADOW), generation)
         self._run(f"CREATE INDEX {quoted(index)} ON {self._table(table)} ({CHANGE})")
         places = ", ".join(self._place(number) for number in range(1, 7))
         self._run(
@@ -435,6 +451,10 @@ class SqlSnapshot:
             return (f"{name} IS NULL" if condition.values else "1 = 0"), []
         term, bound = self._store._comparison(condition._replace(values=present), first)
         return (f"({term} OR {name} IS NULL)" if len(present) < len(condition.values) else term), bound
+
+
+def change_index(view: str, generation: int) -> str:
+    return f"_change_{view}_{generation}"
 
 
 def check_name(view: str) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from headwater.clock import Clock, SystemClock
 from headwater.errors import UsageError
+from headwater.secret_urls import ambiguity
 from headwater.webhooks.addresses import refusal
 
 _logger = logging.getLogger(__name__)
@@ -206,6 +207,8 @@ def check_url(url: str) -> None:
         secret = parts.username is not None
     except ValueError:
         fits = secret = False
+    if fits and not secret and (why := ambiguity(url)):
+        raise UsageError(f"a webhook's URL {why}; write @ as %40, and every other sign that could be misread as %XX")
     if not fits:
         raise UsageError("a webhook's URL must be http://HOST/... or https://HOST/..., and this one is not")
     if secret:

@@ -14,7 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from headwater.errors import HeadwaterError
-from headwater.wire.answers import NO_ANSWER, Later
+from headwater.wire.answers import NO_ANSWER, Later, elements_in
 from headwater.wire.context import Context, Node
 from headwater.wire.dispatch import Call, carries_records, read_call, write_answer
 from headwater.wire.frames import Frame, FrameAssembler
@@ -33,6 +33,12 @@ DECODE_INLINE_BYTES = 64 * 1024
 PROGRESS_BYTES = 1024**2
 """A request that brings so many bytes within partial_request_timeout may take as long again."""
 
+SLOW_BYTES = 256 * 1024
+"""A request that brings fewer bytes a second is slow: it is cut off if others wait for the memory it holds."""
+
+INLINE_ELEMENTS = 100
+"""Responses with more elements are written on another thread."""
+
 
 class Pending(NamedTuple):
     """A request whose response has not been written."""
@@ -44,7 +50,7 @@ class Pending(NamedTuple):
     @property
     def ready(self) -> bool:
         """Can it be written now, and quickly?"""
-        return not isinstance(self.answer, Later) and not self.route.large_responses
+        return not isinstance(self.answer, Later) and elements_in(self.answer, INLINE_ELEMENTS) < INLINE_ELEMENTS
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -53,7 +59,9 @@ class Connection(asyncio.BufferedProtocol):
         settings = port.settings
         self._assembler = FrameAssembler(port.scratch, bytes_max=settings.request_bytes_max, budget=port.budget)
         self._requests_max = settings.requests_in_flight_max
+        self._waiting_bytes_max = settings.request_bytes_max
         self._frames: deque[Frame] = deque()
+        self._frames_bytes = 0
         self._answers: deque[Pending | list[Part]] = deque()
         self._unsent = 0  # answers among them that wait for nothing but the client
         self._working: asyncio.Task[None] | None = None
@@ -66,6 +74,14 @@ class Connection(asyncio.BufferedProtocol):
         self._active_at = port.now
         self._partial_since = port.now
         self._partial_bytes = 0
+        self._swept_at, self._swept_bytes = port.now, 0
+        self.slow_since: float | None = None
+        """When the request that it is sending became slow."""
+        self.unsent_bytes = 0
+        """Of the response that is being sent."""
+        self.untaken_since = 0.0
+        """When the client last stopped taking what it is sent. Exact: a sweep's time would be the same for clients that
+        have not read for a second and one that has just asked."""
         self.peer = ""
         self._transport: asyncio.Transport
         self._sender: Sender
@@ -102,6 +118,7 @@ class Connection(asyncio.BufferedProtocol):
         self._note_progress(fresh=bool(frames) or not begun)
         if frames:
             self._frames.extend(frames)
+            self._frames_bytes += sum([len(frame.view) for frame in frames])
             self._start_working()
         self._pace()
 
@@ -111,6 +128,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = self._lost = True
         self._assembler.discard()
         self._answers.clear()
+        self._unsent = 0
         self._drop_frames(keep_records=True)
         self._make_room()
         if self._answering is not None:
@@ -127,10 +145,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._frames.append(frame)
             else:
                 frame.lease.release()
+        self._frames_bytes = sum([len(frame.view) for frame in self._frames])
 
     def pause_writing(self) -> None:
         self._sender.pause()
         self._active_at = self._port.now
+        self.untaken_since = self._port.loop.time()
 
     def resume_writing(self) -> None:
         self._sender.resume()
@@ -153,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
         wanted = (
             len(self._frames) + len(self._answers) < self._requests_max
             and not self._assembler.starved
-            and not (self._frames and self._port.budget.exhausted)
+            and not (self._frames and (self._port.budget.exhausted or self._frames_bytes > self._waiting_bytes_max))
         )
         if wanted == self._reading:
             return
@@ -187,6 +207,7 @@ class Connection(asyncio.BufferedProtocol):
                     await self._room
                     continue
                 frame = self._frames.popleft()
+                self._frames_bytes -= len(frame.view)
                 try:
                     await self._serve(frame)
                 finally:
@@ -255,7 +276,9 @@ class Connection(asyncio.BufferedProtocol):
             while self._answers:
                 pending = self._answers[0]
                 parts = await self._parts_of(pending) if isinstance(pending, Pending) else pending
+                self._port.note_unsent(self, sum([len(part) for part in parts if isinstance(part, bytes)]))
                 await self._sender.send(parts)
+                self._port.note_unsent(self, 0)
                 self._answers.popleft()
                 self._unsent -= _complete(pending)
                 self._active_at = self._port.now
@@ -268,12 +291,13 @@ class Connection(asyncio.BufferedProtocol):
             self._close_with("the response failed")
         finally:
             self._answering = None
+            self._port.note_unsent(self, 0)
 
     async def _parts_of(self, pending: Pending) -> list[Part]:
         start, route, answer = pending
         if isinstance(answer, Later):
             answer = await answer.finish()
-        if route.large_responses:
+        if elements_in(answer, INLINE_ELEMENTS) >= INLINE_ELEMENTS:
             return await self._port.encode(start, route, answer)
         return write_answer(start, route, answer)
 
@@ -311,9 +335,39 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         self._transport.abort()
 
+    @property
+    def held_bytes(self) -> int:
+        """What its unfinished request keeps from others."""
+        return self._assembler.held
+
+    @property
+    def untaken_bytes(self) -> int:
+        """What it was sent and does not take."""
+        if not self._sender.blocked or self._closing:
+            return 0
+        return self.unsent_bytes + self._transport.get_write_buffer_size()
+
+    def cut_off(self, why: str) -> None:
+        logger.warning("closing the connection from %s: %s", self.peer, why)
+        self._assembler.discard()
+        self._port.note_unsent(self, 0)
+        self.abort()
+
+    def _note_pace(self) -> None:
+        """Is the request that is arriving slow? What waits for us does not count, nor what has hardly begun."""
+        now, filled = self._port.now, self._assembler.filled
+        seconds = now - self._swept_at
+        brought = filled - self._swept_bytes if filled >= self._swept_bytes else filled
+        if not self._reading or not self._assembler.held or brought >= SLOW_BYTES * seconds:
+            self.slow_since = None
+        elif self.slow_since is None:
+            self.slow_since = self._swept_at
+        self._swept_at, self._swept_bytes = now, filled
+
     def check_time(self) -> None:
         """Cut off a client that is idle for too long, does not read, or does not finish a request it began."""
         settings, now = self._port.settings, self._port.now
+        self._note_pace()
         if self._closing:
             self.abort()  # it had one sweep's time to take what was under way
         elif self._sender.blocked:

@@ -54,6 +54,11 @@ class FrameAssembler:
         return bool(self._declared or self._length)
 
     @property
+    def held(self) -> int:
+        """Bytes that the unfinished request keeps from others."""
+        return 0 if self._lease is None else self._lease.size
+
+    @property
     def filled(self) -> int:
         """Bytes of the unfinished request so far."""
         return self._filled

@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import logging
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from headwater.settings import WireSettings
 from headwater.wire.budget import Budget
 from headwater.wire.context import Node
 from headwater.wire.dispatch import Call, read_call, write_answer
-from headwater.wire.frames import new_scratch
+from headwater.wire.frames import FIRST_BYTES, new_scratch
 from headwater.wire.protocol.headers import RequestStart
 from headwater.wire.routes import Route
 from headwater.wire.sender import Part
@@ -24,8 +25,16 @@ if TYPE_CHECKING:
     from headwater.wire.group_service import GroupService
 
 WORK_THREADS = 8
+CODEC_THREADS = 2
+"""For requests and responses of thousands of elements. Few: they are Python through and through, and whatever runs
+beside the event loop takes its turns from it."""
 APPEND_THREADS = 4
 COLD_THREADS = 8
+
+SLOW_SECONDS = 2.0
+"""How long a request may be slow while others wait for the memory it holds."""
+
+logger = logging.getLogger("headwater.wire")
 
 
 class Port:
@@ -38,11 +47,13 @@ class Port:
         self.scratch = new_scratch()
         self.budget = Budget(settings.buffered_request_bytes_max)
         self.executor = ThreadPoolExecutor(WORK_THREADS, thread_name_prefix="headwater-work")
+        self._codec_executor = ThreadPoolExecutor(CODEC_THREADS, thread_name_prefix="headwater-codec")
         self._append_threads = Threads(APPEND_THREADS, "headwater-append")
         self._cold_executor = ThreadPoolExecutor(COLD_THREADS, thread_name_prefix="headwater-cold")
         self.shared = Shared(append_threads=self._append_threads, cold_executor=self._cold_executor)
         self.connections: set[Connection] = set()
         self._per_address: Counter[str] = Counter()
+        self._unsent_bytes = 0
 
     def start(self) -> None:
         self.shared.durability.start()
@@ -52,6 +63,7 @@ class Port:
         self._append_threads.stop()
         self.shared.durability.stop()
         self._cold_executor.shutdown(wait=True, cancel_futures=True)
+        self._codec_executor.shutdown(wait=True, cancel_futures=True)
         self.executor.shutdown(wait=True, cancel_futures=True)
 
     def admit(self, connection: "Connection") -> bool:
@@ -75,10 +87,10 @@ class Port:
         return Node(self.settings.node_id, self.settings.advertised_host or _plain(local_host), self.number)
 
     async def decode(self, frame: memoryview) -> Call | list[Part]:
-        return await self.loop.run_in_executor(self.executor, read_call, frame)
+        return await self.loop.run_in_executor(self._codec_executor, read_call, frame)
 
     async def encode(self, start: RequestStart, route: Route, response: Any) -> list[Part]:
-        return await self.loop.run_in_executor(self.executor, write_answer, start, route, response)
+        return await self.loop.run_in_executor(self._codec_executor, write_answer, start, route, response)
 
     async def read_slowly(self, file: File, position: int, length: int) -> bytes:
         return await self.loop.run_in_executor(self._cold_executor, file.read_at, position, length)
@@ -87,7 +99,41 @@ class Port:
         self.now = self.loop.time()
         for connection in list(self.connections):
             connection.check_time()
+        self._cut_slow_requests()
+        self._cut_untaken_responses()
         self.shared.arrivals.sweep()
+
+    def note_unsent(self, connection: "Connection", size: int) -> None:
+        """A connection holds so many bytes of a response."""
+        self._unsent_bytes += size - connection.unsent_bytes
+        connection.unsent_bytes = size
+        if self._unsent_bytes > self.settings.unsent_response_bytes_max:
+            self._cut_untaken_responses()
+
+    def _cut_slow_requests(self) -> None:
+        """While requests wait for memory, those that hold some and bring little are cut off, the slowest first."""
+        if not self.budget.wanted():
+            return
+        slow = [
+            (one.slow_since, one.peer, one)
+            for one in self.connections
+            if one.slow_since is not None and one.held_bytes > FIRST_BYTES
+        ]
+        for since, _, connection in sorted(slow, key=lambda row: row[:2]):
+            if not self.budget.wanted() or self.now - since < SLOW_SECONDS:
+                break
+            held = connection.held_bytes
+            connection.cut_off(f"its request of {held} bytes so far hardly arrives, and others wait for the memory")
+
+    def _cut_untaken_responses(self) -> None:
+        """Beyond the limit, clients that do not read are cut off, those that have not read for longest first."""
+        untaken = {one: size for one in self.connections if (size := one.untaken_bytes)}
+        total = sum(untaken.values())
+        for connection in sorted(untaken, key=lambda one: one.untaken_since):
+            if total <= self.settings.unsent_response_bytes_max:
+                break
+            total -= untaken[connection]
+            connection.cut_off(f"it does not take the {untaken[connection]} bytes of its answers, as many others")
 
 
 def _plain(host: str) -> str:

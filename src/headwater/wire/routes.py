@@ -40,6 +40,7 @@ from headwater.wire.handlers import (
     sync_group,
 )
 from headwater.wire.protocol import fetch as fetch_format
+from headwater.wire.protocol import metadata as metadata_format
 from headwater.wire.protocol import produce as produce_format
 from headwater.wire.protocol.entities import schema_of
 from headwater.wire.protocol.reading import Reader
@@ -49,6 +50,7 @@ Handle = Callable[[Any, Context], Awaitable[Any]]
 
 PRODUCE = 0
 FETCH = 1
+METADATA = 3
 API_VERSIONS = 18
 
 
@@ -67,8 +69,6 @@ class Route(NamedTuple):
     handle: Handle
     announced_from: int | None = None
     """Announce versions from here on, although only `versions` are served."""
-    large_responses: bool = False
-    """Thousands of objects may be written, which takes so long that it happens on another thread."""
 
     @property
     def name(self) -> str:
@@ -100,17 +100,17 @@ ROUTES: tuple[Route, ...] = (
     # compressed batches. They never send it. Apache Kafka 4 announces it for the same reason.
     Route(PRODUCE, produce_format.VERSIONS, produce.handle, announced_from=0),
     Route(FETCH, fetch_format.VERSIONS, fetch.handle),
-    Route(2, versions(1, 11), list_offsets.handle, large_responses=True),
-    Route(3, versions(0, 13), metadata.handle, large_responses=True),
+    Route(2, versions(1, 11), list_offsets.handle),
+    Route(METADATA, metadata_format.VERSIONS, metadata.handle),
     Route(8, versions(2, 10), offset_commit.handle),
-    Route(9, versions(1, 10), offset_fetch.handle, large_responses=True),
+    Route(9, versions(1, 10), offset_fetch.handle),
     Route(10, versions(0, 6), find_coordinator.handle),
     Route(11, versions(0, 9), join_group.handle),
     Route(12, versions(0, 4), heartbeat.handle),
     Route(13, versions(0, 5), leave_group.handle),
     Route(14, versions(0, 5), sync_group.handle),
-    Route(15, versions(0, 6), describe_groups.handle, large_responses=True),
-    Route(16, versions(0, 5), list_groups.handle, large_responses=True),
+    Route(15, versions(0, 6), describe_groups.handle),
+    Route(16, versions(0, 5), list_groups.handle),
     Route(API_VERSIONS, versions(0, 4), api_versions.handle_for(lambda: ROUTES)),
     Route(19, versions(2, 7), create_topics.handle),
     Route(20, versions(1, 6), delete_topics.handle),
@@ -118,9 +118,9 @@ ROUTES: tuple[Route, ...] = (
     # Version 6 speaks of transactions that outlive their producer.
     Route(22, versions(0, 5), init_producer_id.handle),
     Route(23, versions(2, 4), offset_for_leader_epoch.handle),
-    Route(32, versions(1, 4), describe_configs.handle, large_responses=True),
+    Route(32, versions(1, 4), describe_configs.handle),
     Route(33, versions(0, 2), alter_configs.handle),
-    Route(35, versions(1, 5), describe_log_dirs.handle, large_responses=True),
+    Route(35, versions(1, 5), describe_log_dirs.handle),
     Route(37, versions(0, 3), create_partitions.handle),
     Route(42, versions(0, 2), delete_groups.handle),
     Route(44, versions(0, 1), incremental_alter_configs.handle),
@@ -159,6 +159,13 @@ def _codec(api_key: int, version: int) -> Codec:
             flexible,
         )
     schema = schema_of(api_key, version)
+    if api_key == METADATA:
+        return Codec(
+            schema.read,
+            lambda answer: [metadata_format.write_response(answer, version)],
+            schema.flexible_request,
+            schema.flexible_response_header,
+        )
     return Codec(
         schema.read,
         lambda entity: [schema.write(entity)],

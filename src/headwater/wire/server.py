@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from headwater.settings import WireSettings
-from headwater.wire.bind import check_bind
+from headwater.wire.bind import check_bind, unavailable
 from headwater.wire.connection import Connection
 from headwater.wire.group_service import GroupService
 from headwater.wire.port import Port
@@ -34,7 +34,7 @@ class KafkaServer:
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def start(self) -> tuple[str, int]:
-        """Listen; answers the address, with the real port if port 0 was asked for. UnsafeBind if it is refused."""
+        """Listen; answers the address, with the real port if port 0 was asked for. UnsafeBind, PortUnavailable."""
         settings = self._settings
         loop = asyncio.get_running_loop()
         # Python's usual 5 ms would let a busy thread keep the event loop waiting for as long, at every turn.
@@ -47,9 +47,9 @@ class KafkaServer:
             self._server = await loop.create_server(
                 lambda: Connection(port), settings.host, settings.port, backlog=BACKLOG, reuse_address=True
             )
-        except OSError:
+        except OSError as error:
             await self.stop()
-            raise
+            raise unavailable("Kafka", settings.host, settings.port, option="--kafka", error=error) from None
         host, port.number = self._server.sockets[0].getsockname()[:2]
         self._sweep()
         logger.info("listening on %s port %d", host, port.number)

@@ -4,9 +4,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from headwater.wire.arrivals import Arrivals
+from headwater.wire.auto_creation import AutoCreation
 from headwater.wire.durability import Durability
 from headwater.wire.fetch_sessions import FetchSessions
 from headwater.wire.threads import Threads
+from headwater.wire.topic_list import TopicList
 
 
 @dataclass(slots=True, kw_only=True)
@@ -14,6 +16,8 @@ class Shared:
     durability: Durability = field(default_factory=Durability)
     arrivals: Arrivals = field(default_factory=Arrivals)
     fetch_sessions: FetchSessions = field(default_factory=FetchSessions)
+    auto_creation: AutoCreation = field(default_factory=AutoCreation)
+    topic_list: TopicList = field(default_factory=TopicList)
     append_threads: Threads | None = None
     """Appends have threads of their own, so that slow work of other kinds never stands before them."""
 

@@ -15,6 +15,7 @@ from headwater.log.log import Log
 from headwater.log.storage import MemoryStorage
 from headwater.log.storage.simulated import SimulatedDisk
 from headwater.record import Record
+from tests.waiting import LONG
 
 NAME = b"n" * 16
 KEYED = [Record(f"v{number}".encode(), key=f"k{number}".encode()) for number in range(8)]
@@ -87,13 +88,13 @@ def test_of_two_at_the_same_time_one_is_told_to_wait() -> None:
 
     def slow(*given: Any) -> Any:
         entered.set()
-        leave.wait(10)
+        leave.wait(LONG)
         return plain(*given)
 
     requests._append = slow  # type: ignore[method-assign,assignment]
     first = threading.Thread(target=requests.store_once, args=(NAME, "orders", PLAIN, "body"))
     first.start()
-    entered.wait(10)
+    entered.wait(LONG)
     with pytest.raises(Refusal, match="is under way") as refused:
         requests.store_once(NAME, "orders", PLAIN, "body")
     leave.set()

@@ -26,6 +26,7 @@ from headwater.log.log import Log
 from tests.clients.brokers.headwater_node import start_headwater
 from tests.clients.brokers.process import BrokerProcess
 from tests.servers.postgres_cluster import running_cluster
+from tests.waiting import patience
 
 TOPIC = "big"
 SCHEMA = (
@@ -153,11 +154,11 @@ def fresh(status: dict[str, Any]) -> bool:
 
 
 def wait_until(data: Path, found: Copied, reached: Any) -> None:
-    rows, deadline = -1, time.monotonic() + STUCK_SECONDS
+    rows, deadline = -1, patience() + STUCK_SECONDS
     while not reached(status := Definitions(data).status(TOPIC) or {}):
         if copied_rows(status) != rows:
-            rows, deadline = copied_rows(status), time.monotonic() + STUCK_SECONDS
-        assert time.monotonic() < deadline, f"it does not get on: {status}"
+            rows, deadline = copied_rows(status), patience() + STUCK_SECONDS
+        assert patience() < deadline, f"it does not get on: {status}"
         time.sleep(0.05)
 
 
@@ -177,9 +178,9 @@ def look_at_the_end(data: Path, found: Copied) -> None:
 
 
 def catch_up(connection: psycopg.Connection[Any], found: Copied) -> None:
-    now, deadline = connection.execute("SELECT pg_current_wal_lsn()").fetchone(), time.monotonic() + STUCK_SECONDS
+    now, deadline = connection.execute("SELECT pg_current_wal_lsn()").fetchone(), patience() + STUCK_SECONDS
     while connection.execute("SELECT 1 FROM pg_replication_slots WHERE confirmed_flush_lsn < %s", now).fetchone():
-        if time.monotonic() > deadline:
+        if patience() > deadline:
             found.anomalies.append("the capture does not catch up")
             return
         time.sleep(0.1)

@@ -14,6 +14,7 @@ import psycopg
 from headwater.capture.definition import Definition, Definitions
 from tests.clients.brokers.headwater_node import start_headwater
 from tests.servers.postgres_cluster import running_cluster
+from tests.waiting import patience
 
 CAPTURE = "quiet"
 EVERY_SECONDS = 0.25
@@ -79,9 +80,9 @@ class Busy(threading.Thread):
 
 
 def wait_for(definitions: Definitions, state: str) -> dict[str, Any]:
-    deadline = time.monotonic() + STUCK_SECONDS
+    deadline = patience() + STUCK_SECONDS
     while (status := definitions.status(CAPTURE) or {}).get("state") != state:
-        assert time.monotonic() < deadline, f"the capture does not become {state}: {status}"
+        assert patience() < deadline, f"the capture does not become {state}: {status}"
         time.sleep(0.05)
     return status
 

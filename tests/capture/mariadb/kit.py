@@ -1,7 +1,6 @@
 """A capture of MariaDB under a test's hand: a real server, a log in a folder, a runner that is stepped by the test."""
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from headwater.capture.source import ChangeSource
 from headwater.clock import SystemClock
 from headwater.log.log import Log
 from headwater.record import Record
+from tests.waiting import patience
 
 PATIENCE_SECONDS = 30
 
@@ -50,10 +50,10 @@ class Captured:
         return self
 
     def until(self, reached: Callable[[], bool]) -> "Captured":
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = patience() + PATIENCE_SECONDS
         while not reached():
             self.runner.step(0.05)
-            assert time.monotonic() < deadline, f"not reached; {self.source.status()}"
+            assert patience() < deadline, f"not reached; {self.source.status()}"
         return self
 
     def copied(self) -> bool:

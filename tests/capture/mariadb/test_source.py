@@ -19,6 +19,7 @@ from tests.capture.kit import bag, fold
 from tests.capture.mariadb.kit import PATIENCE_SECONDS, Captured, run, table_of
 from tests.capture.sqlite_outbox.kit import replayed
 from tests.servers.mariadb import Mariadb, running_mariadb
+from tests.waiting import patience
 
 Make = Callable[..., Captured]
 USERS = "CREATE TABLE users (id INT PRIMARY KEY, name VARCHAR(50))"
@@ -388,18 +389,18 @@ def streams(database: Any) -> list[int]:
 
 def wait_until_nobody_reads(database: Any) -> None:
     """The server takes a moment to see that somebody is gone, and purges no file that is being read."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = patience() + PATIENCE_SECONDS
     while streams(database):
-        assert time.monotonic() < deadline, "somebody goes on reading the log"
+        assert patience() < deadline, "somebody goes on reading the log"
         time.sleep(0.02)
 
 
 def purge(database: Any) -> None:
     """All files but a new one. The server keeps a file until its engines have said that they do not need it."""
     run(database, "FLUSH BINARY LOGS")
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = patience() + PATIENCE_SECONDS
     while len(files(database)) > 1:
-        assert time.monotonic() < deadline, "a file of the log is still needed"
+        assert patience() < deadline, "a file of the log is still needed"
         run(database, "PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY")
 
 

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import patience
+
 PATIENCE_SECONDS = 90
 ROOT = Path(__file__).parents[3]
 Event = dict[str, Any]
@@ -29,10 +31,10 @@ class Debezium:
         return [json.loads(line) for line in whole.splitlines()]
 
     def until(self, enough: Callable[[list[Event]], bool]) -> list[Event]:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = patience() + PATIENCE_SECONDS
         while not enough(events := self.events()):
             assert self._process.poll() is None, "Debezium has ended; see debezium.log"
-            assert time.monotonic() < deadline, f"Debezium did not come so far; it told {len(events)} events"
+            assert patience() < deadline, f"Debezium did not come so far; it told {len(events)} events"
             time.sleep(0.1)
         return events
 

@@ -133,7 +133,7 @@ def outcome(
     source = ToldMessages(chosen, [messages[:cut], messages[cut:]], runs=runs, generation=generation)
     runner = captured(source, appender, home / "then")
     runner._values.flush()
-    kept = runner._values._database.execute("SELECT * FROM value ORDER BY topic, key").fetchall()
+    kept = runner._values._database.execute("SELECT topic, key, names, row FROM value ORDER BY topic, key").fetchall()
     runner._values.close()
     shutil.rmtree(home)
     return {

@@ -18,6 +18,7 @@ from headwater.registry.registry import Registry
 from headwater.registry.words import Compatibility
 from headwater.settings import HttpSettings
 from tests.capture.kit import PATIENCE_SECONDS, run
+from tests.waiting import patience
 
 Connection = psycopg.Connection[Any]
 
@@ -62,9 +63,9 @@ def node(tmp_path: Path, url: str, database: Connection) -> Iterator[hw.Node]:
 
 
 def until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = patience() + PATIENCE_SECONDS
     while not reached():
-        assert time.monotonic() < deadline
+        assert patience() < deadline
         time.sleep(0.02)
 
 

@@ -176,7 +176,12 @@ class KeptBatches:
     def ensure_topic(self, topic: str, *, partitions: int, configs: Mapping[str, str]) -> int:
         return self.partitions.get(topic, 1)
 
-    def append(self, topic: str, partition: int, records: Sequence[Record]) -> int:
+    def partition_count(self, topic: str) -> int:
+        return max((number + 1 for name, number in self.logs if name == topic), default=0)
+
+    def add_partitions(self, topic: str, total: int) -> None: ...
+
+    def append(self, topic: str, partition: int, records: Sequence[Record], *, durable: bool = True) -> int:
         kept = self.logs.setdefault((topic, partition), [])
         kept += [bytes(encode_batch(group)) for group in batches(records)]
         return self.bounds(topic, partition)[1]

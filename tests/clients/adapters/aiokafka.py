@@ -21,10 +21,10 @@ from tests.clients.client import (
     Refused,
     TopicDescription,
 )
-from tests.clients.deadline import Deadline
 from tests.clients.membership import Membership
 from tests.clients.message import PLAINLY, Message, Producing, Receipt
 from tests.clients.numbered_values import digest, numbered_value
+from tests.waiting import LONG, Deadline
 
 Answer = TypeVar("Answer")
 
@@ -151,7 +151,7 @@ class Aiokafka(Client):
                     )
                     for message in messages
                 ]
-                stored = await asyncio.wait_for(asyncio.gather(*futures), 30)
+                stored = await asyncio.wait_for(asyncio.gather(*futures), LONG)
         finally:
             await producer.stop()
         return [Receipt(one.partition, one.offset) for one in stored if one is not None]

@@ -40,10 +40,10 @@ from tests.clients.client import (
     Refused,
     TopicDescription,
 )
-from tests.clients.deadline import Deadline
 from tests.clients.membership import Membership
 from tests.clients.message import PLAINLY, Header, Message, Producing, Receipt
 from tests.clients.numbered_values import digest, numbered_value
+from tests.waiting import LONG, Deadline
 
 READ_AT_ONCE = 10_000
 
@@ -76,7 +76,7 @@ class Confluent(Client):
                 on_delivery=partial(keep, answers, place),
                 **time,
             )
-        producer.flush(30)
+        producer.flush(LONG)
         if refused := [error for error, _ in answers.values() if error is not None]:
             raise refusal(refused[0])
         stored = [answers[place][1] for place in range(len(messages))]
@@ -101,7 +101,7 @@ class Confluent(Client):
         return self._list_offset(topic, partition, OffsetSpec.max_timestamp())
 
     def topics(self) -> Mapping[str, int]:
-        return {name: len(topic.partitions) for name, topic in self._admin.list_topics(timeout=10).topics.items()}
+        return {name: len(topic.partitions) for name, topic in self._admin.list_topics(timeout=LONG).topics.items()}
 
     def create_topic(
         self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None, *, validate_only: bool = False
@@ -147,7 +147,7 @@ class Confluent(Client):
         only(self._admin.incremental_alter_configs([resource]))
 
     def describe_node(self) -> Mapping[str, str | None]:
-        (node,) = self._admin.list_topics(timeout=10).brokers
+        (node,) = self._admin.list_topics(timeout=LONG).brokers
         entries = only(self._admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(node))]))
         return {name: entry.value for name, entry in entries.items()}
 
@@ -198,7 +198,7 @@ class Confluent(Client):
             for partition in range(partitions):
                 while not offered(producer, topic, partition, numbered_value(partition, number), failed):
                     producer.poll(0.1)
-        producer.flush(60)
+        producer.flush(LONG)
         if failures:
             raise refusal(failures[0])
 
@@ -304,7 +304,7 @@ def raise_if_failed(message: LibraryMessage) -> None:
 
 def settled(future: "Future[Any]") -> Any:
     try:
-        return future.result(30)
+        return future.result(LONG)
     except KafkaException as error:
         raise refusal(error.args[0]) from error
 

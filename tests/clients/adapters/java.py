@@ -4,7 +4,6 @@ import base64
 import functools
 import hashlib
 import json
-import select
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -16,9 +15,10 @@ from tests.clients.brokers.process import NotAvailable
 from tests.clients.client import Client, ClusterDescription, GroupDescription, Refused, TopicDescription
 from tests.clients.membership import Membership
 from tests.clients.message import PLAINLY, Message, Producing, Receipt
+from tests.waiting import Alarm
 
 SOURCES = Path(__file__).parent.parent / "java"
-ANSWER_SECONDS_MAX = 180
+ANSWER_PATIENCE_S = 60
 # Starts faster and leaves the cores to the broker; a test runs too short for the second compiler to pay.
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xshare:auto")
 
@@ -56,7 +56,9 @@ class Java(Client):
         )
 
     def close(self) -> None:
-        self._process.communicate(timeout=20)
+        # Not by the end of its input alone: a client that waits for a broker would be waited for.
+        self._process.terminate()
+        self._process.communicate()
 
     def produce(self, topic: str, messages: Sequence[Message], how: Producing = PLAINLY) -> list[Receipt]:
         receipts = self._ask(
@@ -169,9 +171,11 @@ class Java(Client):
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"do": command, **arguments}) + "\n")
         self._process.stdin.flush()
-        ready, _, _ = select.select([self._process.stdout], [], [], ANSWER_SECONDS_MAX)
-        assert ready, f"the Java client did not answer to {command}"
-        answer = json.loads(self._process.stdout.readline())
+        alarm = Alarm(ANSWER_PATIENCE_S, self._process.kill)
+        line = self._process.stdout.readline()
+        alarm.cancel()
+        assert line, f"the Java client did not answer to {command}"
+        answer = json.loads(line)
         if "error" in answer:
             raise Refused(answer["error"], answer["message"])
         return answer["answer"]

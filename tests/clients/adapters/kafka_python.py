@@ -21,10 +21,10 @@ from tests.clients.client import (
     Refused,
     TopicDescription,
 )
-from tests.clients.deadline import Deadline
 from tests.clients.membership import Membership
 from tests.clients.message import PLAINLY, Message, Producing, Receipt
 from tests.clients.numbered_values import digest, numbered_value
+from tests.waiting import LONG, Deadline
 
 PLACES = {EARLIEST: OffsetSpec.EARLIEST, LATEST: OffsetSpec.LATEST}
 
@@ -57,7 +57,7 @@ class KafkaPython(Client):
                 )
                 for message in messages
             ]
-            producer.flush(30)
+            producer.flush(LONG)
             stored = [future.get(30) for future in futures]
         return [Receipt(one.partition, one.offset) for one in stored]
 
@@ -193,7 +193,7 @@ class KafkaPython(Client):
             for number in range(count):
                 for partition in range(partitions):
                     last = producer.send(topic, value=numbered_value(partition, number), partition=partition)
-            producer.flush(120)
+            producer.flush(LONG)
             last.get(30)
 
     def read_digests(self, topic: str, partitions: int, count: int) -> Mapping[int, str]:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from tests.clients.client import EARLIEST, LATEST, Client, Refused, TopicDescrip
 from tests.clients.membership import Membership
 from tests.clients.message import PLAINLY, Header, Message, Producing, Receipt
 from tests.clients.numbered_values import digest, numbered_values
+from tests.waiting import Alarm
 
 # Lengths come first, so that any bytes may follow; a length of -1 is null.
 FORMAT = "%p %o %T %K %S\n%k%s\n%h\n"
@@ -156,15 +158,17 @@ class Kcat(Client):
     def _run(self, options: Sequence[str], standard_input: bytes = b"", *, seconds: float = 40) -> bytes:
         """What kcat printed, also when it was still waiting for more at the end of the given time."""
         command = [self._command, "-b", self.bootstrap, *options]
-        try:
-            done = subprocess.run(command, input=standard_input, capture_output=True, timeout=seconds, check=False)
-        except subprocess.TimeoutExpired as late:
-            return late.stdout or b""
-        complaint = done.stderr.decode(errors="replace")
-        if done.returncode != 0 or "failed" in complaint:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        alarm = Alarm(seconds, process.kill)
+        output, errors = process.communicate(standard_input)
+        alarm.cancel()
+        if process.returncode == -signal.SIGKILL:
+            return output
+        complaint = errors.decode(errors="replace")
+        if process.returncode != 0 or "failed" in complaint:
             code = next((code for text, code in CODES.items() if text in complaint), -1)
             raise Refused(code, complaint)
-        return done.stdout
+        return output
 
 
 def flags(settings: Mapping[str, object]) -> list[str]:

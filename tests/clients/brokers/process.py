@@ -7,11 +7,12 @@ import signal
 import socket
 import struct
 import subprocess
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.waiting import LONG, patience
 
 API_VERSIONS_REQUEST = struct.pack(">hhih4s", 18, 0, 1, 4, b"wait")
 CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -73,8 +74,8 @@ def launch(command: Sequence[str], log_path: Path) -> subprocess.Popen[bytes]:
 
 def read_address(process: subprocess.Popen[bytes], log_path: Path, *, said_before: int, patience_seconds: float) -> str:
     """The first `host:port` that a starting server says, after what its file held already."""
-    deadline = time.monotonic() + patience_seconds
-    while time.monotonic() < deadline:
+    deadline = patience() + patience_seconds
+    while patience() < deadline:
         said = log_path.read_bytes()[said_before:]
         if found := re.search(rb"(\d+\.\d+\.\d+\.\d+:\d+)\D", said):
             return found[1].decode()
@@ -90,8 +91,8 @@ def wait_until_answering(
     address: str, process: subprocess.Popen[bytes], log_path: Path, *, patience_seconds: float
 ) -> None:
     """Return once the broker answers ApiVersions, the first question of every client."""
-    deadline = time.monotonic() + patience_seconds
-    while time.monotonic() < deadline:
+    deadline = patience() + patience_seconds
+    while patience() < deadline:
         if process.poll() is not None:
             raise BrokerFailed(f"the broker ended with {process.returncode}: {last_lines(log_path)}")
         if answers(address):
@@ -105,7 +106,7 @@ def wait_until_answering(
 def answers(address: str) -> bool:
     host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), timeout=2) as connection:
+        with socket.create_connection((host, int(port)), timeout=LONG) as connection:
             connection.sendall(struct.pack(">i", len(API_VERSIONS_REQUEST)) + API_VERSIONS_REQUEST)
             return len(connection.recv(8)) > 0
     except OSError:

@@ -10,8 +10,12 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from headwater.capture.landing import position_of
 from headwater.capture.postgresql.pgoutput import Begin, Commit, Decoder, Delete, Insert, Relation, Truncate, Update
-from headwater.record import Record
+from headwater.log.commit_points import TOPIC as COMMIT_POINTS
+from headwater.log.commit_points import CommitPoint
+from headwater.log.log import Log
+from headwater.record import Record, TopicPartition
 
 SLOT = PUBLICATION = "judge"
 EMPTIED = "t"
@@ -138,6 +142,37 @@ def boundaries(name: str, records: Iterable[Record]) -> list[str]:
         else:
             return [f"{name}: {status} of {id} where {open_one or 'no transaction'} is open"]
     return [f"{name}: transaction {open_one} has no end"] if open_one else []
+
+
+def cut_by_commit_points(log: Log) -> list[str]:
+    """Commit points that lie within a transaction, and captures whose last one is not at the end of their topics."""
+    found: list[str] = []
+    for partition in range(log.topic(COMMIT_POINTS).partitions):
+        said = ((record.key, CommitPoint.from_value(record.value)) for record in log.read(COMMIT_POINTS, partition))
+        points = [(key, point) for key, point in said if point is not None]
+        ends = {place: log.partition(*place).high_watermark for place in points[-1][1].ends}
+        written = {place: [(one.offset, _transaction(one, place.topic)) for one in log.read(*place)] for place in ends}
+        for key, point in points:
+            before = [all_of[-1] for place in ends if (all_of := _split(written[place], point, place)[0])]
+            behind = [all_of[0] for place in ends if (all_of := _split(written[place], point, place)[1])]
+            if before and behind and max(before) >= min(behind):
+                found.append(f"a commit point of {key!r} cuts transaction {min(behind)}: {dict(point.ends)}")
+        if dict(points[-1][1].ends) != ends:
+            found.append(f"the last commit point of {points[-1][0]!r} is not at {ends}, but {dict(points[-1][1].ends)}")
+    return found
+
+
+def _transaction(record: Record, topic: str) -> tuple[int, bool]:
+    """Rows that a copy has read stand at address 0, before a transaction that may be committed at the same place."""
+    position = position_of(record, topic)
+    return position.commit, position.address > 0 or topic.endswith(".transaction")
+
+
+def _split(
+    written: list[tuple[int, tuple[int, bool]]], point: CommitPoint, place: TopicPartition
+) -> tuple[list[tuple[int, bool]], list[tuple[int, bool]]]:
+    end = point.ends.get(place, 0)
+    return [one for offset, one in written if offset < end], [one for offset, one in written if offset >= end]
 
 
 def fold(records: Iterable[Record]) -> dict[str, dict[str, Any]]:

@@ -25,13 +25,31 @@ from headwater.capture.appender import LogAppender
 from headwater.capture.definition import Definition, Definitions
 from headwater.capture.notes import Notes
 from headwater.log.log import Log
-from tests.crash.capture.judge import boundaries, committed, compare, differences, fold, prepare, told
+from tests.crash.capture.judge import (
+    boundaries,
+    committed,
+    compare,
+    cut_by_commit_points,
+    differences,
+    fold,
+    prepare,
+    told,
+)
 from tests.crash.capture.node_process import CAPTURE, DATABASE, NOBODY, NODE
 from tests.crash.capture.writers import SCHEMA, Writer
 from tests.servers.postgres_cluster import Cluster, running_cluster
+from tests.waiting import LONG, patience
 
 NOTED = "after notes"
-POINTS = ("before append", "after append", "after sync", NOTED, "before confirm", "after confirm")
+POINTS = (
+    "before append",
+    "after append",
+    "after sync",
+    "before commit point",
+    NOTED,
+    "before confirm",
+    "after confirm",
+)
 RANDOM = "random time"
 PATIENCE_SECONDS = 120
 STRIKE_SECONDS = 10
@@ -86,7 +104,7 @@ class Process:
         return self.gone()
 
     def gone(self) -> int:
-        code = self.process.wait(PATIENCE_SECONDS)
+        code = self.process.wait(LONG)
         assert self.process.stdout is not None
         self.process.stdout.close()
         self._log.close()
@@ -198,7 +216,7 @@ class Killing:
         """Captures that have not come to where the database is now, and do not get on."""
         now = connection.execute("SELECT pg_current_wal_lsn()").fetchone()
         assert now is not None
-        deadline, definitions = time.monotonic() + PATIENCE_SECONDS, Definitions(self._data)
+        deadline, definitions = patience() + PATIENCE_SECONDS, Definitions(self._data)
         before: object = None
         while True:
             rows = connection.execute(
@@ -210,8 +228,8 @@ class Killing:
             if not rows and not copying:
                 return []
             if (reached := _progress(statuses)) != before:
-                before, deadline = reached, time.monotonic() + PATIENCE_SECONDS
-            if time.monotonic() > deadline:
+                before, deadline = reached, patience() + PATIENCE_SECONDS
+            if patience() > deadline:
                 return [*(str(row[0]) for row in rows), *copying]
             time.sleep(0.1)
 
@@ -222,6 +240,7 @@ class Killing:
             since = {table: starts[topic.partition(".")[0]] for table, topic in TOPICS.items()}
             expected = committed(connection, since=since)
             found += boundaries(TRANSACTIONS, log.read(TRANSACTIONS, 0))
+            found += cut_by_commit_points(log)
             for table, topic in TOPICS.items():
                 self.outcome.changes += len(expected[table])
                 records = [list(log.read(topic, partition)) for partition in range(log.topic(topic).partitions)]

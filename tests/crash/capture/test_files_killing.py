@@ -16,6 +16,7 @@ from headwater.log.log import Log
 from tests.capture.followed_files.kit import Program
 from tests.crash.capture.killing import RANDOM, Process, Round
 from tests.crash.capture.node_process import NOBODY, NODE
+from tests.waiting import patience
 
 ROUNDS = int(os.environ.get("HEADWATER_FILES_ROUNDS", "4"))
 POINTS = ("before append", "after append", "after sync", "after notes", RANDOM)
@@ -53,9 +54,9 @@ class Writer(threading.Thread):
 
 def catch_up(data: Path, *, since_ms: int) -> None:
     """A status that an earlier node has left says nothing."""
-    deadline, status = time.monotonic() + PATIENCE_SECONDS, dict[str, object]()
+    deadline, status = patience() + PATIENCE_SECONDS, dict[str, object]()
     while int(str(status.get("at_ms", 0))) < since_ms or status.get("lag_bytes") != 0:
-        assert time.monotonic() < deadline, f"it does not catch up: {status}"
+        assert patience() < deadline, f"it does not catch up: {status}"
         time.sleep(0.1)
         status = Definitions(data).status("app") or {}
 

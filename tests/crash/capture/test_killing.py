@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from headwater.record import Record
-from tests.crash.capture.judge import Event, boundaries, compare, differences
-from tests.crash.capture.killing import Killing, rounds
+from headwater.log.commit_points import TOPIC, CommitPoint
+from headwater.log.log import Log
+from headwater.record import Record, TopicPartition
+from tests.crash.capture.judge import Event, boundaries, compare, cut_by_commit_points, differences
+from tests.crash.capture.killing import Killing, Round, rounds
+from tests.crash.capture.node_process import NODE
 
 ROUNDS = 6
 
@@ -22,6 +25,15 @@ def test_each_change_is_told_once_and_in_order_whoever_is_killed(tmp_path: Path)
     assert outcome.rounds == ROUNDS
     assert sum(outcome.kills.values()) >= ROUNDS - 1
     assert outcome.changes > 500
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_node_that_is_killed_between_records_and_their_commit_point_writes_it_when_it_is_back(tmp_path: Path) -> None:
+    strikes = [Round(NODE, "before commit point", nth) for nth in (1, 2, 5)]
+    outcome = Killing(tmp_path, seed=2).run(iter(strikes))
+    assert outcome.anomalies == []
+    assert outcome.kills == {"node, before commit point": 3}
 
 
 # -- the judge itself: what it must not overlook -----------------------------------------------------------------------
@@ -70,3 +82,20 @@ def test_the_judge_demands_that_transactions_begin_and_end_once() -> None:
     assert boundaries("t", told(begin, end, other, ("END", "2:2"))) == []
     for broken in ([begin], [begin, begin, end], [begin, other], [end], [begin, end, begin, end]):
         assert len(boundaries("t", told(*broken))) == 1
+
+
+@pytest.mark.parametrize(
+    "ends, complaints", [([2, 1], 0), ([2, 0], 2), ([1, 1], 2), ([0, 0], 1)],
+    ids=["whole", "another-partition", "one-partition", "not-at-the-end"],
+)  # fmt: skip
+def test_the_judge_sees_a_commit_point_that_cuts_a_transaction(
+    ends: list[int], complaints: int, tmp_path: Path
+) -> None:
+    with Log.open(tmp_path) as log:
+        log.create_topic("users", partitions=2)
+        log.create_topic(TOPIC)
+        for partition, number in ((0, 1), (0, 2), (1, 3)):
+            log.append("users", [Record(b"{}", headers=(("position", b"5/4/%d" % number),))], partition=partition)
+        point = CommitPoint(1, {TopicPartition("users", number): end for number, end in enumerate(ends)})
+        log.append(TOPIC, [Record(point.to_value(), b"shop")])
+        assert len(cut_by_commit_points(log)) == complaints

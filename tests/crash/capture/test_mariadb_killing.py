@@ -21,6 +21,7 @@ from tests.crash.capture.killing import RANDOM, ROOT, Process, Round
 from tests.crash.capture.mariadb_writer import SCHEMA
 from tests.crash.capture.node_process import CAPTURE, DATABASE, NOBODY, NODE
 from tests.servers.mariadb import Mariadb, running_mariadb
+from tests.waiting import LONG, patience
 
 ROUNDS = int(os.environ.get("HEADWATER_MARIADB_ROUNDS", "3"))
 POINTS = ("before append", "after append", "after sync", "after notes")
@@ -68,7 +69,7 @@ def test_each_change_is_told_once_and_in_order_whoever_is_killed(tmp_path: Path)
         finally:
             for writer in writers:
                 writer.kill()
-                writer.wait(PATIENCE_SECONDS)
+                writer.wait(LONG)
         node = Process(tmp_path, data, Round(NOBODY, RANDOM), 0)
         node.line()
         catch_up(server, data)
@@ -94,9 +95,9 @@ def begin(folder: Path, data: Path) -> None:
     """What is written before a capture begins is not told, only read."""
     node = Process(folder, data, Round(NOBODY, RANDOM), 0)
     node.line()
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = patience() + PATIENCE_SECONDS
     while any((Definitions(data).status(name) or {}).get("state") not in BEGUN for name in ("users", "bag")):
-        assert time.monotonic() < deadline, "the captures do not begin"
+        assert patience() < deadline, "the captures do not begin"
         time.sleep(0.02)
     node.process.send_signal(signal.SIGKILL)
     node.gone()
@@ -127,11 +128,11 @@ def catch_up(server: Mariadb, data: Path) -> None:
         cursor.execute("SELECT @@global.gtid_binlog_pos")
         (target,) = cursor.fetchone()
     connection.close()
-    deadline, statuses = time.monotonic() + PATIENCE_SECONDS, dict[str, Any]()
+    deadline, statuses = patience() + PATIENCE_SECONDS, dict[str, Any]()
     while not statuses or any(
         (one["state"], one.get("position")) != ("streaming", target) for one in statuses.values()
     ):
-        assert time.monotonic() < deadline, f"they do not catch up to {target}: {statuses}"
+        assert patience() < deadline, f"they do not catch up to {target}: {statuses}"
         time.sleep(0.1)
         statuses = {name: Definitions(data).status(name) or {"state": ""} for name in ("users", "bag")}
     time.sleep(1)  # what is told is durable a moment later

@@ -20,6 +20,7 @@ from tests.crash.capture.judge import committed, prepare
 from tests.crash.capture.killing import RANDOM, STRIKE_SECONDS, Process, Round
 from tests.crash.capture.node_process import NOBODY, NODE
 from tests.servers.postgres_cluster import running_cluster
+from tests.waiting import patience
 
 ROUNDS = int(os.environ.get("HEADWATER_RELAY_ROUNDS", "4"))
 POINTS = ("before append", "after append", "after sync", "before confirm", "after confirm", RANDOM)
@@ -65,10 +66,10 @@ def struck(node: Process, point: str, dice: Random) -> bool:
 
 
 def catch_up(connection: Connection) -> None:
-    now, deadline = connection.execute("SELECT pg_current_wal_lsn()").fetchone(), time.monotonic() + PATIENCE_SECONDS
+    now, deadline = connection.execute("SELECT pg_current_wal_lsn()").fetchone(), patience() + PATIENCE_SECONDS
     waiting = "SELECT 1 FROM pg_replication_slots WHERE slot_name <> 'judge' AND confirmed_flush_lsn < %s"
     while connection.execute(waiting, now).fetchone():
-        assert time.monotonic() < deadline, "it does not catch up"
+        assert patience() < deadline, "it does not catch up"
         time.sleep(0.05)
 
 

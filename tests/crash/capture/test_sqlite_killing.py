@@ -19,6 +19,7 @@ from tests.crash.capture.judge import Event, compare, differences, fold, told
 from tests.crash.capture.killing import POINTS, RANDOM, ROOT, Process, Round
 from tests.crash.capture.node_process import NOBODY, NODE
 from tests.crash.capture.sqlite_writer import first_rows
+from tests.waiting import LONG, patience
 
 PATIENCE_SECONDS = 60
 ROUNDS = int(os.environ.get("HEADWATER_SQLITE_ROUNDS", "4"))
@@ -31,7 +32,7 @@ def write(path: Path, seed: int) -> "subprocess.Popen[bytes]":
 
 def kill(process: "subprocess.Popen[bytes]") -> None:
     process.send_signal(signal.SIGKILL)
-    process.wait(PATIENCE_SECONDS)
+    process.wait(LONG)
 
 
 def catch_up(database: sqlite3.Connection, data: Path) -> None:
@@ -39,19 +40,19 @@ def catch_up(database: sqlite3.Connection, data: Path) -> None:
     (last,) = database.execute(
         "SELECT seq FROM sqlite_sequence WHERE name = ?", (f"headwater_users_{token}",)
     ).fetchone()
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = patience() + PATIENCE_SECONDS
     status: dict[str, object] = {}
     while status.get("state") != "streaming" or int(str(status["position"])) < last:
-        assert time.monotonic() < deadline, f"it does not catch up: {status}"
+        assert patience() < deadline, f"it does not catch up: {status}"
         time.sleep(0.1)
         status = Definitions(data).status("users") or {}
 
 
 def wait_for_triggers(database: sqlite3.Connection) -> None:
     """What is written before them is not told, only read."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = patience() + PATIENCE_SECONDS
     while not database.execute("SELECT 1 FROM sqlite_master WHERE type = 'trigger'").fetchone():
-        assert time.monotonic() < deadline, "the capture does not begin"
+        assert patience() < deadline, "the capture does not begin"
         time.sleep(0.02)
 
 

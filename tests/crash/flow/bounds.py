@@ -7,15 +7,11 @@ comes up in another, with the batch that was under way. Another way is one more 
 import importlib
 from collections.abc import Iterable, Mapping
 
-SINGLY = "rows one by one"
-NEVER_REPEATING = "rows one by one, however often they repeat"
+SMALL_BLOCKS = "rows prepared a few at a time"
 SPLIT = "keys split"
 
-MANY_ROWS = "headwater.flow.job.processing:MANY_ROWS"
-
 LOWERED: Mapping[str, Mapping[str, int]] = {
-    SINGLY: {MANY_ROWS: 0},
-    NEVER_REPEATING: {MANY_ROWS: 0, "headwater.flow.job.repeating:ROWS_A_GROUP": 1_000_000},
+    SMALL_BLOCKS: {"headwater.flow.rows.prepared_blocks:BUFFER_ROWS": 2},
     SPLIT: {"headwater.flow.operators.joins.splitting:HOT_ROWS": 2},
 }
 """By the name of a way: constants of modules, and what they are in a round that goes it."""

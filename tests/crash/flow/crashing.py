@@ -8,11 +8,11 @@ from random import Random
 from pyspark.sql import SparkSession
 
 from headwater.flow.declare.graph import plan
-from headwater.flow.job.explaining import explain
-from headwater.flow.job.folder import Offsets
-from headwater.flow.job.resolving import resolve
-from headwater.flow.job.running import RunningApp, RunSettings
-from headwater.flow.job.stepping import Stepper
+from headwater.flow.plan.batch_loop import BatchRunner
+from headwater.flow.plan.explanations import explain
+from headwater.flow.plan.planned_batches import Offsets, PlannedBatch
+from headwater.flow.plan.resolution import resolve
+from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.node import Node
 from headwater.record import Record
 from tests.crash.flow import shop
@@ -81,7 +81,8 @@ class Life:
         try:
             folder, processor = running.prepare(job, resolve(self.session, job))
             whole = {topic: {number: parts.get(number, 0) for number in end[topic]} for topic, parts in start.items()}
-            Stepper(self.session, job, folder, processor, settings.where()).step(self.batch, whole, end, time_ms=1)
+            planned = PlannedBatch(self.batch, whole, end, time_ms=1)
+            BatchRunner(self.session, job, folder, processor, settings.where()).run(planned)
         finally:
             running.stop()
 

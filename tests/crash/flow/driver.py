@@ -20,9 +20,9 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError
-from headwater.flow.job import operating
-from headwater.flow.job.proving import prove
-from headwater.flow.job.running import RunningApp, RunSettings
+from headwater.flow.operate import job_operators as operating
+from headwater.flow.proof.proofs import prove
+from headwater.flow.run.running_app import NO_RETRIES, RunningApp, RunSettings
 from headwater.flow.session import start_session, stop_session
 from headwater.flow.state.store import StateStore
 from headwater.log.storage import local
@@ -156,7 +156,7 @@ def run(session: SparkSession, place: Place, orders: Orders) -> int:
     running = RunningApp(
         shop.declare(place.store, place.files, least=orders.least),
         session,
-        RunSettings(place.data, place.address, once=True, rows_per_batch=rows),
+        RunSettings(place.data, place.address, once=True, rows_per_batch=rows, retries=NO_RETRIES),
         watch=lambda job, progress: batches.append(progress.record.batch),
         rebuild=frozenset({"revenue"} if orders.rebuild else ()),
     )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from headwater.flow.job.accounts import Account
+from headwater.flow.commit.accounts import Account
 from headwater.flow.kafka.client import Client
 from headwater.flow.source.records import decode_batches
 from headwater.record import TopicPartition

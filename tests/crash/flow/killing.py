@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +21,7 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headwater.flow.job.folder import JobFolder
+from headwater.flow.commit.job_folder import JobFolder
 from tests.crash.flow import shop
 from tests.crash.flow.dealing import Round
 from tests.crash.flow.driver import SENTENCE, Orders, board_of
@@ -30,12 +29,13 @@ from tests.crash.flow.feeding import Fed, Feed
 from tests.crash.flow.judge import Place, judge
 from tests.crash.flow.moments import DRIVER, JVM, NODE, POINTS, REBUILD, WORKER
 from tests.crash.killing import Process, free_port
+from tests.waiting import LONG, Alarm, patience
 
 ROOT = Path(__file__).parents[3]
 NODE_MODULE = "tests.crash.node_process"
 ROWS_PER_ROUND = 90
-DRIVER_TIMEOUT_S = 240
-JVM_TIMEOUT_S = 60
+DRIVER_PATIENCE_S = 60
+JVM_PATIENCE_S = 60
 KILLED = -9
 
 # What may become of a driver whose victim has died: the job may ride it out, or stop with a sentence.
@@ -155,10 +155,9 @@ class Killing:
         if self._ahead and not prove:
             # Spark takes long to start: the next driver can do that now.
             self._drivers.append(self._started_driver())
-        timer = threading.Timer(DRIVER_TIMEOUT_S, self._give_up, [driver])
-        timer.start()
+        alarm = Alarm(DRIVER_PATIENCE_S, lambda: self._give_up(driver))
         self._watch(driver)
-        timer.cancel()
+        alarm.cancel()
         return Ended(driver.returncode, self._said(driver), self._board.struck()[before:])
 
     def _orders(self, now: Round, prove: Iterable[str]) -> Orders:
@@ -215,16 +214,16 @@ class Killing:
 
     def end(self) -> None:
         for driver in self._drivers:
-            driver.communicate(timeout=DRIVER_TIMEOUT_S)  # nothing more to do for it
+            driver.communicate()  # nothing more to do for it
         self._node.kill()
         self._node.close()
         self._bury()
 
     def _bury(self) -> None:
         """Spark's JVM ends by itself when its driver is gone; one that does not would fill the machine."""
-        deadline = time.monotonic() + JVM_TIMEOUT_S
+        deadline = patience() + JVM_PATIENCE_S
         for jvm in self._jvms:
-            while self._lives(jvm) and time.monotonic() < deadline:
+            while self._lives(jvm) and patience() < deadline:
                 time.sleep(0.2)
             if self._lives(jvm):
                 self.outcome.anomalies.append(f"the JVM {jvm} has outlived its driver")
@@ -245,7 +244,7 @@ class Killing:
         others = (shop.CUSTOMERS, shop.CITIES, *shop.CHANGELOGS)
         wanted = [NewTopic(shop.ORDERS, shop.PARTITIONS, 1), *(NewTopic(topic, 1, 1) for topic in others)]
         for created in admin.create_topics(wanted).values():
-            created.result(10)
+            created.result(LONG)
 
     def _write(self, rows: list[Fed]) -> None:
         failures: list[str] = []
@@ -259,6 +258,6 @@ class Killing:
             producer.produce(
                 row.topic, row.value, row.key, partition=row.partition, timestamp=row.time_ms, on_delivery=check
             )
-        left = producer.flush(30)
+        left = producer.flush(LONG)
         assert not failures, failures
         assert not left, f"{left} rows could not be fed"

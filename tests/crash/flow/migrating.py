@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import headwater as hw
-from headwater.flow.job.running import RunningApp, RunSettings
+from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.flow.session import start_session
 from tests.crash.flow.driver import SHORT_LIVED
 from tests.crash.flow.moments import Moment, arm

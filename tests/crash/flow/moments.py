@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.crash.flow.bounds import SINGLY, SPLIT
+from tests.crash.flow.bounds import SMALL_BLOCKS, SPLIT
 
 DRIVER, WORKER, JVM, NODE = "driver", "worker", "jvm", "node"
 
@@ -24,14 +24,15 @@ class Moment(NamedTuple):
 
 READ = "headwater.flow.source.ranges:_read_range"
 STAGE = "headwater.flow.source.ranges:write_stage"
-MERGE = "headwater.flow.job.merging:MergeTask.__call__"
-DEDUPE = "headwater.flow.job.deduping:DedupeTask.__call__"
-CHAIN_OF_EVENTS = "headwater.flow.job.chaining:StreamChainTask.__call__"
-CHAIN_OF_TABLES = "headwater.flow.job.chaining:TableChainTask.__call__"
-MERGE_FOR_A_JOIN = "headwater.flow.job.direct_tables:TablesTask.__call__"
-JOIN_AS_READ = "headwater.flow.job.direct_tables:JoinedTablesTask.__call__"
-ONE_BY_ONE = "headwater.flow.job.windowing:dealt_rows"
-SLICE = "headwater.flow.job.joining:TableJoinTask._slice"
+MERGE = "headwater.flow.operate.works:KeyedWork.run"
+WINDOW = "headwater.flow.operate.works:WindowWork.run"
+DEDUPE = "headwater.flow.operate.works:DedupeWork.run"
+PREPARE = "headwater.flow.rows.prepared_blocks:Preparation.flush"
+CHAIN_OF_EVENTS = "headwater.flow.joins.chain_tasks:StreamChainTask.__call__"
+CHAIN_OF_TABLES = "headwater.flow.joins.chain_tasks:TableChainTask.__call__"
+MERGE_FOR_A_JOIN = "headwater.flow.joins.direct_tables:TablesTask.__call__"
+JOIN_AS_READ = "headwater.flow.joins.direct_tables:JoinedTablesTask.__call__"
+SLICE = "headwater.flow.joins.table_join_task:TableJoinTask._slice"
 
 IN_WORKERS = {
     "reading": Moment(READ),
@@ -43,26 +44,28 @@ IN_WORKERS = {
     "joining tables": Moment(CHAIN_OF_TABLES),
     "merging for a join": Moment(MERGE_FOR_A_JOIN),
     "joining as read": Moment(JOIN_AS_READ),
-    "one by one": Moment(ONE_BY_ONE),
+    "preparing": Moment(PREPARE),
+    "windowing": Moment(WINDOW),
     "pairing a slice": Moment(SLICE),
 }
 """Moments of tasks (deadly_workers.py): rows are read or merged and not handed over; counts are to be left behind;
 a chain of joins is about to work on its shards; one slice of the rows of a key is worked on, and others are done."""
 
-PROCESS = "headwater.flow.job.processing:Processor.process"
-FINISH = "headwater.flow.job.folder:JobFolder.finish"
+PROCESS = "headwater.flow.commit.batch_processor:Processor.process"
+PLAN = "headwater.flow.commit.job_folder:JobFolder.plan"
+FINISH = "headwater.flow.commit.job_folder:JobFolder.finish"
 PUBLISH = "headwater.flow.state.store:StateStore.publish"
 MERGE_RUNS = "headwater.flow.state.store:StateStore.merge"
-SETTLE = "headwater.flow.job.deploying:Deployment.settle"
+SETTLE = "headwater.flow.deploy.deployment:Deployment.settle"
 TOPIC_WRITE, TOPIC_SEND = "headwater.flow.sinks.topic:TopicSink.write", "headwater.flow.sinks.topic:TopicSink._send"
 VIEW_WRITE = "headwater.flow.sinks.view:ViewSink.write"
 SQLITE, POSTGRES = "headwater.views.sqlite:SqliteStore._run", "headwater.views.postgres:PostgresStore._run"
 PARQUET = "headwater.flow.sinks.parquet:ParquetSink.write"
 SWAP = "headwater.views.tables:SqlStore.swap"
 
-AFTER_THE_OFFSET_LOG = "after the offset log"
+AT_THE_PLAN = "when a batch is planned"
 MID_TASK = "mid-task"
-BEFORE_THE_COMMIT_LOG = "after the sink and before the commit log"
+BEFORE_THE_FINISH = "after the sink and before the batch is finished"
 SNAPSHOT = "during a state snapshot"
 RESTART = "during restart"
 REBUILD = "during a rebuild's swap"
@@ -81,8 +84,10 @@ class Point(NamedTuple):
 
 
 POINTS = {
-    "offsets planned": Point(AFTER_THE_OFFSET_LOG, Moment(PROCESS)),
-    "offsets planned, jvm": Point(AFTER_THE_OFFSET_LOG, Moment(PROCESS), JVM),
+    "about to plan": Point(AT_THE_PLAN, Moment(PLAN)),
+    "planned": Point(AT_THE_PLAN, Moment(PLAN, after=True)),
+    "offsets planned": Point(AT_THE_PLAN, Moment(PROCESS)),
+    "offsets planned, jvm": Point(AT_THE_PLAN, Moment(PROCESS), JVM),
     "reading, worker": Point(MID_TASK, IN_WORKERS["reading"], WORKER),
     "reading, driver": Point(MID_TASK, IN_WORKERS["reading"]),
     "reading, jvm": Point(MID_TASK, IN_WORKERS["reading"], JVM),
@@ -103,46 +108,48 @@ POINTS = {
     "merging for a join, worker": Point(MID_TASK, IN_WORKERS["merging for a join"], WORKER, not_lowered=SPLIT),
     "joining as read, worker": Point(MID_TASK, IN_WORKERS["joining as read"], WORKER, not_lowered=SPLIT),
     "joining as read, driver": Point(MID_TASK, IN_WORKERS["joining as read"], not_lowered=SPLIT),
-    "one by one, worker": Point(MID_TASK, IN_WORKERS["one by one"], WORKER, lowered=SINGLY),
-    "one by one, driver": Point(MID_TASK, IN_WORKERS["one by one"], lowered=SINGLY),
+    "preparing, worker": Point(MID_TASK, IN_WORKERS["preparing"], WORKER, lowered=SMALL_BLOCKS),
+    "preparing, driver": Point(MID_TASK, IN_WORKERS["preparing"], lowered=SMALL_BLOCKS),
+    "windowing, worker": Point(MID_TASK, IN_WORKERS["windowing"], WORKER),
+    "windowing, driver": Point(MID_TASK, IN_WORKERS["windowing"]),
     "pairing a slice, worker": Point(MID_TASK, IN_WORKERS["pairing a slice"], WORKER, most=1, lowered=SPLIT),
     "pairing a slice, driver": Point(MID_TASK, IN_WORKERS["pairing a slice"], most=1, lowered=SPLIT),
-    "view written": Point(BEFORE_THE_COMMIT_LOG, Moment(VIEW_WRITE, after=True), most=4),
-    "topic written": Point(BEFORE_THE_COMMIT_LOG, Moment(TOPIC_WRITE, after=True), most=8),
-    "topic sent": Point(BEFORE_THE_COMMIT_LOG, Moment(TOPIC_SEND, after=True), most=6),
-    "topic about to be sent, node": Point(BEFORE_THE_COMMIT_LOG, Moment(TOPIC_SEND), NODE, most=6),
-    "sqlite about to commit": Point(BEFORE_THE_COMMIT_LOG, Moment(SQLITE, first="COMMIT"), most=4),
-    "sqlite committed": Point(BEFORE_THE_COMMIT_LOG, Moment(SQLITE, after=True, first="COMMIT"), most=4),
-    "postgres about to commit": Point(BEFORE_THE_COMMIT_LOG, Moment(POSTGRES, first="COMMIT"), most=4),
-    "postgres committed": Point(BEFORE_THE_COMMIT_LOG, Moment(POSTGRES, after=True, first="COMMIT"), most=4),
-    "file about to be put": Point(BEFORE_THE_COMMIT_LOG, Moment(PARQUET), most=2),
-    "file put": Point(BEFORE_THE_COMMIT_LOG, Moment(PARQUET, after=True), most=2),
-    "all sinks written": Point(BEFORE_THE_COMMIT_LOG, Moment(FINISH)),
-    "all sinks written, jvm": Point(BEFORE_THE_COMMIT_LOG, Moment(FINISH), JVM),
-    "batch noted": Point(BEFORE_THE_COMMIT_LOG, Moment(FINISH, after=True)),
-    "all sinks written, node": Point(BEFORE_THE_COMMIT_LOG, Moment(FINISH), NODE),
-    "batch noted, node": Point(BEFORE_THE_COMMIT_LOG, Moment(FINISH, after=True), NODE),
-    "batch processed": Point(BEFORE_THE_COMMIT_LOG, Moment(PROCESS, after=True)),
+    "view written": Point(BEFORE_THE_FINISH, Moment(VIEW_WRITE, after=True), most=4),
+    "topic written": Point(BEFORE_THE_FINISH, Moment(TOPIC_WRITE, after=True), most=8),
+    "topic sent": Point(BEFORE_THE_FINISH, Moment(TOPIC_SEND, after=True), most=6),
+    "topic about to be sent, node": Point(BEFORE_THE_FINISH, Moment(TOPIC_SEND), NODE, most=6),
+    "sqlite about to commit": Point(BEFORE_THE_FINISH, Moment(SQLITE, first="COMMIT"), most=4),
+    "sqlite committed": Point(BEFORE_THE_FINISH, Moment(SQLITE, after=True, first="COMMIT"), most=4),
+    "postgres about to commit": Point(BEFORE_THE_FINISH, Moment(POSTGRES, first="COMMIT"), most=4),
+    "postgres committed": Point(BEFORE_THE_FINISH, Moment(POSTGRES, after=True, first="COMMIT"), most=4),
+    "file about to be put": Point(BEFORE_THE_FINISH, Moment(PARQUET), most=2),
+    "file put": Point(BEFORE_THE_FINISH, Moment(PARQUET, after=True), most=2),
+    "all sinks written": Point(BEFORE_THE_FINISH, Moment(FINISH)),
+    "all sinks written, jvm": Point(BEFORE_THE_FINISH, Moment(FINISH), JVM),
+    "batch noted": Point(BEFORE_THE_FINISH, Moment(FINISH, after=True)),
+    "all sinks written, node": Point(BEFORE_THE_FINISH, Moment(FINISH), NODE),
+    "batch noted, node": Point(BEFORE_THE_FINISH, Moment(FINISH, after=True), NODE),
+    "batch processed": Point(BEFORE_THE_FINISH, Moment(PROCESS, after=True)),
     "state about to be published": Point(SNAPSHOT, Moment(PUBLISH), most=6),
     "state about to be published, jvm": Point(SNAPSHOT, Moment(PUBLISH), JVM, most=6),
     "state published": Point(SNAPSHOT, Moment(PUBLISH, after=True), most=6),
     "runs about to be merged": Point(SNAPSHOT, Moment(MERGE_RUNS)),
     "runs merged": Point(SNAPSHOT, Moment(MERGE_RUNS, after=True)),
-    "identified": Point(RESTART, Moment("headwater.flow.job.running:identify", after=True), most=1),
+    "identified": Point(RESTART, Moment("headwater.flow.run.running_app:identify", after=True), most=1),
     "about to settle": Point(RESTART, Moment(SETTLE), most=1),
     "settled": Point(RESTART, Moment(SETTLE, after=True), most=1),
     "settled, node": Point(RESTART, Moment(SETTLE, after=True), NODE, most=1),
     "first batch, driver": Point(RESTART, IN_WORKERS["merging"], most=1),
     "first batch, jvm": Point(RESTART, IN_WORKERS["merging"], JVM, most=1),
-    "about to query": Point(RESTART, Moment("headwater.flow.job.running:RunningApp._query"), most=1),
+    "about to loop": Point(RESTART, Moment("headwater.flow.run.running_app:RunningApp._loop"), most=1),
     "rebuild begun": Point(REBUILD, Moment(PROCESS, after=True)),
-    "rebuild noted": Point(REBUILD, Moment("headwater.flow.job.rebuilding:carry_out"), most=1),
-    "state renumbered": Point(REBUILD, Moment("headwater.flow.job.rebuilding:_renumber", after=True), most=1),
-    "old state removed": Point(REBUILD, Moment("headwater.flow.job.rebuilding:shutil.rmtree", after=True), most=1),
+    "rebuild noted": Point(REBUILD, Moment("headwater.flow.deploy.rebuild:carry_out"), most=1),
+    "state renumbered": Point(REBUILD, Moment("headwater.flow.deploy.rebuild:_renumber", after=True), most=1),
+    "old state removed": Point(REBUILD, Moment("headwater.flow.deploy.rebuild:shutil.rmtree", after=True), most=1),
     "state moved": Point(REBUILD, Moment(SWAP), most=1),
     "view swapped": Point(REBUILD, Moment(SWAP, after=True), most=1),
-    "shadow removed": Point(REBUILD, Moment("headwater.flow.job.rebuilding:shutil.rmtree", after=True), most=2),
-    "rebuild carried out": Point(REBUILD, Moment("headwater.flow.job.rebuilding:carry_out", after=True), most=1),
+    "shadow removed": Point(REBUILD, Moment("headwater.flow.deploy.rebuild:shutil.rmtree", after=True), most=2),
+    "rebuild carried out": Point(REBUILD, Moment("headwater.flow.deploy.rebuild:carry_out", after=True), most=1),
 }
 
 

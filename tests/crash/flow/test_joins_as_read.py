@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 from headwater.log.partitioner import partition_of
 from headwater.node import Node
 from headwater.testing import running_node
@@ -22,9 +22,8 @@ from tests.crash.flow.moments import FINISH, Moment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-JOB = "headwater.flow.job"
 MOMENTS = {
-    "state committed": (Moment(f"{JOB}.operating:Operators.commit", after=True), 1),
+    "state committed": (Moment("headwater.flow.operate.job_operators:Operators.commit", after=True), 1),
     "all sinks written": (Moment(FINISH), 1),
 }
 PARTITIONS, SESSIONS, ITEMS_MANY = 4, 24, 30
@@ -80,7 +79,7 @@ class Mall:
             armed = [place, "after" if after else "before", str(nth)]
             killed = subprocess.run(
                 [sys.executable, "-m", "tests.crash.flow.joining", *armed, *command],
-                cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=300, stdout=log, stderr=log,
+                cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, stdout=log, stderr=log,
             )  # fmt: skip
         assert killed.returncode == -signal.SIGKILL, Path(log.name).read_text()
 

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from tests.crash.flow import shop
-from tests.crash.flow.bounds import LOWERED, NEVER_REPEATING, SINGLY, SPLIT
+from tests.crash.flow.bounds import LOWERED, SMALL_BLOCKS, SPLIT
 from tests.crash.flow.dealing import Round, Strike, dealt
 from tests.crash.flow.killing import ENDS, Killing
 from tests.crash.flow.moments import POINTS
@@ -17,10 +17,11 @@ from tests.crash.flow.moments import POINTS
 ROWS_PER_ROUND = 50
 PROVED = (shop.NAMED, "revenue")
 ROUNDS = (
-    Round([Strike("one by one, worker"), Strike("state published", 2)], [SINGLY, SPLIT]),
+    Round([Strike("preparing, worker"), Strike("state published", 2)], [SMALL_BLOCKS, SPLIT]),
     # Among them are batches that come again, in another way.
     Round([Strike("joining events, worker"), Strike("offsets planned, jvm")], [SPLIT]),
-    Round([Strike("pairing a slice, worker"), Strike("topic written")], [NEVER_REPEATING, SPLIT]),
+    Round([Strike("pairing a slice, worker"), Strike("topic written")], [SPLIT]),
+    Round([Strike("planned")]),
     Round([Strike("settled, node")]),
     Round([Strike("state moved")]),
 )

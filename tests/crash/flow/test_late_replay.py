@@ -14,28 +14,28 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 from headwater.node import Node
 from headwater.testing import running_node
 from tests.crash.flow.crashing import Crash, crash
 from tests.crash.flow.driver import SHORT_LIVED
-from tests.crash.flow.moments import FINISH, TOPIC_WRITE, VIEW_WRITE, Moment, arm
+from tests.crash.flow.moments import FINISH, PROCESS, TOPIC_WRITE, VIEW_WRITE, Moment, arm
 from tests.crash.flow.replaying import FILE, READINGS, TOLD, VIEWS, declare
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-JOB = "headwater.flow.job"
+FLOW = "headwater.flow"
 MOMENTS = {
-    "planned": (Moment(f"{JOB}.folder:JobFolder.plan", after=True), 1),
-    "worked out": (Moment(f"{JOB}.admitting:Admitting.admission", after=True), 1),
-    "state committed": (Moment(f"{JOB}.operating:Operators.commit", after=True), 1),
+    "planned": (Moment(f"{FLOW}.commit.job_folder:JobFolder.plan", after=True), 1),
+    "worked out": (Moment(f"{FLOW}.late.late_replay:Admitting.admission", after=True), 1),
+    "state committed": (Moment(f"{FLOW}.operate.job_operators:Operators.commit", after=True), 1),
     "late topic written": (Moment(TOPIC_WRITE, after=True), 2),
     "first view written": (Moment(VIEW_WRITE, after=True), 1),
     "second view about to be written": (Moment(VIEW_WRITE), 2),
     "all sinks written": (Moment(FINISH), 1),
     "noted": (Moment(FINISH, after=True), 1),
-    "Spark about to be told": (Moment(f"{JOB}.taking_back:note_committed"), 2),
-    "Spark told": (Moment(f"{JOB}.taking_back:note_committed", after=True), 2),
+    "about to be planned": (Moment(f"{FLOW}.commit.job_folder:JobFolder.plan"), 1),
+    "processed": (Moment(PROCESS, after=True), 1),
 }
 BEGIN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -79,7 +79,7 @@ class Life:
         with (self._data.parent / "headwater.log").open("ab") as log:  # a pipe would be held by the JVM
             killed = subprocess.run(
                 [sys.executable, "-m", "tests.crash.flow.replaying", *arguments, "--master", "local[2,4]", *said],
-                cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=300, stdout=log, stderr=log,
+                cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, stdout=log, stderr=log,
             )  # fmt: skip
         assert killed.returncode == -signal.SIGKILL, Path(log.name).read_text()
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.errors import JobRefused
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 from headwater.node import Node
 from headwater.testing import running_node
 from tests.crash.flow.crashing import Crash, crash
@@ -22,7 +22,11 @@ from tests.flow.job.shop import orders
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-MIGRATING, REBUILDING, STORE = "headwater.flow.job.migrating", "headwater.flow.job.rebuilding", "headwater.views.tables"
+MIGRATING, REBUILDING, STORE = (
+    "headwater.flow.deploy.migration",
+    "headwater.flow.deploy.rebuild",
+    "headwater.views.tables",
+)
 MOMENTS = {
     "state written": (Moment(f"{MIGRATING}:restate", after=True), 1),
     "hidden table made": (Moment(f"{STORE}:SqlStore.begin_shadow", after=True), 1),
@@ -37,7 +41,7 @@ MOMENTS = {
     "first view done": (Moment(f"{MIGRATING}:carry_out", after=True), 1),
     "second view noted": (Moment(f"{MIGRATING}:note_caught_up", after=True), 2),
     "second view swapped": (Moment(f"{STORE}:SqlStore.swap", after=True), 2),
-    "all done": (Moment("headwater.flow.job.deploying:save"), 1),
+    "all done": (Moment("headwater.flow.deploy.deployment:save"), 1),
 }
 
 
@@ -128,6 +132,6 @@ def test_a_process_that_is_killed_leaves_nothing_that_the_next_cannot_finish(lif
     root = Path(__file__).parents[3]
     command = [sys.executable, "-m", "tests.crash.flow.migrating", str(life.node.data), life.node.kafka_address,
                place, "after" if after else "before", str(nth)]  # fmt: skip
-    killed = subprocess.run(command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, check=False, timeout=200)
+    killed = subprocess.run(command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert life.wrong(life.run(changed=True), changed=True) == []

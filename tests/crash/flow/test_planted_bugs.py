@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.errors import OutOfOrderSequence
-from headwater.flow.job.processing import Processor
+from headwater.flow.commit.batch_processor import Processor
 from headwater.flow.sinks.topic import TopicSink
 from headwater.flow.state.store import StateStore
 from headwater.node import Node

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.errors import JobRefused
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 from headwater.testing import running_node
 from tests.crash.flow import shop
 from tests.crash.flow.crashing import Crash, Life, crash

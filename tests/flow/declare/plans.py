@@ -6,7 +6,7 @@ from headwater.flow.declare.graph import plan
 from headwater.flow.declare.outline import Outline, Told, outline
 from headwater.flow.declare.stream import Stream, Table
 
-TEXT = "url <> '' and \"a\" < 'b' & c"
+TEXT = "url <> '' and \"a\" < 'b' & session"
 """A condition with all the characters that mean something in pictures."""
 
 

@@ -71,12 +71,12 @@ def test_a_file_without_an_app_is_told_how_to_begin(folder: Path) -> None:
 
 def test_what_a_file_raises_is_said_with_its_line(folder: Path) -> None:
     place = file(folder, ONE + "\nprice = 1 / 0\n")
-    assert refusal(place) == f"{place} cannot be read: line 4: ZeroDivisionError('division by zero')"
+    assert refusal(place) == f"{place} cannot be read: app_of_a_test.py:4: ZeroDivisionError: division by zero"
 
 
 def test_a_file_that_is_not_python_is_said_with_its_line(folder: Path) -> None:
     place = file(folder, ONE + "def broken(:\n")
-    assert refusal(place) == f"{place} cannot be read: line 3: invalid syntax"
+    assert refusal(place) == f"{place} cannot be read: app_of_a_test.py:3: invalid syntax"
 
 
 def test_a_mistake_in_a_declaration_is_said_with_the_line_of_the_users_file(folder: Path) -> None:
@@ -92,7 +92,7 @@ COLUMN = ONE + 'from pyspark.sql import functions as f\norders = app.stream("ord
 def test_a_column_that_is_made_outside_of_a_body_is_told_where_to_go(folder: Path, column: str) -> None:
     place = file(folder, COLUMN + f"big = orders.where({column})\n")
     assert refusal(place) == (
-        f"{place} cannot be read: line 5: a PySpark column is made before there is a Spark session. "
+        f"{place} cannot be read: app_of_a_test.py:5: a PySpark column is made before there is a Spark session. "
         "Write it as SQL text, or make it inside the function of a view, topic or sink."
     )
 
@@ -109,3 +109,25 @@ def test_a_body_that_only_lacks_a_session_is_told_from_one_that_is_wrong(folder:
     with pytest.raises(InvalidDeclaration) as caught:
         plan(wrong)
     assert not needs_session(caught.value)
+
+
+def test_the_line_is_named_also_where_the_file_is_given_by_a_relative_path(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = file(folder, ONE + "\nprice = 1 / 0\n")
+    monkeypatch.chdir(folder)
+    assert "app_of_a_test.py:4: ZeroDivisionError" in refusal(Path(place.name))
+
+
+def test_an_error_in_a_file_that_is_imported_names_that_file_and_the_function(folder: Path) -> None:
+    (folder / "app_of_a_test_prices.py").write_text("def price():\n    return 1 / 0\n")
+    place = file(folder, ONE + "from app_of_a_test_prices import price\nprice()\n")
+    assert refusal(place) == (
+        f"{place} cannot be read: app_of_a_test_prices.py:2, in price(): ZeroDivisionError: division by zero"
+    )
+
+
+def test_a_file_with_a_syntax_error_that_is_imported_is_named(folder: Path) -> None:
+    (folder / "app_of_a_test_broken.py").write_text("def price(:\n")
+    place = file(folder, ONE + "import app_of_a_test_broken\n")
+    assert refusal(place) == f"{place} cannot be read: app_of_a_test_broken.py:1: invalid syntax"

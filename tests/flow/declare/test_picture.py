@@ -1,6 +1,8 @@
 import re
 
-from headwater.flow.declare.outline import Told
+import headwater as hw
+from headwater.flow.declare.graph import plan
+from headwater.flow.declare.outline import Told, outline
 from headwater.flow.declare.picture import as_mermaid, as_text, picture_of
 from tests.flow.declare.plans import whole_outline
 
@@ -24,11 +26,11 @@ consumer group web.clicks+searches
       - from clicks
         select session, url
       - from searches
-      where url <> '' and "a" < 'b' & c
+      where url <> '' and "a" < 'b' & session
       dedupe by session within 1 hour  [state by_url.1]
       aggregate by url: count(*) as seen  [state seen]
       key url
-      postgresql://ada:***@db.example/web; exactly once
+      postgresql://ada@db.example/web; exactly once
   keeps state
       by_url.1  dedupe by session
       seen      aggregate by url
@@ -96,6 +98,25 @@ def test_mermaid_has_a_line_for_every_box_and_arrow_and_a_frame_for_every_job() 
 
 def test_mermaid_gets_no_character_that_means_something_to_it() -> None:
     text = as_mermaid(whole_outline())
-    assert "url #60;#62; '' and #34;a#34; #60; 'b' #38; c" in text
+    assert "url #60;#62; '' and #34;a#34; #60; 'b' #38; session" in text
     for label in re.findall(r'"(.*)"', text):
         assert not re.search(r'["\[\]{}|`]', label.replace("<b>", "").replace("</b>", "").replace("<br/>", ""))
+
+
+def test_steps_that_outputs_share_are_shown_once() -> None:
+    app = hw.App("web")
+    seen = app.stream("clicks", "url string").where("url <> ''")
+    app.view(key="url", name="counts")(lambda: seen.by("url").count())
+    app.view(key="url", name="last")(lambda: seen.latest("url"))
+    text = as_text(outline(app, plan(app)))
+    assert text.count("      where url <> ''") == 1
+    assert "as view counts, up to where url <> ''" in text
+
+
+def test_a_topic_that_is_read_in_several_ways_is_described_once() -> None:
+    app = hw.App("web")
+    rates = app.table("rates", "currency string, rate double", key="currency", versions="1 day")
+    orders = app.stream("orders", "currency string, at timestamp", time="at")
+    app.topic("priced")(lambda: orders.join(rates, on="currency", as_of="at"))
+    app.topic("current")(lambda: orders.join(rates, on="currency"))
+    assert as_text(outline(app, plan(app))).count("topic rates, json: currency string, rate double") == 1

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from headwater.flow.forking.starting import ForkServer, start_fork_server
+from tests.waiting import LONG, patience
 
 MODULE = "tests.flow.forking.shown"
 ROOT = Path(__file__).parents[3]
@@ -32,7 +33,6 @@ def asked(program: Path, *arguments: str, folder: Path = ROOT) -> "subprocess.Co
     return subprocess.run(
         [program, *arguments],
         input="given", capture_output=True, text=True, cwd=folder, env=environment, check=False,
-        timeout=PATIENCE_SECONDS,
     )  # fmt: skip
 
 
@@ -45,8 +45,8 @@ def lives(process: int) -> bool:
 
 
 def ends(process: int) -> bool:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while lives(process) and time.monotonic() < deadline:
+    deadline = patience() + PATIENCE_SECONDS
+    while lives(process) and patience() < deadline:
         time.sleep(0.01)
     return not lives(process)
 
@@ -87,7 +87,7 @@ def test_a_process_ends_with_its_launcher(server: ForkServer, number: signal.Sig
 
 def test_a_launcher_does_not_wait_for_what_its_process_has_forked(server: ForkServer) -> None:
     with subprocess.Popen([server.python, "-m", MODULE, "fork"], cwd=ROOT) as launcher:
-        assert launcher.wait(PATIENCE_SECONDS) == 0
+        assert launcher.wait(LONG) == 0
     # It waits for a signal in the group of the server, which nobody else would give it.
     group = os.getpgid(server.process.pid)
     left = [int(one) for one in os.listdir("/proc") if one.isdecimal() and _waits_in(int(one), group, server)]

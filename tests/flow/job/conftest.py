@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.flow.declare.app import App
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 from headwater.testing import running_node
 from tests.flow.spark_session import shared_session
 

@@ -1,11 +1,11 @@
 """Folders of jobs as runs leave them behind, made without Spark."""
 
-import json
 from pathlib import Path
 
-from headwater.flow.job.accounts import Account
-from headwater.flow.job.folder import BatchRecord, JobFolder
-from headwater.flow.job.inventory import KeptJob
+from headwater.flow.commit.accounts import Account
+from headwater.flow.commit.job_folder import BatchRecord, JobFolder
+from headwater.flow.deploy.inventory import KeptJob
+from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.state import EMPTY
 from headwater.flow.state.files import DiskFiles
 from tests.flow.state.subjects import Content, content_of, run_batch, store_on
@@ -29,12 +29,10 @@ def kept_job(data: Path, app: str = "shop", job: str = "orders", *, shards: int 
 
 
 def finish(folder: JobFolder, batch: int) -> None:
-    offsets = folder.spark / "offsets" / str(batch)
-    offsets.parent.mkdir(parents=True, exist_ok=True)
-    end = {"orders": {"0": 10 * (batch + 1)}}
-    offsets.write_text("\n".join(["v1", json.dumps({"batchTimestampMs": 1_700_000_000_000}), json.dumps(end)]))
+    start, end = ({"orders": {0: 10 * number}} for number in (batch, batch + 1))
+    folder.plan(PlannedBatch(batch, start, end, time_ms=1_700_000_000_000))
     account = Account(rows_in=10, rows_out=8, filtered=2)
-    folder.finish(BatchRecord(batch, {}, {"orders": {0: 10 * (batch + 1)}}, {"counts": account}))
+    folder.finish(BatchRecord(batch, {}, end, {"counts": account}))
 
 
 def contents(job: KeptJob, version: int = 1) -> dict[str, Content]:

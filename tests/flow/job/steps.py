@@ -1,14 +1,22 @@
 """A log cut into batches at will, any of which may come again."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from headwater.flow.declare.graph import plan
-from headwater.flow.job.explaining import explain
-from headwater.flow.job.resolving import resolve
-from headwater.flow.job.running import RunningApp, RunSettings
-from headwater.flow.job.stepping import Stepper
-from headwater.flow.job.testing import AppTester
+from headwater.flow.plan.batch_loop import BatchRunner
+from headwater.flow.plan.explanations import explain
+from headwater.flow.plan.planned_batches import PlannedBatch
+from headwater.flow.plan.resolution import resolve
+from headwater.flow.run.app_tester import AppTester
+from headwater.flow.run.running_app import RunningApp, RunSettings
+
+
+def forget_batch(job: Path, batch: int) -> None:
+    """As if a crash had come before the batch was noted as finished."""
+    for name in (f"{batch}.json", f"{batch}.copy"):
+        (job / "batches" / name).unlink(missing_ok=True)
 
 
 class Step(NamedTuple):
@@ -27,15 +35,15 @@ def run_steps(
     (job,) = plan(tester.app, explain)
     running._make_topics([job])
     folder, processor = running.prepare(job, resolve(tester.session, job))
-    stepper = Stepper(tester.session, job, folder, processor, settings.where())
+    runner = BatchRunner(tester.session, job, folder, processor, settings.where())
     start = dict.fromkeys(range(len(steps[0].rows)), 0)
     try:
         for batch, step in enumerate(steps):
             end = {number: start[number] + count for number, count in enumerate(step.rows)}
             for _ in range(step.again):
                 # A crash after all was written and before it was noted: the whole batch comes again.
-                (folder.path / "batches" / f"{batch}.json").unlink(missing_ok=True)
-                stepper.step(batch, {topic: start}, {topic: end}, time_ms=batch)
+                forget_batch(folder.path, batch)
+                runner.run(PlannedBatch(batch, {topic: start}, {topic: end}, batch))
             start = end
             done(step)
     finally:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.job.accounts import Account
+from headwater.flow.commit.accounts import Account
 
 counts = st.integers(0, 1000)
 accounts = st.builds(Account, *[counts] * 8)

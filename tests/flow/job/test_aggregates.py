@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import headwater as hw
 from headwater.flow.declare import nodes
-from headwater.flow.job.aggregates import Aggregates, read_aggregates
+from headwater.flow.prepare.aggregates import Aggregates, read_aggregates
 
 ROWS = [("a", 0.0, 1, True), ("a", -0.0, 2, False)]
 PLACE = "'time', timestamp '2026-01-01', 'source', 'rows', 'partition', 0, 'offset', 0"

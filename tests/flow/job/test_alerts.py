@@ -14,7 +14,7 @@ from headwater.clock import ManualClock
 from headwater.flow.declare.app import App
 from headwater.flow.declare.graph import plan
 from headwater.flow.declare.naming import alert_topics
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 
 NOBODY = [hw.notify.topic("on-call")]
 

@@ -21,18 +21,18 @@ from pyspark.sql import SparkSession
 import headwater as hw
 from headwater import _HOMES
 from headwater.errors import InvalidDeclaration
+from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.aggregates import OwnAggregate
 from headwater.flow.declare.graph import plan
 from headwater.flow.declare.windows import columns_of
-from headwater.flow.job import aggregates as by_spark
-from headwater.flow.job.explaining import explain
-from headwater.flow.job.folder import JobFolder
-from headwater.flow.job.resolving import resolve
-from headwater.flow.job.testing import AppTester
-from headwater.flow.job.windowing import WindowOperator
+from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operators.aggregates import KINDS, Aggregate
 from headwater.flow.operators.kinds.families import FAMILIES
 from headwater.flow.operators.windows.shapes import UNITS, Calendar, Count, Window
+from headwater.flow.plan.explanations import explain
+from headwater.flow.plan.resolution import resolve
+from headwater.flow.prepare import aggregates as by_spark
+from headwater.flow.run.app_tester import AppTester
 from headwater.testing import running_node
 from tests.flow.job.steps import Step, run_steps
 from tests.flow.job.window_matrix import (

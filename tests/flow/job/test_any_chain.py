@@ -16,12 +16,14 @@ from pyspark.sql import SparkSession
 
 import headwater as hw
 from headwater.flow.declare.graph import plan
-from headwater.flow.job.explaining import explain
-from headwater.flow.job.resolving import resolve
-from headwater.flow.job.running import RunningApp, RunSettings
-from headwater.flow.job.stepping import Stepper
-from headwater.flow.job.testing import AppTester
+from headwater.flow.plan.batch_loop import BatchRunner
+from headwater.flow.plan.explanations import explain
+from headwater.flow.plan.planned_batches import PlannedBatch
+from headwater.flow.plan.resolution import resolve
+from headwater.flow.run.app_tester import AppTester
+from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.testing import running_node
+from tests.flow.job.steps import forget_batch
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 VIEWS = {"ended": ("k", "window_start"), "held": ("k", "window_start"), "twice": ("id", "window_start")}
@@ -99,15 +101,15 @@ def run(tester: AppTester, lengths: tuple[int, int], cuts: list[tuple[int, int, 
     (job,) = plan(tester.app, explain)
     running._make_topics([job])
     folder, processor = running.prepare(job, resolve(tester.session, job))
-    stepper = Stepper(tester.session, job, folder, processor, settings.where())
+    runner = BatchRunner(tester.session, job, folder, processor, settings.where())
     start = [0, 0]
     try:
         for batch, (*more, again) in enumerate([(1, 1, 1), *cuts, (*lengths, 1), (0, 0, 1), (0, 0, 2), (0, 0, 1)]):
             end = [min(first + count, length) for first, count, length in zip(start, more, lengths, strict=True)]
-            places = [{"left": {0: place[0]}, "right": {0: place[1]}} for place in (start, end)]
+            first, last = [{"left": {0: place[0]}, "right": {0: place[1]}} for place in (start, end)]
             for _ in range(again):
-                (folder.path / "batches" / f"{batch}.json").unlink(missing_ok=True)
-                stepper.step(batch, *places, time_ms=batch)
+                forget_batch(folder.path, batch)
+                runner.run(PlannedBatch(batch, first, last, time_ms=batch))
             start = end
             assert [folded(tester, name) for name in TOLD] == [view(tester, name) for name in TOLD]
             if proved:

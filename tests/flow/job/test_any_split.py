@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 from headwater.testing import running_node
 from tests.flow.job.shop import order, revenue_of, shop, text
 from tests.flow.job.steps import Step, run_steps

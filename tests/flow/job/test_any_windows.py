@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import headwater as hw
+from headwater.flow.commit import batch_processor as processing
+from headwater.flow.commit.job_folder import BatchRecord, JobFolder
 from headwater.flow.declare.windows import END, START
-from headwater.flow.job import processing
-from headwater.flow.job.folder import BatchRecord, JobFolder
-from headwater.flow.job.repeating import MANY_ROWS
-from headwater.flow.job.testing import AppTester
 from headwater.flow.operators.windows.shapes import Count
+from headwater.flow.plan.row_sources import RowSource
+from headwater.flow.run.app_tester import AppTester
 from headwater.testing import running_node
 from tests.flow.job.steps import Step, run_steps
 from tests.flow.job.windows_app import BEGIN, SCHEMA, moment, reading
@@ -37,7 +37,6 @@ COLUMNS = {
     "first": "first(value)", "last": "last(value)",
 }  # fmt: skip
 LISTS = {"all": "collect_list(value)"}
-"""What Spark has to reduce: single rows are no lists."""
 
 
 class Kind(NamedTuple):
@@ -67,10 +66,10 @@ NAMES = ("minutes", "hops", "trips", "days"), ("strides", "slid", "slides", "cou
 """Those that one app has: more would only take longer."""
 
 
-def plant(names: Sequence[str], *, lists: bool) -> hw.App:
+def plant(names: Sequence[str]) -> hw.App:
     app = hw.App("plant", shards=2)
     readings = app.stream("readings", SCHEMA, time="at", lateness=f"{LATENESS} seconds")
-    columns = {**COLUMNS, **(LISTS if lists else {})}
+    columns = {**COLUMNS, **LISTS}
     aggregates = [f"{sql} as {name}" for name, sql in columns.items()]
     for name in names:
         kind = KINDS[name]
@@ -120,10 +119,8 @@ def steps_of(contents: tuple[list[Reading], ...], wanted: list[tuple[tuple[int, 
 class Checker:
     """Compares all views with the rows accepted so far, after each batch."""
 
-    def __init__(
-        self, tester: AppTester, names: Sequence[str], contents: tuple[list[Reading], ...], *, lists: bool
-    ) -> None:
-        self._tester, self._names, self._lists = tester, names, lists
+    def __init__(self, tester: AppTester, names: Sequence[str], contents: tuple[list[Reading], ...]) -> None:
+        self._tester, self._names = tester, names
         self._contents, self._taken = contents, [0] * len(contents)
         self._folder = JobFolder(tester.node.data / "flows" / "plant" / "readings")
 
@@ -141,7 +138,7 @@ class Checker:
         account = self._tester.account(name)
         assert account.balanced
         assert (account.rows_in, account.rows_out, account.late) == (len(read), len(accepted), len(late))
-        expected = told_windows(KINDS[name], accepted, record.watermark_us, lists=self._lists)
+        expected = told_windows(KINDS[name], accepted, record.watermark_us)
         assert self.view(name) == expected
         assert self.folded(name) == expected
 
@@ -185,7 +182,7 @@ def values_of(row: dict[str, Any]) -> tuple[Any, ...]:
     return (*(row[name] for name in COLUMNS), *(row.get(name) for name in LISTS), row.get("final"))
 
 
-def told_windows(kind: Kind, rows: list[Reading], watermark_us: int | None, *, lists: bool) -> dict[Any, Any]:
+def told_windows(kind: Kind, rows: list[Reading], watermark_us: int | None) -> dict[Any, Any]:
     """What is to be seen of all windows at a watermark."""
     begin_us = round(BEGIN.timestamp() * 1_000_000)
     plain = [
@@ -197,7 +194,7 @@ def told_windows(kind: Kind, rows: list[Reading], watermark_us: int | None, *, l
         final = watermark_us is not None and place.end <= watermark_us
         if final or not kind.waits:
             values = [row.x for row in inside]
-            summary = (*summed(values), values if lists else None)
+            summary = (*summed(values), values)
             told[named(kind, place, begin_us)] = (*summary, final if "early" in kind.emission else None)
     return told
 
@@ -220,14 +217,14 @@ def named(kind: Kind, place: Place, begin_us: int) -> tuple[Any, ...]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("singly", [False, True], ids=["reduced", "singly"])
+@pytest.mark.parametrize("read_by", ["tasks", "spark"])
 @pytest.mark.parametrize("names", NAMES, ids=" ".join)
 @settings(max_examples=EXAMPLES, phases=[Phase.explicit, Phase.generate])  # a smaller example would take minutes
 @given(data=st.data(), most_behind=st.sampled_from([6 * LATENESS, LATENESS]), wanted=cuts)
 def test_any_disorder_cut_and_repetition_gives_what_one_batch_query_gives(
     spark: SparkSession,
     names: Sequence[str],
-    singly: bool,
+    read_by: str,
     data: st.DataObject,
     most_behind: int,
     wanted: list[tuple[tuple[int, int], int]],
@@ -238,13 +235,14 @@ def test_any_disorder_cut_and_repetition_gives_what_one_batch_query_gives(
         running_node(Path(folder)) as node,
         pytest.MonkeyPatch.context() as patches,
     ):
-        patches.setattr(processing, "MANY_ROWS", 0 if singly else MANY_ROWS)
-        tester = AppTester(plant(names, lists=not singly), node, spark)
+        if read_by == "spark":
+            patches.setattr(processing, "row_source", lambda *given: RowSource(frozenset()))
+        tester = AppTester(plant(names), node, spark)
         node.log.create_topic("readings", partitions=2)
         for number, rows in enumerate(contents):
             texts = [reading(row.second, row.sensor, row.value) for row in rows]
             tester.feed("readings", texts, partition=number, at=moment(0).isoformat())
-        checker = Checker(tester, names, contents, lists=not singly)
+        checker = Checker(tester, names, contents)
         run_steps(tester, steps_of(contents, wanted), topic="readings", done=checker.check)
         assert [tester.prove(name).different for name in names] == [0] * len(names)
         if most_behind == LATENESS:

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import DataFrame
 
 import headwater as hw
-from headwater.flow.job import direct
-from headwater.flow.job.operating import Operators
-from headwater.flow.job.testing import AppTester
+from headwater.flow.joins import direct_reading as direct
+from headwater.flow.operate.job_operators import Operators
+from headwater.flow.run.app_tester import AppTester
 from headwater.log.partitioner import partition_of
 
 Tester = Callable[[hw.App], AppTester]
@@ -62,7 +62,7 @@ def tasks_at_home(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     seen: list[bool] = []
     own = direct.Reading.home_task
 
-    def asked(*given: Any) -> direct.HomeTask | None:
+    def asked(*given: Any) -> direct.CoPartitionedTask | None:
         found = own(*given)
         seen[-1] = found is not None
         return found

@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 
 Tester = Callable[[hw.App], AppTester]
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,16 +12,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 import headwater as hw
 from headwater.flow.declare.graph import plan
-from headwater.flow.job.explaining import explain
-from headwater.flow.job.inventory import jobs_in
-from headwater.flow.job.operating import Operators
-from headwater.flow.job.resolving import resolve
-from headwater.flow.job.running import RunningApp, RunSettings
-from headwater.flow.job.stepping import Stepper
-from headwater.flow.job.testing import AppTester
+from headwater.flow.deploy.inventory import jobs_in
+from headwater.flow.operate.job_operators import Operators
 from headwater.flow.operators.joins import splitting
+from headwater.flow.plan.batch_loop import BatchRunner
+from headwater.flow.plan.explanations import explain
+from headwater.flow.plan.planned_batches import PlannedBatch
+from headwater.flow.plan.resolution import resolve
+from headwater.flow.run.app_tester import AppTester
+from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.flow.state.inspecting import show
 from headwater.testing import running_node
+from tests.flow.job.steps import forget_batch
 
 BEGIN = 1_767_225_600
 TOPICS = ("one", "two", "three", "four")
@@ -142,7 +144,7 @@ def run(spark: SparkSession, folder: Path, chain: Chain, rows: Rows, ways: list[
         running._make_topics([job])
         kept, processor = running.prepare(job, resolve(spark, job))
         operators = processor._operators
-        stepper = Stepper(spark, job, kept, processor, settings.where())
+        runner = BatchRunner(spark, job, kept, processor, settings.where())
         decide, operate = operators.done_at_once, operators.operate_chain
 
         def watched(*given: Any) -> DataFrame:
@@ -159,8 +161,8 @@ def run(spark: SparkSession, folder: Path, chain: Chain, rows: Rows, ways: list[
                 decided = partial(_decided, found, operators, seen)
                 operators.done_at_once = decided  # type: ignore[method-assign]
                 for _ in range(again if batch == 1 else 1):
-                    (kept.path / "batches" / f"{batch}.json").unlink(missing_ok=True)
-                    stepper.step(batch, ends[batch], ends[batch + 1], time_ms=batch)
+                    forget_batch(kept.path, batch)
+                    runner.run(PlannedBatch(batch, ends[batch], ends[batch + 1], batch))
         finally:
             running.stop()
         assert [tester.prove(view).different for view in chain.views] == [0] * len(chain.views)

@@ -4,16 +4,28 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import headwater as hw
+from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.graph import plan
 from headwater.flow.declare.nodes import walk
-from headwater.flow.job.changing import KEEP, MIGRATE, NEW, REBUILD, REMOVED, Verdict, compare, save, save_one
-from headwater.flow.job.describing import Described, descriptions
-from headwater.flow.job.folder import JobFolder
-from headwater.flow.job.merging import Operator
-from headwater.flow.job.resolving import Resolved
+from headwater.flow.deploy.code_changes import (
+    KEEP,
+    MIGRATE,
+    NEW,
+    REBUILD,
+    REMOVED,
+    Verdict,
+    compare,
+    save,
+    save_one,
+    worded,
+)
+from headwater.flow.deploy.descriptions import Described, descriptions
+from headwater.flow.operate.reports import Operator
 from headwater.flow.operators.aggregates import Aggregate
+from headwater.flow.plan.resolution import Resolved
 
 KEY, TOTALS = pa.schema([("currency", pa.string())]), pa.schema([("currency", pa.string()), ("total", pa.int64())])
 
@@ -95,3 +107,24 @@ def test_one_output_can_become_another_while_the_others_stay(tmp_path: Path) -> 
     save_one(folder, "totals", new.outputs["totals"], new.operators)
     both = Described({**new.outputs, **other.outputs}, {**new.operators, **other.operators}, {**new.uses, **other.uses})
     assert [one.what for one in compare(folder, both)] == [KEEP, KEEP]
+
+
+@pytest.mark.parametrize(
+    "what, value, said",
+    [
+        (
+            "windowed window",
+            "Hopping(size_us=600000000, slide_us=300000000, offset_us=0)",
+            "hopping 10 minutes every 5 m",
+        ),
+        ("windowed window", "Calendar(unit='day', zone='Europe/Berlin', offset_us=0)", "calendar day in Europe/Berlin"),
+        ("windowed window", "Sliding(size_us=300000000, on_change=True)", "sliding 5 minutes, at every change"),
+        ("windowed window", "Session(gap_us=3600000000)", "session with gaps of 1 hour"),
+        ("windowed window", "Count(rows=3)", "every 3 rows"),
+        ("dedupe within_us", 900_000_000, "15 minutes"),
+        ("newest limit", 3, "3"),
+        ("where condition", "amount > 1", '"amount > 1"'),
+    ],
+)
+def test_windows_and_times_are_told_as_people_write_them(what: str, value: object, said: str) -> None:
+    assert worded(what, value).startswith(said)

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import headwater as hw
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 from headwater.flow.source.punctuation import HEADER
 from headwater.record import Record
 from tests.flow.job.windows_app import moment, reading

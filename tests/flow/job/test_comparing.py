@@ -8,7 +8,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 from tests.flow.job.windows_app import SCHEMA, reading
 
 Tester = Callable[[hw.App], AppTester]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.flow.declare.nodes import AsOfJoin, IntervalJoin, Join, LatestJoin, Node
-from headwater.flow.job.delays import AT_ONCE, Behind, arriving, batches_behind, held_by, held_us, reached_us, recent
 from headwater.flow.operators.joins.pairing import HOWS
+from headwater.flow.plan.delays import AT_ONCE, Behind, arriving, batches_behind, held_by, held_us, reached_us, recent
 from tests.flow.operators.joins import test_as_of, test_interval, test_latest
 from tests.flow.operators.joins.streams import Event, RunningJoin, incoming
 

@@ -13,12 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 import headwater as hw
 from headwater.flow.declare.graph import plan
-from headwater.flow.job.direct import direct_joins
-from headwater.flow.job.explaining import explain
-from headwater.flow.job.resolving import resolve
-from headwater.flow.job.running import RunningApp, RunSettings
-from headwater.flow.job.stepping import Stepper
-from headwater.flow.job.testing import AppTester
+from headwater.flow.declare.nodes import Join
+from headwater.flow.joins.direct_reading import direct_nodes
+from headwater.flow.plan.batch_loop import BatchRunner
+from headwater.flow.plan.explanations import explain
+from headwater.flow.plan.planned_batches import PlannedBatch
+from headwater.flow.plan.resolution import resolve
+from headwater.flow.run.app_tester import AppTester
+from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.record import Record
 from headwater.testing import running_node
 from tests.flow.job.test_chains import state_of
@@ -58,7 +60,18 @@ APPS: dict[str, tuple[Callable[[Inputs], hw.App], list[str]]] = {
     "a step behind it": (lambda i: i.tell(i.near().where("a > 1")), ["near"]),
     "told twice": (lambda i: (lambda near: i.tell(near, near.select("id")))(i.near()), ["near"]),
     "a step before it": (
-        lambda i: i.tell(i.left.where("a > 1").join(i.right, on="k", within="1 minute", name="near")), [],
+        lambda i: i.tell(i.left.where("a > 1").join(i.right, on="k", within="1 minute", name="near")), ["near"],
+    ),
+    "a step before it that only Spark can do": (
+        lambda i: i.tell(i.left.where("initcap(k) = 'A'").join(i.right, on="k", within="1 minute", name="near")), [],
+    ),
+    "a step before it that makes several rows": (
+        lambda i: i.tell(i.left.explode("l").join(i.right, on="k", within="1 minute", name="near")), [],
+    ),
+    "two joins of one stream behind a step": (
+        lambda i: (lambda some: i.tell(*(some.join(i.right, on="k", within=f"{n} minutes") for n in (1, 2))))(
+            i.left.where("a > 1")
+        ), [],
     ),
     "a step before a table": (lambda i: i.tell(i.one.where("a > 1").join(i.two, on="k", prefix="r_")), []),
     "a stream that is told as well, by a job of its own": (lambda i: i.tell(i.near(), i.left.select("id")), ["near"]),
@@ -73,7 +86,8 @@ APPS: dict[str, tuple[Callable[[Inputs], hw.App], list[str]]] = {
         lambda i: i.tell(i.near().join(i.by_day, on="k", wait="1 minute", name="known")), [],
     ),
     "a key of lists": (
-        lambda i: i.tell(i.left.join(i.right, on=i.left.l == i.right.r, within="1 minute", prefix="r_")), [],
+        lambda i: i.tell(i.left.join(i.right, on=i.left.l == i.right.r, within="1 minute", prefix="r_", name="near")),
+        ["near"],
     ),
     "a table whose key is a day": (
         lambda i: i.tell(i.by_day.join(i.two, on="k", prefix="r_", name="both")), [],
@@ -82,12 +96,15 @@ APPS: dict[str, tuple[Callable[[Inputs], hw.App], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", APPS)
-def test_joins_that_read_the_log_themselves_are_those_with_nothing_before_them(spark: SparkSession, case: str) -> None:
+def test_joins_that_read_the_log_themselves_need_spark_for_no_step_before_them(spark: SparkSession, case: str) -> None:
     declare, wanted = APPS[case]
     found = []
     for job in plan(declare(Inputs()), explain):
-        operators = {node: one for output in resolve(spark, job).values() for node, one in output.operators.items()}
-        found += [job.operators[node] for node in direct_joins(job, operators)]
+        resolved = resolve(spark, job).values()
+        operators = {node: one for output in resolved for node, one in output.operators.items()}
+        steps = {node: one for output in resolved for node, one in output.steps.items()}
+        inputs = {node: one for output in resolved for node, one in output.inputs.items()}
+        found += [job.operators[node] for node in direct_nodes(job, operators, steps, inputs) if isinstance(node, Join)]
     assert found == wanted
 
 
@@ -117,8 +134,25 @@ def interval(seen: Seen, *, how: str, told: str = "", **more: Any) -> hw.App:
 def as_of(seen: Seen, *, how: str, told: str = "", **more: Any) -> hw.App:
     app = hw.App("web", shards=2)
     left = app.stream("left", LEFT, time="at", lateness="20 seconds")
-    right = app.table("right", RIGHT, key="k", versions="50 seconds", valid_from="at2", version_id="version", idle=None)
+    right = app.table("right", RIGHT, key="k", versions="10 seconds", valid_from="at2", version_id="version")
     return output(app, seen, told, left.join(right, on="k", as_of="at", how=how, name="join", **more))
+
+
+def interval_of_some(seen: Seen, *, how: str, **more: Any) -> hw.App:
+    """Steps on both sides: filters, a column that is joined on, and times that are dropped on the way."""
+    app = hw.App("web", shards=2)
+    left = app.stream("left", LEFT, time="at", lateness="20 seconds").where("a > 0 or id % 3 = 0")
+    left = left.with_columns(big="upper(k)", a="a * 2").select("id", "big", "a")
+    right = app.stream("right", RIGHT, time="at2", lateness="20 seconds").select("n", "upper(k) as big", "b + 1 as c")
+    joined = left.join(right.where("c > 1"), on="big", within="15 seconds", how=how, name="join", **more)
+    return output(app, seen, "", joined)
+
+
+def as_of_some(seen: Seen, *, how: str) -> hw.App:
+    app = hw.App("web", shards=2)
+    left = app.stream("left", LEFT, time="at", lateness="20 seconds")
+    right = app.table("right", RIGHT, key="k", versions="50 seconds", valid_from="at2")
+    return output(app, seen, "", left.where("id <> 3").join(right, on="k", as_of="at", how=how, name="join"))
 
 
 def tables(seen: Seen, *, how: str, key: str, told: str = "") -> hw.App:
@@ -206,7 +240,7 @@ def run(spark: SparkSession, folder: Path, declare: Callable[[Seen], hw.App], ro
         (job,) = plan(tester.app, explain)
         running._make_topics([job])
         kept, processor = running.prepare(job, resolve(spark, job))
-        stepper = Stepper(spark, job, kept, processor, settings.where())
+        runner = BatchRunner(spark, job, kept, processor, settings.where())
         able, done, states = processor._direct, list[int](), list[State]()
         operate = processor._operators.operate_direct
 
@@ -221,7 +255,7 @@ def run(spark: SparkSession, folder: Path, declare: Callable[[Seen], hw.App], ro
         try:
             for batch, way in enumerate(ways):
                 processor._direct = able if way else frozenset()
-                stepper.step(batch, ends[batch], ends[batch + 1], time_ms=batch)
+                runner.run(PlannedBatch(batch, ends[batch], ends[batch + 1], batch))
                 states.append(dict(state_of(folder)))
         finally:
             running.stop()
@@ -244,9 +278,11 @@ JOINS: dict[str, tuple[Callable[[Seen], hw.App], Callable[[Random], Rows]]] = {
     "near, corrected": (
         partial(interval, how="inner", told="told", corrections="25 seconds"), partial(stream_rows, deletes=False),
     ),
+    "near, behind steps": (partial(interval_of_some, how="full"), partial(stream_rows, deletes=False)),
+    "held, behind a step": (partial(as_of_some, how="inner"), partial(stream_rows, deletes=True)),
     "held, for a function": (partial(as_of, how="inner"), partial(stream_rows, deletes=True)),
     "held, corrected": (
-        partial(as_of, how="left", told="told", corrections="25 seconds"), partial(stream_rows, deletes=True),
+        partial(as_of, how="left", told="told", corrections="5 seconds"), partial(stream_rows, deletes=True),
     ),
     "tables, for a function": (partial(tables, how="inner", key="k"), partial(table_rows, key="k")),
     "tables, in a topic": (partial(tables, how="left", key="n", told="told"), partial(table_rows, key="n")),

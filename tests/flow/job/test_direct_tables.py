@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.flow.job.direct_tables import ReadTable, both_sides, moved_together, newest_of, paired_changes
-from headwater.flow.job.lanes import ORDER_OFFSET, ORDER_PARTITION
-from headwater.flow.job.merging import Operator
+from headwater.flow.joins.direct_tables import ReadTable, both_sides, moved_together, paired_changes
+from headwater.flow.joins.row_builders import ORDER_OFFSET, ORDER_PARTITION
+from headwater.flow.operate.reports import Operator
 from headwater.flow.operators.changes import BEFORE, OPERATION, change_schema
 from headwater.flow.operators.joins.tables import AFTER, ROW, Side
 from headwater.flow.operators.latest import GONE, Latest
 from headwater.flow.operators.spark_hashes import xxhash64
+from headwater.flow.prepare.newest_rows import newest_of
 from headwater.flow.state.manifest import HASH
 
 ORDER = pa.schema([("_at_partition", pa.int32()), ("_at_offset", pa.int64())])
@@ -31,6 +32,11 @@ values = st.tuples(names, st.sampled_from([0.0, 1.5, float("nan"), None]))
 contents = st.dictionaries(st.integers(0, 4), values, max_size=5)
 Content = dict[int, tuple[str | None, float | None]]
 Row = dict[str, Any]
+
+
+def newest_rows(rows: pa.RecordBatch) -> pa.RecordBatch:
+    assert isinstance(TABLE.work, Latest)
+    return newest_of(TABLE.work, TABLE.key, rows)
 
 
 def batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
@@ -58,7 +64,7 @@ def test_of_rows_of_a_key_the_one_that_lies_last_is_the_newest(ids: list[int], c
         known = newest.get(row["id"])
         if known is None or place > (known[ORDER_PARTITION], known[ORDER_OFFSET]):
             newest[row["id"]] = row
-    found = newest_of(TABLE, batch(rows, GIVEN)).to_pylist()
+    found = newest_rows(batch(rows, GIVEN)).to_pylist()
     assert sayable(found) == sayable(batch([*newest.values()], GIVEN).to_pylist())
 
 
@@ -164,4 +170,4 @@ def test_changes_of_which_none_has_moved_are_given_on_as_they_are(count: int) ->
 def test_rows_that_are_all_of_different_keys_are_not_copied() -> None:
     columns = {HASH: np.arange(3), "id": np.arange(3), ORDER_PARTITION: np.zeros(3), ORDER_OFFSET: np.arange(3)}
     rows = batch([{name: int(column[place]) for name, column in columns.items()} for place in range(3)], GIVEN)
-    assert newest_of(TABLE, rows) is rows
+    assert newest_rows(rows) is rows

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import JobRefused
-from headwater.flow.job.accounts import Account
-from headwater.flow.job.folder import BATCHES_KEPT, BatchRecord, JobFolder
-from headwater.flow.job.identity import identify
-from headwater.flow.job.watermarks import Clocks, Heard
+from headwater.flow.commit.accounts import Account
+from headwater.flow.commit.job_folder import BATCHES_KEPT, BatchRecord, JobFolder
+from headwater.flow.commit.job_identity import identify
+from headwater.flow.plan.planned_batches import PlannedBatch
+from headwater.flow.plan.watermarks import Clocks, Heard
 from headwater.record import TopicPartition
 
 
@@ -50,6 +51,8 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path)
     folder.finish(record(0))
     (tmp_path / "batches" / "0.json").write_text("{")
+    assert folder.last_finished() == record(0), "its copy says the same"
+    (tmp_path / "batches" / "0.copy").write_text("{")
     with pytest.raises(JobRefused, match=r"batches/0\.json is damaged"):
         folder.last_finished()
 
@@ -75,7 +78,10 @@ def test_a_checkpoint_whose_identity_is_lost_is_refused(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path)
     identify(folder, app="shop", job="orders", cluster="one", shards=2)
     folder.finish(record(0))
+    mine = identify(folder, app="shop", job="orders", cluster="one", shards=2)
     (tmp_path / "identity.json").unlink()
+    assert identify(folder, app="shop", job="orders", cluster="one", shards=2) == mine, "its copy is there"
+    (tmp_path / "identity.copy").unlink()
     with pytest.raises(JobRefused, match=r"without its identity\.json"):
         identify(folder, app="shop", job="orders", cluster="one", shards=2)
 
@@ -83,5 +89,5 @@ def test_a_checkpoint_whose_identity_is_lost_is_refused(tmp_path: Path) -> None:
 def test_where_a_batch_ends_is_written_down_as_spark_does(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path)
     assert folder.planned_or_none(0) is None
-    folder.plan(0, {"t": {0: 5}}, time_ms=7)
+    folder.plan(PlannedBatch(0, {"t": {0: 0}}, {"t": {0: 5}}, time_ms=7))
     assert (folder.planned_or_none(0), folder.planned_ms(0)) == ({"t": {0: 5}}, 7)

@@ -7,7 +7,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 
 Tester = Callable[[hw.App], AppTester]
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import FlowError
-from headwater.flow.job.inventory import chosen, jobs_in
+from headwater.flow.deploy.inventory import chosen, jobs_in
 from headwater.flow.state.store import StateStore
 from tests.flow.job.kept_jobs import damage, kept_job
 

@@ -18,26 +18,26 @@ from pyspark.sql import functions as f
 
 import headwater as hw
 from headwater.flow.declare.graph import Job, plan
-from headwater.flow.declare.nodes import CHANGELOGS, AsOfJoin, IntervalJoin, Join, Source, SourceTable, TableJoin
-from headwater.flow.job.counting import Uncounted
-from headwater.flow.job.direct import event_lanes, table_lanes
-from headwater.flow.job.direct_tables import ReadTable, both_sides, joined_schema, newest_of
-from headwater.flow.job.explaining import explain
-from headwater.flow.job.hashing import shard_hash
-from headwater.flow.job.join_pieces import with_hashes
-from headwater.flow.job.join_rows import flat
-from headwater.flow.job.joining import BESIDE, SIDE, TableJoinOperator, side_rows
-from headwater.flow.job.lanes import Lane
-from headwater.flow.job.merging import Operator
-from headwater.flow.job.operating import AnyOperator, Operators
-from headwater.flow.job.reducing_joins import joined_as_of, joined_streams, joined_tables
-from headwater.flow.job.resolving import resolve
-from headwater.flow.job.sources import frames_of
-from headwater.flow.job.stream_joining import StreamJoinOperator
+from headwater.flow.declare.nodes import CHANGELOGS, AsOfJoin, IntervalJoin, Join, Source, TableJoin
+from headwater.flow.joins.direct_reading import event_builders, table_builders
+from headwater.flow.joins.direct_tables import ReadTable, both_sides, joined_schema
+from headwater.flow.joins.join_blocks import with_hashes
+from headwater.flow.joins.join_inputs import joined_as_of, joined_streams, joined_tables
+from headwater.flow.joins.join_rows import flat
+from headwater.flow.joins.row_builders import RowBuilder, StepCounts
+from headwater.flow.joins.stream_join_task import StreamJoinOperator
+from headwater.flow.joins.table_join_task import BESIDE, SIDE, TableJoinOperator, side_rows
+from headwater.flow.operate.job_operators import AnyOperator
+from headwater.flow.operate.reports import Operator
 from headwater.flow.operators.changes import merge_changes
 from headwater.flow.operators.joins.events import GIVEN, OFFSET
+from headwater.flow.operators.latest import Latest
+from headwater.flow.plan.explanations import explain
+from headwater.flow.plan.resolution import resolve
+from headwater.flow.prepare.newest_rows import newest_of
+from headwater.flow.rows.counters import Uncounted
+from headwater.flow.rows.sources import frames_of
 from headwater.flow.source.ranges import Columns
-from headwater.flow.state.manifest import HASH
 from headwater.flow.state.shard import conformed
 
 ROWS = 240
@@ -102,11 +102,11 @@ class Prepared:
         self.columns = {source: columns_of(source, random) for source in self.job.sources}
         self.frames: dict[Source, DataFrame] = frames_of(self.job, together(spark, list(self.columns.values())))
 
-    def rows(self, lane: Lane, source: Source) -> pa.RecordBatch:
+    def rows(self, lane: RowBuilder, source: Source) -> pa.RecordBatch:
         """As a lane makes them, of some rows after the other."""
         columns, third = self.columns[source], ROWS // 3
         parts = [{name: one.slice(place, third) for name, one in columns.items()} for place in range(0, ROWS, third)]
-        return pa.concat_batches([lane.rows(part) for part in parts])
+        return pa.concat_batches([lane.rows(part, StepCounts()) for part in parts])
 
 
 def columns_of(source: Source, random: Random) -> Columns:
@@ -183,7 +183,7 @@ def test_events_and_versions_are_what_spark_makes_of_them(spark: SparkSession, a
         made = joined_as_of(node, left, right, "join", (None, None), counters)
     (rows,) = flat(made.rows(4)).toArrow().combine_chunks().to_batches()
     rows = with_hashes(rows)
-    lanes = event_lanes(prepared.job, node, operator)
+    lanes = event_builders(prepared.job, node, operator, {})
     for which, (source, events) in enumerate(zip(prepared.inputs, operator.sides, strict=True)):
         theirs = side_rows(rows, which, operator.beside if which else GIVEN)
         assert theirs is not None
@@ -191,20 +191,6 @@ def test_events_and_versions_are_what_spark_makes_of_them(spark: SparkSession, a
         assert lane.which == which
         ours = prepared.rows(lane, source)
         same_rows(ours, conformed(theirs, events.incoming), [OFFSET])
-
-
-def test_the_newest_rows_of_tables_are_what_spark_makes_of_them(spark: SparkSession) -> None:
-    prepared = Prepared(spark, tables, 6)
-    node, reducing = prepared.node, Operators.describing(prepared.job.operators)
-    lanes = table_lanes(prepared.job, node, read_tables(prepared))
-    for source in prepared.inputs:
-        assert isinstance(source, SourceTable)
-        operator, reduced = reducing.reduced(source, prepared.frames[source], Uncounted())
-        assert isinstance(operator, Operator)
-        (rows,) = reduced.withColumn(HASH, shard_hash(operator.key.names)).toArrow().combine_chunks().to_batches()
-        lane = lanes[prepared.job.sources.index(source)]
-        ours = newest_of(operator, prepared.rows(lane, source))
-        same_rows(ours, conformed(rows, lane.schema), [HASH, "_order__at_offset"])
 
 
 def read_tables(prepared: Prepared) -> list[ReadTable]:
@@ -222,11 +208,12 @@ def test_both_sides_of_changes_are_what_spark_makes_of_them(spark: SparkSession)
     prepared = Prepared(spark, tables, 7)
     node, read = prepared.node, read_tables(prepared)
     assert isinstance(node, TableJoin)
-    lanes = table_lanes(prepared.job, node, read)
+    lanes = table_builders(prepared.job, node, read)
     ours, frames = [], []
     for source, table in zip(prepared.inputs, read, strict=True):
         lane = lanes[prepared.job.sources.index(source)]
-        rows = newest_of(table.operator, prepared.rows(lane, source))
+        assert isinstance(table.operator.work, Latest)
+        rows = newest_of(table.operator.work, table.operator.key, prepared.rows(lane, source))
         was, is_ = both_sides(table, made_of(table.operator, rows))
         ours.append(pa.concat_batches([was, is_]))
         both = [

@@ -8,9 +8,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.job.late_text import exact, said_and_row, with_row
-from headwater.flow.job.rebuilt_late import AttemptSink
-from headwater.flow.job.reporting import records
+from headwater.flow.commit.report_records import records
+from headwater.flow.late.late_text import exact, said_and_row, with_row
+from headwater.flow.proof.rebuilt_late import AttemptSink
 from headwater.flow.sinks.discard import DiscardSink
 from headwater.views.mark import Mark
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from headwater import Node, NodeSettings, Record, WireSettings
-from headwater.flow.job.accounts import Account
-from headwater.flow.job.ledger import Ledger
+from headwater.flow.commit.accounts import Account
+from headwater.flow.commit.ledger import Ledger
 from headwater.flow.kafka.client import Client
 
 

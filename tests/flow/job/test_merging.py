@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import FlowError
-from headwater.flow.job.merging import by_shard
+from headwater.flow.operate.reports import by_shard
 from headwater.flow.state.manifest import HASH
 
 GIGABYTE = 1 << 30

@@ -7,7 +7,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import JobRefused
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 from tests.flow.job.shop import SCHEMA, order, orders
 
 Tester = Callable[[hw.App], AppTester]

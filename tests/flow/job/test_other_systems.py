@@ -12,10 +12,10 @@ import headwater as hw
 from headwater.capture.http.signatures import delivery_of
 from headwater.clock import SystemClock
 from headwater.flow.declare.sinks import SinkDeclaration
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 from headwater.flow.sinks.redis_cache import MARK
-from tests.clients.deadline import wait_until
 from tests.servers.redis_server import running_redis
+from tests.waiting import wait_until
 from tests.webhooks.target import WebhookTarget, webhook_target
 
 Tester = Callable[[hw.App], AppTester]

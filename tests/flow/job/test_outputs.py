@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.flow.commit.outputs import made_sink
 from headwater.flow.declare.graph import plan
 from headwater.flow.declare.sinks import SinkDeclaration
-from headwater.flow.job.outputs import made_sink
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 from headwater.flow.sinks.redis_cache import RedisSink
 from headwater.flow.sinks.search import SearchSink
 from headwater.flow.sinks.webhook import WebhookSink

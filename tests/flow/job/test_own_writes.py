@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import headwater as hw
 from headwater.client import RemoteNode, connect
-from headwater.flow.job.running import RunningApp, RunSettings
+from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.settings import HttpSettings, NodeSettings
 from headwater.testing import running_node
 

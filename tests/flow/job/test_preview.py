@@ -6,13 +6,13 @@ from pyspark.sql import functions as f
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration
+from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.graph import plan
 from headwater.flow.declare.outline import OutputOutline
-from headwater.flow.job.changing import save
-from headwater.flow.job.describing import descriptions
-from headwater.flow.job.folder import JobFolder
-from headwater.flow.job.preview import preview
-from headwater.flow.job.resolving import resolve
+from headwater.flow.deploy.code_changes import save
+from headwater.flow.deploy.descriptions import descriptions
+from headwater.flow.plan.preview import preview
+from headwater.flow.plan.resolution import resolve
 
 
 def app(condition: str = "amount > 10", *, extra: bool = False) -> hw.App:
@@ -51,6 +51,15 @@ def test_pyspark_columns_are_shown_in_sparks_words(spark: SparkSession, tmp_path
     assert job.steps[-1].words == "by currency: sum(amount) AS revenue"
 
 
+def test_a_plan_says_who_evaluates_rows_and_why(spark: SparkSession, tmp_path: Path) -> None:
+    def rows(now: hw.App) -> list[str]:
+        return [job.rows for job in preview(spark, now, tmp_path).jobs]
+
+    assert rows(app()) == ["rows are read and evaluated by the tasks that decode them"]
+    assert rows(app("initcap(currency) = 'Eur'")) == ["rows are evaluated by Spark: revenue needs initcap"]
+    assert rows(app(extra=True)) == ["rows are evaluated by Spark: big-orders has no operator"]
+
+
 @pytest.mark.parametrize(
     "now, verdicts",
     [
@@ -71,3 +80,36 @@ def test_an_earlier_run_is_compared_with(
 def test_a_column_that_there_is_not_is_refused_with_its_place(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InvalidDeclaration, match=r"where at test_preview\.py:\d+: there is no column amuont; did you"):
         preview(spark, app("amuont > 10"), tmp_path)
+
+
+def test_all_that_only_spark_finds_wrong_is_said_at_once_and_each_once(spark: SparkSession, tmp_path: Path) -> None:
+    app = hw.App("shop")
+    orders = app.stream("orders", "id string, amount long, tags string")
+    visits = app.stream("visits", "id string, page string")
+    wrong = orders.where(f.col("amont") > 1)
+    app.view(key="id", name="a")(lambda: wrong.latest("id"))
+    app.topic("b")(lambda: wrong)
+    app.topic("c")(lambda: orders.select("id", f.explode("tags").alias("tag")))
+    app.topic("d")(lambda: orders)
+    app.topic("e")(lambda: visits.where(f.col("pgae") == "/"))
+    with pytest.raises(InvalidDeclaration) as caught:
+        preview(spark, app, tmp_path)
+    said = [str(caught.value), *map(str, caught.value.also)]
+    assert len(said) == 3, said
+    assert [word for word in ("amont", "explode", "pgae") if any(word in one for one in said)] == [
+        "amont", "explode", "pgae",
+    ], said  # fmt: skip
+    assert all("test_preview.py:" in one for one in said)
+    assert [one.count(";") for one in said[::2]] == [1, 1], "both name the column that was meant"
+
+
+def test_all_bodies_that_fail_with_a_session_are_said_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    app = hw.App("shop")
+    orders = app.stream("orders", "id string, amount long")
+    nothing: dict[str, int] = {}
+    app.topic("a")(lambda: orders.where(getattr(f, "no_such_function")("id")))  # noqa: B009
+    app.topic("b")(lambda: orders.where(f.lit(1) > nothing["key"]))
+    with pytest.raises(InvalidDeclaration) as caught:
+        preview(spark, app, tmp_path)
+    said = [str(caught.value), *map(str, caught.value.also)]
+    assert ["no_such_function" in said[0], "KeyError" in said[1], len(said)] == [True, True, 2], said

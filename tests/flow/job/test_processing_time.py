@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,17 +10,19 @@ from pyspark.sql import SparkSession
 
 import headwater as hw
 from headwater.errors import FlowError, InvalidDeclaration
+from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.graph import plan
-from headwater.flow.job.explaining import explain
-from headwater.flow.job.folder import JobFolder
-from headwater.flow.job.processing_time import next_end_us, read_processed
-from headwater.flow.job.resolving import resolve
-from headwater.flow.job.running import RunningApp, RunSettings
-from headwater.flow.job.testing import AppTester
 from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling
+from headwater.flow.plan.explanations import explain
+from headwater.flow.plan.planned_batches import PlannedBatch
+from headwater.flow.plan.processing_time import next_end_us, read_processed
+from headwater.flow.plan.resolution import resolve
+from headwater.flow.run.app_tester import AppTester
+from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.flow.source.ticks import Wish
 from tests.flow.job.steps import Step, run_steps
 from tests.flow.job.windows_app import SCHEMA, reading
+from tests.waiting import patience
 
 Tester = Callable[[hw.App], AppTester]
 SECOND_US = 1_000_000
@@ -57,8 +60,8 @@ def test_rows_belong_to_the_moment_their_batch_was_planned_for_however_often_it_
     planned = iter([4_000, 4_000, 12_000, 11_000, 11_000, 40_000])
     written = JobFolder.plan
 
-    def at(self: JobFolder, batch: int, end: Any, *, time_ms: int, **more: Any) -> None:
-        written(self, batch, end, time_ms=next(planned), **more)
+    def at(self: JobFolder, one: PlannedBatch) -> None:
+        written(self, replace(one, time_ms=next(planned)))
 
     monkeypatch.setattr(JobFolder, "plan", at)
     steps = [Step((2,), 2), Step((1,), 1), Step((1,), 2), Step((2,), 1)]
@@ -78,10 +81,10 @@ def test_a_window_is_told_when_its_time_is_over_although_nothing_comes(tester: T
     app = tester(plant("1 second", emit="final"))
     app.feed("readings", [reading(0), reading(1)])
     running = RunningApp(app.app, spark, RunSettings(app.node.data, app.node.kafka_address))
-    deadline = time.monotonic() + 60
+    deadline = patience() + 60
     running.start()
     try:
-        while not (rows := counts(app)) and time.monotonic() < deadline:
+        while not (rows := counts(app)) and patience() < deadline:
             time.sleep(0.2)
     finally:
         running.stop()

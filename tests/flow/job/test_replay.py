@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 
 Tester = Callable[[hw.App], AppTester]
 SCHEMA = "id string, page string, at timestamp"

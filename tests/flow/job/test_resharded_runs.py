@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 import headwater as hw
-from headwater.flow.job.inventory import KeptJob, jobs_in
-from headwater.flow.job.resharding import NOTE, reshard_job
-from headwater.flow.job.testing import AppTester
+from headwater.flow.deploy.inventory import KeptJob, jobs_in
+from headwater.flow.deploy.resharding import NOTE, reshard_job
+from headwater.flow.run.app_tester import AppTester
 from tests.flow.job.shop import orders, revenue_of, shop
 
 

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import InvalidSetting, JobRefused
-from headwater.flow.job import resharding
-from headwater.flow.job.folder import JobFolder
-from headwater.flow.job.resharding import NOTE, finish_resharding, reshard_job
+from headwater.flow.commit.job_folder import JobFolder
+from headwater.flow.deploy import resharding
+from headwater.flow.deploy.resharding import NOTE, finish_resharding, reshard_job
 from headwater.flow.state import reshard
 from headwater.flow.state.files import DiskFiles
 from tests.flow.job.kept_jobs import COUNTS, NEWEST, contents, kept_job

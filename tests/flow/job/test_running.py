@@ -8,8 +8,10 @@ import pytest
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration, JobRefused
-from headwater.flow.job.testing import AppTester
-from headwater.record import TopicPartition
+from headwater.flow.commit.job_folder import JobFolder
+from headwater.flow.run.app_tester import AppTester
+from headwater.log.batch_format import encode_batch, seal
+from headwater.record import Record, TopicPartition
 from tests.flow.job.shop import SCHEMA, order, orders, revenue_of, shop
 
 Tester = Callable[[hw.App], AppTester]
@@ -42,6 +44,30 @@ def test_views_topics_and_accounts_after_several_batches_and_a_restart(tester: T
     committed = shop_tester.node.log.group_offsets.fetch("shop.orders")
     assert committed[TopicPartition("orders", 1)].offset == 202
     assert [shop_tester.prove(view).different for view in ("revenue", "last_order")] == [0, 0]
+
+
+def lying_batch() -> bytearray:
+    """Its checksum is right, and it holds one record where it claims three."""
+    batch = encode_batch([Record(b"{}", timestamp_ms=1)])
+    batch[23:27], batch[57:61] = (2).to_bytes(4, "big"), (3).to_bytes(4, "big")
+    seal(batch)
+    return batch
+
+
+def test_a_batch_that_cannot_be_read_is_poisoned_and_its_job_goes_on(tester: Tester) -> None:
+    shop_tester, rows = tester(shop()), orders(60)
+    shop_tester.feed("orders", rows[:30])
+    shop_tester.node.log.partition("orders", 0).append(lying_batch(), durable=False)
+    shop_tester.feed("orders", rows[30:])
+    shop_tester.run()
+    assert revenue_in(shop_tester) == revenue_of(rows)
+    account = shop_tester.account("revenue")
+    assert account.balanced
+    assert (account.rows_in, account.poisoned) == (63, 3)
+    (poisoned,) = shop_tester.values("shop.orders.poisoned")
+    assert poisoned["offset"] == 30
+    assert "offsets 30 to 32" in poisoned["reason"]
+    assert shop_tester.prove("revenue").different == 0
 
 
 def test_a_run_with_nothing_new_does_nothing(tester: Tester) -> None:
@@ -190,8 +216,9 @@ def test_a_checkpoint_that_was_copied_lost_or_is_anothers_is_refused(tester: Tes
     shop_tester.run()
     shutil.move(folder, folder.with_name("other"))
     shutil.copytree(folder.with_name("other"), folder)
-    identity = folder / "identity.json"
-    identity.write_text(identity.read_text().replace("/orders", "/elsewhere"))
+    identity = JobFolder(folder).read("identity.json")
+    assert identity is not None
+    JobFolder(folder).write("identity.json", {**identity, "place": identity["place"].replace("/orders", "/elsewhere")})
     with pytest.raises(JobRefused, match="copied or moved"):
         shop_tester.run()
 

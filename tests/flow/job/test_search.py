@@ -5,7 +5,7 @@ from typing import Any
 
 import headwater as hw
 from headwater.flow.declare.app import App
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 from headwater.views.full_text import FullTextIndex, index_folder
 
 

@@ -1,99 +1,157 @@
+"""Folders of jobs that ran as queries of Structured Streaming, made by hand in the form in which those left them."""
+
 import json
+import shutil
 from pathlib import Path
-from uuid import UUID
+from zlib import crc32
 
 import pytest
 
 from headwater.errors import JobRefused
-from headwater.flow.job.accounts import Account
-from headwater.flow.job.folder import BatchRecord, JobFolder
-from headwater.flow.job.spark_checkpoint import keep_planned, mend
-from headwater.log.storage import LocalStorage
-from headwater.log.storage.local import LocalFile
+from headwater.flow.commit.accounts import Account
+from headwater.flow.commit.job_folder import BatchRecord, JobFolder
+from headwater.flow.deploy.damage_check import problems
+from headwater.flow.plan.planned_batches import Offsets, PlannedBatch
+from headwater.flow.source.ticks import Tick
 
-WHOLE = "v1\n{}\n{}"
+TICK = Tick(2)
+
+
+def offset_text(batch: int) -> str:
+    end = {"orders": {"0": 10 * (batch + 1)}, **({"@tick": TICK.to_json()} if batch == 2 else {})}
+    return "\n".join(["v1", json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1000 + batch}), json.dumps(end)])
+
+
+def planned(batch: int) -> PlannedBatch:
+    start, end = ({"orders": {0: 10 * number}} for number in (batch, batch + 1))
+    return PlannedBatch(batch, start, end, 1000 + batch, *([TICK] if batch == 2 else []))
+
+
+def from_zero(end: Offsets) -> Offsets:
+    return {topic: dict.fromkeys(parts, 0) for topic, parts in end.items()}
+
+
+def write(folder: JobFolder, name: str, content: str) -> None:
+    file = folder.path / "spark" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content)
+
+
+def left_by_a_query(path: Path, *, finished: int, begun: int) -> JobFolder:
+    """With `finished` batches, and batches up to `begun` noted in planned.json; the next is planned and not begun."""
+    folder = JobFolder(path)
+    write(folder, "metadata", '{"id": "a"}')
+    for batch in range(begun + 2):
+        write(folder, f"offsets/{batch}", offset_text(batch))
+    for batch in range(finished):
+        write(folder, f"commits/{batch}", 'v1\n{"nextBatchWatermarkMs":0}')
+        folder.finish(BatchRecord(batch, {}, planned(batch).end, {"totals": Account()}))
+    if begun >= 0:
+        folder.write("planned.json", {str(batch): offset_text(batch) for batch in range(begun + 1)[-2:]})
+    return folder
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> JobFolder:
     """A job that has finished batches 0 and 1 and begun batch 2."""
-    folder = JobFolder(tmp_path / "orders")
-    for name in ("metadata", ".metadata.crc", "offsets/0", "offsets/1", "offsets/2", "commits/0", "commits/1"):
-        write(folder, name, '{"id": "a"}' if name == "metadata" else WHOLE)
-    for batch in (0, 1):
-        folder.finish(BatchRecord(batch, {}, {"orders": {0: 10}}, {"totals": Account()}))
+    folder = left_by_a_query(tmp_path / "flows" / "shop" / "orders", finished=2, begun=2)
+    (folder.path / "spark" / "offsets" / "3").unlink()
     return folder
 
 
-def write(folder: JobFolder, name: str, content: str) -> None:
-    file = folder.spark / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(content)
+def test_a_batch_that_was_begun_is_taken_over_with_its_tick_and_its_time(folder: JobFolder) -> None:
+    folder.take_over(from_zero)
+    assert folder.plans() == [planned(1), planned(2)]
+    assert folder.last_planned() == planned(2)
+    assert not (folder.path / "spark").exists()
 
 
-def names(folder: JobFolder) -> set[str]:
-    return {str(file.relative_to(folder.spark)) for file in folder.spark.rglob("*") if file.is_file()}
+def test_a_batch_that_was_planned_and_not_begun_is_taken_over(tmp_path: Path) -> None:
+    folder = left_by_a_query(tmp_path / "orders", finished=2, begun=1)
+    folder.take_over(from_zero)
+    assert folder.last_planned() == planned(2)
 
 
-def test_a_checkpoint_that_is_whole_stays_as_it_is(folder: JobFolder) -> None:
-    before = names(folder)
-    mend(folder)
-    assert names(folder) == before
+def test_a_first_batch_that_is_not_finished_starts_where_the_topics_begin(tmp_path: Path) -> None:
+    folder = left_by_a_query(tmp_path / "orders", finished=0, begun=0)
+    folder.take_over(lambda end: {"orders": {0: 4}})
+    last = folder.last_planned()
+    assert last is not None
+    assert (last.batch, last.start, last.end) == (0, {"orders": {0: 4}}, {"orders": {0: 10}})
 
 
-def test_a_job_that_has_never_run_has_nothing_to_mend(tmp_path: Path) -> None:
-    mend(JobFolder(tmp_path / "orders"))
+def test_a_job_without_notes_is_taken_over_from_sparks_own_files(folder: JobFolder) -> None:
+    folder.remove("planned.json")
+    folder.take_over(from_zero)
+    assert folder.plans() == [planned(1), planned(2)]
 
 
-@pytest.mark.parametrize("name", ["offsets/2", "commits/1"])
-def test_a_file_that_a_power_cut_has_left_empty_is_removed_with_its_checksum(folder: JobFolder, name: str) -> None:
-    before = names(folder)
-    write(folder, name, "")
-    place = Path(name)
-    write(folder, str(place.with_name(f".{place.name}.crc")), "crc")
-    mend(folder)
-    assert names(folder) == before - {name, str(place.with_name(f".{place.name}.crc"))}
+def test_a_job_that_has_never_run_has_nothing_to_take_over(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path / "orders")
+    folder.take_over(from_zero)
+    assert folder.last_planned() is None
 
 
-def test_all_that_a_power_cut_has_left_empty_is_removed_in_whatever_order_it_is_found(
-    folder: JobFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("offsets/2", "commits/1", "offsets/.2.crc", "commits/.1.crc"):
-        write(folder, name, "")
-    listed = Path.iterdir
-    monkeypatch.setattr(Path, "iterdir", lambda self: iter(sorted(listed(self), reverse=True)))
-    mend(folder)
-    assert not {"offsets/2", "commits/1", "offsets/.2.crc", "commits/.1.crc"} & names(folder)
-
-
-@pytest.mark.parametrize("lost", [True, False])
-def test_an_id_that_a_power_cut_has_taken_is_replaced_for_spark_goes_nowhere_without(
-    folder: JobFolder, lost: bool
-) -> None:
-    write(folder, "metadata", "")
-    if lost:
-        (folder.spark / "metadata").unlink()
-    mend(folder)
-    UUID(json.loads((folder.spark / "metadata").read_bytes())["id"])
-    assert ".metadata.crc" not in names(folder), "it is that of the old one"
-
-
-def test_an_empty_checksum_is_removed_and_what_it_is_of_stays(folder: JobFolder) -> None:
-    before = names(folder)
-    write(folder, "offsets/.2.crc", "")
-    mend(folder)
-    assert names(folder) == before
-
-
-def test_the_lost_end_of_a_finished_batch_is_refused(folder: JobFolder) -> None:
+def test_what_is_noted_counts_before_sparks_files(folder: JobFolder) -> None:
+    write(folder, "offsets/2", offset_text(7))
     write(folder, "offsets/1", "")
-    with pytest.raises(JobRefused, match="batch 1 is finished: nobody knows where it ended"):
-        mend(folder)
+    folder.take_over(from_zero)
+    assert folder.plans() == [planned(1), planned(2)]
 
 
-def test_where_a_batch_ends_is_on_the_disk_when_it_is_kept(folder: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[str] = []
-    monkeypatch.setattr(LocalFile, "sync", lambda self: synced.append("file"))
-    monkeypatch.setattr(LocalStorage, "sync_directory", lambda self, path: synced.append(path))
-    keep_planned(folder, 2)
-    assert synced == ["file", "offsets"]
+@pytest.mark.parametrize("content", ["", "v1\n{}", "v1\n{\n{}", offset_text(2)])
+def test_a_plan_that_a_power_cut_has_damaged_before_its_batch_began_is_made_again(
+    folder: JobFolder, content: str
+) -> None:
+    folder.write("planned.json", {"1": offset_text(1)})
+    write(folder, "offsets/2", content)
+    sums = b"".join(crc32(offset_text(3).encode()[at : at + 512]).to_bytes(4, "big") for at in (0,))
+    (folder.path / "spark" / "offsets" / ".2.crc").write_bytes(b"crc\0\0\0\2\0" + sums)
+    folder.take_over(from_zero)
+    assert folder.last_planned() == planned(1)
+
+
+def test_sparks_files_stay_until_the_plans_are_on_the_disk(folder: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(JobFolder, "write", lambda self, name, content: written.append(name))
+    removed = shutil.rmtree
+
+    def remove(path: Path) -> None:
+        assert written == ["planned.json"]
+        removed(path)
+
+    monkeypatch.setattr(shutil, "rmtree", remove)
+    folder.take_over(from_zero)
+    assert not (folder.path / "spark").exists()
+
+
+def test_a_crash_before_sparks_files_were_removed_does_not_read_them_again(folder: JobFolder) -> None:
+    folder.write("planned.json", {"batches": [planned(1).to_json(), planned(2).to_json()]})
+    write(folder, "offsets/2", offset_text(7))
+    write(folder, "commits/9", "v1\n{}")
+    folder.take_over(from_zero)
+    assert folder.plans() == [planned(1), planned(2)]
+    assert not (folder.path / "spark").exists()
+
+
+def test_the_lost_end_of_a_finished_batch_is_refused(folder: JobFolder, tmp_path: Path) -> None:
+    folder.remove("planned.json")
+    write(folder, "offsets/1", "")
+    with pytest.raises(JobRefused, match=r"spark/offsets/1 is damaged: batch 1 is finished: nobody knows where it end"):
+        folder.take_over(from_zero)
+    assert (folder.path / "spark").exists()
+    assert any("offsets/1 is damaged" in problem for problem in problems(tmp_path))
+
+
+def test_a_finished_batch_whose_record_is_lost_is_refused(folder: JobFolder) -> None:
+    for name in ("1.json", "1.copy"):
+        (folder.path / "batches" / name).unlink()
+    with pytest.raises(JobRefused, match=r"batches/1\.json is damaged: it is missing, and the batch is finished"):
+        folder.take_over(from_zero)
+
+
+def test_nobody_who_only_looks_changes_anything(folder: JobFolder) -> None:
+    before = sorted(folder.path.rglob("*"))
+    assert folder.planned_or_none(2) == planned(2).end
+    assert folder.planned_ms(1) == 1001
+    assert sorted(folder.path.rglob("*")) == before

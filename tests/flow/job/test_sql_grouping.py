@@ -7,8 +7,8 @@ import pytest
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration
-from headwater.flow.job.inventory import chosen
-from headwater.flow.job.testing import AppTester
+from headwater.flow.deploy.inventory import chosen
+from headwater.flow.run.app_tester import AppTester
 from tests.flow.job.shop import SCHEMA, orders, revenue_of
 
 Tester = Callable[[hw.App], AppTester]

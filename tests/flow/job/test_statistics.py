@@ -9,8 +9,8 @@ import pytest
 
 import headwater as hw
 from headwater.errors import FlowError
-from headwater.flow.job import verifying
-from headwater.flow.job.testing import AppTester
+from headwater.flow.proof import verification as verifying
+from headwater.flow.run.app_tester import AppTester
 from tests.flow.job.windows_app import moment
 
 Tester = Callable[[hw.App], AppTester]

@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame
 
 import headwater as hw
 from headwater.errors import FlowError, InvalidDeclaration
-from headwater.flow.job import join_pieces, operating
-from headwater.flow.job.testing import AppTester
+from headwater.flow.joins import join_blocks as join_pieces
+from headwater.flow.operate import job_operators as operating
+from headwater.flow.run.app_tester import AppTester
 
 Tester = Callable[[hw.App], AppTester]
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

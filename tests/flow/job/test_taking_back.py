@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 
 import headwater as hw
 from headwater.errors import JobRefused
-from headwater.flow.job.folder import JobFolder
-from headwater.flow.job.running import RunningApp, RunSettings
-from headwater.flow.job.testing import AppTester
+from headwater.flow.commit.job_folder import JobFolder
+from headwater.flow.run.app_tester import AppTester
+from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.flow.sinks.view import ViewSink
 from tests.flow.job.windows_app import SCHEMA, one_view, reading
 

@@ -6,12 +6,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from headwater.flow.job.batch_query import _newest
-from headwater.flow.job.join_rows import _nothing
-from headwater.flow.job.stateless import PATH
-from headwater.flow.job.telling_apart import content_hash, path_order
+from headwater.flow.joins.join_rows import _nothing
 from headwater.flow.operators.joins.chaining import _places_of_nulls
 from headwater.flow.operators.spark_hashes import xxhash64
+from headwater.flow.proof.batch_query import _newest
+from headwater.flow.rows.row_steps import PATH
+from headwater.flow.rows.tie_breaking import content_hash, path_order
 
 ROWS = [(5, None, 1), (None, 5, 1), (5, 5, 1), (None, None, 1), (5, 6, 1)]
 

@@ -1,6 +1,5 @@
 """Batches without rows: when time alone has something left to do."""
 
-import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +9,15 @@ import pytest
 
 import headwater as hw
 from headwater.errors import UnavailableError
-from headwater.flow.job.folder import BatchRecord, JobFolder
-from headwater.flow.job.operating import Operators
-from headwater.flow.job.processing import Progress
-from headwater.flow.job.running import RunningApp, RunSettings
-from headwater.flow.job.testing import AppTester
+from headwater.flow.commit.batch_processor import Progress
+from headwater.flow.commit.job_folder import BatchRecord, JobFolder
+from headwater.flow.operate.job_operators import Operators
+from headwater.flow.plan.planned_batches import PlannedBatch
+from headwater.flow.run.app_tester import AppTester
+from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.flow.source.ticks import Wish
 from headwater.record import TopicPartition
+from tests.flow.job.steps import forget_batch
 
 Tester = Callable[[hw.App], AppTester]
 
@@ -92,8 +93,9 @@ def test_with_more_rows_waiting_no_batch_is_spent_on_time_alone(tester: Tester) 
     assert watermarks(subject) == [None, 10, 30, 50]
 
 
-def offset_of(folder: Path, batch: int) -> Any:
-    return json.loads((folder / "spark" / "offsets" / str(batch)).read_text().splitlines()[2])
+def planned_batch(folder: Path, batch: int) -> PlannedBatch:
+    (found,) = [one for one in JobFolder(folder).plans() if one.batch == batch]
+    return found
 
 
 @pytest.mark.usefixtures("always_waiting")
@@ -114,12 +116,12 @@ def test_a_batch_without_rows_that_was_killed_comes_again_the_same(
         with pytest.raises(UnavailableError, match="killed"):
             subject.run()
     folder = subject.node.data / "flows" / "clock" / "clicks"
-    planned = offset_of(folder, 1)
-    assert planned["@tick"]["number"] == 1
+    planned = planned_batch(folder, 1)
+    assert planned.tick.number == 1
     assert len(batches(subject)) == 1
 
     subject.run()
-    assert offset_of(folder, 1) == planned
+    assert planned_batch(folder, 1) == planned
     assert watermarks(subject) == [None, 5]
 
 
@@ -130,9 +132,11 @@ def test_a_wish_outlives_whoever_wished(tester: Tester) -> None:
     subject.feed("clicks", [click(5)])
     subject.run()
     folder = subject.node.data / "flows" / "clock" / "clicks"
-    for file in (*folder.glob("spark/*/1"), *folder.glob("spark/*/.1.crc"), *folder.glob("state/*/*1.json")):
+    for file in folder.glob("state/*/*1.json"):
         file.unlink()
-    (folder / "batches" / "1.json").unlink()
+    forget_batch(folder, 1)
+    (first,) = [one for one in JobFolder(folder).plans() if one.batch == 0]
+    JobFolder(folder).plan(first)
     JobFolder(folder).wish(Wish(1))
     subject.run()
     assert watermarks(subject) == [None, 5]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.flow.job.folder import JobFolder
-from headwater.flow.job.testing import AppTester
+from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.operators.joins import splitting
+from headwater.flow.run.app_tester import AppTester
 
 Tester = Callable[[hw.App], AppTester]
 LIMIT = 5

@@ -9,8 +9,8 @@ from pyspark.sql import functions as f
 
 import headwater as hw
 from headwater.flow.declare.nodes import SourceTable
-from headwater.flow.job.sources import _with_deletions
-from headwater.flow.job.tombstones import can_be_read, with_keys
+from headwater.flow.rows.deletion_keys import can_be_read, with_keys
+from headwater.flow.rows.sources import _with_deletions
 
 TEXTS: list[bytes | None] = [
     None, b"", b" ", b'""', b'"', b"k7", b'"k7"', b'""k7""', b'k"7', b" k7 ", b"7", b'"7"', b'" 7 "', b" 7 ", b"\t7\n",

@@ -1,12 +1,12 @@
 """A topic that an app reads in two ways: as two streams, with schemas, times and broken rows of their own."""
 
-import json
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import headwater as hw
-from headwater.flow.job.testing import AppTester
+from headwater.flow.commit.job_folder import JobFolder
+from headwater.flow.run.app_tester import AppTester
 from tests.flow.job.shop import SCHEMA, order, orders
 
 Tester = Callable[[hw.App], AppTester]
@@ -50,7 +50,9 @@ def test_the_topic_is_read_once_for_both(tester: Tester) -> None:
     shop.run()
     job = shop.node.data / "flows" / "shop" / "orders"
     assert [folder.name for folder in job.parent.iterdir() if folder.is_dir()] == ["orders"], "there is one job"
-    assert json.loads((job / "batches" / "0.json").read_text())["end"] == {"orders": {"0": 10}}
+    record = JobFolder(job).finished(0)
+    assert record is not None
+    assert record.end == {"orders": {0: 10}}
     assert not list((job / "stage").glob("orders*")), "what was read is tidied up for both"
 
 

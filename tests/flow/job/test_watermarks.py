@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.flow.commit.job_folder import BatchRecord
 from headwater.flow.declare.nodes import SourceStream
 from headwater.flow.declare.place import Place
 from headwater.flow.formats.schema import parse_ddl
-from headwater.flow.job.folder import BatchRecord
-from headwater.flow.job.lateness import Times, times_of
-from headwater.flow.job.watermarks import Clocks, heard, idle_ms, idle_partitions, watermark
+from headwater.flow.plan.lateness import Times, times_of
+from headwater.flow.plan.watermarks import Clocks, heard, idle_ms, idle_partitions, watermark
 from headwater.flow.source.clock_rules import ClockRules
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.staging import Counts, Staged

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import headwater as hw
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 from tests.flow.job.windows_app import moment, one_view, reading
 
 Tester = Callable[[hw.App], AppTester]

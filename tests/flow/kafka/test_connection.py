@@ -9,6 +9,7 @@ from headwater.errors import InvalidSetting, ProtocolError, UnavailableError
 from headwater.flow.kafka.connection import Address, Broken, Connection, parse_address
 from headwater.flow.kafka.fields import int32
 from headwater.flow.kafka.messages import metadata_request
+from tests.waiting import LONG
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def port_that_answers(answer: bytes) -> Iterator[Address]:
 
 
 def asking(address: Address) -> bytes:
-    connection = Connection(address, client_id="test", timeout_seconds=5)
+    connection = Connection(address, client_id="test", timeout_seconds=LONG)
     try:
         return bytes(connection.ask(metadata_request(None))._content)
     finally:
@@ -46,7 +47,7 @@ def test_nobody_there_is_said_with_the_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         free = Address(*taken.getsockname())
     with pytest.raises(UnavailableError, match=f"nothing answers at 127.0.0.1:{free.port}"):
-        Connection(free, client_id="test", timeout_seconds=5)
+        Connection(free, client_id="test", timeout_seconds=LONG)
 
 
 def test_an_answer_is_given_to_its_request() -> None:

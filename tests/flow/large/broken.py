@@ -9,8 +9,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 import headwater as hw
-from headwater.flow.job.accounts import Account
-from headwater.flow.job.testing import AppTester
+from headwater.flow.commit.accounts import Account
+from headwater.flow.run.app_tester import AppTester
 from headwater.testing import running_app
 from tests.flow.large.orders import CHUNK, SCHEMA, TOPIC, Advance, Orders, feed
 from tests.flow.large.topics import read_values

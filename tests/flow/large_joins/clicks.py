@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 import headwater as hw
-from headwater.flow.job.testing import AppTester
 from headwater.flow.kafka.client import Client
+from headwater.flow.run.app_tester import AppTester
 from headwater.flow.state.searching import expanded
 from headwater.record import TopicPartition
 from headwater.testing import running_app

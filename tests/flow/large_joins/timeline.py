@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 import headwater as hw
-from headwater.flow.job.folder import JobFolder
-from headwater.flow.job.testing import AppTester
+from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.kafka.client import Client
 from headwater.flow.operators.joins import splitting
+from headwater.flow.run.app_tester import AppTester
 from headwater.record import TopicPartition
 from headwater.testing import running_app
 from tests.flow.large_joins.topics import Advance, Numbers, joined, percentiles, produce, text

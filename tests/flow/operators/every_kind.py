@@ -123,8 +123,8 @@ def made(spec: Aggregate, rows: Sequence[Row]) -> list[Any]:
     return [whole[0][: spec.options.limit]] if isinstance(spec.options, Limit) else whole
 
 
-def hll_of(values: list[int]) -> bytes:
-    sketch = hll_sketch(12, tgt_hll_type.HLL_8)
+def hll_of(values: list[Any], lg_k: int = 12) -> bytes:
+    sketch = hll_sketch(lg_k, tgt_hll_type.HLL_8)
     for value in values:
         sketch.update(value)
     return bytes(sketch.serialize_updatable())

@@ -5,15 +5,13 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.flow.operators.aggregates import Aggregate, partials, result_type, state_schema, taken_singly
+from headwater.flow.operators.aggregates import Aggregate, partials, result_type, state_schema
 from headwater.flow.operators.keyed import aggregate_step, latest_step
 from headwater.flow.operators.kinds.kind import quoted
-from headwater.flow.operators.latest import Latest, newest_sql
-from headwater.flow.operators.windows.folding import fold_groups
+from headwater.flow.operators.latest import GONE, Latest
 from headwater.flow.state import EMPTY, StateSchema, StateStore
 from headwater.flow.state.files import DiskFiles
 from headwater.flow.state.shard import conformed
@@ -49,6 +47,17 @@ BY_SPARK = {
     "first": "min_by({x}, named_struct('t', at, 'o', _offset)) filter (where at is not null)",
     "last": "max_by({x}, named_struct('t', at, 'o', _offset)) filter (where at is not null)",
 }
+
+
+def newest_sql(spec: Latest, gone: str) -> str:
+    """Spark SQL that reduces a group to its newest row, as a struct with the columns of the state.
+
+    `gone` is the expression that is true for a row which deletes its key.
+    """
+    order = ", ".join(f"'_order_{name}', {quoted(name)}" for name in spec.order.names)
+    values = ", ".join(f"'{name}', {quoted(name)}" for name in spec.values.names)
+    whole = ", ".join(part for part in (order, values, f"'{GONE}', {gone}") if part)
+    return f"max_by(named_struct({whole}), named_struct({order}))"
 
 
 @pytest.fixture(scope="module")
@@ -118,20 +127,6 @@ def test_partials_and_results_are_those_of_spark(spark: Any) -> None:
     for key, values in expected.items():
         for name, value in values.items():
             assert repr(table.rows[key][name]) == repr(value), (key, name)
-
-
-def test_single_rows_folded_are_what_spark_makes_of_their_group(spark: Any) -> None:
-    wanted = tuple(spec for spec in specs() if taken_singly((spec,)))
-    assert {spec.kind for spec in wanted} == {"count", "sum", "avg", "min", "max", "first", "last"}
-    parts = [part for spec in wanted for part in partials(spec)]
-    frame = spark.createDataFrame(rows(0, 6)).orderBy("key", "_offset").coalesce(1)
-    singly = frame.selectExpr("key", *(f"{part.row} as {quoted(part.name)}" for part in parts)).toArrow()
-    (single,) = singly.combine_chunks().to_batches()
-    keys = single.column("key").to_numpy()
-    firsts = np.append(True, keys[1:] != keys[:-1])
-    folded = fold_groups(wanted, conformed(single, state_schema(wanted)), firsts)
-    theirs = reduced(spark, rows(0, 6), {part.name: part.sql for part in parts}).sort_by("key")
-    assert repr(folded.to_pylist()) == repr(conformed(theirs, state_schema(wanted)).to_pylist())
 
 
 def plain(kind: pa.DataType) -> str:

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.flow.operators.aggregates import Aggregate, state_schema
-from headwater.flow.operators.keyed import Step, aggregate_step, latest_step, no_changes
+from headwater.flow.operators.keyed import Step, aggregate_step, latest_step
 from headwater.flow.operators.latest import Latest
-from headwater.flow.state import EMPTY, HASH, StateStore
+from headwater.flow.state import HASH, StateStore
 from tests.flow.operators.reference import Row, result
-from tests.flow.operators.subjects import KEY, TIME, Table, hash_of, new_store, reduced, spec
+from tests.flow.operators.subjects import TIME, Table, hash_of, new_store, reduced, spec
 
 PAIR = pa.struct({"a": pa.int64(), "b": pa.string()})
 cents = st.integers(-99_999, 99_999).map(lambda number: Decimal(number).scaleb(-2))
@@ -158,9 +158,3 @@ def test_a_key_whose_result_did_not_change_says_nothing_though_its_state_is_kept
     steps = [run(store, version, aggregate_step, highest, rows) for version, rows in enumerate(incoming)]
     assert [step.changes.num_rows for step in steps] == [1, 0, 1]
     assert steps[2].changes.to_pylist() == [{"_op": "u", "key": 1, "max of x": 7, "_before": {"max of x": 5}}]
-
-
-def test_a_shard_without_rows_says_nothing_in_the_right_columns() -> None:
-    nothing = no_changes(KEY, pa.schema([("n", pa.int64())]))
-    assert (nothing.num_rows, nothing.schema.names) == (0, ["_op", "key", "n", "_before"])
-    assert EMPTY == -1

@@ -1,7 +1,7 @@
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.latest import Latest, merge_latest, newest_sql
+from headwater.flow.operators.latest import Latest, merge_latest
 
 LATEST = Latest(pa.schema([("at", pa.int64()), ("_offset", pa.int64())]), pa.schema([("x", pa.string())]))
 
@@ -33,10 +33,3 @@ def test_a_row_without_a_value_deletes_and_its_order_stays() -> None:
     merged = merge_latest(LATEST, rows((5, 5, None, True)), np.array([True]), rows((1, 1, "old", False)))
     assert (merged.existed.tolist(), merged.exists.tolist()) == ([True], [False])
     assert merged.state.to_pylist() == [{"_order_at": 5, "_order__offset": 5, "x": None, "_gone": True}]
-
-
-def test_the_newest_row_of_a_group_is_said_in_sql() -> None:
-    order = "'_order_at', `at`, '_order__offset', `_offset`"
-    assert newest_sql(LATEST, "x is null") == (
-        f"max_by(named_struct({order}, 'x', `x`, '_gone', x is null), named_struct({order}))"
-    )

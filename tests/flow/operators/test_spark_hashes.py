@@ -1,7 +1,7 @@
 """Hashes that tasks make are those that Spark makes of the same rows: of any values of any kind."""
 
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from random import Random
 from typing import Any
 
@@ -10,12 +10,19 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as f
 
-from headwater.flow.job.hashing import shard_hash
 from headwater.flow.operators.spark_hashes import can_hash, murmur3, shard_hashes, xxhash64
+from headwater.flow.prepare.shard_hash import shard_hash
 from tests.flow.spark_session import shared_session
 
 ROWS = 400
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def large_decimal(random: Random, digits: int = 38) -> Decimal:
+    """Of any number of bytes; those at the edge of one more byte among them."""
+    edge = 1 << random.randrange(1, 126)
+    whole = random.choice([0, edge - 1, edge, edge + 1, random.randrange(10**digits)]) % 10**digits
+    return Decimal(whole * random.choice([-1, 1])).scaleb(-3, Context(prec=60))
 
 
 def columns(random: Random) -> dict[str, tuple[pa.DataType, list[Any]]]:
@@ -24,6 +31,9 @@ def columns(random: Random) -> dict[str, tuple[pa.DataType, list[Any]]]:
 
     def text() -> str:
         return "".join(random.choice("aäz€😀 0") for _ in range(random.choice([0, 1, 3, 4, 7, 8, 31, 32, 33, 70])))
+
+    def some_of(make: Any) -> list[Any]:
+        return [None if random.random() < 0.2 else make() for _ in range(random.choice([0, 1, 2, 5]))]
 
     odd = [0.0, -0.0, float("nan"), float("inf"), -1.5]
     return {
@@ -42,6 +52,20 @@ def columns(random: Random) -> dict[str, tuple[pa.DataType, list[Any]]]:
         ),
         "text": (pa.string(), some(text)),
         "bytes": (pa.binary(), some(lambda: text().encode())),
+        "local": (pa.timestamp("us"), some(lambda: datetime(2026, 1, 1) + timedelta(microseconds=random.randrange(9)))),
+        "large": (pa.decimal128(38, 3), some(lambda: large_decimal(random))),
+        "longer": (pa.decimal128(19, 0), some(lambda: Decimal(random.choice([-1, 1]) * random.randrange(10**19)))),
+        "list": (pa.list_(pa.string()), some(lambda: some_of(text))),
+        "amounts": (pa.list_(pa.decimal128(30, 3)), some(lambda: some_of(lambda: large_decimal(random, 30)))),
+        "lists": (pa.list_(pa.list_(pa.int16())), some(lambda: some_of(lambda: some_of(lambda: random.randrange(9))))),
+        "pairs": (
+            pa.list_(pa.struct([("one", pa.int64()), ("several", pa.list_(pa.float64())), ("text", pa.string())])),
+            some(lambda: some_of(lambda: {"one": 7, "several": some_of(lambda: random.choice(odd)), "text": text()})),
+        ),
+        "holding": (
+            pa.struct([("list", pa.list_(pa.int32())), ("large", pa.decimal128(38, 3))]),
+            some(lambda: {"list": random.choice([None, [1, None], []]), "large": large_decimal(random)}),
+        ),
         "pair": (
             pa.struct([("one", pa.int64()), ("two", pa.struct([("text", pa.string())]))]),
             some(lambda: {"one": random.choice([None, 7]), "two": random.choice([None, {"text": text()}])}),
@@ -80,12 +104,40 @@ def test_no_rows_have_no_hashes() -> None:
         assert len(shard_hashes([pa.array([], kind)], 0)) == 0
 
 
+def test_a_null_struct_or_list_leaves_the_seed_whatever_lies_beneath_it() -> None:
+    numbers = pa.array([1, 2, 3])
+    struct = pa.StructArray.from_arrays([numbers], ["one"], mask=pa.array([False, True, False]))
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3]), numbers, mask=pa.array([False, True, False]))
+    for column in (struct, lists):
+        assert np.array_equal(xxhash64([column], 3), xxhash64([pa.array([1, None, 3])], 3))
+        assert np.array_equal(murmur3([column], 3), murmur3([pa.array([1, None, 3])], 3))
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str)
+def test_other_forms_of_text_have_the_same_hashes(kind: pa.DataType) -> None:
+    texts = pa.array(["ada", None, "", "grace"])
+    assert np.array_equal(shard_hashes([texts.cast(kind)], 4), shard_hashes([texts], 4))
+    slice = texts.cast(kind).slice(1, 3)
+    assert np.array_equal(shard_hashes([slice], 3), shard_hashes([texts.slice(1, 3)], 3))
+
+
+def test_elements_of_large_lists_are_hashed_like_those_of_lists() -> None:
+    lists = pa.array([["ada"], None, [], ["grace", None, "ada"]])
+    assert np.array_equal(shard_hashes([lists.cast(pa.large_list(pa.string()))], 4), shard_hashes([lists], 4))
+
+
+def test_nulls_without_a_type_leave_the_seed() -> None:
+    assert np.array_equal(xxhash64([pa.nulls(2), pa.array([1, 2])], 2), xxhash64([pa.array([1, 2])], 2))
+
+
 @pytest.mark.parametrize(
     ("kind", "can"),
     [
-        (pa.list_(pa.int64()), False), (pa.map_(pa.string(), pa.int64()), False), (pa.decimal128(19, 2), False),
-        (pa.struct([("list", pa.list_(pa.int64()))]), False), (pa.decimal128(18, 0), True), (pa.string(), True),
+        (pa.list_(pa.int64()), True), (pa.decimal128(38, 2), True), (pa.string(), True), (pa.null(), True),
+        (pa.struct([("list", pa.list_(pa.int64()))]), True), (pa.map_(pa.string(), pa.int64()), False),
+        (pa.list_(pa.map_(pa.string(), pa.int64())), False),
+        (pa.struct([("map", pa.map_(pa.string(), pa.int64()))]), False), (pa.decimal256(40, 2), False),
     ],
 )  # fmt: skip
-def test_lists_maps_and_long_decimals_are_left_to_spark(kind: pa.DataType, can: bool) -> None:
+def test_maps_are_left_to_spark(kind: pa.DataType, can: bool) -> None:
     assert can_hash(kind) is can

@@ -13,12 +13,13 @@ from pyspark.sql import SparkSession
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.app import App
 from headwater.flow.declare.stream import Table
-from headwater.flow.job.testing import AppTester
+from headwater.flow.run.app_tester import AppTester
 from headwater.node import Node
 from headwater.settings import HttpSettings, NodeSettings
 from headwater.testing import running_node
 from tests.flow.registry import serializers
 from tests.flow.spark_session import shared_session
+from tests.waiting import LONG
 
 ID, AMOUNT = {"name": "id", "type": "string"}, {"name": "amount", "type": "long"}
 AT = {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}}
@@ -45,7 +46,7 @@ def send(node: Node, topic: str, values: Sequence[bytes]) -> None:
     producer = Producer({"bootstrap.servers": node.kafka_address})
     for value in values:
         producer.produce(topic, value)
-    assert producer.flush(20) == 0
+    assert producer.flush(LONG) == 0
 
 
 def shop(key: str = "id") -> App:

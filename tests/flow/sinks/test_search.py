@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headwater.errors import InvalidQuery, JobRefused
+from headwater.errors import InvalidQuery, JobRefused, StoreUnavailable
 from headwater.flow.sinks.search import SearchSink
 from headwater.flow.sinks.sink import Sink
+from headwater.views.check import problems_of_index
 from headwater.views.full_text import FullTextIndex, IndexMark
 from headwater.views.mark import Mark
 from headwater.views.store import open_store
@@ -222,3 +223,22 @@ class TestMadeFromTheView:
         assert sink.write(mark(0, job="shop/main/2"), place.batch([4]))
         assert found(tmp_path / "index", "old OR row") == [4]
         sink.close()
+
+
+@pytest.mark.parametrize("suffix", [".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term"])
+def test_an_index_with_flipped_bits_is_searched_or_refused_and_never_a_panic(tmp_path: Path, suffix: str) -> None:
+    whole = FullTextIndex(tmp_path / "whole", ("text",))
+    whole.write(IndexMark("job", 1, ("text",)), [(f'{{"number":{number}}}', {"text": "lamp"}) for number in range(9)])
+    whole.close()
+    (file,) = (tmp_path / "whole").glob(f"*{suffix}")
+    content, refusals = file.read_bytes(), []
+    for place in range(0, len(content), max(1, len(content) // 20)):
+        copy = tmp_path / str(place)  # the library maps its files into memory: they must not change under it
+        shutil.copytree(tmp_path / "whole", copy)
+        (copy / file.name).write_bytes(content[:place] + bytes([content[place] ^ 0x04]) + content[place + 1 :])
+        assert [one for one in problems_of_index(copy) if file.name in one] != [], place
+        try:
+            FullTextIndex(copy).search("lamp", 10)
+        except StoreUnavailable as error:
+            refusals.append(str(error))
+    assert [one for one in refusals if "is damaged" not in one] == []

@@ -5,13 +5,14 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import DuplicateSequence, JobRefused, UnknownTopic, UnstorableValue
-from headwater.flow.sinks.folders import DiskFolder
+from headwater.flow.sinks.folders import DiskFolder, Note
 from headwater.flow.sinks.producer_state import ProducerState
 from headwater.flow.sinks.topic import BATCHES_PER_ROUND, TopicSink, encode, rounds, with_tombstones
 from headwater.log.partitioner import partition_of
 from headwater.log.storage import LocalStorage
 from headwater.node import Node
 from headwater.record import Record
+from headwater.small_file import unseal
 from headwater.testing import running_node
 from tests.contracts.sink import Faults, SinkContract, mark, opened, stops
 from tests.flow.sinks.topic_place import StoppingClient, TopicPlace
@@ -119,7 +120,8 @@ def test_what_was_stored_long_ago_counts_as_stored(place: TopicPlace, tmp_path: 
 
     class ForgetfulFolder(DiskFolder):
         def put(self, path: str, content: bytes) -> None:
-            if ProducerState.from_json(content).batch >= 0 or ProducerState.from_json(content).rounds == 0:
+            state = ProducerState.from_json(unseal(content)[0])
+            if state.batch >= 0 or state.rounds == 0:
                 super().put(path, content)
 
     folder = ForgetfulFolder(LocalStorage(tmp_path), "")
@@ -167,7 +169,7 @@ def test_a_topic_that_does_not_exist_is_refused_before_any_batch(place: TopicPla
 def test_sequences_start_again_after_the_last(node: Node, place: TopicPlace, tmp_path: Path) -> None:
     state = ProducerState("shop/main/1", "numbers", place.client.init_producer_id()[0], 0, 3, 500, "none",
                           sequences=dict.fromkeys(range(3), 2**31 - 5))  # fmt: skip
-    DiskFolder(LocalStorage(tmp_path), "").put("numbers.json", state.to_json())
+    Note(DiskFolder(LocalStorage(tmp_path), ""), "numbers.json").write(state.to_json())
     for batch in range(3):
         assert opened(place).write(mark(batch), place.batch(range(50 * batch, 50 * batch + 50)))
     assert place.numbers() == list(range(150))

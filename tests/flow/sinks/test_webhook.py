@@ -10,7 +10,7 @@ import pytest
 
 from headwater.capture.http.signatures import delivery_of
 from headwater.clock import SystemClock
-from headwater.errors import JobRefused, StoreUnavailable
+from headwater.errors import FlowError, StoreUnavailable
 from headwater.flow.sinks import webhook
 from headwater.flow.sinks.webhook import WebhookSink
 from headwater.webhooks.sending import Sender
@@ -83,7 +83,7 @@ def test_a_target_that_goes_on_failing_stops_the_job() -> None:
 
 
 def test_a_target_that_never_takes_it_stops_the_job_at_once() -> None:
-    with webhook_target(400) as target, pytest.raises(JobRefused, match="400"):
+    with webhook_target(400) as target, pytest.raises(FlowError, match="400"):
         sink(target).write(mark(0), ROWS)
     assert len(target.taken) == 1
 

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import CorruptBatch, InvalidRecord, UnsupportedFormat
+from headwater.errors import CorruptBatch, UnsupportedFormat
 from headwater.flow.source.batches import find_batches
-from headwater.flow.source.records import decode_batches
+from headwater.flow.source.records import UnreadableBatch, decode_batches
 from headwater.log.batch_format import (
     CONTROL_FLAG,
     decode_batch,
@@ -143,7 +143,7 @@ def test_an_older_format_is_refused_by_its_name() -> None:
 
 def test_a_bomb_is_not_unpacked() -> None:
     bomb = encode_batch([Record(b"\0" * 1_000_000, None, (), 5)], compression="zstd")
-    with pytest.raises(InvalidRecord, match="unpacks to more than"):
+    with pytest.raises(UnreadableBatch, match="unpacks to more than"):
         decode_batches(bomb, 0, 1, headers=False, bytes_max=100_000)
 
 

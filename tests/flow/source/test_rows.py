@@ -1,6 +1,7 @@
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -9,14 +10,16 @@ from headwater.errors import DamagedRange, InvalidRecord
 from headwater.flow.formats.schema import parse_ddl
 from headwater.flow.source.files import Chunk
 from headwater.flow.source.reach import Reach
+from headwater.flow.source.records import TooMuchTogether, decode_batches
 from headwater.flow.source.rows import RangeReader, frame_batches, read_rows
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.staging import Counts
 from headwater.flow.source.streams import Stream, frame_of
-from headwater.log.batch_format import encode_batch
+from headwater.log.batch_format import encode_batch, place, seal
 from headwater.node import Node
 from headwater.record import Record
 from headwater.testing import running_node
+from tests.log.bombs import PACKED, bomb
 
 RANGE = Range("orders", 3, 0, 100)
 ORDERS = Stream("orders", "orders", "json", parse_ddl("id long, at timestamp"), columns=("_offset", "_key"), time="at")
@@ -164,3 +167,80 @@ def test_a_damaged_batch_is_a_loud_error_or_an_accounted_loss() -> None:
         offsets, counts = read_all(node, account_losses=True)
     assert offsets == [*range(40), *range(50, 100)]
     assert (counts.rows, counts.lost) == (90, 10)
+
+
+# Batches that cannot be unpacked
+
+
+def placed(batch: bytearray, base_offset: int) -> bytes:
+    place(batch, base_offset=base_offset, leader_epoch=0)
+    return bytes(batch)
+
+
+def garbled(records: int) -> bytearray:
+    """A batch whose checksum is right and whose content is none."""
+    batch = encode_batch([Record(b"x" * 50, timestamp_ms=1) for _ in range(records)], compression="zstd")
+    batch[70:80] = bytes(10)
+    seal(batch)
+    return batch
+
+
+def around(bad: bytearray) -> Chunk:
+    """A good row at 0, three that cannot be read at 1, two good ones at 4, the same batch at 6, a row at 9."""
+    good = [encode_batch([Record(GOOD, b"k", timestamp_ms=1000)] * count) for count in (1, 2, 1)]
+    parts = [placed(good[0], 0), placed(bad, 1), placed(good[1], 4), placed(bad, 6), placed(good[2], 9)]
+    return Chunk(0, 10, b"".join(parts))
+
+
+def read_piece(reader: RangeReader, chunk: Chunk) -> list[int]:
+    with patch("headwater.flow.source.rows.read_range", return_value=[chunk]):
+        read = list(read_rows([reader], RANGE, Reach("127.0.0.1:1", None), data=None, account_losses=False))
+    return [offset for (columns,) in read for offset in columns["_offset"].to_pylist()]
+
+
+@pytest.fixture(params=[*PACKED, "garbled", "lying"])
+def bad_batch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bytearray:
+    monkeypatch.setattr(decode_batches, "__kwdefaults__", {"bytes_max": 100_000})
+    if request.param == "garbled":
+        return garbled(3)
+    if request.param == "lying":
+        batch = encode_batch([Record(b"x", timestamp_ms=1)])
+        batch[23:27], batch[57:61] = (2).to_bytes(4, "big"), (3).to_bytes(4, "big")
+        seal(batch)
+        return batch
+    return bomb(300_000, request.param, records=3)
+
+
+def test_rows_beside_a_batch_that_cannot_be_read_are_read_and_its_own_are_poisoned(bad_batch: bytearray) -> None:
+    reader = RangeReader(ORDERS, RANGE, poisoned="stage")
+    assert read_piece(reader, around(bad_batch)) == [0, 4, 5, 9]
+    assert (reader.counts.rows, reader.counts.poisoned) == (10, 6)
+    staged = pa.Table.from_batches(reader.poisoned).to_pylist()
+    assert [(one["offset"], one["key"], one["value"]) for one in staged] == [(1, None, None), (6, None, None)]
+    assert staged[1]["reason"].startswith("a batch that cannot be read, offsets 6 to 8: ")
+
+
+def test_a_batch_that_cannot_be_read_is_counted_by_the_offsets_of_each_range(bad_batch: bytearray) -> None:
+    counts = []
+    for one in (RANGE._replace(end=3), RANGE._replace(first=3, end=8), RANGE._replace(first=8)):
+        reader = RangeReader(ORDERS, one, poisoned="drop")
+        read_piece(reader, around(bad_batch)._replace(first=one.first))
+        counts.append((reader.counts.rows, reader.counts.poisoned))
+        assert not reader.poisoned
+    assert [sum(column) for column in zip(*counts, strict=True)] == [10, 6]
+
+
+def test_a_flow_that_fails_on_poisoned_rows_fails_on_a_batch_with_the_way_out(bad_batch: bytearray) -> None:
+    reader = RangeReader(ORDERS, RANGE, poisoned="fail")
+    with pytest.raises(InvalidRecord, match=r'offsets 1 to 3 of "orders/3" do not decode: .* set poisoned to "stage"'):
+        read_piece(reader, around(bad_batch))
+
+
+def test_batches_that_unpack_to_much_together_are_decoded_one_after_the_other() -> None:
+    reader = RangeReader(ORDERS, RANGE, poisoned="drop")
+    large = [placed(bomb(30 * 1024**2, "zstd"), number) for number in range(4)]
+    chunk = Chunk(0, 4, b"".join(large))
+    with pytest.raises(TooMuchTogether):
+        reader.read(chunk)
+    assert read_piece(reader, chunk) == []
+    assert (reader.counts.rows, reader.counts.poisoned) == (4, 4)

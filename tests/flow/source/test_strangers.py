@@ -59,7 +59,6 @@ def test_a_declarative_pipeline_reads_a_topic(tmp_path: Path) -> None:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=240,
             check=False,
         )
     assert "Run is COMPLETED" in ran.stdout + ran.stderr, (ran.stdout + ran.stderr)[-2000:]

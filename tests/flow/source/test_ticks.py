@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from headwater.flow.source.options import read_offsets
-from headwater.flow.source.ticks import NO_TICK, Tick, Watch, Wish, next_tick, read_wish, tick_of, with_tick
+from headwater.flow.source.ticks import NO_TICK, TICK, Tick, Watch, Wish, next_tick, read_wish, tick_of
 from headwater.record import TopicPartition
 
 A, B = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
@@ -12,13 +12,12 @@ NONE: frozenset[TopicPartition] = frozenset()
 
 def test_an_offset_says_what_was_decided_and_is_read_without_it() -> None:
     tick = Tick(3, frozenset({B}), frozenset({A}))
-    offset = with_tick({"clicks": {"0": 5, "1": 9}}, tick)
+    offset = {"clicks": {"0": 5, "1": 9}, TICK: tick.to_json()}
     assert tick_of(offset) == tick
     assert read_offsets(offset) == {A: 5, B: 9}
 
 
 def test_where_nothing_was_decided_an_offset_is_only_an_offset() -> None:
-    assert with_tick({"clicks": {"0": 5}}, NO_TICK) == {"clicks": {"0": 5}}
     assert tick_of({"clicks": {"0": 5}}) == NO_TICK
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log.storage import LocalStorage, MemoryStorage
+from headwater.log.storage import LocalStorage, MemoryStorage, write_small_file
 
 CONTENT = os.urandom(300_000)
 
@@ -46,3 +46,11 @@ def test_a_socket_that_is_gone_is_left_to_the_usual_way(storage: LocalStorage) -
 
 def test_memory_has_nothing_to_hand_over() -> None:
     assert MemoryStorage().open("a", create=True).send_cached(0, 0, 1) is None
+
+
+def test_what_is_private_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path / "secrets", private=True)
+    storage.make_directory("")
+    write_small_file(storage, "definition.json", {"password": "x"})
+    assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "secrets").iterdir()} == {0o600}

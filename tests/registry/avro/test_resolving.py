@@ -10,7 +10,9 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from headwater.errors import InvalidSchemaText
 from headwater.registry.avro.kind import KIND
+from headwater.registry.budget import Budget, OutOfSteps
 
 Schema = Any
 
@@ -24,8 +26,8 @@ def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
 
 
 def reasons(reader: Schema, writer: Schema) -> list[str]:
-    trees = [KIND.parse(json.dumps(schema), {}).tree for schema in (reader, writer)]
-    return KIND.unreadable(*trees)
+    read, written = (KIND.parse(json.dumps(schema), {}).tree for schema in (reader, writer))
+    return KIND.unreadable(read, written, Budget())
 
 
 X = field("x", "int")
@@ -254,3 +256,21 @@ def test_what_is_said_is_what_fastavro_does(pair: tuple[Schema, Schema]) -> None
     found = reasons(reader, writer)
     event("unreadable" if found else "readable")
     assert (failure(reader, writer) is None) == (not found), (found, failure(reader, writer))
+
+
+def test_a_default_that_could_be_one_of_two_records_at_every_level_is_judged_once_at_each() -> None:
+    default: Any = 1
+    for _ in range(60):
+        default = {"f": default}
+    other = {"type": "record", "name": "B", "fields": [{"name": "f", "type": ["A", "B"]}]}
+    fields = [{"name": "f", "type": ["A", other]}, {"name": "g", "type": ["A", "B"], "default": default}]
+    with pytest.raises(InvalidSchemaText, match="the default"):
+        KIND.parse(json.dumps({"type": "record", "name": "A", "fields": fields}), {})
+
+
+def test_unions_of_thousands_of_records_run_out_of_steps() -> None:
+    def union(numbers: range) -> Schema:
+        return [{"type": "record", "name": f"R{number}", "fields": []} for number in numbers]
+
+    with pytest.raises(OutOfSteps):
+        reasons(union(range(2000)), union(range(1999, -1, -1)))

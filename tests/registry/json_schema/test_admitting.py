@@ -8,13 +8,15 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from headwater.registry.budget import Budget, OutOfSteps
 from headwater.registry.json_schema.kind import KIND
 
 Schema = Any
 
 
 def reasons(reader: Schema, writer: Schema) -> list[str]:
-    return KIND.unreadable(*(KIND.parse(json.dumps(schema), {}).tree for schema in (reader, writer)))
+    read, written = (KIND.parse(json.dumps(schema), {}).tree for schema in (reader, writer))
+    return KIND.unreadable(read, written, Budget())
 
 
 def closed(required: list[str] | None = None, **properties: Schema) -> Schema:
@@ -76,12 +78,39 @@ def test_a_reader_refuses_some_where(rule: str, reader: Schema, writer: Schema, 
     assert why in "; ".join(reasons(reader, writer))
 
 
-@pytest.mark.parametrize("pattern", ["(a+)+$", "^(a|a)*$", "a*a*a*a*a*a*a*b"])
-def test_a_pattern_that_would_take_for_ever_is_not_tried(pattern: str) -> None:
-    name = "a" * 200 + "!"
-    reader, writer = ({"patternProperties": {pattern: INT}, "properties": {name: kind}} for kind in (NUM, INT))
-    assert "cannot be judged" in "; ".join(reasons(reader, writer))
-    assert reasons(writer, writer) == []
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "a*a*a*a*a*a*a*b", "^a*a*a*b$"])
+def test_a_pattern_that_would_take_python_for_ever_is_matched(pattern: str) -> None:
+    name = "a" * 20_000 + "!"
+    reader, writer = ({"patternProperties": {pattern: TEXT}, "properties": {name: kind}} for kind in (NUM, INT))
+    assert reasons(reader, writer) == []
+    assert reasons(writer, reader) == [f"#/{name}: a number may have a fraction, and the reader takes integers"]
+
+
+def test_a_pattern_that_cannot_be_matched_in_linear_time_says_so() -> None:
+    reader, writer = ({"patternProperties": {"^(?!x-)": kind}} for kind in (NUM, INT))
+    assert "cannot be judged: it looks ahead or behind" in "; ".join(reasons(reader, writer))
+
+
+@pytest.mark.parametrize("word", ["oneOf", "anyOf"])
+def test_a_choice_of_thousands_of_constants_is_a_list_of_values(word: str) -> None:
+    reader = {word: [{"const": f"v{number}", "title": "t"} for number in range(2001)]}
+    writer = {word: [{"const": f"v{number}"} for number in range(2000)]}
+    assert reasons(reader, writer) == []
+    assert reasons(writer, reader) == ['#: the reader does not list "v2000"']
+
+
+def test_schemas_that_would_take_minutes_to_compare_run_out_of_steps() -> None:
+    reader = {"oneOf": [closed(["a"], a={"type": "integer", "minimum": number}) for number in range(3000)]}
+    writer = {"oneOf": [closed(["a"], a={"type": "integer", "maximum": number}) for number in range(3000)]}
+    with pytest.raises(OutOfSteps):
+        reasons(reader, writer)
+
+
+def test_choices_of_objects_that_hold_themselves_are_told_apart_in_the_end() -> None:
+    node = {"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#/$defs/n"}}}
+    choice = [{"$ref": "#/$defs/n"}, {**node, "minProperties": 2}]
+    schema = {"$defs": {"n": node}, "oneOf": choice}
+    assert reasons({**schema, "title": "x", "minProperties": 1}, schema)
 
 
 def pair_of_lists(value: Schema, first: Schema) -> Schema:
@@ -208,3 +237,11 @@ def test_what_is_said_to_be_admitted_is_admitted_by_jsonschema(pair: tuple[Schem
     mine, yours = Draft202012Validator(reader), Draft202012Validator(writer)
     refused = [one for one in DOCUMENTS if yours.is_valid(one) and not mine.is_valid(one)]
     assert found or not refused, refused[:3]
+
+
+def test_a_pattern_and_a_name_that_would_keep_the_interpreter_run_out_of_steps() -> None:
+    reader, writer = (
+        {"patternProperties": {"(a?){1000}b$": kind}, "properties": {"a" * 20_000: kind}} for kind in (NUM, INT)
+    )
+    with pytest.raises(OutOfSteps):
+        reasons(reader, writer)

@@ -8,6 +8,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.registry.budget import Budget
 from headwater.registry.protobuf.kind import KIND
 
 
@@ -20,7 +21,8 @@ def message(fields: str, **more: str) -> str:
 
 
 def reasons(reader: str, writer: str) -> list[str]:
-    return KIND.unreadable(*(KIND.parse(text, {}).tree for text in (reader, writer)))
+    read, written = (KIND.parse(text, {}).tree for text in (reader, writer))
+    return KIND.unreadable(read, written, Budget())
 
 
 INNER = "message In { int32 x = 1; } In i = 1;"

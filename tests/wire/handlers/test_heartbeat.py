@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.deadline import wait_until
+from tests.waiting import wait_until
 from tests.wire.group_requests import JOINING, Caller, versions_of
 
 

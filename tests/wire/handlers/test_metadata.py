@@ -5,6 +5,7 @@ import pytest
 from kio.index import load_request_schema
 from kio.schema.errors import ErrorCode
 
+from headwater.wire import topic_list
 from tests.wire.raw_client import RawClient
 from tests.wire.running import RunningServer, running_server
 
@@ -46,6 +47,37 @@ def test_all_topics_are_asked_for_by_nothing_or_null(
     server.log.create_topic("orders")
     server.log.create_topic("users")
     assert {topic.name for topic in client.call(request_all).topics} >= {"orders", "users"}
+
+
+def test_the_list_of_all_topics_is_made_once_until_a_topic_changes(
+    server: RunningServer, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, make = [], topic_list._made
+
+    def counted(*given: Any) -> Any:
+        made.append(given)
+        return make(*given)
+
+    monkeypatch.setattr(topic_list, "_made", counted)
+    server.log.create_topic("orders")
+
+    def names() -> dict[str, int]:
+        return {topic.name: len(topic.partitions) for topic in client.call(metadata(every=True)).topics}
+
+    for _ in range(10):
+        assert names()["orders"] == 1
+    assert len(made) == 1
+    server.log.create_topic("users")
+    assert "users" in names()
+    server.log.add_partitions("users", 3)
+    assert names()["users"] == 3
+    server.log.delete_topic("orders")
+    assert "orders" not in names()
+    assert len(made) == 4
+    (found,) = [one for one in client.call(metadata(every=True, version=9)).topics if one.name == "users"]
+    asked = client.call(metadata(every=True, include_topic_authorized_operations=True))
+    assert {topic.topic_authorized_operations for topic in asked.topics} != {found.topic_authorized_operations}
+    assert len(made) == 6
 
 
 def test_no_topics_are_asked_for_by_an_empty_list(server: RunningServer, client: RawClient) -> None:

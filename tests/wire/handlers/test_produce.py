@@ -8,6 +8,8 @@ from kio.schema.errors import ErrorCode
 from headwater.log.partition import Partition
 from headwater.record import Record
 from headwater.wire.protocol.produce import TOPIC_IDS_FROM, VERSIONS
+from tests.log.bombs import bomb
+from tests.waiting import LONG
 from tests.wire.raw_client import RawClient, batch
 from tests.wire.requests import produce
 from tests.wire.running import RunningServer
@@ -64,7 +66,7 @@ def test_a_batch_without_acks_is_stored_although_its_sender_is_gone(server: Runn
 
 
 def _first(server: RunningServer, count: int) -> list[Record]:
-    follower = server.log.follow("orders", offset=0, timeout=10)
+    follower = server.log.follow("orders", offset=0, timeout=LONG)
     return [next(follower) for _ in range(count)]
 
 
@@ -153,7 +155,7 @@ def test_requests_are_stored_in_order_while_earlier_ones_wait_for_their_sync(
     real_sync, real_append = Partition.make_durable, Partition.append
 
     def sync(self: Partition, end: int) -> None:
-        assert may_sync.wait(10)
+        assert may_sync.wait(LONG)
         real_sync(self, end)
 
     def append(self: Partition, *args: object, **named: object) -> object:
@@ -165,7 +167,7 @@ def test_requests_are_stored_in_order_while_earlier_ones_wait_for_their_sync(
     monkeypatch.setattr(Partition, "make_durable", sync)
     monkeypatch.setattr(Partition, "append", append)
     sent = [client.send_request(produce("orders", batch(b"%d" % number))) for number in range(5)]
-    assert stored.wait(10), "all are stored although none is durable"
+    assert stored.wait(LONG), "all are stored although none is durable"
     assert partition.high_watermark == 0, "and none is visible"
     may_sync.set()
     responses = [client.receive_response(0, 9) for _ in sent]
@@ -177,3 +179,27 @@ def test_records_of_a_client_that_is_gone_become_visible_all_the_same(server: Ru
     client.send_request(produce("orders", batch(b"a")))
     client.close()
     assert _first(server, 1)[0].value == b"a"
+
+
+@pytest.mark.parametrize("codec, version", [("gzip", 3), ("snappy", 8), ("lz4", 13), ("zstd", 9)])
+def test_a_small_batch_that_unpacks_to_a_great_deal_is_refused(
+    server: RunningServer, client: RawClient, codec: str, version: int
+) -> None:
+    topic = server.log.topic("orders").id if version >= TOPIC_IDS_FROM else "orders"
+    packed = bytes(bomb(40 * 1024**2, codec))
+    server.log.alter_topic("orders", {"max.message.bytes": str(2 * len(packed))})
+    refused = only(client.call(produce(topic, packed, version=version)))
+    assert refused.error_code is ErrorCode.message_too_large
+    assert refused.base_offset == -1
+    if version >= 8:
+        assert "unpacks to more" in (refused.error_message or "")
+    assert values(server) == []
+    # The connection and the partition go on.
+    assert only(client.call(produce(topic, batch(b"a"), version=version))).error_code is ErrorCode.none
+
+
+def test_beside_a_bomb_the_other_partitions_of_a_request_are_stored(server: RunningServer, client: RawClient) -> None:
+    response = client.call(produce("orders", batch(b"a"), bytes(bomb(40 * 1024**2, "zstd")), batch(b"c")))
+    codes = [part.error_code for part in response.responses[0].partition_responses]
+    assert codes == [ErrorCode.none, ErrorCode.message_too_large, ErrorCode.none]
+    assert [values(server, partition=number) for number in range(3)] == [[b"a"], [], [b"c"]]

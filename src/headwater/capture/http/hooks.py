@@ -1,17 +1,19 @@
 """Places where signed webhooks are taken, as they are kept: one file each, that only its owner can read.
 
 data/hooks/NAME.json    {"topic": "payments", "scheme": "stripe", "secrets": ["..."], "key": ""}
+
+Each is a small file (small_file.py), with a checksum and a copy.
 """
 
 import binascii
-import json
-import os
 import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from headwater.capture.http.signatures import SCHEMES, secret_bytes
-from headwater.errors import InvalidCapture, UnknownHook
+from headwater.errors import DamagedFile, InvalidCapture, UnknownHook
+from headwater.log.storage import LocalStorage, delete_small_file, read_small_file, write_small_file
+from headwater.small_file import small_files
 
 FOLDER = "hooks"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -49,33 +51,32 @@ class Hooks:
 
     def __init__(self, data: Path) -> None:
         self._folder = data / FOLDER
+        self._storage = LocalStorage(self._folder, private=True)
 
     def names(self) -> list[str]:
-        return sorted(path.stem for path in self._folder.glob("*.json"))
+        return sorted(path.stem for path in small_files(self._folder, "*.json"))
 
     def get(self, name: str) -> Hook:
-        """UnknownHook if there is none. Read each time: it may have been changed by a command."""
+        """UnknownHook if there is none, DamagedFile if nobody can read it. Read each time: a command may change it."""
         try:
             if not NAME.fullmatch(name):
                 raise FileNotFoundError
-            said = json.loads((self._folder / f"{name}.json").read_text(encoding="utf-8"))
-        except OSError:
+            said = read_small_file(self._storage, f"{name}.json").content
+            secrets = tuple(said["secrets"])
+            return Hook(name=name, topic=said["topic"], scheme=said["scheme"], secrets=secrets, key=said["key"])
+        except FileNotFoundError:
             raise UnknownHook(name, self.names()) from None
-        return Hook(
-            name=name, topic=said["topic"], scheme=said["scheme"], secrets=tuple(said["secrets"]), key=said["key"]
-        )
+        except (KeyError, TypeError):
+            # What was wrong is not repeated: the file has a secret.
+            raise DamagedFile(str(self._folder / f"{name}.json"), "it is not what was written") from None
 
     def put(self, hook: Hook) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         said = {name: value for name, value in asdict(hook).items() if name != "name"}
-        fresh = self._folder / f".{hook.name}.new"
-        fresh.unlink(missing_ok=True)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            json.dump(said, file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._folder / f"{hook.name}.json")
+        write_small_file(self._storage, f"{hook.name}.json", said)
 
     def remove(self, name: str) -> None:
-        self.get(name)
-        (self._folder / f"{name}.json").unlink(missing_ok=True)
+        """Also one that nobody can read any more."""
+        if name not in self.names():
+            raise UnknownHook(name, self.names())
+        delete_small_file(self._storage, f"{name}.json")

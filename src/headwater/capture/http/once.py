@@ -27,7 +27,6 @@ from headwater.errors import (
     DiskFull,
     HeadwaterError,
     OffsetOutOfRange,
-    TopicExists,
     TopicFull,
     UnknownTopic,
     UsageError,
@@ -35,6 +34,7 @@ from headwater.errors import (
 from headwater.log.admission import check_admission, check_room
 from headwater.log.batch_format import checked_header, encode_batch
 from headwater.log.log import Log
+from headwater.log.own_topics import ensure_own_topic
 from headwater.log.partitioner import partition_of
 from headwater.record import Record
 
@@ -150,7 +150,7 @@ class Requests:
         starts = {number: self._log.partition(topic, number).end_offset for number in numbers}
         intent = Intent(topic, body, count, starts, self._log.clock.now_ms())
         said = {"topic": topic, "body": body, "partitions": count, "from": starts}
-        self._ensure_topic()
+        ensure_own_topic(self._log, TOPIC, CONFIGS)
         self._log.append(TOPIC, Record(json.dumps(said).encode(), name), partition=0)
         with self._lock:
             self._remembered()[name] = intent
@@ -228,15 +228,6 @@ class Requests:
         appended = partition.append(batch, durable=True)
         partition.make_durable(appended.last_offset + 1)
         return Range(appended.base_offset, appended.last_offset)
-
-    def _ensure_topic(self) -> None:
-        try:
-            self._log.topic(TOPIC)
-        except UnknownTopic:
-            try:
-                self._log.create_topic(TOPIC, configs=CONFIGS)
-            except TopicExists:
-                pass
 
 
 def grouped(records: Sequence[Record], partitions: int, *, keyless: int) -> dict[int, list[Record]]:

@@ -131,6 +131,16 @@ class Assembler:
         return self._group is not None
 
     @property
+    def inside_told(self) -> bool:
+        """Whether a group has been told in part, because it is too large to wait for its end."""
+        return self._group is not None and self._parts
+
+    @property
+    def passed(self) -> SourcePosition:
+        """Behind all groups that have ended, and all rows of copies that stand behind them."""
+        return SourcePosition(self._base + self._count + (self._group is None), 0, -1)
+
+    @property
     def reached(self) -> Reached:
         """From where to go on: before the first half of a distributed transaction that has no second yet."""
         halves = (half.before for half in self._prepared.values())

@@ -12,8 +12,8 @@ from headwater.capture.mariadb_binlog.tables import BASE_TABLE, NEVER_LEFT_OUT, 
 from headwater.capture.mariadb_binlog.text_values import AS_TEXT, Convert, converter
 from headwater.capture.mariadb_binlog.values import RowReader, reader
 from headwater.capture.notes import Note
-from headwater.capture.postgresql.tables import topic_of
 from headwater.capture.schemas import ROW, SCHEMA_NOTE, row_of
+from headwater.capture.topic_names import topic_of
 from headwater.errors import InvalidCapture, SourceRefused
 
 _logger = logging.getLogger(__name__)

@@ -169,7 +169,7 @@ class MariadbSource:
             return Batch(notes=self._take_notes())
         copies, assembler = self._copies, self._assembler
         if copies.reading:
-            return Batch(copies.some(), self._take_notes())
+            return Batch(copies.some(), self._take_notes(), inside=False)
         self._watch.look(assembler)
         copies.advance(assembler)
         copies.place(assembler)
@@ -180,7 +180,8 @@ class MariadbSource:
         self._follow_tables()
         self._note_if_due()
         changes, assembler.changes = assembler.changes, []
-        return Batch(changes, self._take_notes(), safe=0)  # rows that were asked for are copied, as is noted now
+        notes = self._take_notes()  # rows that were asked for are copied, as is noted now
+        return Batch(changes, notes, safe=0, inside=assembler.inside_told, passed=assembler.passed)
 
     def _take_all(self, received: list[bytes]) -> None:
         assert self._copies is not None

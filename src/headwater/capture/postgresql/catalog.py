@@ -9,8 +9,9 @@ from headwater.capture.postgresql.database import Database
 from headwater.capture.postgresql.described_types import described
 from headwater.capture.postgresql.pgoutput import Column, Relation
 from headwater.capture.postgresql.setup import publish
-from headwater.capture.postgresql.tables import FULL, NOTHING, Plan, TableFacts, chosen, parse_pattern, topic_of
+from headwater.capture.postgresql.tables import FULL, NOTHING, Plan, TableFacts, chosen, parse_pattern
 from headwater.capture.schemas import ROW, row_of
+from headwater.capture.topic_names import topic_of
 from headwater.errors import InvalidCapture, SourceRefused
 
 _logger = logging.getLogger(__name__)

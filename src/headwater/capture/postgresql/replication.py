@@ -11,6 +11,7 @@ psycopg has no interface to replication, but its layer `pq` is libpq itself: pas
 """
 
 import select
+from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from headwater.clock import Clock
 from headwater.errors import SourceRefused, SourceUnavailable, UndecodableChange
 
 DATA = ord("w")
+BEGIN, COMMIT = b"B", b"C"
 _DATA = Struct(">BQQq")
 _START = Struct(">Q")
 _KEEPALIVE = Struct(">BQqB")
@@ -55,6 +57,23 @@ def parse_keepalive(data: bytes) -> Keepalive:
         _, end, _, answer = _KEEPALIVE.unpack(data)
         return Keepalive(end, bool(answer))
     raise UndecodableChange(f"{data[:20]!r} is no message of a replication stream")
+
+
+def whole_end(received: Sequence[bytes]) -> int:
+    """How many of these messages to take now, so that the last transaction is not cut: its begin and all behind it wait
+    for the next ones. One that began earlier, or begins with the first message, is taken in pieces.
+
+    >>> begin, row, commit = (b"w" + bytes(24) + kind for kind in (b"B", b"I", b"C"))
+    >>> whole_end([row, commit, begin, row]), whole_end([begin, row, row]), whole_end([begin, row, commit])
+    (2, 3, 3)
+    """
+    for place in range(len(received) - 1, -1, -1):
+        kind = received[place][_DATA.size : _DATA.size + 1] if received[place][0] == DATA else b""
+        if kind == COMMIT:
+            break
+        if kind == BEGIN and place:
+            return place
+    return len(received)
 
 
 def status_message(flushed: int, *, now_ms: int, answer: bool) -> bytes:

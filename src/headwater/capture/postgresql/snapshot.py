@@ -11,7 +11,7 @@ ask which transactions the query saw. That is exact, and it covers the commit th
 visible to queries, which two marks do not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -19,8 +19,10 @@ from headwater.capture.change import Change
 from headwater.capture.notes import Note
 from headwater.capture.postgresql.database import Visible
 from headwater.capture.postgresql.tables import TableFacts
+from headwater.capture.source import TableProgress
 from headwater.errors import InvalidCapture
 
+PREFIX = "snapshot/"
 CHUNK_ROWS = 10_000
 CHUNK_BYTES = 8 * 1024**2
 RowKey = tuple[bytes | None, ...]
@@ -62,6 +64,10 @@ class TableSnapshot:
             return replace(self, id=id, after=None, rows=0, where=where, renews=0, then=tuple(rest))
         return replace(self, after=last or self.after, rows=self.rows + rows, done=done)
 
+    @property
+    def progress(self) -> TableProgress:
+        return TableProgress(self.table, self.rows, self.estimate, self.done)
+
     def to_note(self) -> Note:
         return {
             "table": self.table, "id": self.id, "after": self.after, "rows": self.rows, "estimate": self.estimate,
@@ -85,6 +91,12 @@ class TableSnapshot:
             partitions=None if partitions is None else tuple(partitions),  # type: ignore[arg-type]
             then=tuple((str(id), str(where)) for id, where in note.get("then", ())),  # type: ignore[attr-defined]
         )
+
+
+def snapshots_of(notes: Mapping[str, Note]) -> dict[str, TableSnapshot]:
+    """The copies that notes tell of, by table."""
+    named = {what.removeprefix(PREFIX): note for what, note in notes.items() if what.startswith(PREFIX)}
+    return {table: TableSnapshot.from_note(note) for table, note in named.items()}
 
 
 def joined(known: TableSnapshot | None, asked: TableSnapshot, *, keyed: bool) -> TableSnapshot:

@@ -30,7 +30,7 @@ from headwater.capture.postgresql.catalog import Catalog
 from headwater.capture.postgresql.database import Database
 from headwater.capture.postgresql.pgoutput import Begin, Decoder, LogicalMessage
 from headwater.capture.postgresql.reading import WholeTable, chunk_query, keys_query, read_rows
-from headwater.capture.postgresql.replication import DATA, ReplicationConnection, parse_data, parse_keepalive
+from headwater.capture.postgresql.replication import DATA, ReplicationConnection, parse_data, parse_keepalive, whole_end
 from headwater.capture.postgresql.setup import (
     check_slot,
     create_slot,
@@ -39,11 +39,11 @@ from headwater.capture.postgresql.setup import (
     lsn,
     protocol_version,
 )
-from headwater.capture.postgresql.snapshot import TableSnapshot, Window, joined, reshaped, rows_of_chunk
+from headwater.capture.postgresql.snapshot import TableSnapshot, Window, joined, reshaped, rows_of_chunk, snapshots_of
 from headwater.capture.postgresql.tables import Plan, TableFacts
 from headwater.capture.postgresql.wal_budget import AtLimit
 from headwater.capture.postgresql.watching import SlotWatch
-from headwater.capture.source import Batch, SourceStatus, TableProgress
+from headwater.capture.source import Batch, SourceStatus
 from headwater.clock import Clock
 from headwater.errors import InvalidCapture, SourceGap
 from headwater.settings import milliseconds
@@ -252,11 +252,9 @@ class PostgresSource:
 
     def _note_slot(self, address: int) -> None:
         self._notes["slot"] = {
-            "name": self.settings.name,
-            "system": self._identity.system,
-            "address": address,
-            "generation": self._generation,
-        }
+            "name": self.settings.name, "system": self._identity.system,
+            "address": address, "generation": self._generation,
+        }  # fmt: skip
 
     def _start(self) -> None:
         options = {
@@ -276,11 +274,7 @@ class PostgresSource:
             self._copying.close()
 
     def _load_snapshots(self, notes: Mapping[str, Note]) -> None:
-        self._snapshots = {
-            what.removeprefix("snapshot/"): TableSnapshot.from_note(note)
-            for what, note in notes.items()
-            if what.startswith("snapshot/")
-        }
+        self._snapshots = snapshots_of(notes)
         self._want_snapshots()
 
     def _want_snapshots(self) -> None:
@@ -317,17 +311,19 @@ class PostgresSource:
         received += self._replication.receive(
             0 if received else timeout_seconds if not busy else 0.05, bytes_max=RECEIVE_BYTES
         )
+        behind = whole_end(received)
+        received, self._ahead = received[:behind], received[behind:]
         answer, place, runs = False, 0, None if busy else self._begin_runs(received)
         while place < len(received):
-            if runs is not None and (behind := runs.take(place)) > place:
-                place = behind
+            if runs is not None and (after := runs.take(place)) > place:
+                place = after
                 continue
             data = received[place]
             if data[0] != DATA:
                 keepalive = parse_keepalive(data)
                 self._keepalive, answer = keepalive.end, answer or keepalive.answer
             elif not self._take(*parse_data(data)):
-                self._ahead = received[place:]
+                self._ahead = received[place:] + self._ahead
                 break
             place += 1
         self._recent.extend(self._assembler.committed)
@@ -376,7 +372,7 @@ class PostgresSource:
         if len(changes) < COPY_ROWS:
             self._copying = None
         self._tell(answer=False)
-        return Batch(changes, self._take_notes())
+        return Batch(changes, self._take_notes(), inside=False)
 
     def _take_notes(self) -> dict[str, Note | None]:
         notes = {**self._notes, **self._catalog.notes}
@@ -404,7 +400,13 @@ class PostgresSource:
             # A server that was killed remembers less than it was told, and begins by saying so.
             safe = max(safe, self._confirmed)
         self._assembler.marks.clear()
-        return Batch(changes, notes, safe, [] if self._runs is None else self._runs.told())
+        runs = [] if self._runs is None else self._runs.told()
+        return Batch(changes, notes, safe, runs, self._assembler.inside, self._passed(), bool(self._ahead))
+
+    def _passed(self) -> SourcePosition:
+        """Behind all that has come. Rows at a mark stand at address 0 of what may be the address of the next commit."""
+        sent = 0 if self._ahead or self._assembler.inside else self._keepalive
+        return SourcePosition(self._assembler.base + max(self._assembler.end, self._confirmed, sent), 1, 0)
 
     def confirm(self, address: int) -> None:
         self._confirmed = max(self._confirmed, address)
@@ -591,9 +593,7 @@ class PostgresSource:
 
     def status(self) -> SourceStatus:
         self._status.position = lsn(max(self._confirmed, self._assembler.end))
-        self._status.snapshots = [
-            TableProgress(one.table, one.rows, one.estimate, one.done) for one in self._snapshots.values()
-        ]
+        self._status.snapshots = [one.progress for one in self._snapshots.values()]
         left_out = self._catalog.left_out
         if left_out and not self._status.warning:
             self._status.warning = f"left out: {', '.join(left_out)}; headwater capture check says why"

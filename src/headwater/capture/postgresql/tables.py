@@ -98,15 +98,6 @@ def chosen(tables: Iterable[TableFacts], patterns: Iterable[str]) -> list[TableF
     ]
 
 
-def topic_of(template: str, capture: str, schema: str, name: str) -> str:
-    """
-    >>> topic_of("{capture}.{schema}.{table}", "shop", "public", "my users")
-    'shop.public.my_users'
-    """
-    filled = template.replace("{capture}", capture).replace("{schema}", schema).replace("{table}", name)
-    return "".join(sign if sign.isascii() and (sign.isalnum() or sign in "._-") else "_" for sign in filled)
-
-
 class Plan:
     """How the rows of one version of a table become fragments."""
 

@@ -182,9 +182,15 @@ class Outbox:
 
     # -- what it holds -----------------------------------------------------------------------------------------------
 
-    def entries(self, after: int, limit: int) -> list[Entry]:
+    def newest(self) -> int:
+        """The number of the last change. Whoever sees one change of a transaction sees all: a transaction ends here."""
+        (number,) = self._database.execute(f"SELECT max(number) FROM {quoted(self.name)}").fetchone()
+        return number or 0
+
+    def entries(self, after: int, until: int, limit: int) -> list[Entry]:
         cursor = self._database.execute(
-            f"SELECT * FROM {quoted(self.name)} WHERE number > ? ORDER BY number LIMIT ?", (after, limit)
+            f"SELECT * FROM {quoted(self.name)} WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
+            (after, until, limit),
         )
         names = [column[0] for column in cursor.description]
         place = {name: number for number, name in enumerate(names)}

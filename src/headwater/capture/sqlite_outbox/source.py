@@ -33,6 +33,7 @@ from headwater.capture.sqlite_outbox.outbox import Entry, Outbox, Shape
 from headwater.capture.sqlite_outbox.tables import SCHEMA, wanted
 from headwater.capture.sqlite_outbox.triggers import ENDED
 from headwater.capture.sqlite_outbox.values import Value, fragment, text_of
+from headwater.capture.topic_names import topic_of
 from headwater.clock import Clock
 from headwater.errors import InvalidCapture, SourceGap, SourceRefused, SourceUnavailable
 
@@ -110,7 +111,7 @@ class SqliteSource:
         self.settings, self._clock = settings, clock
         self._pause = threading.Event()
         self._notes: dict[str, Note | None] = {}
-        self._generation = self._reached = 0
+        self._generation = self._reached = self._horizon = 0
         self._seen: tuple[int, int] | None = None
         self._schema_version = -1
         self._tables: dict[int, CapturedTable] = {}
@@ -197,7 +198,7 @@ class SqliteSource:
 
     def _table(self, shape: Shape) -> CapturedTable:
         if (found := self._tables.get(shape.id)) is None:
-            topic = self.settings.topic.format(capture=self.settings.capture, schema=SCHEMA, table=shape.table)
+            topic = topic_of(self.settings.topic, self.settings.capture, SCHEMA, shape.table)
             found = CapturedTable(SCHEMA, shape.table, topic, shape.columns, shape.key, NEVER_LEFT_OUT)
             self._tables[shape.id] = found
         return found
@@ -217,11 +218,13 @@ class SqliteSource:
                 entries = self._entries()
             changes = [self._change(entry) for entry in entries]
             self._look_at_status()
+        # A change has a position of its own, and a transaction is as many as were seen together.
+        inside, passed = self._reached < self._horizon, SourcePosition(self._address(self._reached) + 1, 0, 0)
         if not entries:
-            return Batch(changes)
+            return Batch(changes, inside=inside, passed=passed)
         # Noted with every batch: a note that lags behind the topic could take an earlier state for the one it left.
         notes = {"reached": {"number": self._reached, "mark": entries[-1].mark}}
-        return Batch(changes, notes, safe=self._address(self._reached))
+        return Batch(changes, notes, safe=self._address(self._reached), inside=inside, passed=passed)
 
     def _entries(self) -> list[Entry]:
         if _identity(self.settings.path) != self._file:
@@ -230,16 +233,22 @@ class SqliteSource:
         if (version, self._reached) == self._seen:
             return []
         self._follow()
-        entries = self._outbox.entries(self._reached, BATCH_ROWS)
+        entries = self._next_entries()
         # Copies wait for no pause of the writers, only until what they have written is not too much.
         copied = len(entries) < BATCH_ROWS and self._outbox.copy_some()
         if not entries and copied:
-            entries = self._outbox.entries(self._reached, BATCH_ROWS)
+            entries = self._next_entries()
         if entries:
             self._reached = entries[-1].number
         elif not copied:
             self._seen = (version, self._reached)
         return entries
+
+    def _next_entries(self) -> list[Entry]:
+        """Up to where a transaction ended when it was looked last; what was committed since comes when that is read."""
+        if self._reached >= self._horizon:
+            self._horizon = self._outbox.newest()
+        return self._outbox.entries(self._reached, self._horizon, BATCH_ROWS)
 
     def _change(self, entry: Entry) -> Change:
         table = self._table(self._outbox.shapes()[entry.shape])

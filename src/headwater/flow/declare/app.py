@@ -14,13 +14,16 @@ from headwater.flow.declare.grouping import groups, parse_grouping
 from headwater.flow.declare.nodes import Aggregate, Expression, Source, SourceStream, SourceTable, Sql
 from headwater.flow.declare.place import Place, calling_place
 from headwater.flow.declare.registered import Registered
+from headwater.flow.declare.retries import BACKOFF, BACKOFF_MAX, declared_retries
 from headwater.flow.declare.sinks import Search, SinkDeclaration
+from headwater.flow.declare.sql_text import misread, refusal
 from headwater.flow.declare.stream import Stream, Table
 from headwater.flow.declare.windows import Emission, emission_of
 from headwater.flow.formats.decoding import MODULES
 from headwater.flow.formats.schema import Schema, nearest, parse_ddl
 from headwater.flow.registry.describing import KINDS as REGISTERED_FORMATS
 from headwater.flow.source.clock_rules import DeviceTime
+from headwater.secret_urls import without_secrets
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 VIEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}")
@@ -32,6 +35,9 @@ AnyBody = TypeVar("AnyBody", bound=Body)
 AnySource = TypeVar("AnySource", SourceStream, SourceTable)
 
 VIEW, TOPIC, SINK = "view", "topic", "sink"
+
+FAIL, ACCOUNT = "fail", "account"
+"""What a job does where records are gone before it has read them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +74,37 @@ class App:
         return orders.latest("id")
     """
 
-    def __init__(self, name: str, *, store: str = "", shards: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: str = "",
+        shards: int = 0,
+        retries: int | None = None,
+        backoff: str = BACKOFF,
+        backoff_max: str = BACKOFF_MAX,
+        notify: Sequence[Target] = (),
+        on_loss: str = FAIL,
+    ) -> None:
         """`store`: where views are kept unless they say otherwise (default: SQLite beside the log; or a postgresql://
-        URL). `shards`: parts that state is cut into, so many tasks at once; 0: by the machine at the first run."""
+        URL). `shards`: parts that state is cut into, so many tasks at once; 0: by the machine at the first run.
+
+        A job that fails is started again after `backoff`, then after twice that, up to `backoff_max`, and so `retries`
+        times until a batch succeeds; None: without end, or twice where everything is to be done once. `notify` names
+        who is told of jobs that fail and heal: hw.notify.webhook(...), hw.notify.email(...), hw.notify.topic(...).
+
+        `on_loss` says what a job does where records were removed by retention, or damaged, before it has read them:
+        "fail" stops it, "account" goes on without them and counts them as lost in its accounts.
+        """
         _check_name("an app", name)
-        self.name, self.store, self.shards = name, store, shards
+        if on_loss not in (FAIL, ACCOUNT):
+            raise InvalidDeclaration(
+                f'on_loss of app {name} is "{on_loss}"', f'Say on_loss="{FAIL}", or "{ACCOUNT}" to go on without them.'
+            )
+        self.name, self.store, self.shards, self.on_loss = name, store, shards, on_loss
         self.place = calling_place()
+        self.retries = declared_retries(retries, backoff, backoff_max)
+        self.notify = checked_targets(name, "for failed jobs", notify, self.place) if notify else ()
         self.sources: dict[str, Source] = {}
         self.outputs: dict[str, Output] = {}
         self.captures: dict[str, CaptureDeclaration] = {}
@@ -150,9 +181,15 @@ class App:
 
         For joins as of a time its `versions` are kept for so long. Each holds from the timestamp of its record on, or
         from what column `valid_from` says, until the next one, or until what `valid_to` says. Events wait for the table
-        to be read up to their time, but no longer than `idle` for a partition in which nothing happens. `version_id`
-        names one more column: the record that a version is from, such as rates/0@17.
+        to be read up to their time, but no longer than `idle` for a partition in which nothing happens; with
+        `valid_from` they do not wait, and meet every version that was in the log before them. `version_id` names one
+        more column: the record that a version is from, such as rates/0@17.
         """
+        if valid_from is not None and idle != "1 second":
+            raise InvalidDeclaration(
+                f"table {topic} ({calling_place()}) holds by column {valid_from}, and so is not waited for",
+                "Leave idle= out; give the stream that is joined with it more lateness if versions are written late.",
+            )
         names = _tuple(key)
         format = format or ("json" if capture is None else "debezium")
 
@@ -184,6 +221,8 @@ class App:
 
         With GROUP BY it is a table, the same as by(...).agg(...) makes.
         """
+        if wrong := refusal(text):
+            raise InvalidDeclaration(f"sql at {calling_place()} is no query: {wrong}", "Write select ... from ....")
         named = {name: node for name, node in self.sources.items() if re.search(rf"\b{re.escape(name)}\b", text)}
         if not named:
             known = ", ".join(sorted(self.sources)) or "none yet"
@@ -195,7 +234,12 @@ class App:
             )
         if not groups(text):
             return Stream(Sql(calling_place(), text, named))
-        parts = parse_grouping(text, calling_place())
+        try:
+            parts = parse_grouping(text, calling_place())
+        except InvalidDeclaration:
+            if wrong := misread(text):
+                raise InvalidDeclaration(f"sql at {calling_place()} cannot be read: {wrong}") from None
+            raise
         rows = Sql(calling_place(), parts.rows, named)
         return Table(Aggregate(calling_place(), rows, parts.key, parts.aggregates, ""))
 
@@ -366,7 +410,7 @@ class App:
             )
         if registry and not registry.startswith(("http://", "https://")):
             raise InvalidDeclaration(
-                f"the registry of {topic} ({calling_place()}) is {registry!r}, which is no URL",
+                f"the registry of {topic} ({calling_place()}) is {without_secrets(registry)!r}, which is no URL",
                 "It begins with http:// or https://; leave it out for the registry of the node.",
             )
         return Registered(registry or "", self._schema(schema, topic) if schema else None, finish)

@@ -93,8 +93,8 @@ def _may_miss(join: Join) -> bool:
 
 
 def _never_late(first: Join, second: Join) -> bool:
-    """What an interval join tells is never behind the watermark of what follows it (job/delays.py). A join as of a time
-    answers for events as old as its versions."""
+    """What an interval join emits is never before the watermark of what follows it (plan/delays.py). A join as of a
+    time answers for events as old as its versions."""
     if isinstance(second, LatestJoin) or isinstance(first, IntervalJoin):
         return True
     if isinstance(first, AsOfJoin) and isinstance(second, AsOfJoin):

@@ -6,7 +6,11 @@ from dataclasses import dataclass, replace
 from types import FunctionType
 
 from headwater.errors import HeadwaterError, InvalidDeclaration
+from headwater.flow.declare import sql_text
 from headwater.flow.declare.app import NAME, SINK, TOPIC, VIEW, App, Output
+from headwater.flow.declare.columns import check as check_columns
+from headwater.flow.declare.loading import needs_session
+from headwater.flow.declare.mistakes import Mistakes
 from headwater.flow.declare.naming import accounts_topic, alert_topics, late_topic, poisoned_topic
 from headwater.flow.declare.nodes import (
     STATEFUL,
@@ -14,12 +18,14 @@ from headwater.flow.declare.nodes import (
     Node,
     OneInput,
     Source,
+    Sql,
     Where,
     Windowed,
     sources_of,
     walk,
     windowed_of,
 )
+from headwater.flow.declare.raised import add_place
 from headwater.flow.declare.sinks import Database, Redis
 from headwater.flow.declare.stream import Flowing
 from headwater.flow.declare.targets import refuse_same_targets
@@ -60,10 +66,22 @@ Explain = Callable[[Exception], str]
 
 def plan(app: App, explain: Explain = str) -> list[Job]:
     """Run every body once and put the outputs into jobs. `explain` makes a sentence of what a body may raise.
+    InvalidDeclaration has the mistakes of all outputs, or is the first that only a session can decide on.
 
     Outputs share a job if they read exactly the same topics: so a new view never changes what job an old one is in.
     """
-    planned = _all_planned(app, explain)
+    mistakes = Mistakes()
+
+    def note(error: InvalidDeclaration) -> bool:
+        if not needs_session(error):
+            mistakes.add(error)
+        return not needs_session(error)
+
+    planned = _all_planned(app, explain, passed_over=note)
+    for one in planned:
+        with mistakes.gathered():
+            check_columns(one.output, one.node)
+    mistakes.refuse()
     if not planned:
         raise InvalidDeclaration(
             f"app {app.name} ({app.place}) has nothing to keep up to date",
@@ -80,15 +98,43 @@ def plan(app: App, explain: Explain = str) -> list[Job]:
     return jobs
 
 
-def _all_planned(app: App, explain: Explain) -> list[Planned]:
+def check(app: App, explain: Explain = str) -> None:
+    """InvalidDeclaration for what can be seen to be wrong without Spark, with all mistakes that there are.
+
+    Outputs whose functions make PySpark columns are passed over: only a session can make these.
+    """
+    mistakes = Mistakes()
+
+    def note(error: InvalidDeclaration) -> bool:
+        if not needs_session(error):
+            mistakes.add(error)
+        return True
+
+    for one in _all_planned(app, explain, passed_over=note):
+        try:
+            check_columns(one.output, one.node)
+        except InvalidDeclaration as error:
+            note(error)
+    mistakes.refuse()
+
+
+def _all_planned(
+    app: App, explain: Explain, passed_over: Callable[[InvalidDeclaration], bool] = lambda error: False
+) -> list[Planned]:
     """What is made of a view is made of what it has, and not of the same thing once more."""
     planned: dict[str, Planned] = {}
     for name, output in app.outputs.items():
-        if output.of:
-            view = planned[output.of]  # declared before it
-            planned[name] = Planned(replace(output, key=view.output.key), _narrowed(output, view.node, explain))
-        else:
-            planned[name] = _planned(output, _run_body(output, explain))
+        if output.of and output.of not in planned:
+            continue  # its view, which is declared before it, was passed over
+        try:
+            if output.of:
+                view = planned[output.of]
+                planned[name] = Planned(replace(output, key=view.output.key), _narrowed(output, view.node, explain))
+            else:
+                planned[name] = _planned(output, _run_body(output, explain))
+        except InvalidDeclaration as error:
+            if not passed_over(error):
+                raise
     return list(planned.values())
 
 
@@ -105,6 +151,9 @@ def _narrowed(output: Output, node: Node, explain: Explain) -> Node:
 def _run_body(output: Output, explain: Explain) -> Node:
     try:
         result = output.body()
+    except InvalidDeclaration as error:
+        add_place(error)
+        raise
     except HeadwaterError:
         raise
     except Exception as error:
@@ -116,11 +165,26 @@ def _run_body(output: Output, explain: Explain) -> Node:
     node = result.node
     # A table has one row for each key, and the rows of a stream come in any order: which one stayed would be chance.
     if not node.keyed and (output.kind == VIEW or (output.key and isinstance(output.sink, Database | Redis))):
-        raise InvalidDeclaration(
-            f"{output} returns a stream, which has no key",
-            f"Say which row counts: .latest({', '.join(map(repr, output.key))}), or aggregate with .by(...).agg(...).",
-        )
+        raise _without_key(output, node)
     return node
+
+
+def _without_key(output: Output, node: Node) -> InvalidDeclaration:
+    """SQL that was meant to be grouped is the cause more often than not, and nobody has read it yet."""
+    for one in (one for one in walk(node) if isinstance(one, Sql)):
+        if wrong := sql_text.misread(one.text):
+            return InvalidDeclaration(f"{output}: sql at {one.place} cannot be read: {wrong}", "Look at it there.")
+        read = sql_text.query(one.text)
+        if read is not None and read.aggregates:
+            return InvalidDeclaration(
+                f"{output}: sql at {one.place} aggregates all rows into one, and the view has a row for each "
+                f"{', '.join(output.key)}",
+                f"Add GROUP BY {', '.join(output.key)}.",
+            )
+    return InvalidDeclaration(
+        f"{output} returns a stream, which has no key",
+        f"Say which row counts: .latest({', '.join(map(repr, output.key))}), or aggregate with .by(...).agg(...).",
+    )
 
 
 def _planned(output: Output, node: Node) -> Planned:

@@ -217,7 +217,7 @@ def _timing(node: Node) -> list[SourceStream]:
 
 def refuse_counting(node: Node) -> None:
     """Windows of so many rows, behind a step that makes several of one: of rows at one place of the log none is the
-    first. What free functions and SQL do is seen when Spark reads them (job/resolving.py)."""
+    first. What free functions and SQL do is seen when Spark reads them (plan/resolution.py)."""
     for one in walk(node):
         if isinstance(one, IntervalJoin | Explode) or (isinstance(one, Union) and _shares(one)):
             step = {IntervalJoin: "join", Explode: "explode", Union: "union"}[type(one)]

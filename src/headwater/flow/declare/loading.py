@@ -7,6 +7,8 @@ from pathlib import Path
 
 from headwater.errors import HeadwaterError, InvalidDeclaration
 from headwater.flow.declare.app import App
+from headwater.flow.declare.place import Place
+from headwater.flow.declare.raised import add_place, raised_in
 
 
 def load_app(path: Path, name: str = "") -> App:
@@ -22,6 +24,9 @@ def load_app(path: Path, name: str = "") -> App:
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
+    except InvalidDeclaration as error:
+        add_place(error)
+        raise
     except HeadwaterError:
         raise
     except Exception as error:
@@ -55,17 +60,15 @@ def needs_session(error: BaseException) -> bool:
 
 
 def _refusal(error: Exception, path: Path) -> InvalidDeclaration:
-    place = _last_place(error, path)
+    found = raised_in(error)
+    place = f"{found}: " if found else ""
     if needs_session(error):
         return InvalidDeclaration(
             f"{path} cannot be read: {place}a PySpark column is made before there is a Spark session",
             "Write it as SQL text, or make it inside the function of a view, topic or sink.",
         )
     if isinstance(error, SyntaxError):
-        return InvalidDeclaration(f"{path} cannot be read: line {error.lineno}: {error.msg}")
-    return InvalidDeclaration(f"{path} cannot be read: {place}{error!r}")
-
-
-def _last_place(error: Exception, path: Path) -> str:
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
-    return f"line {lines[-1]}: " if lines else ""
+        wrong = Place(error.filename or str(path), error.lineno or 0)  # in it, or in a file that it imports
+        return InvalidDeclaration(f"{path} cannot be read: {wrong}: {error.msg}")
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return InvalidDeclaration(f"{path} cannot be read: {place}{said}")

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from headwater.flow.declare.stream import Flowing
 
 
+GROUPING = ("by", "agg", "count", "window", "latest", "dedupe")
+
+
 class ColumnOf:
     """A column of a stream or a table, to be compared with one of another."""
 
@@ -26,6 +29,8 @@ class ColumnOf:
     def __call__(self, *_: object, **__: object) -> Any:
         what = "table" if self.node.keyed else "stream"
         hint = "Look for it in the guide."
+        if self.node.keyed and self.name in GROUPING:
+            hint = "A table is not grouped: group the stream that it is made from, or take .newest(...) of the table."
         if isinstance(self.node, STREAM_JOINS) and self.name in ("window", "dedupe"):
             hint = "Rows of a join with corrections= may be taken back: leave that out, and allow more lateness."
         raise InvalidDeclaration(f"a {what} has no method {self.name} ({calling_place()})", hint)

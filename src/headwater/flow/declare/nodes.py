@@ -7,6 +7,7 @@ A node holds what the user wrote and where; what it means is in job/compiling.py
 came (text or PySpark columns), so most of the graph can be made and checked while no Spark runs.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -115,7 +116,7 @@ CHANGELOGS = (SourceTable, SourceVersions)
 """Sources whose records without a value say that a key is gone."""
 
 
-def lane_of(source: "Source") -> str:
+def source_id(source: "Source") -> str:
     """What is known of a source from batch to batch is kept under this name: one topic may be read by several."""
     return source.topic if source.name == source.topic else f"{source.topic}/{source.name}"
 
@@ -154,6 +155,22 @@ class WithColumns(OneInput):
     @property
     def keyed(self) -> bool:
         return self.input.keyed
+
+
+GENERATORS = re.compile(r"\b(pos)?explode(_outer)?\s*\(|\binline(_outer)?\s*\(|\bstack\s*\(", re.IGNORECASE)
+"""Functions of Spark that make several rows of one, or none."""
+
+
+def generates(node: Node) -> bool:
+    """Does a choice of columns make several rows of one?
+
+    >>> generates(Select(None, None, ("id", "explode(items) as item"))), generates(Select(None, None, ("exploded",)))
+    (True, False)
+    """
+    if not isinstance(node, Select | WithColumns):
+        return False
+    columns = node.columns.values() if isinstance(node, WithColumns) else node.columns
+    return any(GENERATORS.search(str(one)) for one in columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,6 +493,14 @@ def walk(node: Node) -> list[Node]:
 
     visit(node)
     return found
+
+
+MULTIPLYING = (Explode, Apply, Sql, Union, Join)
+
+
+def multiplies(node: Node) -> bool:
+    """May several rows lie at one place in the log behind it?"""
+    return any(isinstance(one, MULTIPLYING) or generates(one) for one in walk(node))
 
 
 def unchanged(node: Node, quiet: Collection[str]) -> bool:

@@ -1,9 +1,8 @@
 """A planned app in plain words: what is read, done, kept and written, for people and for pictures (pure)."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
-from urllib.parse import urlsplit
 
 from headwater.flow.declare import nodes
 from headwater.flow.declare.app import TOPIC, VIEW, App, Output
@@ -13,8 +12,10 @@ from headwater.flow.declare.duration import spelled
 from headwater.flow.declare.graph import Job
 from headwater.flow.declare.naming import accounts_topic, group_of, late_topic, poisoned_topic
 from headwater.flow.declare.nodes import Expression, Node, SourceStream, SourceTable, walk
+from headwater.flow.declare.registered import Registered
 from headwater.flow.declare.sinks import Console, Database, Foreach, Parquet
 from headwater.flow.declare.windows import in_words
+from headwater.secret_urls import without_secrets
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly once", "at least once"
 
@@ -78,6 +79,8 @@ class JobOutline:
     late: str
     """Empty where nothing can be too late."""
     accounts: str
+    rows: str = ""
+    """Whether tasks evaluate its rows or Spark does, and why; known only where Spark was asked."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,8 @@ class Outline:
     app: str
     place: str
     jobs: tuple[JobOutline, ...]
+    removed: tuple[str, ...] = ()
+    """A sentence for each output that is no longer declared, and still there."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -100,10 +105,13 @@ class Told:
     why: str = ""
 
 
-def outline(app: App, jobs: list[Job], told: Mapping[str, Told] | None = None) -> Outline:
-    """`told` is by the name of the output."""
+def outline(
+    app: App, jobs: list[Job], told: Mapping[str, Told] | None = None, rows: Mapping[str, str] | None = None
+) -> Outline:
+    """`told` is by the name of the output, `rows` by that of the job."""
     described = (_job(app.name, number, job, told or {}) for number, job in enumerate(jobs))
-    return Outline(app.name, str(app.place), tuple(described))
+    known = rows or {}
+    return Outline(app.name, str(app.place), tuple(replace(one, rows=known.get(one.name, "")) for one in described))
 
 
 def _job(app: str, number: int, job: Job, told: Mapping[str, Told]) -> JobOutline:
@@ -122,13 +130,20 @@ def _job(app: str, number: int, job: Job, told: Mapping[str, Told]) -> JobOutlin
 
 
 def _source(node: nodes.Source, id: str, state: str) -> SourceOutline:
-    about = (node.name, node.topic, node.format, node.schema.ddl, str(node.place))
+    about = (node.name, node.topic, node.format, _columns(node), str(node.place))
     if isinstance(node, SourceTable):
         return SourceOutline(id, "table", *about, key=node.key, state=state)
     if isinstance(node, nodes.SourceVersions):
         return SourceOutline(id, "versions of table", *about, key=node.key)
     lateness = spelled(node.lateness_us) if node.time and node.lateness_us else ""
     return SourceOutline(id, "stream", *about, time=node.time or "", lateness=lateness)
+
+
+def _columns(node: nodes.Source) -> str:
+    contents = node.contents
+    if isinstance(contents, Registered) and contents.found is None:
+        return "columns of the schema that is registered for it, which is not known yet"
+    return node.schema.ddl
 
 
 def _step(
@@ -228,28 +243,15 @@ def _output(output: Output, id: str, node: Node, made_from: str, told: Told) -> 
 
 def _where(output: Output, node: Node) -> str:
     if output.kind == VIEW:
-        return without_password(output.store) if output.store else "SQLite in the data directory"
+        return without_secrets(output.store) if output.store else "SQLite in the data directory"
     if output.kind == TOPIC:
         parts = "1 partition" if output.partitions == 1 else f"{output.partitions} partitions"
         return f"{parts}, {'changes, compacted' if node.keyed else 'rows'}"
     match output.sink:
         case Parquet(path):
-            return f"Parquet files in {without_password(path)}"
+            return f"Parquet files in {without_secrets(path)}"
         case Database(url, table):
-            return f"table {table} at {without_password(url)}"
+            return f"table {table} at {without_secrets(url)}"
         case Foreach(function):
             return f"function {getattr(function, '__name__', 'of the user')}"
     return "standard output"
-
-
-def without_password(url: str) -> str:
-    """Plans are shown around.
-
-    >>> without_password("postgresql://ada:secret@db.example/shop")
-    'postgresql://ada:***@db.example/shop'
-    """
-    try:
-        password = urlsplit(url).password
-    except ValueError:
-        return url
-    return url.replace(f":{password}@", ":***@") if password else url

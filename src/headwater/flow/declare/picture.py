@@ -35,16 +35,21 @@ def as_text(plan: Outline) -> str:
     lines = [f"app {plan.app}  ({plan.place})"]
     for job in plan.jobs:
         lines += ["", *_job_lines(job)]
+    if plan.removed:
+        lines += ["", "no longer declared", *(f"  {one}" for one in plan.removed)]
     return "\n".join(lines)
 
 
 def _job_lines(job: JobOutline) -> list[str]:
-    lines = [f"job {job.name}, consumer group {job.group}"]
+    lines = [f"job {job.name}, consumer group {job.group}", *([f"  {job.rows}"] if job.rows else [])]
+    topics: set[str] = set()
     for source in job.sources:
         lines += [f"  reads {source.kind} {source.name}  ({source.place})"]
-        lines += [f"      {line}" for line in source_lines(source)]
+        lines += [f"      {line}" for line in source_lines(source) if line not in topics]
+        topics.add(topic_line(source))
+    told: dict[str, str] = {}
     for output in job.outputs:
-        lines += _output_lines(job, output)
+        lines += _output_lines(job, output, told)
     keeping: list[SourceOutline | StepOutline] = [*job.sources, *job.steps]
     kept = [(one.state, *_kept(one)) for one in keeping if one.state]
     if kept:
@@ -60,7 +65,7 @@ def _kept(one: SourceOutline | StepOutline) -> tuple[str, tuple[str, ...]]:
 
 
 def source_lines(source: SourceOutline) -> list[str]:
-    lines = [f"topic {source.topic}, {source.format}: {source.columns}"]
+    lines = [topic_line(source)]
     if source.time:
         lines.append(f"time {source.time}" + (f", up to {source.lateness} late" if source.lateness else ""))
     if source.key:
@@ -68,27 +73,38 @@ def source_lines(source: SourceOutline) -> list[str]:
     return lines
 
 
-def _output_lines(job: JobOutline, output: OutputOutline) -> list[str]:
+def topic_line(source: SourceOutline) -> str:
+    return f"topic {source.topic}, {source.format}: {source.columns}"
+
+
+def _output_lines(job: JobOutline, output: OutputOutline, told: dict[str, str]) -> list[str]:
+    """`told` are steps that are shown already, and the output that they are shown with."""
     verdict = f": {output.verdict}" if output.verdict else ""
     lines = [f"  writes {output.kind} {output.name}  ({output.place}){verdict}"]
-    about = [output.doc, output.why, *chain_of(job, output.made_from)]
+    about = [output.doc, output.why, *chain_of(job, output.made_from, told, f"{output.kind} {output.name}")]
     about += [f"key {', '.join(output.key)}"] if output.key else []
     about += [f"columns {output.columns}"] if output.columns else []
     about += [f"{output.where}; {output.promise}"]
     return lines + [f"      {line}" for line in about if line]
 
 
-def chain_of(job: JobOutline, id: str) -> list[str]:
-    """How something is made, from its source on; where several streams meet, each is indented below."""
+def chain_of(job: JobOutline, id: str, told: dict[str, str], output: str) -> list[str]:
+    """How something is made, from its source on; where several streams meet, each is indented below. What was shown
+    with another output is not shown again."""
     sources = {source.id: source for source in job.sources}
     if id in sources:
         return [f"from {sources[id].name}"]
     step = next(step for step in job.steps if step.id == id)
     said = step_words(step)
-    if len(step.inputs) == 1:
-        return [*chain_of(job, step.inputs[0]), said]
+    if id in told:
+        where = f"as {told[id]}" if told[id] != output else "as above"
+        return [f"{where}, up to {said}"]
+    told[id] = output
+    chains = [chain_of(job, one, told, output) for one in step.inputs]
+    if len(chains) == 1:
+        return [*chains[0], said]
     return [f"{said}, over" if step.words else f"{said} of"] + [
-        f"{'- ' if place == 0 else '  '}{line}" for one in step.inputs for place, line in enumerate(chain_of(job, one))
+        f"{'- ' if place == 0 else '  '}{line}" for chain in chains for place, line in enumerate(chain)
     ]
 
 

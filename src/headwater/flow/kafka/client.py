@@ -35,6 +35,7 @@ BATCHES_UNDER_WAY_MAX = 5
 FETCH_BYTES_MAX = 128 * 1024**2
 PAUSE_SECONDS = 0.1
 REQUEST_TIMEOUT_MS = 30_000
+SEVERAL_BROKERS_MS = 20
 
 
 class FetchedRecords(NamedTuple):
@@ -102,6 +103,13 @@ class Client:
             raise error_for(outcome.error, what=f'creation of topic "{name}"', topic=name, message=outcome.message)
         self._trying(lambda: self._find_new(name))
 
+    def alter_topic(self, name: str, configs: Mapping[str, str]) -> None:
+        """Set some of its settings; InvalidSetting if the broker does not know one."""
+        request = messages.alter_topic_request(name, configs)
+        outcome = self._trying(lambda: messages.read_alter_topic(self._ask(self._controller(), request)))
+        if outcome.error:
+            raise error_for(outcome.error, what=f'a change of topic "{name}"', topic=name, message=outcome.message)
+
     def _find_new(self, name: str) -> None:
         """A topic that was just made may not be known everywhere at once."""
         try:
@@ -145,7 +153,7 @@ class Client:
         return fetched
 
     def _fetch(self, place: TopicPartition, offset: int, bytes_max: int, wait_ms: int) -> FetchedRecords:
-        request = messages.fetch_request(place, offset, bytes_max=bytes_max, wait_ms=wait_ms)
+        request = messages.fetch_request({place: offset}, bytes_max=bytes_max, wait_ms=wait_ms)
         error, answers = messages.read_fetch(self._ask(self._leader(place), request))
         if error:
             raise error_for(error, what=f'Fetch of "{place.topic}/{place.partition}"', topic=place.topic)
@@ -155,6 +163,19 @@ class Client:
             raise OffsetOutOfRange(place.topic, place.partition, offset, first=known[0], end=known[1])
         self._check(answer.error, "Fetch", place)
         return FetchedRecords(answer.records, answer.high_watermark, answer.start_offset, answer.aborted)
+
+    def wait_beyond(self, ends: Mapping[TopicPartition, int], *, wait_ms: int) -> None:
+        """Return when one of these partitions has a record at or after the offset that is given for it, or the time is
+        over. What the records are is not said. Over several brokers it is a short sleep."""
+        leaders = self._by_leader(ends)
+        if len(leaders) != 1:
+            threading.Event().wait(min(wait_ms, SEVERAL_BROKERS_MS if leaders else wait_ms) / 1000)
+            return
+        request = messages.fetch_request(ends, bytes_max=1, wait_ms=wait_ms)
+        error, answers = messages.read_fetch(self._ask(next(iter(leaders)), request))
+        if error or any(answer.error for answer in answers.values()):
+            self._metadata = Metadata({}, -1, {})
+            threading.Event().wait(PAUSE_SECONDS)
 
     # -- writing -----------------------------------------------------------------------------------------------------
 

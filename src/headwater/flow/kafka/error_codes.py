@@ -54,7 +54,7 @@ _REFUSED = {
     31: "access to the cluster is denied",
     35: "the broker does not speak this version of the protocol",
     42: "the broker does not understand the request",
-    44: "a policy of the broker forbids it",
+    44: "the topic is full and rejects more (headwater.full.policy), or a rule of the broker forbids it",
     43: "the topic's format is too old",
     76: "its compression is not supported",
 }
@@ -69,18 +69,26 @@ def error_for(code: int, *, what: str, topic: str = "", message: str | None = No
     said = message or ""
     match code:
         case 2 | 87:
-            kind = CorruptBatch if code == 2 else InvalidRecord
-            return kind(f"{what} was refused: {said or 'a batch is damaged'}")
+            if code == 2:
+                return CorruptBatch(f"{what} was refused: {said or 'a batch is damaged'}")
+            why = said or "a record lacks what the topic wants of each, such as a key where it is compacted"
+            return InvalidRecord(f"{what} was refused: {why}")
         case 3:
             return UnknownTopic(topic)
         case 10:
-            return _sentence(BatchTooLarge, f"{what} was refused: a batch is larger than the topic takes")
+            return _sentence(
+                BatchTooLarge, f"{what} was refused: a batch is larger than the topic takes",
+                _alter(topic, "max.message.bytes=BYTES"),
+            )  # fmt: skip
         case 17:
             return InvalidTopicName(topic, said or "the broker refuses it")
         case 24:
             return InvalidGroup(topic, said or "the broker refuses it")
         case 32:
-            return _sentence(InvalidTimestamp, f"{what} was refused: a timestamp is too far from the broker's clock")
+            return _sentence(
+                InvalidTimestamp, f"{what} was refused: a timestamp is too far from the broker's clock",
+                _alter(topic, "message.timestamp.after.max.ms=MS (or before.max.ms)"),
+            )  # fmt: skip
         case 36:
             return TopicExists(topic)
         case 37:
@@ -105,8 +113,13 @@ def _by_branch(code: int, what: str, said: str) -> HeadwaterError:
     return UsageError(f"{what} was refused: {why}")
 
 
-def _sentence(kind: type[HeadwaterError], text: str) -> HeadwaterError:
+def _sentence(kind: type[HeadwaterError], text: str, hint: str = "") -> HeadwaterError:
     """An error whose facts only the broker knows: the sentence is all there is."""
     error = kind.__new__(kind)
     Exception.__init__(error, text)
+    error.hint = hint
     return error
+
+
+def _alter(topic: str, setting: str) -> str:
+    return f"Let the topic take it: headwater topic alter {topic} --config {setting}." if topic else ""

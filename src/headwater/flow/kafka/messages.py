@@ -162,12 +162,15 @@ def read_list_offsets(reader: Reader) -> dict[TopicPartition, FoundOffset]:
 # -- Fetch 11 --------------------------------------------------------------------------------------------------------
 
 
-def fetch_request(place: TopicPartition, offset: int, *, bytes_max: int, wait_ms: int) -> Request:
+def fetch_request(offsets: Mapping[TopicPartition, int], *, bytes_max: int, wait_ms: int) -> Request:
     head = int32(-1) + int32(wait_ms) + int32(1) + int32(bytes_max) + int8(COMMITTED_ONLY)
     no_session = int32(0) + int32(-1)
-    wanted = int32(place.partition) + int32(-1) + int64(offset) + int64(-1) + int32(bytes_max)
+    wanted = (
+        (place, int32(place.partition) + int32(-1) + int64(offset) + int64(-1) + int32(bytes_max))
+        for place, offset in offsets.items()
+    )
     forgotten_and_rack = int32(0) + string("")
-    return Request(1, 11, [head + no_session + _by_topic([(place, wanted)]) + forgotten_and_rack])
+    return Request(1, 11, [head + no_session + _by_topic(wanted) + forgotten_and_rack])
 
 
 def read_fetch(reader: Reader) -> tuple[int, dict[TopicPartition, Fetched]]:
@@ -263,6 +266,24 @@ def read_offset_fetch(reader: Reader) -> tuple[int, dict[TopicPartition, tuple[i
         reader.nullable_string()  # metadata
         found[TopicPartition(topic, partition)] = (reader.int16(), offset)
     return reader.int16(), found
+
+
+# -- IncrementalAlterConfigs 0 ---------------------------------------------------------------------------------------
+
+TOPIC_RESOURCE, SET = 2, 0
+
+
+def alter_topic_request(name: str, configs: Mapping[str, str]) -> Request:
+    settings = array(string(key) + int8(SET) + string(value) for key, value in configs.items())
+    return Request(44, 0, [array([int8(TOPIC_RESOURCE) + string(name) + settings]) + int8(0)])
+
+
+def read_alter_topic(reader: Reader) -> Outcome:
+    reader.int32()  # throttle time
+    (outcome,) = reader.array(
+        lambda: (Outcome(reader.int16(), reader.nullable_string()), reader.int8(), reader.string())
+    )
+    return outcome[0]
 
 
 # -- CreateTopics 4 --------------------------------------------------------------------------------------------------

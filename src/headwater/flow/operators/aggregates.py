@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.operators.averages import as_sum_sql, average_sum_type, average_type, sum_type
+from headwater.flow.operators.averages import average_sum_type, average_type, sum_type
 from headwater.flow.operators.kinds.families import FAMILIES
 from headwater.flow.operators.kinds.kind import Partial, is_number, quoted
 from headwater.flow.operators.kinds.options import Limit, Options
@@ -96,20 +96,19 @@ def partials(spec: Aggregate) -> tuple[Partial, ...]:
     if spec.kind in FAMILIES:
         return FAMILIES[spec.kind].partials(spec)
     name, column = f"{spec.name}__{spec.kind}", quoted(spec.column) if spec.column is not None else "1"
-    counted = f"if({column} is null, 0L, 1L)"
     match spec.kind:
         case "count":
-            return (Partial(name, pa.int64(), f"count({column})", row=counted),)
+            return (Partial(name, pa.int64(), f"count({column})"),)
         case "sum":
             kind = sum_type(spec.input_type)
-            return (Partial(name, kind, f"sum({column})", row=as_sum_sql(column, kind)),)
+            return (Partial(name, kind, f"sum({column})"),)
         case "avg":
             kind = average_sum_type(spec.input_type)
             wide = f"cast({column} as decimal(28,0))" if pa.types.is_int64(spec.input_type) else column
-            count = Partial(f"{spec.name}__count", pa.int64(), f"count({column})", row=counted)
-            return (Partial(f"{spec.name}__sum", kind, f"sum({wide})", row=as_sum_sql(column, kind)), count)
+            count = Partial(f"{spec.name}__count", pa.int64(), f"count({column})")
+            return (Partial(f"{spec.name}__sum", kind, f"sum({wide})"), count)
         case "min" | "max":
-            return (Partial(name, spec.input_type, f"{spec.kind}({column})", row=column),)
+            return (Partial(name, spec.input_type, f"{spec.kind}({column})"),)
         case "collect_set":
             return (Partial(name, pa.list_(spec.input_type), f"array_sort(collect_set({column}))"),)
         case "collect":
@@ -117,8 +116,7 @@ def partials(spec: Aggregate) -> tuple[Partial, ...]:
             if isinstance(spec.options, Limit):
                 sql = f"slice({sql}, 1, {spec.options.limit})"
             return (Partial(name, pa.list_(ordered_type(spec)), sql),)
-    row = f"case when {kept_sql(spec)} then {ordered_sql(spec)} end"
-    return (Partial(name, ordered_type(spec), extreme_sql(spec), row=row),)
+    return (Partial(name, ordered_type(spec), extreme_sql(spec)),)
 
 
 def kept_sql(spec: Aggregate) -> str:
@@ -156,11 +154,6 @@ def result_type(spec: Aggregate) -> pa.DataType:
 def state_schema(specs: tuple[Aggregate, ...]) -> pa.Schema:
     """The columns kept for a key by several aggregates."""
     return pa.schema([pa.field(part.name, part.type) for spec in specs for part in partials(spec)])
-
-
-def taken_singly(specs: tuple[Aggregate, ...]) -> bool:
-    """Whether single rows can be given in the form in which all of these are kept."""
-    return all(part.row is not None for spec in specs for part in partials(spec))
 
 
 def given_schema(specs: tuple[Aggregate, ...]) -> pa.Schema:

@@ -15,17 +15,6 @@ def sum_type(kind: pa.DataType) -> pa.DataType:
     return pa.float64() if pa.types.is_floating(kind) else pa.int64()
 
 
-def as_sum_sql(column: str, kind: pa.DataType) -> str:
-    """A single value as a sum of that type, in Spark SQL.
-
-    >>> as_sum_sql("x", pa.decimal128(22, 2))
-    'cast(x as decimal(22,2))'
-    """
-    if pa.types.is_decimal(kind):
-        return f"cast({column} as decimal({kind.precision},{kind.scale}))"
-    return f"cast({column} as {'double' if pa.types.is_floating(kind) else 'bigint'})"
-
-
 def average_sum_type(kind: pa.DataType) -> pa.DataType:
     """Sums of 64-bit integers may outgrow them where their average does not; and doubles would round."""
     return pa.decimal128(38, 0) if pa.types.is_int64(kind) else sum_type(kind)

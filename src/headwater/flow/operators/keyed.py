@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.flow.operators.aggregates import Aggregate
-from headwater.flow.operators.changes import change_schema, merge_changes
+from headwater.flow.operators.changes import merge_changes
 from headwater.flow.operators.latest import Latest, merge_latest
 from headwater.flow.operators.merging import absorbed, finish_all, merge_all
 from headwater.flow.state.manifest import HASH, RunInfo
@@ -48,11 +48,6 @@ def latest_step(state: ShardState, spec: Latest, incoming: pa.RecordBatch) -> St
     run = state.write(rows, existed=found.mask[merged.newer])
     before, after = (part.select(spec.values.names) for part in (found.values, merged.state))
     return Step(merge_changes(keys, merged.existed, before, merged.exists, after), run)
-
-
-def no_changes(key: pa.Schema, values: pa.Schema) -> pa.RecordBatch:
-    """What a shard without rows says: Spark hands such a task no batch at all."""
-    return pa.RecordBatch.from_pylist([], schema=change_schema(key, values))
 
 
 def _rows(hashes: object, keys: pa.RecordBatch, values: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,9 +1,9 @@
 """The latest row of each key (pure): a table made of a stream.
 
-Rows have an order: event time, then position, or position alone. Spark reduces a batch to the newest row of each key
-(`newest_sql`); here it meets what is kept. A row that is not newer than that changes nothing, so that neither a batch
-that is run again nor a straggler does. A row without a value deletes the key; that it was deleted, and when, stays in
-the state (`_gone`) until the caller's time to live is over, or an older row would bring the key back.
+Rows have an order: event time, then position, or position alone. Tasks reduce a batch to the newest row of each key
+(prepare/newest_rows.py); here it meets the state. A row that is not newer than that changes nothing, so that neither a
+batch that is run again nor a straggler does. A row without a value deletes the key; that it was deleted, and when,
+stays in the state (`_gone`) until the caller's time to live is over, or an older row would bring the key back.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.kinds.kind import quoted
 from headwater.flow.operators.merging import chosen
 from headwater.flow.operators.ordering import rows_less
 from headwater.flow.state.equality import Mask, as_mask
@@ -38,17 +37,6 @@ class Latest:
     @property
     def order_names(self) -> list[str]:
         return [f"_order_{name}" for name in self.order.names]
-
-
-def newest_sql(spec: Latest, gone: str) -> str:
-    """Spark SQL that reduces a group to its newest row, as a struct with the columns of the state.
-
-    `gone` is the expression that is true for a row which deletes its key.
-    """
-    order = ", ".join(f"'_order_{name}', {quoted(name)}" for name in spec.order.names)
-    values = ", ".join(f"'{name}', {quoted(name)}" for name in spec.values.names)
-    whole = ", ".join(part for part in (order, values, f"'{GONE}', {gone}") if part)
-    return f"max_by(named_struct({whole}), named_struct({order}))"
 
 
 class Merged(NamedTuple):

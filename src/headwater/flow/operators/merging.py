@@ -18,9 +18,9 @@ from headwater.flow.operators.aggregates import (
 from headwater.flow.operators.averages import average
 from headwater.flow.operators.kinds.families import FAMILIES
 from headwater.flow.operators.kinds.options import Limit
-from headwater.flow.operators.kinds.placing import ORDER
+from headwater.flow.operators.kinds.placing import order_of
 from headwater.flow.operators.lists import closed_lists, distinct, shortened, together
-from headwater.flow.operators.ordering import has_order, less, rows_less
+from headwater.flow.operators.ordering import less, rows_less
 from headwater.flow.state.equality import Mask, rows_equal, valid
 from headwater.flow.state.shard import conformed
 
@@ -91,12 +91,6 @@ def chosen(take_new: Mask, new: pa.Array, old: pa.Array) -> pa.Array:
 def _extreme(new: pa.Array, old: pa.Array, *, smallest: bool) -> pa.Array:
     better = less(new, old) if smallest else less(old, new)
     return chosen((better & valid(new)) | ~valid(old), new, old)
-
-
-def order_of(spec: Aggregate) -> tuple[str, ...]:
-    """Several rows may lie at one place of the log, behind a join or where a row was made into several. Then it is the
-    value that decides, as it does in Spark's partials; one of a type without an order takes no part."""
-    return (*ORDER, "value") if has_order(spec.input_type) else ORDER
 
 
 def _first_or_last(new: pa.Array, old: pa.Array, order: Sequence[str], *, smallest: bool) -> pa.Array:

@@ -5,9 +5,14 @@ Spark SQL has it; different values may share one (long texts, nulls with the low
 their own), so that rows of one number still have to be compared.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from headwater.flow.operators.segments import decimal_words
+from headwater.flow.operators.spark_hashes import LONG_DIGITS
 from headwater.flow.state.equality import Integers, valid
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
@@ -23,6 +28,46 @@ def falling_codes(column: pa.Array) -> Integers:
     rising = np.where(valid(column), _rising(column), LOWEST)
     # The highest number is left to whoever wants to say: behind all.
     return np.minimum(np.invert(rising), HIGHEST - 1)
+
+
+def flat_columns(column: pa.Array) -> Iterator[pa.Array]:
+    """Columns of 64-bit integers and of texts without nulls that together order rows exactly as this one does.
+
+    The first is the most important. Null is below all values, NaN above all numbers, −0.0 the same as 0.0; structs are
+    ordered field by field.
+    """
+    kind = column.type
+    if pa.types.is_null(kind):
+        return
+    if column.null_count:
+        yield column.is_valid().cast(pa.int64())
+    if pa.types.is_struct(kind):
+        for child in column.flatten():
+            yield from flat_columns(child)
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+        yield column.fill_null("" if pa.types.is_string(kind) else b"") if column.null_count else column
+    elif pa.types.is_decimal128(kind):
+        low, high = decimal_words(column)
+        if kind.precision > LONG_DIGITS:
+            yield pa.array(high)
+            low = low ^ LOWEST
+        yield pa.array(low)
+    else:
+        yield pa.array(np.where(valid(column), _rising(column), 0) if column.null_count else _rising(column))
+
+
+def rank_columns(column: pa.Array) -> list[Integers]:
+    """Columns of integers that order rows exactly as this one does: texts are numbered in their order."""
+    return [
+        flat.to_numpy() if pa.types.is_int64(flat.type) else _ranks(flat.dictionary_encode())
+        for flat in flat_columns(column)
+    ]
+
+
+def _ranks(texts: pa.DictionaryArray) -> Integers:
+    ranks = np.empty(len(texts.dictionary), np.int64)
+    ranks[pc.sort_indices(texts.dictionary).to_numpy()] = np.arange(len(ranks))
+    return np.asarray(ranks[texts.indices.to_numpy()], np.int64)
 
 
 def _rising(column: pa.Array) -> Integers:
@@ -55,8 +100,7 @@ def _floats(column: pa.Array) -> Integers:
 
 def _decimals(column: pa.Array) -> Integers:
     """The number without its point; those that do not fit are the lowest or the highest."""
-    words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)[column.offset : column.offset + len(column)]
-    low, high = words[:, 0], words[:, 1]
+    low, high = decimal_words(column)
     return np.where(high == low >> 63, low, np.where(high < 0, LOWEST, HIGHEST))
 
 

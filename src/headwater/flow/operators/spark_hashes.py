@@ -1,8 +1,10 @@
 """Spark's own hashes of rows, `xxhash64` and `hash` (compiled, pure): where a row lies that no Spark has seen yet.
 
 Both go over the columns of a row one after the other; what comes of one is the seed for the next, and a null leaves it
-as it is. A value is hashed by its bytes, little end first: four of what is no longer than an int, eight of a long, all
-of a text. The second is Murmur3, but that what is left over of four bytes at the end of a text is hashed byte by byte.
+as it is. A struct is hashed field by field, an array element by element, so that nulls within leave the seed as well. A
+value is hashed by its bytes, little end first: four of what is no longer than an int, eight of a long, all of a text.
+Decimals of more than 18 digits are hashed by the bytes of Java's BigInteger, big end first and no more than needed. The
+second hash is Murmur3, but that what is left over of four bytes at the end of a text is hashed byte by byte.
 """
 
 from collections.abc import Sequence
@@ -27,16 +29,25 @@ C1, C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 
 
 def can_hash(kind: pa.DataType) -> bool:
-    """Lists, maps and long decimals are left to Spark."""
+    """Maps are left to Spark, which refuses to hash them."""
     if pa.types.is_struct(kind):
         return all(can_hash(field.type) for field in kind)
-    if pa.types.is_decimal128(kind):
-        return bool(kind.precision <= LONG_DIGITS)
+    if _is_list(kind) or pa.types.is_dictionary(kind):
+        return can_hash(kind.value_type)
     plain = (
-        pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_float32, pa.types.is_float64, pa.types.is_date32,
-        pa.types.is_timestamp, pa.types.is_string, pa.types.is_binary,
+        pa.types.is_null, pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_float32, pa.types.is_float64,
+        pa.types.is_decimal128, pa.types.is_date32, pa.types.is_timestamp, _is_text,
     )  # fmt: skip
     return any(is_one(kind) for is_one in plain)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    return bool(large or pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def xxhash64(columns: Sequence[pa.Array], rows: int) -> Integers:
@@ -46,7 +57,10 @@ def xxhash64(columns: Sequence[pa.Array], rows: int) -> Integers:
     """
     seeds = np.full(rows, SEED, np.uint64)
     for part in _parts(columns):
-        _fold_xx(part.data, part.starts, part.ends, part.there, seeds)
+        if isinstance(part, _Part):
+            _fold_xx(part.data, part.starts, part.ends, part.there, seeds)
+        else:
+            _fold_xx_many(part.data, part.starts, part.ends, part.rows, seeds)
     return seeds.view(np.int64)
 
 
@@ -54,12 +68,15 @@ def murmur3(columns: Sequence[pa.Array], rows: int) -> Integers:
     """Spark's `hash`, whose results are ints."""
     seeds = np.full(rows, SEED, np.uint32)
     for part in _parts(columns):
-        _fold_murmur(part.data, part.starts, part.ends, part.there, seeds)
+        if isinstance(part, _Part):
+            _fold_murmur(part.data, part.starts, part.ends, part.there, seeds)
+        else:
+            _fold_murmur_many(part.data, part.starts, part.ends, part.rows, seeds)
     return seeds.view(np.int32).astype(np.int64)
 
 
 def shard_hashes(key: Sequence[pa.Array], rows: int) -> Integers:
-    """What `shard_hash` (job/hashing.py) gives for the same values."""
+    """What `shard_hash` (prepare/shard_hash.py) gives for the same values."""
     return (xxhash64(key, rows) >> 32 << 32) | (murmur3(key, rows) & 0xFFFFFFFF)
 
 
@@ -72,29 +89,101 @@ class _Part(NamedTuple):
     there: Mask
 
 
-def _parts(columns: Sequence[pa.Array]) -> list[_Part]:
+class _Many(NamedTuple):
+    """Any number of values per row, in the order in which they are hashed: the bytes and the row of each."""
+
+    data: Bytes
+    starts: Integers
+    ends: Integers
+    rows: Integers
+
+
+def _parts(columns: Sequence[pa.Array]) -> list[_Part | _Many]:
     return [part for column in columns for part in _parts_of(column)]
 
 
-def _parts_of(column: pa.Array) -> list[_Part]:
+def _parts_of(column: pa.Array) -> list[_Part | _Many]:
     kind = column.type
+    if pa.types.is_null(kind):
+        return []
+    if pa.types.is_dictionary(kind):
+        return _parts_of(column.dictionary_decode())
     if pa.types.is_struct(kind):
         return _parts(column.flatten())
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+    if _is_list(kind):
+        return [_elements(column)]
+    if _is_text(kind):
         return [text_bytes(column)]
     if pa.types.is_decimal128(kind):
-        return [_fixed(_unscaled(column), column)]
+        return [_fixed(_unscaled(column), column) if kind.precision <= LONG_DIGITS else _big_integers(column)]
     if pa.types.is_floating(kind):
         return [_fixed(_normal(column), column)]
     wide = pa.int64() if pa.types.is_int64(kind) or pa.types.is_timestamp(kind) else pa.int32()
     return [_fixed(_values(column.cast(wide)), column)]
 
 
+def _elements(column: pa.Array) -> _Many:
+    """The values in the elements of arrays, those of a null left out."""
+    offsets = column.offsets.to_numpy().astype(np.int64)
+    lengths = np.where(valid(column), np.diff(offsets), 0)
+    rows = np.repeat(np.arange(len(column), dtype=np.int64), lengths)
+    if len(rows) < offsets[-1] - offsets[0]:  # a null has elements all the same
+        elements = column.flatten()
+    else:
+        elements = column.values.slice(offsets[0], offsets[-1] - offsets[0])
+    several = [_many(part) for part in _parts_of(elements)]
+    if not several:
+        return _read_only(np.empty(0, np.uint8), *([np.empty(0, np.int64)] * 3))
+    found = several[0] if len(several) == 1 else _interleaved(several)
+    return _read_only(found.data, found.starts, found.ends, rows[found.rows])
+
+
+def _many(part: _Part | _Many) -> _Many:
+    if isinstance(part, _Many):
+        return part
+    there = np.flatnonzero(part.there)
+    return _Many(part.data, part.starts[there], part.ends[there], there)
+
+
+def _interleaved(several: Sequence[_Many]) -> _Many:
+    """The values of several columns, row by row."""
+    before = np.cumsum([0, *(len(one.data) for one in several[:-1])])
+    rows = np.concatenate([one.rows for one in several])
+    order = np.argsort(rows, kind="stable")
+    starts, ends = (
+        np.concatenate([places + begin for places, begin in zip(bounds, before, strict=True)])[order]
+        for bounds in ([one.starts for one in several], [one.ends for one in several])
+    )
+    return _Many(np.concatenate([one.data for one in several]), starts, ends, rows[order])
+
+
+def _read_only(data: Bytes, starts: Integers, ends: Integers, rows: Integers) -> _Many:
+    """As `_part` has it: one form of array, and so one compilation."""
+    data.setflags(write=False)
+    return _Many(data, starts, ends, rows)
+
+
 def text_bytes(column: pa.Array) -> _Part:
     _, offsets, data = column.buffers()
-    ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    places = np.frombuffer(b"" if offsets is None else offsets, np.int64 if large else np.int32)
+    ends = places[column.offset : column.offset + len(column) + 1].astype(np.int64)
     content = np.frombuffer(b"" if data is None else data, np.uint8)
     return _part(content, ends[:-1], ends[1:], column)
+
+
+def _big_integers(column: pa.Array) -> _Part:
+    """Decimals as Java's BigInteger.toByteArray has them: without leading bytes that repeat the sign."""
+    width, count = 16, len(column)
+    content = np.frombuffer(column.buffers()[1] if count else b"", np.uint8)
+    content = content[width * column.offset : width * (column.offset + count)]
+    data = np.ascontiguousarray(content.reshape(count, width)[:, ::-1])
+    sign = data[:, :1] >> 7
+    repeated = np.cumprod(data == sign * np.uint8(0xFF), axis=1).sum(axis=1)
+    first = np.minimum(repeated, width - 1)
+    first -= data[np.arange(count), first] >> 7 != sign[:, 0]
+    begins = np.arange(count, dtype=np.int64) * width
+    return _part(data.reshape(-1), begins + first, begins + width, column)
 
 
 def _fixed(values: npt.NDArray[Any], column: pa.Array) -> _Part:
@@ -216,3 +305,15 @@ def _fold_murmur(data, starts, ends, there, seeds):  # type: ignore[no-untyped-d
     for row in range(len(seeds)):
         if there[row]:
             seeds[row] = _murmur(data, starts[row], ends[row], seeds[row])
+
+
+@_compiled
+def _fold_xx_many(data, starts, ends, rows, seeds):  # type: ignore[no-untyped-def]
+    for place in range(len(rows)):
+        seeds[rows[place]] = _xx(data, starts[place], ends[place], seeds[rows[place]])
+
+
+@_compiled
+def _fold_murmur_many(data, starts, ends, rows, seeds):  # type: ignore[no-untyped-def]
+    for place in range(len(rows)):
+        seeds[rows[place]] = _murmur(data, starts[place], ends[place], seeds[rows[place]])

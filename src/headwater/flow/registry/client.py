@@ -18,12 +18,15 @@ from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Re
 
 from headwater.clock import Clock, SystemClock
 from headwater.errors import RegistryUnavailable, SchemaError, UnknownSchema, UnknownSubject, UnknownVersion
-from headwater.settings import NODE_FILE
+from headwater.secret_urls import WAY_OUT, ambiguity, without_secrets
+from headwater.settings import LOCAL_TOKEN_FILE, NODE_FILE
 
 CONTENT = "application/vnd.schemaregistry.v1+json"
 ANSWER_BYTES_MAX = 16 * 1024**2
-TIMEOUT_SECONDS = 10.0
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 5.0
+PATIENCE_SECONDS = 1.0
+"""Short: whoever waits in a task keeps a core from other jobs, Spark tries the task again, and then the job is seen to
+fail and is tried again with growing pauses (run/supervision.py)."""
 PAUSE_SECONDS = 0.2
 REFERENCES_MAX = 200
 LATEST = "latest"
@@ -54,7 +57,7 @@ class RegistryClient:
     @property
     def shown(self) -> str:
         """Where it is, without name and password."""
-        return _address(self.where)[0] if self.where.startswith("http") else self.where
+        return without_secrets(self.where) if self.where.startswith("http") else self.where
 
     def version(self, subject: str, version: str = LATEST) -> Found:
         """A version of a subject. UnknownSubject or UnknownVersion if there is none."""
@@ -81,6 +84,7 @@ class RegistryClient:
 
     def _ask_once(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
         url, headers = _address(address_of(self.where))
+        headers |= local_token(self.where)
         data = None if body is None else json.dumps(body).encode()
         request = Request(f"{url}{path}", data, {**headers, "Accept": f"{CONTENT}, application/json"}, method=method)
         if data is not None:
@@ -143,8 +147,19 @@ def address_of(where: str) -> str:
     return str(said["http"])
 
 
+def local_token(where: str) -> dict[str, str]:
+    """What whoever may read a data directory says to its node; nothing to others."""
+    try:
+        token = (Path(where) / LOCAL_TOKEN_FILE).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return {}
+    return {"Authorization": f"Bearer {token.strip()}"}
+
+
 def _address(url: str) -> tuple[str, dict[str, str]]:
     """The URL without name and password, which go into a header and never into a message."""
+    if why := ambiguity(url):
+        raise SchemaError(f"the URL of the schema registry {why}", WAY_OUT)
     parts = urlsplit(url)
     if not parts.username:
         return url, {}

@@ -3,6 +3,7 @@
     <folder>/part-000000000012-1a2b3c4d.parquet      batch 12; the letters are of the job
     <folder>/country=DE/part-…                       where the rows are divided by a column
     <folder>/_headwater/mark.json                    whose folder this is, and its newest batch; other readers skip it
+    <folder>/_headwater/mark.copy                    the same once more: it is a small file (small_file.py)
 
 A file appears whole or not at all. Its name is made from job and batch: a batch that comes again before its mark was
 written replaces its own files with equal ones.
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headwater.errors import JobRefused
-from headwater.flow.sinks.folders import Folder, folder_at
+from headwater.flow.sinks.folders import Folder, Note, folder_at
 from headwater.views.mark import Mark, position_to_json
 from headwater.views.shape import Shape, evolved, shape_of
 
@@ -35,6 +36,7 @@ class ParquetSink:
         self.name = name
         self._by, self._compression = tuple(by), compression
         self._files = folder_at(folder) if isinstance(folder, str) else folder
+        self._note = Note(self._files, MARK)
         self._shape: Shape | None = None
 
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
@@ -76,15 +78,17 @@ class ParquetSink:
         content = {
             "job": mark.job, "output": self.name, "batch": mark.batch, "position": position, "shape": shape
         }  # fmt: skip
-        self._files.put(MARK, json.dumps(content).encode())
+        self._note.write(content)
         return True
 
     def close(self) -> None:
         """Files are closed as soon as they are written."""
 
     def _mark(self) -> dict[str, str]:
-        content = self._files.get(MARK)
-        return json.loads(content) if content is not None else {}
+        content = self._note.read()
+        if content is not None and not (isinstance(content, dict) and {"job", "batch"} <= content.keys()):
+            raise self._note.damaged("it is not what was written")
+        return content or {}
 
     def _parts(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         if rows.num_rows == 0:

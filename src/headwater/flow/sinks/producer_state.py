@@ -5,9 +5,9 @@ what that batch is divided by: they change only together with `batch`, when the 
 `rounds` says how much of the next batch is in already.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 SEQUENCES = 2**31
 
@@ -40,11 +40,10 @@ class ProducerState:
             sequences[partition] = (self.sequence(partition) + records) % SEQUENCES
         return replace(self, batch=batch, rounds=0, sequences=sequences)
 
-    def to_json(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
 
     @classmethod
-    def from_json(cls, content: bytes) -> "ProducerState":
-        data = json.loads(content)
-        sequences = {int(partition): sequence for partition, sequence in data.pop("sequences").items()}
-        return cls(**data, sequences=sequences)
+    def from_json(cls, content: Mapping[str, Any]) -> "ProducerState":
+        sequences = {int(partition): sequence for partition, sequence in content["sequences"].items()}
+        return cls(**{**content, "sequences": sequences})

@@ -16,11 +16,11 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from headwater.errors import JobRefused, StoreUnavailable
+from headwater.secret_urls import WAY_OUT, ambiguity, without_secrets
 from headwater.views.changes import changes_in
 from headwater.views.json_text import json_text, plain_text
 from headwater.views.mark import Mark
 from headwater.views.shape import Column, Shape, shape_of
-from headwater.views.store import public_url
 
 MARK = "%headwater"
 ENTRIES_PER_COMMAND = 1000
@@ -28,6 +28,8 @@ TIMEOUT_SECONDS = 30
 
 
 def connected(url: str) -> Any:
+    if why := ambiguity(url):
+        raise JobRefused(f"the URL of a Redis server {why}", WAY_OUT)
     try:
         import redis
     except ModuleNotFoundError as error:
@@ -41,7 +43,7 @@ class RedisSink:
 
     def __init__(self, url: str, *, prefix: str, name: str, expire_ms: int | None = None, client: Any = None) -> None:
         self.name = name
-        self._where, self._prefix, self._expire_ms = public_url(url), prefix, expire_ms
+        self._where, self._prefix, self._expire_ms = without_secrets(url), prefix, expire_ms
         self._client = connected(url) if client is None else client
         self._shape: Shape | None = None
 

@@ -20,7 +20,7 @@ Rows come encoded: `_key` and `_value` (binary, null where there is none), `_tim
 `_order`. Where there is an `_op`, each `d` is followed by a tombstone of its key.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -28,9 +28,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import DuplicateSequence, JobRefused, UnstorableValue
+from headwater.errors import DuplicateSequence, JobRefused, UnstorableValue, UsageError
 from headwater.flow.kafka.encoding import encode_records
-from headwater.flow.sinks.folders import Folder
+from headwater.flow.sinks.folders import Folder, Note
 from headwater.flow.sinks.partitioning import choose_partitions, in_order
 from headwater.flow.sinks.producer_state import ProducerState
 from headwater.record import TopicPartition
@@ -70,15 +70,17 @@ class TopicSink:
         name: str = "",
         compression: str = "lz4",
         batch_bytes: int = BATCH_BYTES,
+        mend: Callable[[], None] | None = None,
     ) -> None:
-        """`folder` is the job's own; the state of this sink is the file `<name>.json` in it.
+        """`folder` is the job's own; the state of this sink is the file `<name>.json` in it. `mend` is called when the
+        topic refuses something, and then it is tried once more.
 
         Several outputs of one job to one topic need a name each, or one would take the others' batches for its own.
         """
         self.name = name or topic
-        self._topic, self._client, self._folder = topic, client, folder
-        self._file = f"{self.name}.json"
-        self._compression, self._batch_bytes = compression, batch_bytes
+        self._topic, self._client = topic, client
+        self._note = Note(folder, f"{self.name}.json")
+        self._compression, self._batch_bytes, self._mend = compression, batch_bytes, mend
 
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
         missing = [name for name in REQUIRED if name not in schema.names]
@@ -126,25 +128,37 @@ class TopicSink:
 
     def _send(self, batches: Batches) -> None:
         try:
-            self._client.produce(batches)
+            self._produce(batches)
         except DuplicateSequence:
             self._send_one_by_one(batches)
+
+    def _produce(self, batches: Batches) -> None:
+        try:
+            self._client.produce(batches)
+        except UsageError:
+            if self._mend is None:
+                raise
+            self._mend()
+            self._client.produce(batches)
 
     def _send_one_by_one(self, batches: Batches) -> None:
         """One of them was stored so long ago that its place is forgotten. That is as good as stored now."""
         for place, several in batches.items():
             for batch in several:
                 try:
-                    self._client.produce({place: [batch]})
+                    self._produce({place: [batch]})
                 except DuplicateSequence:
                     continue
 
     def _state(self) -> ProducerState | None:
-        content = self._folder.get(self._file)
-        return None if content is None else ProducerState.from_json(content)
+        content = self._note.read()
+        try:
+            return None if content is None else ProducerState.from_json(content)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._note.damaged(f"it is no state of a producer: {error}") from None
 
     def _store(self, state: ProducerState) -> None:
-        self._folder.put(self._file, state.to_json())
+        self._note.write(state.to_json())
 
 
 def encode(rows: pa.Table, state: ProducerState, batch: int) -> Encoded:

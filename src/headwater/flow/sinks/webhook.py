@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.clock import Clock, SystemClock
-from headwater.errors import JobRefused, StoreUnavailable
+from headwater.errors import FlowError, StoreUnavailable
 from headwater.views.json_text import json_text
 from headwater.views.mark import Mark
 from headwater.webhooks.backoff import pause_seconds
@@ -72,7 +72,10 @@ class WebhookSink:
             if answer.outcome == DELIVERED:
                 return
             if answer.outcome == REFUSED:
-                raise JobRefused(f"the webhook of {self.name} does not take {id}: {answer.said}")
+                raise FlowError(
+                    f"the webhook of {self.name} does not take {id}: {answer.said}",
+                    "Look after its target; the same request is sent when the job is tried again.",
+                )
             pause = pause_seconds(attempt, self._random, answer.retry_after_seconds)
             out_of_patience = self._clock.elapsed_ms() - began_ms + 1000 * pause > 1000 * self._patience
             if out_of_patience or self._stopping.wait(pause):

@@ -10,7 +10,6 @@ The node may at any moment append, roll, compact, delete or archive. What makes 
 The layout of files and names is drawn in log/segment.py.
 """
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from headwater.flow.source.batches import (
 )
 from headwater.log.batch_format import CODEC_MASK, HEADER_BYTES, plausible, read_header
 from headwater.log.offset_index import OffsetIndex, entry_at_or_below
+from headwater.small_file import read_newest
 
 CHUNK_BYTES = 4 * 1024**2
 UNPACKING_RATIO = 8
@@ -158,7 +158,7 @@ def _opened(directory: Path, offset: int) -> Iterator[tuple[int, int] | None]:
 def quarantined(directory: Path) -> list[tuple[int, int]]:
     """Ranges of offsets that the log has found to be damaged, in segments that are still there."""
     try:
-        said = json.loads((directory / "quarantine.json").read_bytes())
+        said = read_newest(str(directory / "quarantine.json"), lambda path: Path(path).read_bytes()).content
         listed = [(int(base), int(row[2]), int(row[3])) for base, rows in said.items() for row in rows]
     except (OSError, ValueError, TypeError, AttributeError, IndexError):
         return []

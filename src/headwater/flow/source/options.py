@@ -10,6 +10,7 @@ columns             hidden columns wanted beside those of the option schema, div
 time, tombstones    column with the event time; null values: poison or keep
 clock               what a job's stream declares about its times, as JSON (clock_rules.py)
 streams             several topics with schemas of their own, as JSON (streams.py)
+leading             topics of which all is read before anything of the others (leading.py), divided by commas
 startingOffsets     earliest (default), latest, or JSON {"topic": {"0": 12}} where -2 is earliest and -1 latest
 endingOffsets       of a batch read: latest (default), or JSON
 startingTimestamp   instead of offsets: ISO 8601 or milliseconds; so endingTimestamp, which is not included
@@ -39,7 +40,7 @@ from headwater.record import TopicPartition
 
 NAMES = (
     "address", "data", "topic", "registry", "schema", "columns", "format", "time", "tombstones", "clock", "streams",
-    "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp", "maxRowsPerBatch",
+    "leading", "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp", "maxRowsPerBatch",
     "maxBytesPerBatch", "onLoss", "poisoned", "stage", "tasks",
 )  # fmt: skip
 _KNOWN = {name.lower(): name for name in NAMES}
@@ -68,6 +69,7 @@ class SourceOptions:
     poisoned: str = "fail"
     stage: Path | None = None
     tasks: int = 1
+    leading: frozenset[str] = frozenset()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -110,6 +112,7 @@ def parse_options(given: Mapping[str, str], schema: Schema | None = None) -> Sou
         poisoned=_poisoned(said),
         stage=Path(said["stage"]).absolute() if "stage" in said else None,
         tasks=_positive(said, "tasks") or os.cpu_count() or 1,
+        leading=frozenset(name for name in said.get("leading", "").split(",") if name),
     )
 
 

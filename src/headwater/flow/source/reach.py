@@ -38,25 +38,25 @@ class Reach:
         *,
         patience_seconds: float = PATIENCE_SECONDS,
         clock: Clock | None = None,
+        stopping: threading.Event | None = None,
     ) -> None:
         self._address, self._data = address, data
         self._patience_ms = round(1000 * patience_seconds)
         self._clock = clock or SystemClock()
+        self._stopping = stopping or threading.Event()
         self._client: Client | None = None
         self._connected_to = ""
 
     def ask(self, action: Callable[[Client], Result]) -> Result:
-        """Do something with the client; again, for as long as the log is away but may come back."""
+        """Do something with the client; again, for as long as the log is away but may come back, and nobody stops."""
         deadline = self._clock.elapsed_ms() + self._patience_ms
-        pause = threading.Event()
         while True:
             try:
                 return action(self._connected())
             except UnavailableError:
                 self.close()
-                if self._clock.elapsed_ms() >= deadline:
+                if self._clock.elapsed_ms() >= deadline or self._stopping.wait(PAUSE_SECONDS):
                     raise
-                pause.wait(PAUSE_SECONDS)
 
     def _connected(self) -> Client:
         address = self._address

@@ -12,6 +12,7 @@ from headwater.flow.source.reach import Reach
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.transactions import without_aborted
 
+IN_APPS = '(in an app: hw.App(..., on_loss="account")).'
 EMPTY_ANSWERS_MAX = 3
 WAIT_MS = 500
 
@@ -46,7 +47,9 @@ def _damaged(one: Range, directory: Path, *, account_losses: bool) -> Iterator[L
             continue
         if not account_losses:
             error = DamagedRange(one.topic, one.partition, first=loss.first, end=loss.end)
-            error.hint = '"headwater log check" reports the damage; to go on behind it, set onLoss to "account".'
+            error.hint = (
+                '"headwater log check" reports the damage; to go on after it, set onLoss to "account" ' + IN_APPS
+            )
             raise error
         yield loss
 
@@ -66,7 +69,7 @@ def loss_behind(error: OffsetOutOfRange, one: Range, place: int, *, account_loss
     if not account_losses:
         error.hint = (
             f"Rows {place} to {min(error.first, one.end) - 1} were removed before they were read. Raise the topic's "
-            'retention; to go on without them, set onLoss to "account".'
+            'retention; to go on without them, set onLoss to "account" ' + IN_APPS
         )
         raise error
     return Loss(place, min(error.first, one.end))

@@ -6,11 +6,11 @@ A length of -1 is a null.
 
 import numpy as np
 
+from headwater.log.record_columns import RECORD_BYTES_MIN as RECORD_BYTES_MIN
 from headwater.log.record_columns import compiled, read_varint
 
 KEY, VALUE, HEADERS = 0, 2, 4
 SPAN_COLUMNS = 6
-RECORD_BYTES_MIN = 7
 
 START, STOP, BASE_OFFSET, LAST_OFFSET, TIMESTAMP, APPEND_TIME, COUNT = range(7)
 """Columns of the table of batches that `scan` takes; start and stop are those of the records, unpacked."""

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from crc32c import crc32c
 
-from headwater.errors import CorruptBatch, InvalidRecord
+from headwater.errors import CorruptBatch, InvalidRecord, UnsupportedFormat
 from headwater.flow.source import record_scan
 from headwater.flow.source.batches import (
     ATTRIBUTES,
@@ -32,12 +32,34 @@ from headwater.log.batch_format import (
 )
 from headwater.log.compression import decompress
 from headwater.log.record_columns import ByteArray, Int64Array
+from headwater.settings import LogSettings
 
 HEADERS_TYPE = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
 
-UNPACKED_BYTES_MAX = 128 * 1024**2
-"""Of one batch; the log takes none that is larger."""
+UNPACKED_BYTES_MAX = LogSettings().decompressed_bytes_max
+"""Of one batch; our own log takes none that is larger, and reads none."""
+TOGETHER_BYTES_MAX = 64 * 1024**2
+"""Of all batches that are decoded together; a larger batch is decoded alone."""
 COLUMN_BYTES_MAX = 2**31 - 1
+
+
+class UnreadableBatch(CorruptBatch):
+    """A batch is as it was sent, but cannot be unpacked, or unpacks to more than it may. Its neighbours are sound."""
+
+    def __init__(self, row: Int64Array, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.position, self.size = int(row[POSITION]), int(row[SIZE])
+        self.base_offset, self.last_offset = int(row[BASE_OFFSET]), int(row[LAST_OFFSET])
+        self.max_timestamp_ms = int(row[MAX_TIMESTAMP])
+
+
+class TooMuchTogether(Exception):
+    """The batches up to a position, not included, are as many as should be decoded together."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(position)
+        self.position = position
 
 
 class Records(NamedTuple):
@@ -53,8 +75,9 @@ def decode_batches(
 ) -> Records:
     """The records with offsets from `first` to below `end`, in the order of the log.
 
-    The buffer holds whole batches. Those of transactions' control records are left out. CorruptBatch if a checksum or
-    anything a batch says about itself does not fit its bytes.
+    The buffer holds whole batches. Those of transactions' control records are left out. CorruptBatch if a checksum does
+    not fit, UnreadableBatch if anything else that a batch says about itself does not fit its bytes, or if it unpacks to
+    more than `bytes_max`; TooMuchTogether if all of them do.
     """
     found = find_batches(buffer)
     if found.length != len(buffer):
@@ -68,7 +91,7 @@ def decode_batches(
     view = memoryview(buffer)
     _check_crc(view, rows)
     body, table = _unpacked(view, rows, bytes_max)
-    return _columns(body, table, first, end, headers=headers)
+    return _columns(body, table, rows, first, end, headers=headers)
 
 
 def _check_crc(view: memoryview, rows: Int64Array) -> None:
@@ -97,7 +120,8 @@ def _unpacked(view: memoryview, rows: Int64Array, bytes_max: int) -> tuple[ByteA
     lying = np.flatnonzero((table[:, record_scan.COUNT] < 0) | (table[:, record_scan.COUNT] > room))
     if len(lying):
         base, count = table[lying[0], (record_scan.BASE_OFFSET, record_scan.COUNT)].tolist()
-        raise CorruptBatch(f"the batch at offset {base} cannot hold the {count} records it claims")
+        why = f"the batch at offset {base} cannot hold the {count} records it claims"
+        raise UnreadableBatch(rows[lying[0]], why)
     return body, table
 
 
@@ -107,14 +131,19 @@ def _joined(view: memoryview, rows: Int64Array, table: Int64Array, bytes_max: in
     place = 0
     for which, (position, size, attributes) in enumerate(rows[:, (POSITION, SIZE, ATTRIBUTES)].tolist()):
         packed = view[position + HEADER_BYTES : position + size]
-        parts.append(decompress(attributes & CODEC_MASK, packed, bytes_max=bytes_max))
+        try:
+            parts.append(decompress(attributes & CODEC_MASK, packed, bytes_max=bytes_max))
+        except (CorruptBatch, InvalidRecord, UnsupportedFormat) as error:
+            raise UnreadableBatch(rows[which], str(error)) from None
+        if which and place + len(parts[-1]) > TOGETHER_BYTES_MAX:
+            raise TooMuchTogether(position)
         table[which, record_scan.START] = place
         place += len(parts[-1])
         table[which, record_scan.STOP] = place
     return np.frombuffer(b"".join(parts), dtype=np.uint8)
 
 
-def _columns(body: ByteArray, table: Int64Array, first: int, end: int, *, headers: bool) -> Records:
+def _columns(body: ByteArray, table: Int64Array, rows: Int64Array, first: int, end: int, *, headers: bool) -> Records:
     # One more than there can be: a record outside the range is read into the next free row, too.
     count = int(table[:, record_scan.COUNT].sum()) + 1
     offsets, timestamps = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
@@ -122,7 +151,7 @@ def _columns(body: ByteArray, table: Int64Array, first: int, end: int, *, header
     kept = record_scan.scan(body, table, first, end, offsets, timestamps, spans)
     if kept < 0:
         base = int(table[-1 - kept, record_scan.BASE_OFFSET])
-        raise CorruptBatch(f"the batch at offset {base} has records that do not fit together")
+        raise UnreadableBatch(rows[-1 - kept], f"the batch at offset {base} has records that do not fit together")
     spans = spans[:kept]
     return Records(
         offsets[:kept],

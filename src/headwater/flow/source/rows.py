@@ -21,8 +21,9 @@ from headwater.flow.source.poison import NO_POISON, Poison
 from headwater.flow.source.producers import hear, hear_all
 from headwater.flow.source.punctuation import Promise, Punctuation, find_punctuation
 from headwater.flow.source.reach import Reach
+from headwater.flow.source.readable import read_around
 from headwater.flow.source.reading import read_range
-from headwater.flow.source.records import Records, decode_batches
+from headwater.flow.source.records import Records, UnreadableBatch, decode_batches
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.staging import POISONED_SCHEMA, Counts
 from headwater.flow.source.streams import STREAM, Stream
@@ -33,6 +34,9 @@ Indices = npt.NDArray[np.int64]
 
 BATCH_ROWS_MAX = 65_536
 """Larger batches cost Spark memory and gain nothing."""
+
+TIMESTAMP_MS_MAX = 253_402_300_799_000
+"""The last second of the year 9999."""
 
 
 class RangeReader:
@@ -54,6 +58,25 @@ class RangeReader:
             columns, kept = self._typed(part, chunk)
         self._note_event_times(columns, records.timestamps_ms if kept is None else records.timestamps_ms[kept])
         return columns
+
+    def set_batch_aside(self, batch: UnreadableBatch) -> None:
+        """Each offset of it that is in the range is a poisoned row; one row of the stage stands for all of them."""
+        first = max(batch.base_offset, self._range.first)
+        end = min(batch.last_offset + 1, self._range.end)
+        place = f'"{self._range.topic}/{self._range.partition}"'
+        if self._policy == "fail":
+            raise _undecodable(f"offsets {first} to {end - 1} of {place} do not decode: {batch.reason}")
+        self.counts.rows += end - first
+        self.counts.poisoned += end - first
+        _logger.warning("offsets %d to %d of %s are poisoned: %s", first, end - 1, place, batch.reason)
+        if self._policy == "stage":
+            time_us = 1000 * min(max(batch.max_timestamp_ms, 0), TIMESTAMP_MS_MAX)
+            row = {
+                "topic": self._range.topic, "partition": self._range.partition, "offset": first, "timestamp": time_us,
+                "key": None, "value": None, "headers": None,
+                "reason": f"a batch that cannot be read, offsets {first} to {end - 1}: {batch.reason}",
+            }  # fmt: skip
+            self.poisoned.append(pa.RecordBatch.from_pylist([row], POISONED_SCHEMA))
 
     def lose(self, rows: int) -> None:
         self.counts.lost += rows
@@ -126,13 +149,8 @@ class RangeReader:
     def _set_aside(self, poison: Poison, part: Part, chunk: Chunk) -> None:
         place = f'"{part.topic}/{part.partition}"'
         if self._policy == "fail":
-            error = InvalidRecord(
-                f"offset {part.records.offsets[poison.rows[0]]} of {place} does not decode: {poison.reasons[0]}"
-            )
-            error.hint = (
-                'Mend the producer or the schema; to go on without such rows, set poisoned to "stage" or "drop".'
-            )
-            raise error
+            offset = part.records.offsets[poison.rows[0]]
+            raise _undecodable(f"offset {offset} of {place} does not decode: {poison.reasons[0]}")
         self.counts.poisoned += len(poison.rows)
         if self._policy == "stage":
             if part.records.headers is None:
@@ -178,16 +196,23 @@ def read_rows(
         elif len(found.data):
             for piece in divided(found):
                 try:
-                    # Only the first can find damage: what it has decoded the others can too.
-                    columns = [reader.read(piece) for reader in readers]
+                    yield from _read_piece(readers, piece)
                 except CorruptBatch:
                     if data is None:
                         raise
                     # The node looks at what it serves, and knows how far the damage goes.
                     part = one._replace(first=piece.first, end=piece.next_offset)
                     yield from read_rows(readers, part, reach, data=None, account_losses=account_losses)
-                else:
-                    yield columns
+
+
+def _read_piece(readers: Sequence[RangeReader], piece: Chunk) -> Iterator[list[dict[str, pa.Array]]]:
+    # Only the first reader can find damage: what it has decoded the others can too.
+    for found in read_around(piece, lambda part: [reader.read(part) for reader in readers]):
+        if isinstance(found, UnreadableBatch):
+            for reader in readers:
+                reader.set_batch_aside(found)
+        else:
+            yield found
 
 
 def frame_batches(
@@ -220,6 +245,12 @@ def _decoder_of(format: str, ddl: str, options: tuple[tuple[str, str], ...]) -> 
 
 def _decoder(stream: Stream) -> Decoder:
     return _decoder_of(stream.format, stream.value.ddl, tuple(sorted(stream.options.items())))
+
+
+def _undecodable(message: str) -> InvalidRecord:
+    error = InvalidRecord(message)
+    error.hint = 'Mend the producer or the schema; to go on without such rows, set poisoned to "stage" or "drop".'
+    return error
 
 
 def _poisoned_rows(poison: Poison, part: Part) -> pa.RecordBatch:

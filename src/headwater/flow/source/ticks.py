@@ -1,23 +1,24 @@
-"""What the offset of a job's batch says beside how far it reads. Pure.
+"""What the plan of a job's batch says beside how far it reads. Pure.
 
-    {"orders": {"0": 5, "1": 9}, "@tick": {"number": 3, "silent": [["orders", 1]], "held": []}}
+    {"number": 3, "silent": [["orders", 1]], "held": []}
 
-Spark runs a batch when the offset is another one than before, and writes it down first. So a batch without rows is one
-whose number is larger, or in which other partitions are silent; and what was decided while planning is known again
-when the batch is run again. Only a job, which has a stage folder, asks for any of this; no topic can have the name.
+A batch comes when there are rows, or its tick is another one than that of the batch before: its number is larger, or
+other partitions are silent. What was decided while planning is known again when the batch is run again.
 
 The job leaves its wish in the stage folder: STAGE/wish.json {"number": 3, "idle_ms": {"orders": 30000}}.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from headwater.errors import JobRefused
 from headwater.record import TopicPartition
+from headwater.small_file import read_newest
 
 TICK = "@tick"
+"""Under this name, which no topic can have, it stood among the offsets that Spark kept for earlier releases."""
 WISH_FILE = "wish.json"
 
 Places = frozenset[TopicPartition]
@@ -32,7 +33,7 @@ class Tick:
     held: Places = frozenset()
     """Partitions of which something was left, for lack of room, that is as old as what was taken of others."""
     admits: bool = False
-    """It reads nothing, but takes back what came too late before it (job/admitting.py)."""
+    """It reads nothing, but takes back what came too late before it (late/late_replay.py)."""
 
     def to_json(self) -> dict[str, Any]:
         said = {"number": self.number, "silent": sorted(self.silent), "held": sorted(self.held)}
@@ -68,20 +69,17 @@ def tick_of(offset: Mapping[str, Any]) -> Tick:
     return Tick(said["number"], _places(said["silent"]), _places(said["held"]), said.get("admits", False))
 
 
-def with_tick(offset: Mapping[str, Any], tick: Tick) -> dict[str, Any]:
-    """
-    >>> with_tick({"orders": {"0": 5}}, Tick(3))
-    {'orders': {'0': 5}, '@tick': {'number': 3, 'silent': [], 'held': []}}
-    """
-    return dict(offset) if tick == NO_TICK else {**offset, TICK: tick.to_json()}
-
-
 def read_wish(stage: Path) -> Wish:
     try:
-        said = json.loads((stage / WISH_FILE).read_bytes())
+        said = read_newest(str(stage / WISH_FILE), lambda path: Path(path).read_bytes()).content
+        return Wish(said["number"], said["idle_ms"], said.get("at_ms", 0))
     except FileNotFoundError:
         return Wish()
-    return Wish(said["number"], said["idle_ms"], said.get("at_ms", 0))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise JobRefused(
+            f"{stage / WISH_FILE} is damaged: {error}",
+            "Remove it and its copy; the job asks again after its next batch.",
+        ) from None
 
 
 class Watch:

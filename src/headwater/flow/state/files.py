@@ -107,11 +107,11 @@ class DiskFiles:
             replace_durably(self._storage, self._path(path), content)
 
     def read(self, path: str) -> bytes:
-        with answering(path):
+        with answering(located(self, path)):
             return read_whole(self._storage, self._path(path))
 
     def map(self, path: str) -> pa.Buffer:
-        with answering(path):
+        with answering(located(self, path)):
             if isinstance(self._storage, LocalStorage):
                 return map_file(f"/{self._path(path)}")
             return pa.py_buffer(read_whole(self._storage, self._path(path)))
@@ -163,6 +163,11 @@ class DiskFiles:
             self._storage.make_directory(folder)
             self._storage.sync_directory(above)
         self._made.add(folder)
+
+
+def located(files: StateFiles, path: str) -> str:
+    """A path as whoever has to look after the file finds it."""
+    return f"{files.url}/{path}" if files.url else path
 
 
 def map_file(path: str) -> pa.Buffer:

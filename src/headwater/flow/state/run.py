@@ -19,7 +19,7 @@ from crc32c import crc32c
 
 from headwater.errors import StateDamaged
 from headwater.flow.state.equality import Integers
-from headwater.flow.state.files import StateFiles, StateWriter
+from headwater.flow.state.files import StateFiles, StateWriter, located
 from headwater.flow.state.manifest import HASH, RunInfo
 from headwater.flow.state.searching import expanded, first_at_or_above, first_in_time, matching
 from headwater.log.storage import Buffer
@@ -169,7 +169,7 @@ def open_run(files: StateFiles, info: RunInfo, schema: pa.Schema) -> Run:
         # A local copy may be bad where the original is good: fetch it once more.
         if not files.forget(info.name):
             break
-    raise StateDamaged(info.name, why)
+    raise StateDamaged(located(files, info.name), why)
 
 
 def damage_of(buffer: pa.Buffer, info: RunInfo) -> str:

@@ -12,9 +12,9 @@ Only one driver may write to a store at a time; whoever runs the job sees to tha
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from headwater.errors import FlowError, StateDamaged, StateMismatch, StateMissing
+from headwater.errors import FlowError, StateDamaged, StateMismatch, StateMissing, StateUnavailable
 from headwater.flow.state.combining import combined
-from headwater.flow.state.files import StateFiles, StoredFile
+from headwater.flow.state.files import StateFiles, StoredFile, located
 from headwater.flow.state.manifest import (
     EMPTY,
     EVERYTHING,
@@ -193,14 +193,14 @@ class StateStore:
         for version in self.versions():
             try:
                 manifest = self.manifest(version)
-            except StateDamaged as damage:
+            except (StateDamaged, StateUnavailable) as damage:
                 problems.append(str(damage))
                 continue
             for run in (run for shard in manifest.shards for run in shard.runs if run.name not in seen):
                 seen.add(run.name)
                 try:
                     fresh.run(run, manifest.schema.rows)
-                except StateDamaged as damage:
+                except (StateDamaged, StateUnavailable) as damage:
                     problems.append(f"version {version}: {damage}")
         return problems
 
@@ -216,9 +216,9 @@ def read_manifest(files: StateFiles, version: int) -> Manifest:
         content = files.read(path)
     except FileNotFoundError:
         raise StateMissing(files.url or "in memory", version, versions_of(files)) from None
-    manifest = Manifest.from_bytes(content, path)
+    manifest = Manifest.from_bytes(content, located(files, path))
     if manifest.version != version:
-        raise StateDamaged(path, f"it holds version {manifest.version}")
+        raise StateDamaged(located(files, path), f"it holds version {manifest.version}")
     return manifest
 
 

@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from headwater.errors import CorruptBatch, DamagedRange, TopicExists, UnknownTopic
+from headwater.errors import CorruptBatch, DamagedRange
 from headwater.log.batch_format import encode_batch
 from headwater.log.groups import records
 from headwater.log.groups.member import SavedGroup
 from headwater.log.groups.records import CommittedOffset, GroupKey, OffsetKey
+from headwater.log.own_topics import ensure_own_topic
 from headwater.record import Record
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ CONFIGS = {
     "retention.ms": "-1",
     "retention.bytes": "-1",
     "segment.bytes": str(1024**2),
-    "max.message.bytes": str(64 * 1024**2),
     "message.timestamp.type": "CreateTime",
     "remote.storage.enable": "false",
 }
@@ -60,14 +60,7 @@ def partition_for(group: str, partitions: int) -> int:
 
 def ensure_topic(log: "Log") -> "Topic":
     """The offsets topic, made now if this is its first use."""
-    try:
-        return log.topic(TOPIC)
-    except UnknownTopic:
-        pass
-    try:
-        return log.create_topic(TOPIC, partitions=log.settings.offsets_partitions, configs=CONFIGS)
-    except TopicExists:
-        return log.topic(TOPIC)
+    return ensure_own_topic(log, TOPIC, CONFIGS, partitions=log.settings.offsets_partitions)
 
 
 class Journal:
@@ -81,6 +74,10 @@ class Journal:
         self._log, self._number, self._apply = log, number, apply
         self._lock = threading.Lock()
         self._undecided: deque[tuple[int, Sequence[Entry]]] = deque()  # end offset, entries
+        self.doubt, self._damaged_until = "", 0
+        """Why what was read may be outdated; "" if it is not."""
+        self.certain: frozenset[OffsetKey | GroupKey] = frozenset()
+        """Keys whose newest entry was read, whatever is damaged."""
 
     def write(self, decide: Callable[[list[Entry]], Sequence[Entry]]) -> None:
         """Write what `decide` answers; durable and in effect when this returns.
@@ -105,13 +102,19 @@ class Journal:
     def load(self) -> None:
         """Read the partition from its start and let the newest entry of each key take effect.
 
-        A damaged stretch costs only itself.
+        A damaged stretch costs only itself: what was written behind it is certain, of the rest `doubt` says why not.
         """
         newest: dict[bytes, Record] = {}
-        offset: int | None = self._log.partition(TOPIC, self._number).start_offset
+        partition = self._log.partition(TOPIC, self._number)
+        offset: int | None = partition.start_offset
         while offset is not None:
             offset = self._read(offset, newest)
-        self._apply([entry for record in newest.values() if (entry := self._understood(record)) is not None])
+        for gap in partition.unreadable:  # readers step over what was known to be damaged before
+            logger.error("committed offsets may be outdated: %s/%d: %s", TOPIC, self._number, gap)
+            self.doubt, self._damaged_until = f"{TOPIC}/{self._number}: {gap}", max(self._damaged_until, gap.end_offset)
+        understood = [(record, entry) for record in newest.values() if (entry := self._understood(record)) is not None]
+        self._apply([entry for _, entry in understood])
+        self.certain = frozenset(entry.key for record, entry in understood if record.offset >= self._damaged_until)
 
     def _read(self, offset: int, newest: dict[bytes, Record]) -> int | None:
         """Fill in what is there from an offset on; answers where to go on if not everything could be read."""
@@ -119,7 +122,6 @@ class Journal:
             for record in self._log.read(TOPIC, self._number, offset=offset):
                 newest[record.key or b""] = record
         except DamagedRange as damage:
-            logger.error("committed offsets may be outdated: %s", damage)
             return damage.end
         return None
 

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headwater.errors import HeadwaterError, InvalidGroup, OffsetMetadataTooLarge, UnknownPartition, UnknownTopic
+from headwater.errors import (
+    HeadwaterError,
+    InvalidGroup,
+    OffsetMetadataTooLarge,
+    UnavailableError,
+    UnknownPartition,
+    UnknownTopic,
+)
 from headwater.log.groups.journal import TOPIC, Entry, Journal, ensure_topic, partition_for
 from headwater.log.groups.member import SavedGroup
 from headwater.log.groups.records import STRING_BYTES_MAX, CommittedOffset, GroupKey, OffsetKey
@@ -17,6 +24,8 @@ if TYPE_CHECKING:
     from headwater.log.log import Log
 
 logger = logging.getLogger("headwater.log")
+
+ALL_PARTITIONS = -1
 
 __all__ = ["METADATA_BYTES_MAX", "CommittedOffset", "GroupOffsets", "check_group"]
 
@@ -56,6 +65,9 @@ class GroupOffsets:
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
         self._journals: dict[int, Journal] = {}
+        self._doubts: dict[int, str] = {}
+        """By partition: why offsets that were committed to it may be lost."""
+        self._certain: set[OffsetKey | GroupKey] = set()
         self._load()
 
     # Offsets
@@ -94,10 +106,24 @@ class GroupOffsets:
         return refused
 
     def fetch(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
-        """All committed offsets of a group; empty if it has none."""
+        """All committed offsets of a group; empty if it has none.
+
+        UnavailableError if a newer commit may stand in what is damaged: a group sent back to an older offset, or
+        to none, would read again or skip without anybody knowing.
+        """
         with self._lock:
             kept = self._kept.get(group)
-            return dict(kept.offsets) if kept else {}
+            offsets = dict(kept.offsets) if kept else {}
+        if self._doubts:
+            self._raise_if_in_doubt(group, offsets)
+        return offsets
+
+    def _raise_if_in_doubt(self, group: str, offsets: Collection[TopicPartition]) -> None:
+        why = self._doubts.get(ALL_PARTITIONS) or self._doubts.get(self.partition_of(group))
+        if why and not (offsets and all(OffsetKey(group, *where) in self._certain for where in offsets)):
+            failure = UnavailableError(f'committed offsets of group "{group}" cannot be trusted: {why}')
+            failure.hint = f'Say where it goes on with "headwater group reset {group}".'
+            raise failure
 
     def groups(self) -> list[str]:
         """Every group of which anything is remembered, sorted."""
@@ -204,6 +230,8 @@ class GroupOffsets:
                     kept.offsets.pop(topic_partition, None)
                     kept.committed_ms.pop(topic_partition, None)
                     if isinstance(value, CommittedOffset):
+                        if self._doubts:
+                            self._certain.add(key)
                         kept.offsets[topic_partition] = value
                         kept.committed_ms[topic_partition] = now_ms
                 else:
@@ -254,12 +282,25 @@ class GroupOffsets:
             topic = self._log.topic(TOPIC)
         except UnknownTopic:
             return
+        except UnavailableError as error:  # it is offline: who commits or asks is told so
+            logger.error("committed offsets cannot be read: %s", error)
+            self._doubts[ALL_PARTITIONS] = str(error)
+            return
         for number in range(topic.partitions):
-            self._journal(number).load()
+            journal = self._journal(number)
+            journal.load()
+            if journal.doubt:
+                self._doubts[number] = journal.doubt
+            self._certain |= journal.certain
         self._forget_missing_topics()
 
     def _forget_missing_topics(self) -> None:
-        """A topic's deletion may have been cut short after the topic was gone and before its offsets were."""
-        read = {topic_partition.topic for group in self.groups() for topic_partition in self.fetch(group)}
-        for name in sorted(read - {topic.name for topic in self._log.topics()}):
+        """A topic's deletion may have been cut short after the topic was gone and before its offsets were.
+
+        One that is offline is not gone: when its file is restored, its groups go on where they were.
+        """
+        with self._lock:
+            read = {topic_partition.topic for kept in self._kept.values() for topic_partition in kept.offsets}
+        there = {topic.name for topic in self._log.topics()} | self._log.offline_topics().keys()
+        for name in sorted(read - there):
             self.forget_topic(name)

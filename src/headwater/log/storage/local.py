@@ -85,8 +85,10 @@ class LocalFile:
 
 
 class LocalStorage:
-    def __init__(self, root: Path | str) -> None:
+    def __init__(self, root: Path | str, *, private: bool = False) -> None:
+        """With `private`, what it makes can be read by its owner alone, from the first byte on."""
         self._root = Path(root)
+        self._file_mode, self._folder_mode = (0o600, 0o700) if private else (0o640, 0o750)
         self._lock: int | None = None
 
     @property
@@ -98,7 +100,7 @@ class LocalStorage:
 
     def open(self, path: str, *, create: bool = False) -> LocalFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return LocalFile(os.open(self._path(path), flags, 0o640))
+        return LocalFile(os.open(self._path(path), flags, self._file_mode))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._path(path))
@@ -122,7 +124,7 @@ class LocalStorage:
         return os.path.isdir(self._path(path))
 
     def make_directory(self, path: str) -> None:
-        os.makedirs(self._path(path), mode=0o750, exist_ok=True)
+        os.makedirs(self._path(path), mode=self._folder_mode, exist_ok=True)
 
     def rename(self, old: str, new: str) -> None:
         os.replace(self._path(old), self._path(new))
@@ -150,7 +152,7 @@ class LocalStorage:
         return shutil.disk_usage(self._root).free
 
     def lock(self, path: str) -> None:
-        descriptor = os.open(self._path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        descriptor = os.open(self._path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._file_mode)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -26,4 +26,4 @@ def parse(text: str, references: Mapping[str, Parsed]) -> Parsed:
     return Parsed(AVRO, tree, tree.canonical, text)
 
 
-KIND = Kind(parse, lambda reader, writer: unreadable(reader.schema, writer.schema))
+KIND = Kind(parse, lambda reader, writer, budget: unreadable(reader.schema, writer.schema, budget))

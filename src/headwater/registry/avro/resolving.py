@@ -4,6 +4,8 @@ Types are compared without logical types, as Avro does, but for decimals: the by
 be read as another number, and the specification lets them match only if scale and precision do.
 """
 
+from collections.abc import Mapping
+
 from headwater.registry.avro.types import (
     NO_DEFAULT,
     Array,
@@ -18,6 +20,7 @@ from headwater.registry.avro.types import (
     Union,
     label,
 )
+from headwater.registry.budget import Budget
 
 PROMOTIONS = {
     "long": {"int"},
@@ -29,9 +32,12 @@ PROMOTIONS = {
 """What a reader of a type may find written instead."""
 
 
-def unreadable(reader: Type, writer: Type) -> list[str]:
+COMPARISON_STEPS = 5
+
+
+def unreadable(reader: Type, writer: Type, budget: Budget) -> list[str]:
     """Why not, one sentence for each place; nothing if all can be read."""
-    return _Resolution().compare(reader, writer, "")
+    return _Resolution(budget).compare(reader, writer, "")
 
 
 class _Resolution:
@@ -41,10 +47,13 @@ class _Resolution:
     unfit whatever else comes out, and what is found to fit does so if the pairs around it do.
     """
 
-    def __init__(self, seen: dict[tuple[int, int], list[str]] | None = None) -> None:
-        self._seen = dict(seen or {})
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._seen: dict[tuple[int, int], list[str]] = {}
+        """In the order in which they were met."""
 
     def compare(self, reader: Type, writer: Type, path: str) -> list[str]:
+        self._budget.spend(COMPARISON_STEPS, characters=len(path))
         pair = (id(reader), id(writer))
         if pair in self._seen:
             return self._seen[pair]
@@ -71,13 +80,22 @@ class _Resolution:
 
     def _union(self, reader: Union, writer: Type, path: str) -> list[str]:
         for branch in reader.branches:
-            trial = _Resolution(self._seen)
-            if not trial.compare(branch, writer, path):
-                self._seen = trial._seen
+            before = len(self._seen)
+            if not self.compare(branch, writer, path):
                 return []
-            self._seen |= {pair: reasons for pair, reasons in trial._seen.items() if reasons}
+            self._forget_fitting(before)
         branches = ", ".join(map(label, reader.branches)) or "nothing"
         return [f"{_at(path)}a {label(writer)} fits no branch of the reader's union ({branches})"]
+
+    def _forget_fitting(self, before: int) -> None:
+        """What was found to fit in a branch that does not fit may have counted on it."""
+        unfit = []
+        while len(self._seen) > before:
+            pair, reasons = self._seen.popitem()
+            if reasons:
+                unfit.append((pair, reasons))
+        self._budget.spend(len(unfit))
+        self._seen.update(reversed(unfit))
 
     def _named(self, reader: Named, writer: Named, path: str) -> list[str]:
         if isinstance(reader, Fixed) and isinstance(writer, Fixed):
@@ -85,17 +103,20 @@ class _Resolution:
                 return [f"{_at(path)}{reader.name} has {reader.size} bytes for the reader and {writer.size} as written"]
             return _decimals(reader, writer, path)
         if isinstance(reader, Enum) and isinstance(writer, Enum):
-            missing = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
+            known = set(reader.symbols)
+            self._budget.spend(len(reader.symbols) + len(writer.symbols))
+            missing = [symbol for symbol in writer.symbols if symbol not in known]
             if missing and reader.default is NO_DEFAULT:
                 return [f"{_at(path)}the reader's enum {reader.name} lacks {', '.join(missing)}, and has no default"]
             return []
         assert isinstance(reader, Record)
         assert isinstance(writer, Record)
-        return [reason for field in reader.fields for reason in self._field(field, writer, path)]
-
-    def _field(self, field: Field, writer: Record, path: str) -> list[str]:
-        place = f"{path}.{field.name}" if path else field.name
+        self._budget.spend(len(reader.fields) + len(writer.fields))
         written = {one.name: one for one in writer.fields}
+        return [reason for field in reader.fields for reason in self._field(field, written, path)]
+
+    def _field(self, field: Field, written: Mapping[str, Field], path: str) -> list[str]:
+        place = f"{path}.{field.name}" if path else field.name
         name = next((name for name in (field.name, *field.aliases) if name in written), None)
         if name is not None:
             return self.compare(field.type, written[name].type, place)

@@ -6,13 +6,17 @@ about documents (title, description, default) do not count.
 """
 
 import json
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
+from headwater.registry.budget import Budget, OutOfSteps
 from headwater.registry.json_schema.arrays import arrays
 from headwater.registry.json_schema.bounds import numbers, strings
 from headwater.registry.json_schema.documents import TYPES, Document, Node
 from headwater.registry.json_schema.objects import objects
+from headwater.registry.json_schema.patterns import SEARCH_STEPS_MAX, Pattern, compiled
 
 SILENT = {
     "$schema", "$id", "id", "$anchor", "$comment", "$defs", "definitions", "title", "description", "default",
@@ -33,16 +37,16 @@ KNOWN = {
     "uniqueItems", "contains", "minContains", "maxContains",
 }  # fmt: skip
 DEPTH_MAX = 200
-STEPS_MAX = 20_000
+COMPARISON_STEPS = 50
 REASONS_MAX = 100
 
 Pair = tuple[str, str, int, int]
 """The reader's and the writer's text, and the documents that their references lead into."""
 
 
-def unadmitted(reader: Document, writer: Document) -> list[str]:
+def unadmitted(reader: Document, writer: Document, budget: Budget) -> list[str]:
     """What the reader refuses of what the writer admits, one sentence for each place; nothing if it takes all."""
-    return Comparison().compare(Side(reader, reader.root), Side(writer, writer.root), "#")
+    return Comparison(budget).compare(Side(reader, reader.root), Side(writer, writer.root), "#")
 
 
 class Side:
@@ -56,15 +60,30 @@ class Side:
                 break
             document, node = document.follow(node["$ref"])
         self.document, self.node = document, node
+        self._branches: dict[str, list[Side]] = {}
 
-    @property
+    @cached_property
     def words(self) -> dict[str, Any]:
+        """Never changed: whoever wants others makes another side."""
         if isinstance(self.node, bool):
             return {} if self.node else {"not": {}}
         words = {word: value for word, value in self.node.items() if word in KNOWN}
         if "$ref" in words:
             words["allOf"] = [*words.get("allOf", []), {"$ref": words.pop("$ref")}]
+        for word in ("anyOf", "oneOf"):
+            if "enum" not in words and (values := listed(words.get(word, ()), once=word == "oneOf")) is not None:
+                # A choice of constants is a list of values, however long: each of them is then looked up, not tried.
+                words["enum"] = values
+                del words[word]
         return words
+
+    @cached_property
+    def text(self) -> str:
+        return _text(self.node)
+
+    @cached_property
+    def words_text(self) -> str:
+        return _text(self.words)
 
     @property
     def admits_all(self) -> bool:
@@ -74,7 +93,7 @@ class Side:
     def admits_nothing(self) -> bool:
         return self.node is False or self.words.get("not") in ({}, True) or self.types == frozenset()
 
-    @property
+    @cached_property
     def types(self) -> frozenset[str]:
         """The types a document may have; "number" includes "integer"."""
         words = self.words
@@ -86,7 +105,7 @@ class Side:
             types &= {kind for value in values for kind in types_of(value)}
         return frozenset(types)
 
-    @property
+    @cached_property
     def values(self) -> list[Any] | None:
         """The only documents there may be, if they are listed."""
         words = self.words
@@ -95,6 +114,12 @@ class Side:
             return found
         only = words["const"]
         return [only] if found is None or _value(only) in map(_value, found) else []
+
+    def branches(self, word: str) -> "list[Side]":
+        """Of a choice; the same ones every time, so that what is known of them is not found out again."""
+        if word not in self._branches:
+            self._branches[word] = [self.part(branch) for branch in self.words[word]]
+        return self._branches[word]
 
     def part(self, node: Node) -> "Side":
         return Side(self.document, node)
@@ -110,6 +135,24 @@ class Side:
             # The same word on both sides: the branch is kept apart, and the wider of the two readings is used.
             return Side(self.document, {**rest, "allOf": [*rest.get("allOf", []), branch]})
         return Side(self.document, {**rest, **more.words})
+
+
+def listed(branches: Sequence[Any], *, once: bool) -> list[Any] | None:
+    """The values that a choice of constants allows; None if it is another choice. `once`: none may be in two branches.
+
+    >>> listed([{"const": 1, "title": "one"}, {"enum": [2, 3]}], once=True)
+    [1, 2, 3]
+    >>> listed([{"const": 1}, {"const": 1.0}], once=True) is None
+    True
+    """
+    found: list[Any] = []
+    for branch in branches:
+        if not isinstance(branch, dict) or len(said := branch.keys() - SILENT) != 1 or not said <= {"const", "enum"}:
+            return None
+        found += [branch["const"]] if "const" in said else branch["enum"]
+    if not found or (once and len(set(map(_value, found))) != len(found)):
+        return None
+    return found
 
 
 def types_of(value: Any) -> tuple[str, ...]:
@@ -136,20 +179,19 @@ class Comparison:
     unfit whatever else comes out; what is found to fit does so if the pairs around it do, and is forgotten with them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self._patterns: dict[str, Pattern] = {}
         self._fitting: dict[Pair, None] = {}
         """In the order they were met."""
         self._unfit: dict[Pair, list[str]] = {}
         """With reasons, without the path that each begins with."""
-        self._steps = 0
 
     def compare(self, reader: Side, writer: Side, path: str) -> list[str]:
-        self._steps += 1
-        if self._steps > STEPS_MAX:
-            return [f"{path}: the schemas are too large to compare"]
+        self.budget.spend(COMPARISON_STEPS, characters=len(path))
         if reader.admits_all or writer.admits_nothing or self._same(reader, writer):
             return []
-        pair = (_text(reader.node), _text(writer.node), id(reader.document), id(writer.document))
+        pair = (self._told(reader), self._told(writer), id(reader.document), id(writer.document))
         if pair in self._fitting or pair in self._unfit:
             return [path + reason for reason in self._unfit.get(pair, [])[:1]]  # all were told where it was met first
         before = len(self._fitting)
@@ -161,13 +203,35 @@ class Comparison:
             self._unfit[pair] = [reason[len(path) :] for reason in found[:REASONS_MAX]]
         return found[:REASONS_MAX]
 
+    def pattern(self, text: str) -> Pattern:
+        if text not in self._patterns:
+            self.budget.spend(COMPARISON_STEPS, characters=len(text))
+            self._patterns[text] = compiled(text)
+            self.budget.spend(self._patterns[text].size)
+        return self._patterns[text]
+
+    def matches(self, text: str, name: str) -> bool:
+        pattern = self.pattern(text)
+        steps = pattern.steps(name)
+        if steps > SEARCH_STEPS_MAX:
+            raise OutOfSteps
+        self.budget.spend(steps)
+        return pattern.matches(name)
+
     def admits(self, reader: Side, writer: Side) -> bool:
         return not self.compare(reader, writer, "")
 
     def _same(self, reader: Side, writer: Side) -> bool:
         """Written the same, and meaning the same: references lead to the same place."""
-        text = _text(reader.words)
-        return (reader.document is writer.document or '"$ref"' not in text) and text == _text(writer.words)
+        if reader.words.keys() != writer.words.keys():
+            return False
+        text = reader.words_text
+        self.budget.spend(0, characters=len(text) + len(writer.words_text))
+        return (reader.document is writer.document or '"$ref"' not in text) and text == writer.words_text
+
+    def _told(self, side: Side) -> str:
+        self.budget.spend(0, characters=len(side.text))
+        return side.text
 
     def _choices(self, reader: Side, writer: Side, path: str) -> list[str]:
         words = writer.words
@@ -203,14 +267,29 @@ class Comparison:
 
     def _reader_choice(self, reader: Side, writer: Side, word: str, path: str) -> list[str]:
         rest = self.compare(reader.without(word), writer, path)
-        branches = [reader.part(branch) for branch in reader.words[word]]
-        fitting = [branch for branch in branches if not _apart(writer, branch) and self.admits(branch, writer)]
+        branches = reader.branches(word)
+        fitting = [branch for branch in branches if not self._apart(writer, branch) and self.admits(branch, writer)]
         if not fitting:
             return [*rest, f"{path}: it fits none of the reader's {word}"]
         others = [branch for branch in branches if branch is not fitting[0]]
-        if word == "oneOf" and not all(_apart(writer, other) for other in others):
+        if word == "oneOf" and not all(self._apart(writer, other) for other in others):
             return [*rest, f"{path}: it may fit more than one of the reader's oneOf"]
         return rest
+
+    def _apart(self, one: Side, other: Side, depth: int = 0) -> bool:
+        """Is it certain that no document fits both?"""
+        self.budget.spend(COMPARISON_STEPS // 5)
+        if not one.types & other.types:
+            return True
+        if one.values is not None and other.values is not None:
+            self.budget.spend(len(one.values) + len(other.values))
+            known = {_value(value) for value in other.values}
+            return not any(_value(value) in known for value in one.values)
+        if one.types & other.types != {"object"} or depth >= DEPTH_MAX:
+            return False
+        mine, yours = one.words.get("properties", {}), other.words.get("properties", {})
+        needed = set(_required(one)) & set(_required(other)) & mine.keys() & yours.keys()
+        return any(self._apart(one.part(mine[name]), other.part(yours[name]), depth + 1) for name in sorted(needed))
 
     def _plain(self, reader: Side, writer: Side, path: str) -> list[str]:
         """Both without choices."""
@@ -256,20 +335,6 @@ def _values(reader: Side, writer: Side, path: str) -> list[str]:
     known = {_value(value) for value in allowed}
     more = [value for value in writer.values if _value(value) not in known]
     return [f"{path}: the reader does not list {', '.join(_text(value)[:40] for value in more)}"] if more else []
-
-
-def _apart(one: Side, other: Side) -> bool:
-    """Is it certain that no document fits both?"""
-    if not one.types & other.types:
-        return True
-    if one.values is not None and other.values is not None:
-        known = {_value(value) for value in other.values}
-        return not any(_value(value) in known for value in one.values)
-    if one.types & other.types != {"object"}:
-        return False
-    mine, yours = one.words.get("properties", {}), other.words.get("properties", {})
-    needed = set(_required(one)) & set(_required(other)) & mine.keys() & yours.keys()
-    return any(_apart(one.part(mine[name]), other.part(yours[name])) for name in sorted(needed))
 
 
 def _required(side: Side) -> list[str]:

@@ -1,7 +1,9 @@
 """JSON Schema texts: read, written in one way, and followed along their references. Pure."""
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -19,13 +21,13 @@ class Document:
 
     def __init__(self, text: str, references: Mapping[str, "Document"]) -> None:
         try:
-            self.root: Node = json.loads(text)
+            self.root: Node = json.loads(text, parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
             raise InvalidSchemaText(f"the JSON schema is not JSON: {error}") from None
         _check(self.root, "#", 0)
         self._others: dict[str, Document] = dict(references)
         self.base = _id_of(self.root)
-        for reference in _references(self.root):
+        for reference in dict.fromkeys(_references(self.root)):
             self.follow(reference)
 
     @property
@@ -51,11 +53,15 @@ class Document:
                     return other, other._part(part)
         raise InvalidSchemaText(f'"$ref": "{reference[:100]}" is not among the references of the schema')
 
+    @cached_property
+    def _anchors(self) -> dict[str, Node]:
+        return dict(reversed(list(_anchored(self.root))))  # of two the first one counts
+
     def _part(self, pointer: str) -> Node:
         if pointer in ("", "/"):
             return self.root
         if not pointer.startswith("/"):
-            found = _anchored(self.root, pointer)
+            found = self._anchors.get(pointer)
             if found is None:
                 raise InvalidSchemaText(f'"$ref": "#{pointer[:100]}" leads nowhere')
             return found
@@ -76,24 +82,33 @@ def _id_of(node: Node) -> str:
     return said.rstrip("#") if isinstance(said, str) else ""
 
 
-def _references(node: Node) -> list[str]:
-    if isinstance(node, list):
-        return [found for one in node for found in _references(one)]
-    if not isinstance(node, dict):
-        return []
-    own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
-    inner = (value for key, value in node.items() if key not in ("enum", "const", "default", "examples"))
-    return own + [found for value in inner for found in _references(value)]
+def _references(node: Node) -> Iterator[str]:
+    for inner in _all(node, without=("enum", "const", "default", "examples")):
+        if isinstance(inner.get("$ref"), str):
+            yield inner["$ref"]
 
 
-def _anchored(node: Node, name: str) -> Node | None:
-    if isinstance(node, list):
-        return next((found for one in node if (found := _anchored(one, name)) is not None), None)
-    if not isinstance(node, dict):
-        return None
-    if name in (node.get("$anchor"), str(node.get("$id", ""))[1:]):
-        return node
-    return next((found for one in node.values() if (found := _anchored(one, name)) is not None), None)
+def _anchored(node: Node) -> Iterator[tuple[str, Node]]:
+    for inner in _all(node):
+        for name in (inner.get("$anchor"), str(inner.get("$id", ""))[1:]):
+            if isinstance(name, str) and name:
+                yield name, inner
+
+
+def _all(node: Node, without: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
+    """Every object in it, in the order of the text; without recursion, as JSON can be nested deeply."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield one
+            waiting += reversed([value for key, value in one.items() if key not in without])
+        elif isinstance(one, list):
+            waiting += reversed(one)
+
+
+def _no_number(name: str) -> object:
+    raise ValueError(f"{name} is no number in JSON")
 
 
 LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -101,7 +116,8 @@ MAPS_OF_SCHEMAS = ("properties", "patternProperties", "definitions", "$defs", "d
 SCHEMAS = ("additionalProperties", "additionalItems", "not", "if", "then", "else", "contains", "propertyNames",
            "unevaluatedItems", "unevaluatedProperties")  # fmt: skip
 COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
-NUMBERS = ("minimum", "maximum")
+FLAGS = ("exclusiveMinimum", "exclusiveMaximum")
+NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
 
 def _check(node: Node, where: str, depth: int) -> None:
@@ -144,13 +160,16 @@ def _check_values(node: dict[str, Any], where: str) -> None:
     # A boolean was the way of the third draft, which some programs still write.
     if not isinstance(required, bool | list) or (isinstance(required, list) and not all(map(_is_text, required))):
         _refuse(where, "required is a list of names")
+    if not isinstance(node.get("dependentRequired", {}), dict):
+        _refuse(where, "dependentRequired is an object of lists of names")
     if "enum" in node and not isinstance(node["enum"], list):
         _refuse(where, "enum is a list of values")
     for word in COUNTS:
         if word in node and (not _is_number(node[word]) or node[word] < 0 or node[word] != int(node[word])):
             _refuse(where, f"{word} is a number of things")
     for word in NUMBERS:
-        if word in node and not _is_number(node[word]):
+        # In the fourth draft the words with exclusive are flags.
+        if word in node and not _is_number(node[word]) and not (word in FLAGS and isinstance(node[word], bool)):
             _refuse(where, f"{word} is a number")
     if "multipleOf" in node and (not _is_number(node["multipleOf"]) or node["multipleOf"] <= 0):
         _refuse(where, "multipleOf is a number above zero")
@@ -163,7 +182,8 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """1e999 is none that can be compared: Python reads it as infinite."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _refuse(where: str, why: str) -> None:

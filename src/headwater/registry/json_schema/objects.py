@@ -5,18 +5,12 @@ if none of these speaks of it, by `additionalProperties`. Without that word, any
 property that a reader adds to it may be there already, as anything.
 """
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from headwater.registry.json_schema.bounds import counts
 
 if TYPE_CHECKING:
     from headwater.registry.json_schema.admitting import Comparison, Side
-
-
-HEAVY = re.compile(r"\)[*+{]|(?:[*+{].*){4}", re.DOTALL)
-"""Patterns that repeat what repeats, or repeat often: they can take for ever on a name that is not short."""
-NAME_CHARACTERS_MAX = 12
 
 
 def objects(comparison: "Comparison", reader: "Side", writer: "Side", path: str) -> list[str]:
@@ -26,13 +20,6 @@ def objects(comparison: "Comparison", reader: "Side", writer: "Side", path: str)
     for name in names:
         found += _property(comparison, reader, writer, name, path)
     found += _patterns(comparison, reader, writer, path)
-    patterns = {**mine.get("patternProperties", {}), **yours.get("patternProperties", {})}
-    found += [
-        f"{path}/{name}: whether the pattern {pattern[:40]} means it cannot be judged"
-        for name in names
-        for pattern in patterns
-        if _too_heavy(pattern, name)
-    ]
     if "propertyNames" in mine and not comparison.admits(
         reader.part(mine["propertyNames"]), writer.part(yours.get("propertyNames", True))
     ):
@@ -55,11 +42,11 @@ def _names(said: Any) -> set[str]:
 
 
 def _property(comparison: "Comparison", reader: "Side", writer: "Side", name: str, path: str) -> list[str]:
-    written = what_holds(writer, name)
+    written = what_holds(comparison, writer, name)
     if any(part.admits_nothing for part in written):
         return []
     found = []
-    for wanted in what_holds(reader, name):
+    for wanted in what_holds(comparison, reader, name):
         # All of the writer's hold at once: one that is within the reader's is enough.
         reasons = [comparison.compare(wanted, part, f"{path}/{name}") for part in written]
         if all(reasons):
@@ -67,29 +54,13 @@ def _property(comparison: "Comparison", reader: "Side", writer: "Side", name: st
     return found
 
 
-def what_holds(side: "Side", name: str) -> "list[Side]":
+def what_holds(comparison: "Comparison", side: "Side", name: str) -> "list[Side]":
     """Every schema that the value under a name must fit."""
     words = side.words
     found = [side.part(words["properties"][name])] if name in words.get("properties", {}) else []
-    found += [side.part(one) for pattern, one in words.get("patternProperties", {}).items() if _matches(pattern, name)]
+    patterns = words.get("patternProperties", {})
+    found += [side.part(one) for text, one in patterns.items() if comparison.matches(text, name)]
     return found or [side.part(words.get("additionalProperties", True))]
-
-
-def _too_heavy(pattern: str, name: str) -> bool:
-    return len(name) > NAME_CHARACTERS_MAX and HEAVY.search(pattern) is not None
-
-
-def _matches(pattern: str, name: str) -> bool:
-    compiled = None if _too_heavy(pattern, name) else _compiled(pattern)
-    return compiled is not None and compiled.search(name) is not None
-
-
-def _compiled(pattern: str) -> re.Pattern[str] | None:
-    """None for what Python does not understand; nothing is then known about the names it speaks of."""
-    try:
-        return re.compile(pattern)
-    except (re.error, RecursionError, OverflowError):
-        return None
 
 
 def _patterns(comparison: "Comparison", reader: "Side", writer: "Side", path: str) -> list[str]:
@@ -97,7 +68,12 @@ def _patterns(comparison: "Comparison", reader: "Side", writer: "Side", path: st
     mine, yours = reader.words.get("patternProperties", {}), writer.words.get("patternProperties", {})
     rest = writer.part(writer.words.get("additionalProperties", True))
     others = reader.part(reader.words.get("additionalProperties", True))
-    found = [f"{path}/{one}: the pattern cannot be judged" for one in {**mine, **yours} if _compiled(one) is None]
+    every = {**mine, **yours}
+    found = [
+        f"{path}/{one[:40]}: the pattern cannot be judged: {why}"
+        for one in every
+        if (why := comparison.pattern(one).why)
+    ]
     for pattern, one in mine.items():
         own = reader.part(one)
         if pattern in yours:

@@ -142,4 +142,4 @@ def json_name(name: str) -> str:
     return first + "".join(part[:1].upper() + part[1:] for part in others)
 
 
-KIND = Kind(parse, lambda reader, writer: unreadable(reader.file, writer.file))
+KIND = Kind(parse, lambda reader, writer, budget: unreadable(reader.file, writer.file, budget))

@@ -4,10 +4,13 @@ Messages are found by their name within the package (which may change), fields b
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
+
+from headwater.registry.budget import Budget
 
 GROUPS = (
     {Field.TYPE_INT32, Field.TYPE_INT64, Field.TYPE_UINT32, Field.TYPE_UINT64, Field.TYPE_BOOL, Field.TYPE_ENUM},
@@ -21,19 +24,41 @@ GROUPS = (
 TEXTS = GROUPS[2]
 
 
-class Message(NamedTuple):
+@dataclass(frozen=True)
+class Message:
     """A message, its name within the package, and the package."""
 
     described: DescriptorProto
     name: str
     package: str
 
+    @cached_property
+    def entries(self) -> dict[str, DescriptorProto]:
+        """The messages that stand for entries of its maps."""
+        return {one.name: one for one in self.described.nested_type if one.options.map_entry}
 
-def unreadable(reader: FileDescriptorProto, writer: FileDescriptorProto) -> list[str]:
+    @cached_property
+    def choices(self) -> dict[int, set[int]]:
+        """The numbers of the fields of each oneof."""
+        found: dict[int, set[int]] = {}
+        for field in self.described.field:
+            if (choice := _choice(field)) is not None:
+                found.setdefault(choice, set()).add(field.number)
+        return found
+
+
+FIELD_STEPS = 20
+
+
+def unreadable(reader: FileDescriptorProto, writer: FileDescriptorProto, budget: Budget) -> list[str]:
     """Why not, one sentence for each place; nothing if all can be read."""
     known = {message.name: message for message in _messages(reader)}
     found: list[str] = []
     for message in _messages(writer):
+        described = message.described
+        budget.spend(
+            FIELD_STEPS * (1 + len(described.field) + len(described.nested_type)), characters=len(message.name)
+        )
         if message.name not in known:
             found.append(f"message {message.name} is gone")
         else:
@@ -67,13 +92,13 @@ def _compare(reader: Message, writer: Message) -> list[str]:
         if other is not None:
             found += [f"{place}: {why}" for why in _fields(field, other, reader, writer)]
     for number, other in written.items():
-        if number not in read and _choice(writer.described, other) is not None:
+        if number not in read and _choice(other) is not None:
             found.append(f"{writer.name}.{other.name}: it is gone from its oneof")
     return found + _crowded(reader, writer)
 
 
 def _fields(reader: Field, writer: Field, ours: Message, theirs: Message) -> Iterator[str]:
-    entry, other = _entry(ours.described, reader), _entry(theirs.described, writer)
+    entry, other = _entry(ours, reader), _entry(theirs, writer)
     if (entry is None) != (other is None):
         yield "a map cannot be read as anything else, nor the reverse"
     elif entry is not None and other is not None:
@@ -98,25 +123,25 @@ def _types(reader: Field, writer: Field, ours: Message, theirs: Message) -> Iter
 
 def _crowded(reader: Message, writer: Message) -> list[str]:
     """Fields that could be written together, and of which the reader keeps only one."""
+    written = {field.number: field for field in writer.described.field}
     found = []
-    for number, choice in enumerate(reader.described.oneof_decl):
-        members = {field.number for field in reader.described.field if _choice(reader.described, field) == number}
-        sharing = [field for field in writer.described.field if field.number in members]
-        choices = {_choice(writer.described, field) for field in sharing}
+    for number, members in sorted(reader.choices.items()):
+        sharing = [written[member] for member in sorted(members) if member in written]
+        choices = {_choice(field) for field in sharing}
         if len(sharing) > 1 and (None in choices or len(choices) > 1):
             names = ", ".join(field.name for field in sharing)
+            choice = reader.described.oneof_decl[number]
             found.append(f"{reader.name}.{choice.name}: {names} could be written together, and only one is read")
     return found
 
 
-def _choice(message: DescriptorProto, field: Field) -> int | None:
+def _choice(field: Field) -> int | None:
     """The oneof that a field stands in, if somebody wrote one."""
     return field.oneof_index if field.HasField("oneof_index") and not field.proto3_optional else None
 
 
-def _entry(message: DescriptorProto, field: Field) -> DescriptorProto | None:
-    name = field.type_name.rpartition(".")[2]
-    return next((one for one in message.nested_type if one.options.map_entry and one.name == name), None)
+def _entry(message: Message, field: Field) -> DescriptorProto | None:
+    return message.entries.get(field.type_name.rpartition(".")[2])
 
 
 def _within(name: str, package: str) -> str:

@@ -89,10 +89,10 @@ class Tokens:
         """The same, where it may be bytes."""
         if self.next.kind != "text":
             self.refuse("a text in quotes")
-        found = b""
+        found = []
         while self.next.kind == "text":
-            found += unquoted(self.take())
-        return found
+            found.append(unquoted(self.take()))
+        return b"".join(found)
 
     def integer(self) -> int:
         sign = -1 if self.skip("-") else 1

@@ -61,15 +61,31 @@ function drawn(graph, choose) {
       event.preventDefault();
       choose(box.flow.name);
     };
+    if (FAILING.includes(stateOf(box.flow))) inside.push(svg("text", { x: box.x + WIDE - 12, y: box.y + 22, class: "mark", "text-anchor": "end" }, "⚠"));
     const label = `Flow ${box.flow.name}, ${stateOf(box.flow)}: show its figures`;
-    return svg("g", { class: `flow ${stateOf(box.flow) === "running" ? "" : "stopped"}`, role: "button", tabindex: "0",
+    return svg("g", { class: `flow ${stateOf(box.flow) === "running" ? "" : FAILING.includes(stateOf(box.flow)) ? "failing" : "stopped"}`, role: "button", tabindex: "0",
       "aria-label": label, onclick: pick, onkeydown: pick }, inside);
   });
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Graph of flows" }, svg("svg", { class: "graph", width, height, viewBox: `0 0 ${width} ${height}`,
     role: "group", "aria-label": "Flows, from topics to views" }, lines, shapes));
 }
 
-const stateOf = (flow) => (flow.paused ? "paused" : flow.running ? "running" : "stopped");
+const stateOf = (flow) => flow.state ?? (flow.paused ? "paused" : flow.running ? "running" : "stopped");
+const FAILING = ["failed", "retrying"];
+
+// Why a flow fails or has failed, how often, and when it is tried again.
+function trouble(flow) {
+  const pairs = {};
+  if (flow.reason) pairs.reason = flow.reason;
+  if (flow.reason && flow.failed_count) {
+    pairs["failed since"] = when(flow.failed_first_ms);
+    pairs["failed last"] = `${when(flow.failed_last_ms)}, ${counted(flow.failed_count, "time")} in a row`;
+  }
+  if (stateOf(flow) === "retrying") pairs["next attempt"] = flow.next_attempt_ms == null ? "under way" : when(flow.next_attempt_ms);
+  if (!flow.reason && flow.healed_ms) pairs["runs again since"] = `${when(flow.healed_ms)}, after ${counted(flow.failed_count, "failure")}`;
+  (flow.warnings ?? []).forEach((one, place) => { pairs[place ? `warning ${place + 1}` : "warning"] = one.text; });
+  return pairs;
+}
 
 // What can be asked of a flow; the process that runs it obeys within a second.
 function controls(flow) {
@@ -86,7 +102,7 @@ function controls(flow) {
 const KINDS = ["in", "expanded", "out", "filtered", "duplicates", "late", "poisoned"];
 
 function figures(flow) {
-  const pairs = { status: stateOf(flow), batch: count(flow.batch), lag: `${count(flow.lag)} records`,
+  const pairs = { status: stateOf(flow), ...trouble(flow), batch: count(flow.batch), lag: `${count(flow.lag)} records`,
     "last batch": flow.since_ms == null ? "–" : `${ago(flow.since_ms)} ago`, "rows per second": count(flow.per_second),
     state: size(flow.state_bytes), watermark: flow.watermark_us == null ? "–" : when(flow.watermark_us / 1000),
     "not waited for": flow.idle.join(", ") || "–" };
@@ -108,7 +124,7 @@ export async function flows(held) {
       const flow = found.find((one) => one.name === chosen) ?? found[0];
       details.replaceChildren(...figures(flow));
     };
-    const now = JSON.stringify(found.map((one) => [one.name, one.batch, one.lag, one.running, one.outputs]));
+    const now = JSON.stringify(found.map((one) => [one.name, one.batch, one.lag, stateOf(one), one.outputs]));
     if (now !== seen) {
       seen = now;
       const focused = document.activeElement?.getAttribute("aria-label");

@@ -6,6 +6,7 @@ import { flows } from "./flows.js";
 import { views, view } from "./views.js";
 import { captures } from "./captures.js";
 import { alerts } from "./alerts.js";
+import { problems } from "./problems.js";
 
 const PAGES = { "": overview, topics, flows, views, captures, alerts };
 const ONE = { topics: topic, views: view };
@@ -77,5 +78,6 @@ document.getElementById("theme").addEventListener("click", () => {
 });
 if (localStorage.getItem("theme")) document.documentElement.dataset.theme = localStorage.getItem("theme");
 addEventListener("hashchange", () => show().then(() => main.focus()));
+problems(document.getElementById("problems"), EVERY_MS);
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
 show();

@@ -67,15 +67,53 @@ export function ago(ms) {
   return seconds < 5400 ? `${(seconds / 60).toFixed(0)} min` : `${(seconds / 3600).toFixed(0)} h`;
 }
 
+const UNITS = { B: 1, kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, s: 1, min: 60, h: 3600 };
+
+// How large something is that is shown as a number, with or without a unit; what is no number is the smallest.
+export function weight(text) {
+  if (/^\d{4}-\d\d-\d\d /.test(text)) return Date.parse(text.replace(" UTC", "Z").replace(" ", "T"));
+  const found = /^(-?[\d,]*\.?\d+)(?:\s*([A-Za-z]+))?/.exec(text.trim());
+  return found ? Number(found[1].replaceAll(",", "")) * (UNITS[found[2]] ?? 1) : -Infinity;
+}
+
+const words = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
+const textOf = (cell) => (cell instanceof Node ? cell.textContent : String(cell ?? ""));
+
+// The head of a column that sorts: a button, and an arrow for the order that holds.
+export function sortingHead(column, id, order, choose) {
+  const own = order?.name === column.name;
+  return el("th", { scope: "col", class: column.number ? "number" : null, "aria-sort": own ? (order.down ? "descending" : "ascending") : null },
+    el("button", { type: "button", class: "sort", id, onclick: () => choose({ name: column.name, down: own ? !order.down : Boolean(column.number || column.time) }) },
+      column.name, el("span", { "aria-hidden": "true" }, own ? (order.down ? " ↓" : " ↑") : "")));
+}
+
+// By the caption of a table: the column that somebody has chosen, also when the table is drawn again.
+const orders = new Map();
+
 // A table of the kind "stacked" has a line for each cell where there is no room for columns.
 export function table(caption, columns, rows, kind = null) {
-  const heads = columns.map((one) => el("th", { scope: "col", class: one.number ? "number" : null }, one.name));
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+  const name = caption.replace(/[^A-Za-z]+/g, "-"), order = orders.get(name);
+  const place = order ? columns.findIndex((one) => one.name === order.name) : -1;
+  if (place >= 0) {
+    const numeric = columns[place].number || columns[place].time;
+    const compare = (one, other) => (numeric ? weight(one) - weight(other) || 0 : words.compare(one, other));
+    rows = [...rows].sort((one, other) => compare(textOf(one[place]), textOf(other[place])) * (order.down ? -1 : 1));
+  }
+  let drawn;
+  const choose = (chosen) => {
+    orders.set(name, chosen);
+    const next = table(caption, columns, rows, kind);
+    drawn.replaceWith(next);
+    next.querySelector(`[aria-sort] button`)?.focus();
+  };
+  const heads = columns.map((one, number) => sortingHead(one, `sort-${name}-${number}`, order, choose));
+  drawn = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     el("table", { class: kind }, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads)),
       el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, place) => {
         const column = columns[place];
         return el("td", { "data-name": column.name, class: column.number ? "number" : column.content ? "content" : column.time ? "time" : null }, cell ?? "–");
       }))))));
+  return drawn;
 }
 
 // The key of a view; windows are one thing, though they have two columns.

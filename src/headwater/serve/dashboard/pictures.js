@@ -75,8 +75,11 @@ export function picture(rows, key, figure) {
     const lines = linesOf(rows, groups, figure);
     if (lines.size && lines.size <= LINES_MAX) return drawnLines(lines, figure);
   }
-  const newest = windowed ? rows.reduce((last, row) => (row[START] > last ? row[START] : last), "") : "";
-  return drawnBars(windowed ? rows.filter((row) => row[START] === newest) : rows, groups, figure);
+  if (!windowed) return drawnBars(rows, groups, figure);
+  const newest = rows.reduce((last, row) => (row[START] > last[START] ? row : last));
+  const bars = drawnBars(rows.filter((row) => row[START] === newest[START]), groups, figure);
+  const until = newest[END] == null ? "" : ` to ${plain(newest[END])}`;
+  return bars && [el("p", { class: "soft window" }, `The newest window: ${plain(newest[START])}${until} UTC`), ...bars];
 }
 
 // A value of a column, for people: lists of small things on one line.
@@ -86,4 +89,19 @@ export function plain(value) {
   if (typeof value === "object") return JSON.stringify(value);
   if (typeof value === "number" && !Number.isInteger(value)) return String(Number(value.toPrecision(12)));
   return String(value).replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?(Z|\+00:00)$/, "$1 $2");
+}
+
+const INNER_MAX = 20;
+
+// A value of a column as it stands in a table: a list of structs is a table of its own, a struct a list of its fields.
+export function drawnValue(value) {
+  const isStruct = (one) => one !== null && typeof one === "object" && !Array.isArray(one);
+  if (Array.isArray(value) && value.length && value.every(isStruct)) {
+    const names = [...new Set(value.flatMap((one) => Object.keys(one)))], more = value.length - INNER_MAX;
+    return [el("table", { class: "inner" }, el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col" }, name)))),
+      el("tbody", {}, value.slice(0, INNER_MAX).map((one) => el("tr", {}, names.map((name) => el("td", {}, drawnValue(one[name]))))))),
+    more > 0 ? el("div", { class: "soft" }, `and ${more} more`) : null];
+  }
+  if (isStruct(value)) return el("dl", { class: "inner" }, Object.entries(value).flatMap(([name, one]) => [el("dt", {}, name), el("dd", {}, drawnValue(one))]));
+  return plain(value);
 }

@@ -1,5 +1,5 @@
 import { ask, counted, el, empty, named, table } from "./page.js";
-import { plain } from "./pictures.js";
+import { drawnValue } from "./pictures.js";
 
 // A box for words, above a view that can be searched; nothing above others.
 export function searchBox(described) {
@@ -13,7 +13,7 @@ export function searchBox(described) {
       const { rows } = await ask(`/search/${named(described.name)}`, { q: words.value });
       found.replaceChildren(rows.length ? table(`${counted(rows.length, "row")} with ${words.value}, best first`,
         described.columns.map((one) => ({ name: one.name, content: true })),
-        rows.map(({ row }) => described.columns.map((one) => plain(row[one.name])))) : empty("No row has these words."));
+        rows.map(({ row }) => described.columns.map((one) => drawnValue(row[one.name])))) : empty("No row has these words."));
     } catch (error) {
       found.replaceChildren(el("p", { class: "error", role: "alert" }, error.message));
     }

@@ -3,13 +3,25 @@ import { ask, count, el, empty, named, shown, size, table, when } from "./page.j
 export async function topics(held) {
   const renew = async () => {
     const found = await ask("/topics");
-    held.replaceChildren(el("h1", {}, "Topics"), found.length ? table("Topics, what they hold and where they end",
+    held.replaceChildren(el("h1", {}, "Topics"), ...damage(found), found.length ? table("Topics, what they hold and where they end",
       [{ name: "topic" }, { name: "partitions", number: true }, { name: "records", number: true }, { name: "bytes", number: true }],
-      found.map((one) => [el("a", { href: `#/topics/${named(one.name)}` }, one.name), count(one.partitions.length),
+      found.filter((one) => !one.offline).map((one) => [el("a", { href: `#/topics/${named(one.name)}` }, one.name), count(one.partitions.length),
         count(one.records), size(one.bytes)])) : empty('There are no topics yet; "headwater topic create NAME" makes one.'));
   };
   await renew();
   return renew;
+}
+
+/** A sentence for each topic that is offline, and for each range of offsets that cannot be read. */
+export function damage(found) {
+  const said = [];
+  for (const one of found) {
+    if (one.offline) said.push(`Topic ${one.name} is offline: ${one.offline}.`);
+    for (const part of one.partitions)
+      for (const gap of part.unreadable)
+        said.push(`Topic ${one.name}, partition ${part.partition}: offsets ${count(gap.first)} to ${count(gap.end - 1)} cannot be read: ${gap.why}.`);
+  }
+  return said.slice(0, 20).map((sentence) => el("p", { class: "error", role: "alert" }, sentence));
 }
 
 const COLUMNS = [{ name: "offset", number: true }, { name: "time", time: true }, { name: "key", content: true },
@@ -26,7 +38,9 @@ export async function topic(held, name) {
     try {
       const found = await ask(`/topics/${named(name)}/records`, { partition: partition.value, limit: 50, value_bytes: 4096, ...query });
       next = found.next;
-      records.replaceChildren(found.records.length ? table(`Partition ${found.partition}: offsets ${count(found.first)} to ${count(found.end - 1)}, shown from ${count(found.records[0].offset)}`,
+      const holes = (found.damaged ?? []).map((one) => el("p", { class: "error", role: "status" },
+        `Offsets ${count(one.first)} to ${count(one.end - 1)} are left out: ${one.reason}`));
+      records.replaceChildren(...holes, found.records.length ? table(`Partition ${found.partition}: offsets ${count(found.first)} to ${count(found.end - 1)}, shown from ${count(found.records[0].offset)}`,
         COLUMNS, found.records.map((one) => [count(one.offset), when(one.timestamp_ms), shown(one.key), shown(one.value),
           one.headers.map((header) => el("div", {}, header.name, "=", shown(header.value)))]), "stacked") : empty("There is nothing from here on."));
     } catch (error) {
@@ -39,6 +53,7 @@ export async function topic(held, name) {
     return read({ offset: offset.value === "" ? -50 : offset.value });
   };
   held.replaceChildren(el("h1", {}, name),
+    ...damage([described]),
     el("p", { class: "soft" }, `${count(described.records)} records, ${size(described.bytes)}, ${described.partitions.length} partitions`),
     el("form", { onsubmit: seek }, el("label", {}, "Partition", partition), el("label", {}, "Offset", offset),
       el("label", {}, "or time (UTC)", time), el("button", { class: "main" }, "Show"),

@@ -1,5 +1,5 @@
-import { ask, ago, brief, count, counted, el, empty, named, parseJson, table } from "./page.js";
-import { picture, plain } from "./pictures.js";
+import { ask, ago, brief, count, counted, el, empty, named, parseJson, sortingHead, table } from "./page.js";
+import { drawnValue, picture } from "./pictures.js";
 import { searchBox } from "./search.js";
 
 export async function views(held) {
@@ -34,10 +34,17 @@ export async function view(held, name, { alive, told, closing }) {
   none.hidden = true;
   const pictures = el("div", { class: "card picture", hidden: true }, el("label", {}, "Chart of", figure), drawing);
   // Windows are read from their end: the newest first.
-  const order = names.includes("window_start") ? "window_start" : names.includes("at") ? "at" : null;
+  const first = names.includes("window_start") ? "window_start" : names.includes("at") ? "at" : null;
+  let order = first ? { name: first, down: true } : null;
+  const compared = (one, other) => {
+    const numeric = NUMBERS.test(described.columns.find((column) => column.name === order.name).type);
+    const [left, right] = [one, other].map((row) => (numeric && row[order.name] != null ? Number(row[order.name]) : row[order.name]));
+    if (left == null || right == null) return (left == null) - (right == null);
+    return (left < right ? -1 : left > right ? 1 : 0) * (order.down ? -1 : 1);
+  };
 
   const cell = (row, column) =>
-    el("td", { class: NUMBERS.test(column.type) ? "number" : column.type.startsWith("timestamp") ? "time" : null }, plain(row[column.name]));
+    el("td", { class: NUMBERS.test(column.type) ? "number" : column.type.startsWith("timestamp") ? "time" : null }, drawnValue(row[column.name]));
   const depict = () => {
     pictured = performance.now();
     const found = figures.length ? picture([...rows.values()], described.key, figure.value) : null;
@@ -48,7 +55,7 @@ export async function view(held, name, { alive, told, closing }) {
     drawn = false;
     if (performance.now() - pictured >= PICTURE_EVERY_MS) depict();
     else setTimeout(() => alive() && depict(), PICTURE_EVERY_MS);
-    const sorted = order ? [...rows].sort(([, one], [, other]) => (one[order] < other[order] ? 1 : one[order] > other[order] ? -1 : 0)) : [...rows];
+    const sorted = order ? [...rows].sort(([, one], [, other]) => compared(one, other)) : [...rows];
     const kept = sorted.slice(0, SHOWN_MAX);
     body.replaceChildren(...kept.map(([key, row]) =>
       el("tr", { class: fresh.has(key) ? "fresh" : null }, described.columns.map((column) => cell(row, column)))));
@@ -107,12 +114,20 @@ export async function view(held, name, { alive, told, closing }) {
     rows.clear();
     open();
   };
-  const heads = described.columns.map((one) => el("th", { scope: "col", class: NUMBERS.test(one.type) ? "number" : null }, one.name));
+  const headLine = el("tr");
+  const drawHeads = () => headLine.replaceChildren(...described.columns.map((one, number) => sortingHead(
+    { name: one.name, number: NUMBERS.test(one.type), time: one.type.startsWith("timestamp") }, `sort-row-${number}`, order, (chosen) => {
+      order = chosen;
+      drawHeads();
+      draw();
+      headLine.querySelector("[aria-sort] button")?.focus();
+    })));
+  drawHeads();
   held.replaceChildren(el("h1", {}, described.name), ...searchBox(described),
     el("form", { onsubmit: filter }, el("label", {}, "Only rows where", where), el("button", { class: "main" }, "Filter")),
     failed, state, pictures,
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Rows of ${described.name}` },
-      el("table", {}, el("caption", {}, `Key: ${described.key.join(", ") || "none"}`), el("thead", {}, el("tr", {}, heads)), body)), none);
+      el("table", {}, el("caption", {}, `Key: ${described.key.join(", ") || "none"}`), el("thead", {}, headLine), body)), none);
   open();
   return () => ask("/health");
 }

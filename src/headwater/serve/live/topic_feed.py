@@ -11,7 +11,7 @@ from headwater.log.reader import read_some, starting_offset
 from headwater.serve.answers import Invalid
 from headwater.serve.live.events import Event, end
 from headwater.serve.live.feeds import Bell, Shared, heard, pause_for
-from headwater.serve.records import Decode, told
+from headwater.serve.records import Decode, shown_damage, size_of, told
 
 RECORDS_MAX = 200
 EVENT_BYTES_MAX = 256 * 1024
@@ -108,9 +108,10 @@ class TopicFeed:
     def _read(self, number: int, offset: int) -> Chunk:
         partition = self._log.partition(self._topic, number)
         try:
-            records, following = read_some(partition, offset, self._log.settings.decompressed_bytes_max)
+            bytes_max = self._log.settings.decompressed_bytes_max
+            records, following = read_some(partition, offset, bytes_max, records_max=RECORDS_MAX)
         except DamagedRange as damage:
-            hole = {"partition": number, "damaged": {"first": damage.first, "end": damage.end}}
+            hole = {"partition": number, "damaged": shown_damage(damage)}
             return Chunk([hole], damage.end, 100)
         end = partition.high_watermark
         shown: list[dict[str, Any]] = []
@@ -119,7 +120,7 @@ class TopicFeed:
             if record.offset >= end or len(shown) == RECORDS_MAX or size > EVENT_BYTES_MAX:
                 return Chunk(shown, record.offset, size)
             shown.append(told(record, number, bytes_max=VALUE_BYTES_MAX, decode=self._decode))
-            size += 200 + len(record.key or b"") + min(VALUE_BYTES_MAX, len(record.value or b""))
+            size += size_of(record, VALUE_BYTES_MAX)
         return Chunk(shown, min(following, end), size)
 
     def _grown(self) -> None:

@@ -17,19 +17,20 @@ from headwater.wire.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Entry, node_
 from headwater.wire.context import Context
 from headwater.wire.protocol.error_codes import error_code
 from headwater.wire.protocol.values import NO_THROTTLE
+from headwater.wire.turns import in_turns
 
 DOCUMENTATION_FROM = 3
+TURN_RESOURCES = 10
+"""Each is a score of settings."""
 
 
 async def handle(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
     documented = context.api_version >= DOCUMENTATION_FROM and request.include_documentation
-    return DescribeConfigsResponse(
-        throttle_time=NO_THROTTLE,
-        results=tuple(
-            _describe(resource, context, synonyms=request.include_synonyms, documented=documented)
-            for resource in request.resources
-        ),
-    )
+    described = [
+        _describe(resource, context, synonyms=request.include_synonyms, documented=documented)
+        async for resource in in_turns(request.resources, TURN_RESOURCES)
+    ]
+    return DescribeConfigsResponse(throttle_time=NO_THROTTLE, results=tuple(described))
 
 
 def _describe(

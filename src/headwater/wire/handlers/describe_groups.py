@@ -10,6 +10,7 @@ from headwater.log.groups.member import DescribedGroup
 from headwater.wire.context import Context
 from headwater.wire.protocol.fields import UNTHROTTLED, Fields
 from headwater.wire.protocol.group_error_codes import group_error_code
+from headwater.wire.turns import in_turns
 
 NOT_FOUND_SINCE = 6
 OPERATIONS_NOT_ASKED_FOR = -(2**31)
@@ -19,8 +20,8 @@ ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8  # read, delete, describe: there is no
 async def handle(request: Any, context: Context) -> Fields:
     asked = getattr(request, "include_authorized_operations", False)
     operations = ALL_OPERATIONS if asked else OPERATIONS_NOT_ASKED_FOR
-    groups = tuple(_described(group_id, operations, context) for group_id in request.groups)
-    return Fields(throttle_time=UNTHROTTLED, groups=groups)
+    groups = [_described(group_id, operations, context) async for group_id in in_turns(request.groups)]
+    return Fields(throttle_time=UNTHROTTLED, groups=tuple(groups))
 
 
 def _described(group_id: str, operations: int, context: Context) -> Fields:

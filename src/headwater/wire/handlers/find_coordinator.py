@@ -6,6 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.wire.context import Context
 from headwater.wire.protocol.fields import UNTHROTTLED, Fields
+from headwater.wire.turns import in_turns
 
 GROUP, TRANSACTION = 0, 1
 SEVERAL_KEYS_SINCE = 4
@@ -17,8 +18,8 @@ async def handle(request: Any, context: Context) -> Fields:
         coordinator = _coordinator(request.key, key_type, context)
         coordinator.throttle_time = UNTHROTTLED
         return coordinator
-    coordinators = tuple(_coordinator(key, key_type, context) for key in request.coordinator_keys)
-    return Fields(throttle_time=UNTHROTTLED, coordinators=coordinators)
+    coordinators = [_coordinator(key, key_type, context) async for key in in_turns(request.coordinator_keys)]
+    return Fields(throttle_time=UNTHROTTLED, coordinators=tuple(coordinators))
 
 
 def _coordinator(key: str, key_type: int, context: Context) -> Fields:

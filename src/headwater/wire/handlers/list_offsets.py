@@ -30,6 +30,7 @@ AT_HAND = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_ARCHIVED, EARLIEST
 
 LEADER_EPOCH_FROM = 4
 NOT_FOUND = TimeOffset(-1, -1)
+TIMESTAMP_MAX = 2**63 - 1
 
 
 async def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
@@ -59,6 +60,8 @@ def _answer_partition(log: Log, topic: str, wanted: ListOffsetsPartition, versio
         known_epoch = wanted.current_leader_epoch if version >= LEADER_EPOCH_FROM else -1
         error = epoch_error(partition, known_epoch)
         found = NOT_FOUND if error is not ErrorCode.none else _find(partition, wanted.timestamp)
+        if abs(found.timestamp_ms) > TIMESTAMP_MAX:  # a record may say anything of itself
+            found = found._replace(timestamp_ms=-1)
     except FAILURES as failure:
         error, found = code_for(failure, topic), NOT_FOUND
     return ListOffsetsPartitionResponse(

@@ -9,12 +9,13 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.errors import HeadwaterError, UnknownTopic
+from headwater.errors import HeadwaterError, UnavailableError, UnknownTopic
 from headwater.log.groups.offsets import CommittedOffset
 from headwater.record import TopicPartition
 from headwater.wire.context import Context
 from headwater.wire.protocol.fields import UNTHROTTLED, Fields
 from headwater.wire.protocol.group_error_codes import group_error_code
+from headwater.wire.turns import in_turns
 
 SEVERAL_GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10
@@ -24,13 +25,13 @@ NOTHING_COMMITTED = CommittedOffset(-1)
 
 async def handle(request: Any, context: Context) -> Fields:
     if context.api_version >= SEVERAL_GROUPS_SINCE:
-        groups = tuple(_group(group.group_id, group.topics, context) for group in request.groups)
-        return Fields(throttle_time=UNTHROTTLED, groups=groups)
-    group = _group(request.group_id, request.topics, context)
+        groups = [await _group(group.group_id, group.topics, context) async for group in in_turns(request.groups)]
+        return Fields(throttle_time=UNTHROTTLED, groups=tuple(groups))
+    group = await _group(request.group_id, request.topics, context)
     return Fields(throttle_time=UNTHROTTLED, error_code=group.error_code, topics=group.topics)
 
 
-def _group(group_id: str, topics: Iterable[Any] | None, context: Context) -> Fields:
+async def _group(group_id: str, topics: Iterable[Any] | None, context: Context) -> Fields:
     try:
         offsets = context.groups.fetch(group_id)
     except HeadwaterError as error:
@@ -38,7 +39,7 @@ def _group(group_id: str, topics: Iterable[Any] | None, context: Context) -> Fie
     if topics is None:
         answers = _all_topics(offsets, context)
     else:
-        answers = [_asked_topic(topic, offsets, context) for topic in topics]
+        answers = [_asked_topic(topic, offsets, context) async for topic in in_turns(topics)]
     return Fields(group_id=group_id, error_code=ErrorCode.none, topics=tuple(answers))
 
 
@@ -50,8 +51,8 @@ def _all_topics(offsets: Mapping[TopicPartition, CommittedOffset], context: Cont
     for name, partitions in numbers.items():
         try:
             topic_id = context.log.topic(name).id
-        except UnknownTopic:
-            continue  # deleted a moment ago
+        except (UnknownTopic, UnavailableError):
+            continue  # deleted a moment ago, or offline
         answers.append(_topic(name, topic_id, [_partition(name, number, offsets) for number in partitions]))
     return answers
 

@@ -13,21 +13,20 @@ from headwater.errors import HeadwaterError
 from headwater.wire.context import Context
 from headwater.wire.protocol.values import NO_THROTTLE
 from headwater.wire.topics import code_for, epoch_error
+from headwater.wire.turns import in_turns
 
 UNDEFINED = -1
 
 
 async def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        throttle_time=NO_THROTTLE,
-        topics=tuple(
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=tuple(_answer(topic.topic, wanted, context) for wanted in topic.partitions),
-            )
-            for topic in request.topics
-        ),
-    )
+    topics = [
+        OffsetForLeaderTopicResult(
+            topic=topic.topic,
+            partitions=tuple([_answer(topic.topic, wanted, context) async for wanted in in_turns(topic.partitions)]),
+        )
+        async for topic in in_turns(request.topics)
+    ]
+    return OffsetForLeaderEpochResponse(throttle_time=NO_THROTTLE, topics=tuple(topics))
 
 
 def _answer(topic: str, wanted: OffsetForLeaderPartition, context: Context) -> EpochEndOffset:

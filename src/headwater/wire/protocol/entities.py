@@ -17,9 +17,12 @@ from uuid import UUID
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
+from kio.serial.errors import SerialError
 
 from headwater.errors import ProtocolError
+from headwater.wire.protocol.fields import Fields
 from headwater.wire.protocol.reading import Reader, present
+from headwater.wire.protocol.writing import cut
 
 Entity = Any
 """A kio dataclass. Every version has its own; handlers name the newest for the type checker."""
@@ -57,16 +60,44 @@ def _writer(response_type: Any) -> Callable[[Entity], bytes]:
     """Write a response in the form of `response_type`.
 
     Fields are taken by name, so a handler may build the newest version's response for every version: what an old
-    version lacks is left out.
+    version lacks is left out, what it cannot say is said as it can (`fitted`).
     """
     write = entity_writer(response_type)
 
     def write_bytes(entity: Entity) -> bytes:
         buffer = io.BytesIO()
-        write(buffer, entity)
+        try:
+            write(buffer, entity)
+        except (TypeError, ValueError, SerialError):  # also texts that are too long, or not to be written as UTF-8
+            buffer = io.BytesIO()
+            write(buffer, fitted(entity, response_type))
         return buffer.getvalue()
 
     return write_bytes
+
+
+def fitted(entity: Entity, entity_type: Any) -> Fields:
+    """The entity as a version can say it: a null that the version does not know is empty, a long text is cut."""
+    flexible: bool = entity_type.__flexible__
+    values = {}
+    for field in dataclasses.fields(entity_type):
+        shape, value = _shape(field.type), getattr(entity, field.name)
+        if value is None and not shape.nullable:
+            value = _default(field)
+        elif shape.array and value is not None:
+            value = tuple(_fitted_value(one, field, shape, flexible) for one in value)
+        elif value is not None:
+            value = _fitted_value(value, field, shape, flexible)
+        values[field.name] = value
+    return Fields(**values)
+
+
+def _fitted_value(value: Any, field: "dataclasses.Field[Any]", shape: "Shape", flexible: bool) -> Any:
+    if "kafka_type" not in field.metadata:
+        return fitted(value, shape.inner)
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode() if flexible else cut(value)
+    return value
 
 
 @cache

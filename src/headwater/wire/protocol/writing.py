@@ -22,8 +22,19 @@ def write_count(target: bytearray, count: int, *, flexible: bool) -> None:
         target += _INT32.pack(count)
 
 
+STRING_BYTES_MAX = 2**15 - 1
+"""Of a text in a version that is not flexible; its length is an int16."""
+
+
+def cut(text: str) -> str:
+    """As much of a text as every version can carry: an error's message may repeat what the client sent, and more."""
+    return text.encode(errors="replace")[:STRING_BYTES_MAX].decode(errors="ignore")
+
+
 def write_string(target: bytearray, text: str | None, *, flexible: bool) -> None:
-    encoded = b"" if text is None else text.encode()
+    encoded = b"" if text is None else text.encode(errors="replace")
+    if not flexible and len(encoded) > STRING_BYTES_MAX:
+        encoded = cut(text or "").encode()
     length = -1 if text is None else len(encoded)
     if flexible:
         write_varint(target, length + 1)

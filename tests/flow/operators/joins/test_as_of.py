@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from headwater.flow.operators.joins.as_of import AsOfJoin, with_extra
 from headwater.flow.operators.joins.events import Events
 from headwater.flow.operators.joins.pairing import Pairing
+from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.state import HASH
 from tests.flow.operators.joins.streams import LEFT, ON, RIGHT, Event, RunningJoin, hash_of, incoming
 
 KEPT = 40
+NOTHING: set[tuple[int, int]] = set()
 
 
 class Version(NamedTuple):
@@ -27,9 +29,9 @@ class Version(NamedTuple):
     seen: int = -1000
 
 
-def join_of(how: str) -> AsOfJoin:
+def join_of(how: str, *, dated: bool = False) -> AsOfJoin:
     pairing = Pairing(LEFT, RIGHT, ON, how)
-    return AsOfJoin(Events(LEFT, ("user",), 5), Events(with_extra(RIGHT), ("name",)), pairing, KEPT)
+    return AsOfJoin(Events(LEFT, ("user",), 5), Events(with_extra(RIGHT), ("name",)), pairing, KEPT, dated)
 
 
 def versions(join: AsOfJoin, given: list[Version]) -> pa.RecordBatch | None:
@@ -44,12 +46,19 @@ def versions(join: AsOfJoin, given: list[Version]) -> pa.RecordBatch | None:
     return pa.RecordBatch.from_pylist(rows, join.versions.incoming) if rows else None
 
 
-def joined(join: AsOfJoin, events: list[Event], known: list[Version], watermark: int) -> list[tuple[Any, ...]]:
+def joined(
+    join: AsOfJoin, events: list[Event], known: list[Version], watermark: int, missed: set[tuple[int, int]] = NOTHING
+) -> list[tuple[Any, ...]]:
+    """`missed` are events and versions, by their offsets, that came after them and too late to correct them."""
     found: list[tuple[Any, ...]] = []
     for one in events:
         if one.time >= watermark and one.user is not None:
             continue
-        fitting = [each for each in known if each.name == one.user and max(each.time, each.seen) <= one.time]
+        fitting = [
+            each for each in known
+            if each.name == one.user and max(each.time, each.seen) <= one.time
+            and (one.offset, each.offset) not in missed
+        ]  # fmt: skip
         newest = max(fitting, key=lambda each: (each.time, each.offset), default=None)
         if newest is None or newest.gone or (newest.until is not None and one.time >= newest.until):
             found.append((*one.row, None, None))
@@ -90,6 +99,37 @@ def test_at_every_watermark_each_event_has_the_version_that_held(
         assert horizon or not step.before.num_rows
         assert sorted(running.result + running.missing, key=repr) == joined(join, accepted, known, watermark)
     assert join.pairing.how == "inner" or not running.missing
+    assert running.keys("left") == 0
+
+
+@settings(max_examples=100)
+@given(st.sampled_from(["inner", "left"]), st.sampled_from([0, 15]), batches)
+def test_a_version_that_says_since_when_it_holds_counts_for_all_that_is_told_from_then_on(
+    how: str, horizon: int, batches: list[tuple[list[Event], list[Version], int, int]]
+) -> None:
+    """When versions come has nothing to do with when they hold: what an event gets is what all that were there say."""
+    join = join_of("left" if horizon else how, dated=True)
+    running, accepted, known, watermark, number = RunningJoin(join), list[Event](), list[Version](), 0, 0
+    missed: set[tuple[int, int]] = set()
+    for drawn, new, more, again in [*batches, ([], [], 200, 1)]:
+        before, watermark = watermark, watermark + more
+        fresh = [one._replace(offset=number + place) for place, one in enumerate(drawn)]
+        fresh = [one for one in fresh if one.time >= watermark - KEPT]
+        number += len(drawn)
+        coming = [one._replace(offset=number + place, seen=-1000) for place, one in enumerate(new)]
+        number += len(new)
+        told = [one for one in accepted if one.time < before - horizon]
+        missed |= {(one.offset, each.offset) for one in told for each in coming}
+        accepted, known = accepted + fresh, known + coming
+        clock = WindowClock(running.watermark, watermark, horizon)
+        running.batch((incoming(join.events, fresh), versions(join, coming)), watermark, horizon=horizon, again=again)
+        assert sorted(running.result + running.missing, key=repr) == joined(join, accepted, known, watermark, missed)
+        late = [each for each in coming if each.time < join.late_below_us(clock)]
+        wrong = [each for each in coming if any(
+            (one.offset, each.offset) in missed and one.user == each.name and one.time >= each.time for one in told
+        )]  # fmt: skip
+        assert set(wrong) <= set(late), "what changes an answer that was told is told to be late"
+        assert all(each.time < before for each in late), "and nothing is that no event was told behind"
     assert running.keys("left") == 0
 
 

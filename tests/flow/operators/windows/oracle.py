@@ -1,6 +1,6 @@
 """Windows in plain Python, row by row: what the vectorised ones are compared with."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import pairwise
@@ -87,6 +87,31 @@ def turns(window: Calendar) -> list[int]:
              if BEGINS[window.unit](day)]  # fmt: skip
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     return [(wall.replace(tzinfo=ZoneInfo(window.zone)) - epoch) // timedelta(microseconds=1) for wall in walls]
+
+
+def calendar_span(window: Calendar, at: int) -> tuple[int, int]:
+    """The window that a moment is in, in any year: days are gone through to its start, and on to its end."""
+    epoch, offset = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=window.offset_us)
+
+    def begins(day: date) -> int:
+        wall = datetime.combine(day, time()) + offset
+        return (wall.replace(tzinfo=ZoneInfo(window.zone)) - epoch) // timedelta(microseconds=1)
+
+    day = (epoch + timedelta(microseconds=at, days=3)).date()
+    end = None
+    while True:
+        if BEGINS[window.unit](day):
+            if (start := begins(day)) <= at:
+                return start, end if end is not None else _after(window, day, begins)
+            end = start
+        day -= timedelta(days=1)
+
+
+def _after(window: Calendar, day: date, begins: Callable[[date], int]) -> int:
+    day += timedelta(days=1)
+    while not BEGINS[window.unit](day):
+        day += timedelta(days=1)
+    return begins(day)
 
 
 def sessions(rows: list[Row], gap: int) -> Named:

@@ -1,5 +1,6 @@
 """Rows of a group folded at once are what merging them one after the other gives."""
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from headwater.errors import NumberOverflow
 from headwater.flow.operators.aggregates import Aggregate, partials, state_schema
 from headwater.flow.operators.windows.folding import fold_groups, merge_two
-from headwater.flow.operators.windows.reducing import reduced_groups
 from tests.flow.operators.subjects import spec
 
 SMALL = st.none() | st.integers(-9, 9)
@@ -27,12 +27,10 @@ SUBJECTS: list[tuple[Aggregate, list[st.SearchStrategy[Any]]]] = [
     *((spec(kind, type_), [SMALL]) for kind in ("min", "max") for type_ in (pa.int64(), pa.int16(), pa.date32())),
     *((spec(kind, pa.timestamp("us", "UTC")), [SMALL]) for kind in ("min", "max")),
     *((spec(kind, type_), [EDGES]) for kind in ("min", "max") for type_ in (pa.float64(), pa.float32())),
-]
-OTHERS = [
-    spec("sum", pa.decimal128(12, 2)),
-    spec("max", pa.string()),
-    spec("min", pa.bool_()),
-    spec("bit_or", pa.int64()),
+    *((spec(kind, pa.string()), [st.none() | st.text("aä", max_size=2)]) for kind in ("min", "max")),
+    *((spec(kind, pa.bool_()), [st.none() | st.booleans()]) for kind in ("min", "max")),
+    (spec("sum", pa.decimal128(12, 2)), [SMALL.map(lambda number: None if number is None else Decimal(number) / 4)]),
+    (spec("bit_or", pa.int64()), [SMALL]),
 ]
 
 
@@ -60,17 +58,8 @@ def test_a_group_folded_at_once_is_its_rows_merged_one_by_one(
     drawn = data.draw(st.lists(st.tuples(st.booleans(), *content), min_size=1, max_size=12))
     firsts = [True, *(row[0] for row in drawn[1:])]
     rows = rows_of(aggregate, [[row[place + 1] for row in drawn] for place in range(len(content))])
-    reduced = reduced_groups(aggregate, rows, np.flatnonzero(firsts))
-    assert reduced is not None
-    found = pa.RecordBatch.from_arrays(reduced, schema=state_schema((aggregate,)))
+    found = fold_groups((aggregate,), rows, np.array(firsts))
     assert repr(found.to_pylist()) == repr(one_by_one(aggregate, rows, firsts))
-
-
-@pytest.mark.parametrize("aggregate", OTHERS, ids=lambda one: f"{one.kind} {one.type}")
-def test_what_is_no_plain_number_is_merged_row_by_row(aggregate: Aggregate) -> None:
-    rows = rows_of(aggregate, [[None, None]])
-    assert reduced_groups(aggregate, rows, np.array([0])) is None
-    assert fold_groups((aggregate,), rows, np.array([True, False])).num_rows == 1
 
 
 def test_aggregates_of_both_kinds_stand_in_their_order() -> None:

@@ -4,9 +4,14 @@ All versions of a key are kept for as long as asked. A version holds from its ti
 deleted, or whose own end has come, holds nothing. An event waits until the watermark, which the table's topic is part
 of, has passed its time: then all versions that count for it are there, whatever came first.
 
-A version that comes when the watermark, less the horizon of corrections, has passed its time changes nothing that was
-told before: for events before that moment it is as if it were not there (`_seen`). So an answer depends on the data
-and on what was late, never on batches. Within the horizon results are taken back and told anew.
+Versions that hold since their record was written are read in the order of time. One that comes when the watermark, less
+the horizon of corrections, has passed its time changes nothing that was told before: for events before that moment it
+is as if it were not there (`_seen`). Within the horizon results are taken back and told anew.
+
+Versions that say themselves since when they hold (`dated`) come in any order, and are read before events where there
+is a choice (source/leading.py). Each counts for every event that is told from then on, and for those told within the
+horizon, which are told anew: so an answer is what all versions in the log say, but for events told before a version
+came that holds from before them. Such a version is told to be late.
 """
 
 from collections.abc import Mapping
@@ -59,6 +64,12 @@ class AsOfJoin:
     versions: Events
     pairing: Pairing
     kept_us: int
+    dated: bool = False
+    """Versions say themselves since when they hold: each that is there counts, whenever it came."""
+
+    def late_below_us(self, clock: WindowClock) -> int:
+        """A version that holds from before this comes too late for some of the events that were told."""
+        return (clock.passed_before_us if self.dated else clock.passed_us) - clock.horizon_us
 
     @property
     def parts(self) -> Mapping[str, StateSchema]:
@@ -108,9 +119,8 @@ class AsOfJoin:
         """New versions, with when they begin to count; those of no key are none."""
         rows = arrived(self.versions, given)
         rows = rows.filter(without_nulls(rows.keys(self.versions)))
-        seen = np.where(rows.times < clock.forgotten_us, clock.forgotten_us, ALWAYS_US)
-        place = rows.rows.schema.get_field_index(SEEN)
-        return rows._replace(rows=rows.rows.set_column(place, SEEN, pa.array(seen, pa.int64())))
+        bound_us = ALWAYS_US if self.dated else self.late_below_us(clock)
+        return _seen_from(rows, np.where(rows.times < bound_us, bound_us, ALWAYS_US))
 
     def _told_before(self, shard: Shard, fresh: EventRows, clock: WindowClock) -> EventRows:
         """Events that were told, of keys that new versions have come for."""
@@ -118,7 +128,7 @@ class AsOfJoin:
         (groups,) = groups_of([(fresh.hashes, keys)])
         _, first = np.unique(groups, return_index=True)
         asked, chosen = fresh.take(first), keys.take(pa.array(first))
-        low, high = np.full(len(first), clock.forgotten_us), np.full(len(first), clock.passed_before_us - 1)
+        low, high = np.full(len(first), self.late_below_us(clock)), np.full(len(first), clock.passed_before_us - 1)
         return near(self.events, shard.events("left"), asked, chosen, low, high).events
 
     def _history(self, old: ShardState, events: EventRows, fresh: EventRows) -> "History":
@@ -130,6 +140,8 @@ class AsOfJoin:
         found = old.fetch(hashes[first], renamed(keys.take(pa.array(first)), self.versions.on), low, high)
         of_fresh = groups[len(events.hashes) :]
         rows = together([kept(self.versions, found.rows), fresh])
+        if self.dated:  # also those that were kept when it mattered when they came
+            rows = _seen_from(rows, np.full(len(rows.hashes), ALWAYS_US))
         numbers = np.concatenate([asked[found.places], of_fresh])
         order = np.lexsort([*(rows.position.column(name).to_numpy() for name in reversed(POSITION)), numbers])
         is_fresh = np.append(np.zeros(len(found.places), np.bool_), np.ones(len(of_fresh), np.bool_))
@@ -146,6 +158,11 @@ class AsOfJoin:
         columns |= {name: rows.position.column(name) for name in POSITION} | {DELETED: pa.array(deleted)}
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         return state.write(batch, existed=~history.is_fresh[wanted])
+
+
+def _seen_from(rows: EventRows, seen: Integers) -> EventRows:
+    place = rows.rows.schema.get_field_index(SEEN)
+    return rows._replace(rows=rows.rows.set_column(place, SEEN, pa.array(seen, pa.int64())))
 
 
 class History(NamedTuple):

@@ -35,7 +35,7 @@ PATH = (
     *(LEFT_AT + name for name in (CONTENT, NTH)),
     *(RIGHT_AT + name for name in (SOURCE, PARTITION, OFFSET, CONTENT, NTH)),
 )
-"""What tells results apart that lie at one place in the log, as job/join_results.py has it."""
+"""What tells results apart that lie at one place in the log, as joins/join_results.py has it."""
 PLACES = 62
 """As many bits as nulls of columns are noted in."""
 
@@ -65,7 +65,7 @@ def events_given_on(
 
 
 def _places_of_nulls(columns: Sequence[pa.Array], rows: int) -> pa.Array:
-    """Which columns have none, as bits; null for rows in which all have a value. As job/telling_apart.py has it."""
+    """Which columns have none, as bits; null for rows in which all have a value. As rows/tie_breaking.py has it."""
     bits = np.zeros(rows, np.int64)
     for place, column in enumerate(columns):
         bits += np.asarray(column.is_null(), np.int64) << place % PLACES

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.operators.segments import Segments
 
 if TYPE_CHECKING:
     from headwater.flow.operators.aggregates import Aggregate
@@ -14,17 +15,16 @@ Columns = list[pa.Array]
 
 
 class Partial(NamedTuple):
-    """A column that Spark computes for each key of a batch, and that is kept for the key in the same form.
+    """A column that is computed for each key of a batch, and kept for the key in the same form.
 
-    Where Spark cannot make that form, `given` is the type of what it makes instead, and the kind absorbs it. `row` is
-    what a single row is in that form, in SQL again, where rows need not be reduced before they are merged.
+    Where rows are reduced to another form first, such as a list of values, `given` is its type, and the kind absorbs
+    it. `sql` is how Spark computes the column for a group: tests compare with it.
     """
 
     name: str
     type: pa.DataType
     sql: str
     given: pa.DataType | None = None
-    row: str | None = None
 
 
 class Kind(ABC):
@@ -39,6 +39,14 @@ class Kind(ABC):
     @abstractmethod
     def result_type(self, spec: "Aggregate") -> pa.DataType: ...
 
+    @abstractmethod
+    def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
+        """The partial columns, as they are given to `absorb`, of each group of rows of a batch."""
+
+    @abstractmethod
+    def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
+        """Those of each group of rows that are such columns: what `reduce` makes of all their rows together."""
+
     def absorb(self, spec: "Aggregate", given: Columns) -> Columns:
         """What Spark made, in the form in which it is kept."""
         return given
@@ -48,6 +56,12 @@ class Kind(ABC):
 
     @abstractmethod
     def finish(self, spec: "Aggregate", kept: Columns) -> pa.Array: ...
+
+
+def input_of(spec: "Aggregate", rows: pa.RecordBatch) -> pa.Array:
+    """The column of a batch that an aggregate is computed from, of the type that it is declared with."""
+    column = rows.column(spec.column)
+    return column if column.type.equals(spec.input_type) else column.cast(spec.input_type)
 
 
 def quoted(name: str) -> str:

@@ -4,13 +4,16 @@ Kept are n, the mean, and m2 = Σ(x − mean)², m3, m4 as far as they are asked
 and LeVeque (m2) and Pébay (m3, m4), without the cancellation that sums of squares suffer.
 """
 
+from itertools import accumulate, islice
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, is_number, quoted, refuse_unless
+from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, input_of, is_number, quoted, refuse_unless
+from headwater.flow.operators.segments import Segments, counted, totals
 
 if TYPE_CHECKING:
     from headwater.flow.operators.aggregates import Aggregate
@@ -21,7 +24,7 @@ DOUBLE = pa.float64()
 
 def numbers(column: pa.Array) -> Numbers:
     """Null as 0, which is what a moment of nothing adds."""
-    return np.asarray(column.cast(DOUBLE).fill_null(0.0).to_numpy(zero_copy_only=False), np.float64)
+    return np.asarray(column.cast(DOUBLE, safe=False).fill_null(0.0).to_numpy(zero_copy_only=False), np.float64)
 
 
 def doubles(values: Any, there: npt.NDArray[np.bool_]) -> pa.Array:
@@ -59,6 +62,23 @@ class Moments(Kind):
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return DOUBLE
 
+    def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
+        column = input_of(spec, rows)
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        n = counted(column, segments).astype(np.float64)
+        with np.errstate(all="ignore"):
+            mean, apart = centred(numbers(column), there, n, segments)
+            powers = accumulate([apart] * self._order, np.multiply)
+            moments = [totals(power, segments) for power in islice(powers, 1, None)]
+        return [counts(n), *(doubles(one, n > 0) for one in (mean, *moments))]
+
+    def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
+        n, means, *moments = map(numbers, given)
+        with np.errstate(all="ignore"):
+            total, mean, apart = united_means(n, means, segments)
+            found = [totals(_moved(n, apart, moments, order), segments) for order in range(2, self._order + 1)]
+        return [counts(total), *(doubles(one, total > 0) for one in (mean, *found))]
+
     def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
         with np.errstate(all="ignore"):
             n, *moments = merged(*(list(map(numbers, side)) for side in (old, new)))
@@ -68,6 +88,32 @@ class Moments(Kind):
         n, _, *moments = map(numbers, kept)
         with np.errstate(all="ignore"):
             return _FINISH[spec.kind](n, *moments)
+
+
+def centred(values: Numbers, there: Any, n: Numbers, segments: Segments) -> tuple[Numbers, Numbers]:
+    """The mean of each group, and how far each value is from that of its group: 0 where there is no value."""
+    mean = totals(values, segments) / np.maximum(n, 1)
+    return mean, np.where(there, values - np.repeat(mean, segments.lengths), 0.0)
+
+
+def united_means(n: Numbers, means: Numbers, segments: Segments) -> tuple[Numbers, Numbers, Numbers]:
+    """Of rows with counts and means, for each group: the count and the mean; and how far each row is from that mean."""
+    total = totals(n, segments)
+    # Means are added by what they differ from one of them, which loses nothing where they are large and alike.
+    some = n > 0
+    places = np.minimum.reduceat(np.where(some, np.arange(len(n)), len(n) - 1), segments.begins)
+    near = np.where(np.isfinite(means[places]), means[places], 0.0)
+    differences = np.where(some, n * (means - np.repeat(near, segments.lengths)), 0.0)
+    mean = near + totals(differences, segments) / np.maximum(total, 1)
+    return total, mean, np.where(some, means - np.repeat(mean, segments.lengths), 0.0)
+
+
+def _moved(n: Numbers, apart: Numbers, moments: list[Numbers], order: int) -> Numbers:
+    """A moment about the mean of a group, of rows that have theirs about their own mean, so far apart from it."""
+    found = n * apart**order
+    for power, moment in enumerate(moments[: order - 1], start=2):
+        found = found + comb(order, power) * apart ** (order - power) * moment
+    return found
 
 
 def merged(one: list[Numbers], other: list[Numbers]) -> list[Numbers]:

@@ -9,7 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, is_number, quoted, refuse_unless
-from headwater.flow.operators.kinds.moments import DOUBLE, Numbers, counts, doubles, numbers
+from headwater.flow.operators.kinds.moments import (
+    DOUBLE,
+    Numbers,
+    centred,
+    counts,
+    doubles,
+    numbers,
+    united_means,
+)
+from headwater.flow.operators.segments import Segments, totals
+from headwater.flow.state.equality import valid
 
 if TYPE_CHECKING:
     from headwater.flow.operators.aggregates import Aggregate
@@ -40,6 +50,25 @@ class Pairs(Kind):
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return pa.int64() if spec.kind == "regr_count" else DOUBLE
 
+    def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
+        names = (spec.other, spec.column) if spec.kind.startswith("regr_") else (spec.column, spec.other)
+        columns = [rows.column(name) for name in names]
+        there = valid(columns[0]) & valid(columns[1])
+        n = totals(there.astype(np.float64), segments)
+        sides = [np.where(there, numbers(column), 0.0) for column in columns]
+        with np.errstate(all="ignore"):
+            (x, from_x), (y, from_y) = (centred(side, there, n, segments) for side in sides)
+            sums = [totals(one * other, segments) for one, other in _products(from_x, from_y)]
+        return [counts(n), *(doubles(one, n > 0) for one in (x, y, *sums))]
+
+    def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
+        n, x, y, *sums = map(numbers, given)
+        with np.errstate(all="ignore"):
+            (total, x_mean, from_x), (_, y_mean, from_y) = (united_means(n, mean, segments) for mean in (x, y))
+            products = zip(sums, _products(from_x, from_y), strict=True)
+            moved = [totals(own + n * one * other, segments) for own, (one, other) in products]
+        return [counts(total), *(doubles(one, total > 0) for one in (x_mean, y_mean, *moved))]
+
     def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
         with np.errstate(all="ignore"):
             n, *rest = _merged(*(list(map(numbers, side)) for side in (old, new)))
@@ -48,6 +77,11 @@ class Pairs(Kind):
     def finish(self, spec: "Aggregate", kept: Columns) -> pa.Array:
         with np.errstate(all="ignore"):
             return _FINISH[spec.kind](*map(numbers, kept))
+
+
+def _products(x: Numbers, y: Numbers) -> list[tuple[Numbers, Numbers]]:
+    """The factors of each of the sums that are kept."""
+    return [(x, y), (x, x), (y, y)]
 
 
 def _merged(one: list[Numbers], other: list[Numbers]) -> list[Numbers]:

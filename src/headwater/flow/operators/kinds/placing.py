@@ -4,7 +4,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headwater.flow.operators.kinds.kind import quoted
+from headwater.flow.operators.kinds.kind import input_of, quoted
+from headwater.flow.operators.lists import Elements, in_order, lists_of_groups
+from headwater.flow.operators.ordering import has_order
+from headwater.flow.operators.segments import Segments
+from headwater.flow.state.equality import valid
 
 if TYPE_CHECKING:
     from headwater.flow.operators.aggregates import Aggregate
@@ -16,6 +20,36 @@ ORDER = ("time", *POSITION)
 def ordered_type(spec: "Aggregate") -> pa.DataType:
     time = pa.timestamp("us", "UTC") if spec.time_type is None else spec.time_type
     return pa.struct({"time": time, **POSITION, "value": spec.input_type})
+
+
+def order_of(spec: "Aggregate") -> tuple[str, ...]:
+    """Several rows may lie at one place of the log, behind a join or where a row was made into several. Then it is the
+    value that decides, as it does in Spark's partials; one of a type without an order takes no part."""
+    return (*ORDER, "value") if has_order(spec.input_type) else ORDER
+
+
+def placed(spec: "Aggregate", rows: pa.RecordBatch) -> pa.StructArray:
+    """The values of a batch with their places in time."""
+    kind = ordered_type(spec)
+    columns = [*(rows.column(name) for name in (spec.time, "_topic", "_partition", "_offset")), input_of(spec, rows)]
+    fitting = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for column, field in zip(columns, kind, strict=True)
+    ]
+    return pa.StructArray.from_arrays(fitting, fields=list(kind))
+
+
+def placed_values(spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Elements:
+    """The values of each group that are not null, with their places, in the order of time."""
+    values, there = placed(spec, rows), valid(rows.column(spec.column))
+    if there.all():
+        return in_order(Elements(segments.numbers, values), order_of(spec))
+    return in_order(Elements(segments.numbers[there], values.filter(pa.array(there))), order_of(spec))
+
+
+def placed_lists(spec: "Aggregate", column: pa.Array, segments: Segments) -> Elements:
+    """The elements of all such lists of each group, in the order of time."""
+    return in_order(lists_of_groups(column, segments), order_of(spec))
 
 
 def ordered_sql(spec: "Aggregate") -> str:

@@ -8,8 +8,17 @@ import pyarrow.compute as pc
 
 from headwater.errors import NumberOverflow
 from headwater.flow.operators.averages import average, average_sum_type, average_type, sum_type
-from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, is_number, quoted, refuse_unless
-from headwater.flow.operators.lists import closed_lists, distinct, opened_lists, together
+from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, input_of, is_number, quoted, refuse_unless
+from headwater.flow.operators.lists import (
+    closed_lists,
+    distinct,
+    in_order,
+    lists_of_groups,
+    opened_lists,
+    together,
+    values_of_groups,
+)
+from headwater.flow.operators.segments import Segments, joined_bits, multiplied
 
 if TYPE_CHECKING:
     from headwater.flow.operators.aggregates import Aggregate
@@ -23,10 +32,16 @@ class Bits(Kind):
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
         column = quoted(spec.column or "")
-        return (Partial(f"{spec.name}__{spec.kind}", spec.input_type, f"{spec.kind}({column})", row=column),)
+        return (Partial(f"{spec.name}__{spec.kind}", spec.input_type, f"{spec.kind}({column})"),)
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return spec.input_type
+
+    def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
+        return self.combine(spec, [input_of(spec, rows)], segments)
+
+    def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
+        return [joined_bits(given[0], segments, spec.kind)]
 
     def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
         return [pc.coalesce(BITS[spec.kind](new[0], old[0]), new[0], old[0])]
@@ -47,6 +62,21 @@ class Product(Kind):
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return pa.float64()
+
+    def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
+        """Factors are taken in ascending order: products that come to more than a double holds depend on it."""
+        column = input_of(spec, rows).cast(pa.float64(), safe=False)
+        values = closed_lists(in_order(values_of_groups(column, segments)), len(segments), pa.list_(pa.float64()))
+        lengths = np.diff(values.offsets.to_numpy())
+        some = np.flatnonzero(lengths)
+        if not len(some):
+            return [pa.nulls(len(segments), pa.float64())]
+        products = multiplied(values.values, Segments(values.offsets.to_numpy()[some], len(values.values)))
+        places = np.cumsum(lengths > 0) - 1
+        return [products.take(pa.array(places, mask=lengths == 0))]
+
+    def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
+        return [multiplied(given[0], segments)]
 
     def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
         return [pc.coalesce(pc.multiply(new[0], old[0]), new[0], old[0])]
@@ -72,6 +102,15 @@ class Distinct(Kind):
             return pa.int64()
         return sum_type(spec.input_type) if spec.kind == "sum_distinct" else average_type(spec.input_type)
 
+    def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
+        column = input_of(spec, rows)
+        if pa.types.is_floating(column.type):
+            column = pc.add(column, pa.scalar(0.0, column.type))  # −0.0 is the same as 0.0
+        return [different_values(column, segments, pa.list_(spec.input_type))]
+
+    def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
+        return [different_elements(given[0], segments)]
+
     def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
         elements = distinct(together(old[0], new[0]))
         return [closed_lists(elements, len(new[0]), pa.list_(spec.input_type))]
@@ -83,6 +122,16 @@ class Distinct(Kind):
         if spec.kind == "count_distinct":
             return pa.array(found, pa.int64())
         return _sums(spec, pa.array(rows), values, length)
+
+
+def different_values(column: pa.Array, segments: Segments, kind: pa.DataType) -> pa.Array:
+    """Lists of the different values of each group that are not null, in ascending order."""
+    return closed_lists(distinct(in_order(values_of_groups(column, segments))), len(segments), kind)
+
+
+def different_elements(lists: pa.Array, segments: Segments) -> pa.Array:
+    """Lists of the different elements of all lists of each group, in ascending order."""
+    return closed_lists(distinct(in_order(lists_of_groups(lists, segments))), len(segments), lists.type)
 
 
 def _sums(spec: "Aggregate", rows: pa.Array, values: pa.Array, length: int) -> pa.Array:

@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, quoted
+from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, input_of, quoted
 from headwater.flow.operators.kinds.options import Bloom, CountMin, Frequent, Hll, Kll
-from headwater.flow.operators.lists import opened_lists
+from headwater.flow.operators.lists import (
+    Elements,
+    closed_lists,
+    distinct,
+    in_order,
+    lists_of_groups,
+    opened_lists,
+    values_of_groups,
+)
+from headwater.flow.operators.segments import Segments
 from headwater.flow.operators.sketches import bloom, count_min, frequent, hll, kll
+from headwater.flow.operators.sketches.coupons import coupons_of
 from headwater.flow.state.equality import list_lengths, valid
 
 if TYPE_CHECKING:
@@ -44,6 +54,18 @@ class Sketched(Kind):
     def made(self, spec: "Aggregate", column: str) -> tuple[str, pa.DataType]:
         """SQL for what is made of a batch, and its type."""
 
+    def settled(self, elements: Elements) -> Elements:
+        """The values of groups in the form of a list that the sketch is made of: as they came, if nothing is said."""
+        return elements
+
+    def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
+        elements = self.settled(values_of_groups(input_of(spec, rows), segments))
+        return [closed_lists(elements, len(segments), pa.list_(spec.input_type))]
+
+    def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
+        elements = self.settled(lists_of_groups(given[0], segments))
+        return [closed_lists(elements, len(segments), given[0].type)]
+
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return BYTES
 
@@ -55,6 +77,22 @@ class Distinct(Sketched):
     def made(self, spec: "Aggregate", column: str) -> tuple[str, pa.DataType]:
         assert isinstance(spec.options, Hll)
         return f"if(count({column}) > 0, hll_sketch_agg({column}, {spec.options.lg_k}), null)", BYTES
+
+    def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
+        """Sketches already: how many values are different does not bound what is kept of them."""
+        assert isinstance(spec.options, Hll)
+        groups, values = values_of_groups(input_of(spec, rows), segments)
+        coupons = pa.array(coupons_of(values).astype(np.int64))
+        found = closed_lists(distinct(in_order(Elements(groups, coupons))), len(segments), pa.list_(pa.int64()))
+        return [hll.of_coupons(found, spec.options.lg_k)]
+
+    def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
+        assert isinstance(spec.options, Hll)
+        found: list[bytes | None] = []
+        for begin, end in zip(segments.bounds[:-1].tolist(), segments.bounds[1:].tolist(), strict=True):
+            there = [one for one in given[0].slice(begin, end - begin).to_pylist() if one is not None]
+            found.append(hll.united_all(there, spec.options.lg_k) if there else None)
+        return [pa.array(found, BYTES)]
 
     def absorb(self, spec: "Aggregate", given: Columns) -> Columns:
         return [each(given[0], hll.of_spark, BYTES)]
@@ -78,6 +116,9 @@ class Percentiles(Sketched):
 
     def made(self, spec: "Aggregate", column: str) -> tuple[str, pa.DataType]:
         return f"array_sort(collect_list({column}))", pa.list_(pa.float64())
+
+    def settled(self, elements: Elements) -> Elements:
+        return in_order(elements)
 
     def absorb(self, spec: "Aggregate", given: Columns) -> Columns:
         assert isinstance(spec.options, Kll)
@@ -161,6 +202,9 @@ class Members(Sketched):
 
     def made(self, spec: "Aggregate", column: str) -> tuple[str, pa.DataType]:
         return f"collect_set({column})", pa.list_(HASHES)
+
+    def settled(self, elements: Elements) -> Elements:
+        return distinct(in_order(elements))
 
     def absorb(self, spec: "Aggregate", given: Columns) -> Columns:
         shape = _shape(spec)

@@ -11,8 +11,10 @@ import pyarrow as pa
 from headwater.errors import FlowError
 from headwater.flow.operators.kinds.kind import Columns, Kind, Partial
 from headwater.flow.operators.kinds.options import Options
-from headwater.flow.operators.kinds.placing import ordered_list_sql, ordered_type
+from headwater.flow.operators.kinds.placing import ordered_list_sql, ordered_type, placed_lists, placed_values
 from headwater.flow.operators.kinds.user_code import Code, users_errors
+from headwater.flow.operators.lists import closed_lists
+from headwater.flow.operators.segments import Segments
 
 if TYPE_CHECKING:
     from headwater.flow.operators.aggregates import Aggregate
@@ -88,6 +90,12 @@ class Users(Kind):
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return _user(spec).returns
+
+    def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
+        return [closed_lists(placed_values(spec, rows, segments), len(segments), pa.list_(ordered_type(spec)))]
+
+    def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
+        return [closed_lists(placed_lists(spec, given[0], segments), len(segments), pa.list_(ordered_type(spec)))]
 
     def absorb(self, spec: "Aggregate", given: Columns) -> Columns:
         user = _user(spec)

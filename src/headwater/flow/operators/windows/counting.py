@@ -4,6 +4,7 @@ Rows wait, each by itself, until the watermark has passed them: then none can co
 in the order is settled. For each key the number of settled rows is kept, with the window that is not full yet.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.folding import fold_groups, merge_two, scattered
 from headwater.flow.operators.windows.grouping import Groups, grouped, taken
 from headwater.flow.operators.windows.panes import beside
+from headwater.flow.operators.windows.places import Places, of_groups
 from headwater.flow.operators.windows.shapes import Count, aligned
 from headwater.flow.operators.windows.state import Placed, WindowState
 from headwater.flow.operators.windows.step import END, FINAL, MOMENT, START, WindowStep, refuse_late
@@ -51,6 +53,21 @@ class Counts:
 
     def drop_below(self, clock: WindowClock) -> int | None:
         return clock.watermark_us
+
+    def place(self, times_us: Integers, position: Mapping[str, Integers]) -> Places:
+        return {TIME: times_us, **{name: position[name].astype(np.int64, copy=False) for name in PLACE}}
+
+    def group(self, places: Places) -> Places:
+        return places
+
+    def combined(self, places: Places, order: Integers, begins: Integers) -> Places:
+        return of_groups(places, order, begins)
+
+    def earliest(self, times_us: Integers) -> None:
+        """Unknown: it depends on the number of rows before."""
+
+    def late_before(self, forgotten_us: int) -> int:
+        return forgotten_us
 
     def step(self, state: WindowState, incoming: pa.RecordBatch, clock: WindowClock) -> WindowStep:
         """`incoming` has a row for each row: `_hash`, the user's columns, time and position, and partial columns."""

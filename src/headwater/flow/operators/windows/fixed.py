@@ -3,6 +3,7 @@
 State is kept for each key and window: `window_start`, and the columns of the aggregates.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.flow.operators.aggregates import Aggregate, state_schema
+from headwater.flow.operators.windows.calendars import calendar_spans
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.panes import Panes, beside, merge_panes, not_among
+from headwater.flow.operators.windows.places import Places, Spans, floored, of_groups
 from headwater.flow.operators.windows.shapes import Calendar, Tumbling, aligned
 from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.operators.windows.step import (
@@ -46,6 +49,26 @@ class Fixed:
     def drop_below(self, clock: WindowClock) -> int | None:
         """A slot ends where its last window does."""
         return None if clock.watermark_us is None else clock.forgotten_us
+
+    def place(self, times_us: Integers, position: Mapping[str, Integers]) -> Places:
+        return {START: self.earliest(times_us).starts}
+
+    def group(self, places: Places) -> Places:
+        return places
+
+    def combined(self, places: Places, order: Integers, begins: Integers) -> Places:
+        return of_groups(places, order, begins)
+
+    def earliest(self, times_us: Integers) -> Spans:
+        """The one window of each row."""
+        if isinstance(self.window, Calendar):
+            return Spans(*calendar_spans(self.window, times_us))
+        starts = floored(times_us, self.window.size_us, self.window.offset_us)
+        return Spans(starts, starts + self.window.size_us)
+
+    def late_before(self, forgotten_us: int) -> int:
+        """Windows are side by side: those that ended are all before the one that this time is in."""
+        return int(self.earliest(np.array([forgotten_us])).starts[0])
 
     def step(self, state: WindowState, incoming: pa.RecordBatch, clock: WindowClock) -> WindowStep:
         """`incoming` has `_hash`, the key with `window_start`, and partial columns; a window may have several rows."""

@@ -1,8 +1,8 @@
 """Fold partial rows of aggregates: all rows of a group to one, or all rows of each of many ranges (pure).
 
-Every aggregate merges two rows into one. Here that is done for whole columns at a time: neighbours are merged, then
-what came of them, and so on, so that the number of steps grows with the logarithm of the largest group. Sums and
-extremes of numbers are found for all rows of a group at once (reducing.py).
+Most aggregates are found for all rows of a group at once (reduction.py). All of them merge two rows into one, and
+sketches and those of users do no more. That is done for whole columns at a time: neighbours are merged, then what came
+of them, and so on, so that the number of steps grows with the logarithm of the largest group.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from headwater.flow.operators.aggregates import Aggregate, partials, state_schema
 from headwater.flow.operators.merging import merge_all
+from headwater.flow.operators.reduction import combine
 from headwater.flow.operators.windows.blocks import Blocks
-from headwater.flow.operators.windows.reducing import reduced_groups
 from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.shard import empty_rows
 
@@ -22,16 +22,12 @@ def fold_groups(specs: Sequence[Aggregate], rows: pa.RecordBatch, firsts: Mask) 
     """One row for each group; rows of a group lie side by side, and `firsts` says where one begins."""
     if firsts.all():
         return rows
-    begins = np.flatnonzero(firsts)
-    at_once = {place: reduced_groups(spec, rows, begins) for place, spec in enumerate(specs)}
-    others = tuple(specs[place] for place, found in at_once.items() if found is None)
-    folded = _folded(others, rows.select(state_schema(others).names), firsts)
-    columns = [
-        column
-        for place, spec in enumerate(specs)
-        for column in (at_once[place] or [folded.column(part.name) for part in partials(spec)])
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=state_schema(tuple(specs)))
+    at_once = tuple(spec for spec in specs if all(part.given is None for part in partials(spec)))
+    others = tuple(spec for spec in specs if spec not in at_once)
+    folded = [combine(at_once, rows, firsts), _folded(others, rows.select(state_schema(others).names), firsts)]
+    columns = {name: column for part in folded for name, column in zip(part.schema.names, part.columns, strict=True)}
+    schema = state_schema(tuple(specs))
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def _folded(specs: Sequence[Aggregate], rows: pa.RecordBatch, firsts: Mask) -> pa.RecordBatch:

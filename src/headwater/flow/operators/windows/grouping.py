@@ -33,9 +33,21 @@ def grouped(same: Sequence[Integers], keys: pa.RecordBatch, within: Sequence[Int
     order = np.arange(len(columns[0])) if rises(columns) else sorted_order(columns)
     followers, torn = _followers(same, keys, order)
     if torn:  # different keys of one hash lie between each other
-        order = sorted_places([*map(pa.array, same), *keys.columns, *map(pa.array, within)])
+        order = _untangled(same, keys, within, order)
         followers, _ = _followers(same, keys, order)
     return Groups(order, ~followers)
+
+
+def _untangled(same: Sequence[Integers], keys: pa.RecordBatch, within: Sequence[Integers], order: Integers) -> Integers:
+    """The order of rows with those of one hash sorted by their keys: only rows that share it with others are moved."""
+    alike = followers_of([column[order] for column in same])
+    several = alike.copy()
+    several[:-1] |= alike[1:]
+    moved = order[several]
+    columns = [*(pa.array(column[moved]) for column in same), *keys.take(moved).columns]
+    order = order.copy()
+    order[several] = moved[sorted_places([*columns, *(pa.array(column[moved]) for column in within)])]
+    return order
 
 
 def _followers(same: Sequence[Integers], keys: pa.RecordBatch, order: Integers) -> tuple[Mask, bool]:
@@ -48,25 +60,6 @@ def _followers(same: Sequence[Integers], keys: pa.RecordBatch, order: Integers) 
     equal = rows_equal(before.columns, behind.columns, len(doubled))
     followers[doubled] = equal
     return followers, not equal.all()
-
-
-SAMPLED = 64
-"""Of so many groups about one is counted."""
-SPREAD = 0x9E3779B97F4A7C1
-"""An odd number whose products look like chance."""
-
-
-def about_groups(hashes: Integers, places: Integers) -> int:
-    """About how many different pairs of hash and place there are; the same for the same rows.
-
-    >>> about_groups(np.array([7, 7, 7, 8]), np.array([1, 1, 2, 1]))
-    3
-    """
-    pairs = hashes + places * SPREAD
-    if len(pairs) <= 100 * SAMPLED:
-        return len(np.unique(pairs))
-    some = pairs[(pairs >> 40) % SAMPLED == 0]
-    return round(len(np.unique(some)) * len(pairs) / max(len(some), 1))
 
 
 def taken(rows: pa.RecordBatch, places: Integers) -> pa.RecordBatch:

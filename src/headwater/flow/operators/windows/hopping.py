@@ -4,6 +4,7 @@ Rows are counted once, in their pane, whatever the number of windows they are in
 windows around the panes it touches; what ends is folded from what is kept.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.fixed import result_keys
 from headwater.flow.operators.windows.grouping import taken
 from headwater.flow.operators.windows.panes import Lines, Panes, lines_around, lines_of, merge_panes, not_among
+from headwater.flow.operators.windows.places import Places, Spans, floored, of_groups
 from headwater.flow.operators.windows.shapes import Hopping, aligned
 from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.operators.windows.step import NAMES, Seen, WindowStep, changes_of, refuse_late
@@ -49,6 +51,24 @@ class Hops:
         if clock.watermark_us is None:
             return None
         return clock.forgotten_us - self.window.size_us + self.window.pane_us
+
+    def place(self, times_us: Integers, position: Mapping[str, Integers]) -> Places:
+        return {PANE: floored(times_us, self.window.pane_us, self.window.offset_us)}
+
+    def group(self, places: Places) -> Places:
+        return places
+
+    def combined(self, places: Places, order: Integers, begins: Integers) -> Places:
+        return of_groups(places, order, begins)
+
+    def earliest(self, times_us: Integers) -> Spans:
+        """The first of the windows of each row."""
+        starts = self.window.first_starts(times_us)
+        return Spans(starts, starts + self.window.size_us)
+
+    def late_before(self, forgotten_us: int) -> int:
+        """The end of the last window that has ended by a time: later rows are in none that has."""
+        return int(self.window.last_starts(np.array([forgotten_us - self.window.size_us]))[0]) + self.window.size_us
 
     def step(self, state: WindowState, incoming: pa.RecordBatch, clock: WindowClock) -> WindowStep:
         """`incoming` has `_hash`, the key with `pane_start`, and partial columns; a pane may have several rows."""

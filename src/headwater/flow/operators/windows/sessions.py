@@ -6,6 +6,7 @@ grows beyond its slot is deleted there and written to another. Rows may join ses
 is taken back, and the whole is told.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from headwater.flow.operators.windows.fixed import result_keys
 from headwater.flow.operators.windows.folding import fold_groups
 from headwater.flow.operators.windows.grouping import grouped, taken
 from headwater.flow.operators.windows.panes import beside, not_among
+from headwater.flow.operators.windows.places import Places, of_groups
 from headwater.flow.operators.windows.shapes import Session, aligned
 from headwater.flow.operators.windows.state import Placed, WindowState
 from headwater.flow.operators.windows.step import NAMES, Seen, WindowStep, changes_of, refuse_late
@@ -28,7 +30,7 @@ from headwater.flow.state.manifest import DELETED, HASH, RunInfo, Slot, StateSch
 from headwater.flow.state.shard import conformed, empty_rows
 from headwater.flow.state.sorting import sorted_order
 
-FIRST, LAST = "first_time", "last_time"
+FIRST, LAST, BUCKET = "first_time", "last_time", "bucket"
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,27 @@ class Sessions:
     def drop_below(self, clock: WindowClock) -> int | None:
         """Sessions of a slot are over when the slot is."""
         return None if clock.watermark_us is None else clock.forgotten_us
+
+    def place(self, times_us: Integers, position: Mapping[str, Integers]) -> Places:
+        """Each row as a session of its own."""
+        return {FIRST: times_us, LAST: times_us}
+
+    def group(self, places: Places) -> Places:
+        """Rows of one bucket are less than a gap apart, and so always of one session."""
+        return {BUCKET: places[FIRST] // self.window.gap_us}
+
+    def combined(self, places: Places, order: Integers, begins: Integers) -> Places:
+        """From the first row of each group to its last."""
+        if not len(begins):
+            return of_groups(places, order, begins)
+        firsts, lasts = places[FIRST][order], places[LAST][order]
+        return {FIRST: np.minimum.reduceat(firsts, begins), LAST: np.maximum.reduceat(lasts, begins)}
+
+    def earliest(self, times_us: Integers) -> None:
+        """Unknown: it depends on other rows of the key."""
+
+    def late_before(self, forgotten_us: int) -> int:
+        return forgotten_us
 
     def step(self, state: WindowState, incoming: pa.RecordBatch, clock: WindowClock) -> WindowStep:
         """`incoming` has `_hash`, the user's columns, first and last time, and partial columns; rows of one key that

@@ -5,6 +5,7 @@ there on until it leaves the window. On change, results are also told for the mo
 they hold from one to the next, and what has become of nothing says so.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from headwater.flow.operators.aggregates import Aggregate, state_schema
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.grouping import taken
 from headwater.flow.operators.windows.panes import Lines, Panes, beside, lines_around, lines_of, merge_panes, not_among
+from headwater.flow.operators.windows.places import Places, of_groups
 from headwater.flow.operators.windows.shapes import Sliding, aligned
 from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.operators.windows.step import (
@@ -61,6 +63,21 @@ class Slides:
         if clock.watermark_us is None:
             return None
         return clock.forgotten_us - self.window.size_us + (0 if self.window.on_change else 1)
+
+    def place(self, times_us: Integers, position: Mapping[str, Integers]) -> Places:
+        return {TIME: times_us}
+
+    def group(self, places: Places) -> Places:
+        return places
+
+    def combined(self, places: Places, order: Integers, begins: Integers) -> Places:
+        return of_groups(places, order, begins)
+
+    def earliest(self, times_us: Integers) -> None:
+        """Unknown: windows end at the times of other rows."""
+
+    def late_before(self, forgotten_us: int) -> int:
+        return forgotten_us
 
     def step(self, state: WindowState, incoming: pa.RecordBatch, clock: WindowClock) -> WindowStep:
         """`incoming` has `_hash`, the key with `time`, and partial columns; a moment may have several rows."""

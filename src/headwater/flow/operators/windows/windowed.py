@@ -1,6 +1,6 @@
 """Aggregates over windows, as a job holds them: what is kept, what comes in, what is told, and one batch of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,11 +11,13 @@ from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.counting import Counts
 from headwater.flow.operators.windows.fixed import Fixed
 from headwater.flow.operators.windows.hopping import Hops
+from headwater.flow.operators.windows.places import Places, Spans
 from headwater.flow.operators.windows.sessions import Sessions
 from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling, Window
 from headwater.flow.operators.windows.sliding import Slides
 from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.operators.windows.step import FINAL, WindowStep
+from headwater.flow.state.equality import Integers
 from headwater.flow.state.manifest import EVERYTHING, HASH, StateSchema
 from headwater.flow.state.shard import StateHandle, empty_rows
 
@@ -37,6 +39,21 @@ class Kind(Protocol):
     @property
     def more_values(self) -> Sequence[pa.Field]:
         """What the result has beside the aggregates."""
+
+    def place(self, times_us: Integers, position: Mapping[str, Integers]) -> Places:
+        """`columns` of single rows, from their event times and their positions (source, partition, offset)."""
+
+    def group(self, places: Places) -> Places:
+        """What rows have in common that may be combined into one before they are merged with the state."""
+
+    def combined(self, places: Places, order: Integers, begins: Integers) -> Places:
+        """Places of groups of rows; `order` has the rows sorted by group, `begins` where in it groups begin."""
+
+    def earliest(self, times_us: Integers) -> Spans | None:
+        """The first window of each row, if that depends on nothing but its event time."""
+
+    def late_before(self, forgotten_us: int) -> int:
+        """The event time before which rows are late, if state of windows that end at a time or before was dropped."""
 
     def state(self, by: pa.Schema) -> StateSchema: ...
 

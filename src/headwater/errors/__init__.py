@@ -1,0 +1,280 @@
+"""Every error headwater raises on purpose, in one tree.
+
+The branches answer the caller's only question: may I try again?
+
+    HeadwaterError
+    ├── UsageError                the call is wrong; trying again cannot help
+    │   ├── UnknownTopic
+    │   ├── UnknownPartition
+    │   ├── InvalidTopicName
+    │   ├── InvalidPartitions
+    │   ├── InvalidSetting
+    │   ├── OffsetOutOfRange
+    │   ├── InvalidRecord
+    │   ├── CorruptBatch
+    │   ├── UnsupportedFormat
+    │   ├── BatchTooLarge
+    │   ├── InvalidTimestamp
+    │   ├── InvalidGroup
+    │   ├── OffsetMetadataTooLarge
+    │   └── UnsafeBind
+    ├── ConflictError             someone else was first; look again, then decide
+    │   ├── TopicExists
+    │   ├── DataDirectoryLocked
+    │   ├── PortUnavailable
+    │   ├── OutOfOrderSequence
+    │   ├── DuplicateSequence
+    │   ├── StaleProducerEpoch
+    │   ├── UnknownMember
+    │   ├── FencedMember
+    │   ├── StaleGeneration
+    │   ├── RebalanceUnderWay
+    │   ├── InconsistentProtocol
+    │   ├── MemberIdRequired
+    │   ├── InvalidSessionTimeout
+    │   ├── GroupNotEmpty
+    │   ├── UnknownGroup
+    │   ├── GroupFull
+    │   └── SubscribedToTopic
+    ├── UnavailableError          try again later, unchanged
+    │   ├── TopicFull             (a topic that rejects says so: trying again helps only once space is made)
+    │   ├── DiskFull
+    │   ├── PartitionOffline
+    │   ├── ReadFailed
+    │   ├── DamagedFile
+    │   ├── TopicOffline
+    │   ├── DamagedRange
+    │   ├── ArchiveUnavailable
+    │   └── LogClosed
+    ├── ProtocolError             the bytes of a request are not what they claim to be
+    ├── SchemaError               of the schema registry; never sent over the Kafka port
+    │   ├── UnknownSubject
+    │   ├── UnknownVersion
+    │   ├── UnknownSchema
+    │   ├── AlreadyDeleted        a subject or version that is deleted for readers, but still kept
+    │   ├── NotYetDeleted         only what is deleted for readers can be deleted for good
+    │   ├── NoOwnCompatibility    the subject has no level of its own; the registry's counts
+    │   ├── InvalidSchemaText     what was sent is not a schema of its kind
+    │   ├── InvalidVersion
+    │   ├── InvalidCompatibility
+    │   ├── SchemaReferenced      other schemas are built on it
+    │   ├── IncompatibleSchema    the compatibility rule of its subject forbids it
+    │   └── RegistryUnavailable   it does not answer; try again later, unchanged
+    ├── CaptureError              of captures; never sent over the Kafka port
+    │   ├── InvalidCapture        what was asked of a capture does not fit together
+    │   ├── UnknownCapture
+    │   ├── UnknownHook
+    │   ├── CaptureExists
+    │   ├── SourceRefused         the database lacks something; the hint is the statement that gives it
+    │   ├── SourceUnavailable     the database does not answer; try again later, unchanged
+    │   ├── SourceGap             changes may have been lost: a new snapshot is needed, and must be asked for
+    │   └── UndecodableChange     the database sent bytes that are not what they claim to be
+    ├── RequestRefused            a node said no over HTTP; told by the client, never sent over the Kafka port
+    └── FlowError                 of flows and views; never sent over the Kafka port
+        ├── InvalidDeclaration    what an app declares does not fit together
+        │   ├── InvalidSchema     a schema that is not Spark DDL, or that its format cannot carry
+        │   └── InvalidFormat     a format of values that is unknown, or an option it does not have
+        ├── JobRefused            a checkpoint, a view or an output is not this job's
+        ├── JvmEnded              Spark's JVM is gone; start again, unchanged
+        ├── StateDamaged          a file of an operator's state is not what was written
+        ├── StateMissing          a version of state that is not there, or no longer
+        ├── StateMismatch         state of another operator, key, schema or number of shards
+        ├── StateUnavailable      the file system of the state does not answer; try again later, unchanged
+        ├── NumberOverflow        a sum outgrew its type
+        ├── UnknownFlow           no flow of this name has run on the data directory
+        ├── UnknownView           there is no such view in the store
+        ├── InvalidQuery          a look-up names a column, key or comparison that a view does not have
+        ├── UnstorableValue       a value that the store cannot hold
+        ├── ViewBehind            a view did not reach the wanted position in time
+        └── StoreUnavailable      the database of a view does not answer; try again later, unchanged
+
+`wire` gives every other leaf a Kafka error code; a test walks this tree to see that none is missing.
+"""
+
+from headwater.errors.branches import (
+    ConflictError,
+    HeadwaterError,
+    ProtocolError,
+    UnavailableError,
+    UsageError,
+)
+from headwater.errors.captures import (
+    CaptureError,
+    CaptureExists,
+    InvalidCapture,
+    SourceGap,
+    SourceRefused,
+    SourceUnavailable,
+    UndecodableChange,
+    UnknownCapture,
+    UnknownHook,
+)
+from headwater.errors.flows import (
+    FlowError,
+    InvalidDeclaration,
+    InvalidFormat,
+    InvalidQuery,
+    InvalidSchema,
+    JobRefused,
+    JvmEnded,
+    NumberOverflow,
+    RequestRefused,
+    StateDamaged,
+    StateMismatch,
+    StateMissing,
+    StateUnavailable,
+    StoreUnavailable,
+    UnknownFlow,
+    UnknownView,
+    UnstorableValue,
+    ViewBehind,
+)
+from headwater.errors.log import (
+    ArchiveUnavailable,
+    BatchTooLarge,
+    CorruptBatch,
+    DamagedFile,
+    DamagedRange,
+    DataDirectoryLocked,
+    DiskFull,
+    DuplicateSequence,
+    FencedMember,
+    GroupFull,
+    GroupNotEmpty,
+    InconsistentProtocol,
+    InvalidGroup,
+    InvalidPartitions,
+    InvalidRecord,
+    InvalidSessionTimeout,
+    InvalidSetting,
+    InvalidTimestamp,
+    InvalidTopicName,
+    LogClosed,
+    MemberIdRequired,
+    OffsetMetadataTooLarge,
+    OffsetOutOfRange,
+    OutOfOrderSequence,
+    PartitionOffline,
+    PortUnavailable,
+    ReadFailed,
+    RebalanceUnderWay,
+    StaleGeneration,
+    StaleProducerEpoch,
+    SubscribedToTopic,
+    TopicExists,
+    TopicFull,
+    TopicOffline,
+    UnknownGroup,
+    UnknownMember,
+    UnknownPartition,
+    UnknownTopic,
+    UnsafeBind,
+    UnsupportedFormat,
+)
+from headwater.errors.schemas import (
+    AlreadyDeleted,
+    IncompatibleSchema,
+    InvalidCompatibility,
+    InvalidSchemaText,
+    InvalidVersion,
+    NoOwnCompatibility,
+    NotYetDeleted,
+    RegistryUnavailable,
+    SchemaError,
+    SchemaReferenced,
+    UnknownSchema,
+    UnknownSubject,
+    UnknownVersion,
+)
+
+__all__ = [
+    "AlreadyDeleted",
+    "ArchiveUnavailable",
+    "BatchTooLarge",
+    "CaptureError",
+    "CaptureExists",
+    "ConflictError",
+    "CorruptBatch",
+    "DamagedFile",
+    "DamagedRange",
+    "DataDirectoryLocked",
+    "DiskFull",
+    "DuplicateSequence",
+    "FencedMember",
+    "FlowError",
+    "GroupFull",
+    "GroupNotEmpty",
+    "HeadwaterError",
+    "IncompatibleSchema",
+    "InconsistentProtocol",
+    "InvalidCapture",
+    "InvalidCompatibility",
+    "InvalidDeclaration",
+    "InvalidFormat",
+    "InvalidGroup",
+    "InvalidPartitions",
+    "InvalidQuery",
+    "InvalidRecord",
+    "InvalidSchema",
+    "InvalidSchemaText",
+    "InvalidSessionTimeout",
+    "InvalidSetting",
+    "InvalidTimestamp",
+    "InvalidTopicName",
+    "InvalidVersion",
+    "JobRefused",
+    "JvmEnded",
+    "LogClosed",
+    "MemberIdRequired",
+    "NoOwnCompatibility",
+    "NotYetDeleted",
+    "NumberOverflow",
+    "OffsetMetadataTooLarge",
+    "OffsetOutOfRange",
+    "OutOfOrderSequence",
+    "PartitionOffline",
+    "PortUnavailable",
+    "ProtocolError",
+    "ReadFailed",
+    "RebalanceUnderWay",
+    "RegistryUnavailable",
+    "RequestRefused",
+    "SchemaError",
+    "SchemaReferenced",
+    "SourceGap",
+    "SourceRefused",
+    "SourceUnavailable",
+    "StaleGeneration",
+    "StaleProducerEpoch",
+    "StateDamaged",
+    "StateMismatch",
+    "StateMissing",
+    "StateUnavailable",
+    "StoreUnavailable",
+    "SubscribedToTopic",
+    "TopicExists",
+    "TopicFull",
+    "TopicOffline",
+    "UnavailableError",
+    "UndecodableChange",
+    "UnknownCapture",
+    "UnknownFlow",
+    "UnknownGroup",
+    "UnknownHook",
+    "UnknownMember",
+    "UnknownPartition",
+    "UnknownSchema",
+    "UnknownSubject",
+    "UnknownTopic",
+    "UnknownVersion",
+    "UnknownView",
+    "UnsafeBind",
+    "UnstorableValue",
+    "UnsupportedFormat",
+    "UsageError",
+    "ViewBehind",
+]
+
+# Whoever reads a stack trace, or looks for an error's name in one, finds it under the name that it is imported by.
+for _name in __all__:
+    globals()[_name].__module__ = __name__

@@ -1,0 +1,52 @@
+"""Errors of captures."""
+
+from headwater.errors.branches import HeadwaterError
+
+
+class CaptureError(HeadwaterError):
+    """Something about captures; `hint` says the way out."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class InvalidCapture(CaptureError):
+    """What was asked of a capture does not fit together."""
+
+
+class UnknownCapture(CaptureError):
+    def __init__(self, name: str, known: list[str]) -> None:
+        listed = f"There are: {', '.join(known)}." if known else 'Make one with "headwater capture add".'
+        super().__init__(f'there is no capture "{name}"', listed)
+        self.name = name
+
+
+class UnknownHook(CaptureError):
+    def __init__(self, name: str, known: list[str]) -> None:
+        listed = f"There are: {', '.join(known)}." if known else 'Make one with "headwater hook add".'
+        super().__init__(f'there is no hook "{name[:100]}"', listed)
+        self.name = name
+
+
+class CaptureExists(CaptureError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f'capture "{name}" exists already, with other tables or another database')
+        self.name = name
+        self.hint = f'Remove it with "headwater capture remove {name}", or choose another name.'
+
+
+class SourceRefused(CaptureError):
+    """The database lacks something a capture needs; the hint is what to do, or the exact statement."""
+
+
+class SourceUnavailable(CaptureError):
+    """The database does not answer, or ended the connection; the capture goes on where it was once it does."""
+
+
+class SourceGap(CaptureError):
+    """Changes may have been lost between what the log has and what the database still tells."""
+
+
+class UndecodableChange(CaptureError):
+    """Bytes of a change stream that are not what they claim to be."""

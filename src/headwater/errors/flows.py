@@ -1,0 +1,120 @@
+"""Errors of flows and views, and of requests to a node."""
+
+from headwater.errors.branches import HeadwaterError
+
+
+class RequestRefused(HeadwaterError):
+    """What a node answered to a request of `hw.connect`: `status`, the `name` of the error, and its sentence."""
+
+    def __init__(self, status: int, name: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.name = status, name
+
+
+class FlowError(HeadwaterError):
+    """Something about flows and views; `hint` says the way out."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class InvalidDeclaration(FlowError):
+    """What an app declares does not fit together; the message names the element and its place."""
+
+    also: tuple["InvalidDeclaration", ...] = ()
+    """Other mistakes that were found together with it."""
+
+
+class InvalidSchema(InvalidDeclaration):
+    """A schema that is not Spark DDL, or one that the format of its topic cannot carry."""
+
+
+class InvalidFormat(InvalidDeclaration):
+    """A format of values that there is not, or an option that it does not have or cannot take."""
+
+
+class JobRefused(FlowError):
+    """A checkpoint, a view or an output does not belong to this job, or no longer fits it."""
+
+
+class JvmEnded(FlowError):
+    def __init__(self) -> None:
+        super().__init__("the JVM in which Spark runs has ended", "Start again: every job goes on where it was.")
+
+
+class UnknownFlow(FlowError):
+    def __init__(self, flow: str, known: list[str]) -> None:
+        listed = f"There are: {', '.join(known[:50])}." if known else 'None has run yet: "headwater run APP.py".'
+        super().__init__(f'there is no flow "{flow[:200]}"', listed)
+        self.flow, self.known = flow, known
+
+
+class UnknownView(FlowError):
+    def __init__(self, view: str, where: str, known: list[str]) -> None:
+        listed = f"Known here: {', '.join(known)}." if known else "There are no views yet; run the app first."
+        super().__init__(f'there is no view "{view}" in {where}', listed)
+        self.view, self.known = view, known
+
+
+class InvalidQuery(FlowError):
+    """A look-up names a column, a key or a comparison that the view does not have."""
+
+
+class UnstorableValue(FlowError):
+    """The store of a view or table cannot hold this value or type."""
+
+
+class ViewBehind(FlowError):
+    def __init__(self, view: str, *, wanted: str, has: str, waited: float) -> None:
+        super().__init__(f'view "{view}" has not reached {wanted} within {waited:g} s: it has {has}')
+        self.view, self.wanted, self.has = view, wanted, has
+        self.hint = 'See whether its job runs and how far it lags with "headwater top", or wait longer.'
+
+
+class StoreUnavailable(FlowError):
+    """The database of a view does not answer. What was begun is either in as a whole or not at all: call again."""
+
+    def __init__(self, where: str, cause: str) -> None:
+        super().__init__(f"{where} does not answer: {cause}")
+        self.hint = "Look after that database; the same call may be made again, unchanged."
+
+
+class StateDamaged(FlowError):
+    """A file of an operator's state is not what was written."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"state file {path} is damaged: {why}")
+        self.path = path
+        self.hint = "Restore that file from a backup, or rebuild the view from the log; nothing was changed."
+
+
+class StateMissing(FlowError):
+    def __init__(self, folder: str, version: int, present: list[int]) -> None:
+        super().__init__(f"state {folder} has no version {version}")
+        self.version, self.present = version, present
+        there = f"It has {', '.join(map(str, present))}" if present else "It has none"
+        self.hint = f"{there}: the checkpoint and the state are not of the same age; rebuild the view from the log."
+
+
+class StateMismatch(FlowError):
+    """State that is there, but of another operator, key, schema or number of shards than was asked for."""
+
+    def __init__(self, folder: str, what: str, *, kept: object, wanted: object, hint: str = "") -> None:
+        super().__init__(f"state {folder} was kept with {what} {kept}, and now {wanted} is wanted")
+        self.hint = hint or "Rebuild the view from the log, or go back to what it was."
+
+
+class StateUnavailable(FlowError):
+    """The file system of the state does not answer; nothing is committed that is not durable."""
+
+    def __init__(self, path: str, cause: str) -> None:
+        super().__init__(f"state file {path} cannot be reached: {cause}")
+        self.path = path
+        self.hint = "Look after that file system; the batch may be run again, unchanged."
+
+
+class NumberOverflow(FlowError):
+    def __init__(self, aggregate: str, kind: str) -> None:
+        super().__init__(f"{aggregate} has outgrown {kind}")
+        self.hint = "Cast the column to a wider type, such as decimal(38, 0) or double, before it is summed."

@@ -1,0 +1,127 @@
+"""The sink of each output."""
+
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from headwater.errors import InvalidSetting, TopicExists
+from headwater.flow.declare.app import TOPIC, VIEW, Output
+from headwater.flow.declare.duration import duration_us
+from headwater.flow.declare.graph import Planned
+from headwater.flow.declare.sinks import Console, Database, Foreach, Parquet, Redis, Search, Webhook
+from headwater.flow.kafka.client import Client
+from headwater.flow.plan.resolution import Resolved
+from headwater.flow.sinks.console import ConsoleSink
+from headwater.flow.sinks.folders import Folder, folder_at
+from headwater.flow.sinks.foreach import ForeachBatchSink
+from headwater.flow.sinks.parquet import ParquetSink
+from headwater.flow.sinks.redis_cache import RedisSink
+from headwater.flow.sinks.search import SearchSink
+from headwater.flow.sinks.sink import Sink
+from headwater.flow.sinks.topic import TopicSink
+from headwater.flow.sinks.view import ViewSink, table_sink
+from headwater.flow.sinks.webhook import WebhookSink
+from headwater.log.own_topics import TAKES_ALL
+from headwater.views.full_text import index_folder
+from headwater.views.store import open_store
+from headwater.webhooks.sending import Sender
+
+RECORDS = pa.schema([("_key", pa.binary()), ("_value", pa.binary()), ("_timestamp_ms", pa.int64())])
+
+
+def sink_of(
+    app: str, planned: Planned, resolved: Resolved, *, data: Path, folder: Path, client: Client,
+    stopping: threading.Event,
+) -> Sink:  # fmt: skip
+    """Made and prepared: it can be written to, until it is closed. `stopping` is set when it should not wait for
+    others any longer."""
+    output = planned.output
+    if output.kind == TOPIC:
+        configs = {"cleanup.policy": "compact"} if planned.node.keyed else {}
+        return topic_sink(output.name, folder, client, partitions=output.partitions, configs=configs)
+    sink = made_sink(app, output, data, stopping)
+    try:
+        sink.prepare(resolved.schema, resolved.key)
+    except BaseException:
+        sink.close()
+        raise
+    return sink
+
+
+def show(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+def made_sink(app: str, output: Output, data: Path, stopping: threading.Event | None = None) -> Sink:
+    """Of a view or of a sink that the app declares; not prepared yet."""
+    if output.kind == VIEW:
+        return ViewSink(open_store(output.store or data, app), output.name)
+    match output.sink:
+        case Parquet(path):
+            return ParquetSink(path, name=output.name)
+        case Database(url, table):
+            return table_sink(url, table, name=output.name)
+        case Foreach(function):
+            return ForeachBatchSink(function, name=output.name)
+        case Redis(url, prefix, expire):
+            expire_ms = None if expire is None else max(1, duration_us(expire) // 1000)
+            return RedisSink(url, prefix=prefix, name=output.name, expire_ms=expire_ms)
+        case Webhook(url, secret, allow_private, rows_max, timeout_seconds):
+            sender = Sender(url, timeout_seconds, allow_private)
+            return WebhookSink(sender, name=output.name, secret=secret, rows_max=rows_max, stopping=stopping)
+        case Search(view, columns, store):
+            return SearchSink(index_folder(data, app, view), view, columns, open_store(store or data, app))
+        case Console(rows_max):
+            return ConsoleSink(show, rows_max=rows_max, name=output.name)
+    raise AssertionError(f"{output} has no sink")
+
+
+def topic_sink(
+    topic: str, folder: Path, client: Client, *, partitions: int = 1, configs: dict[str, str] | None = None
+) -> TopicSink:
+    """A topic that is made if there is none yet."""
+    _make_missing(client, topic, partitions, configs or {})
+    return _prepared(TopicSink(client, topic, _sink_folder(folder)))
+
+
+def own_topic_sink(topic: str, folder: Path, client: Client, *, kept: bool = False) -> TopicSink:
+    """The same of one in which a job tells of itself: it takes whatever is written, whoever has set it up. `kept`: what
+    it says is wanted for ever, unless somebody sets it up otherwise."""
+    configs = {"cleanup.policy": "delete", **TAKES_ALL}
+    ever = {"retention.ms": "-1"} if kept else {}
+    _as_known({**configs, **ever}, lambda known: _make_missing(client, topic, 1, known))
+    return _prepared(
+        TopicSink(
+            client, topic, _sink_folder(folder),
+            mend=lambda: _as_known(configs, lambda known: client.alter_topic(topic, known)),
+        )
+    )  # fmt: skip
+
+
+def _as_known(configs: Mapping[str, str], use: Callable[[Mapping[str, str]], None]) -> None:
+    """Apache Kafka knows all settings but our own, and has none that would be refused for lack of them."""
+    try:
+        use(configs)
+    except InvalidSetting:
+        use({name: value for name, value in configs.items() if not name.startswith("headwater.")})
+
+
+def _make_missing(client: Client, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
+    if topic not in client.topics():
+        try:
+            client.create_topic(topic, partitions=partitions, configs=configs)
+        except TopicExists:
+            pass
+
+
+def _sink_folder(folder: Path) -> Folder:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder_at(str(folder))
+
+
+def _prepared(sink: TopicSink) -> TopicSink:
+    sink.prepare(RECORDS, ())
+    return sink

@@ -1,0 +1,1 @@
+"""What becomes of state and outputs when an app has changed."""

@@ -1,0 +1,196 @@
+"""What a job finds when it starts: outputs to keep, to migrate, to build, or to refuse."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from headwater.clock import Clock
+from headwater.errors import JobRefused
+from headwater.flow.commit.job_folder import BatchRecord, JobFolder
+from headwater.flow.commit.job_identity import Identity
+from headwater.flow.declare.graph import TOPIC, VIEW, Job, Planned
+from headwater.flow.deploy.code_changes import KEEP, MIGRATE, NEW, REBUILD, Verdict, compare, save
+from headwater.flow.deploy.descriptions import Described, descriptions
+from headwater.flow.deploy.migration import Migration
+from headwater.flow.deploy.rebuild import Rebuild, carry_out, forget, unfinished
+from headwater.flow.kafka.client import EARLIEST, Client
+from headwater.flow.plan.resolution import Resolved
+from headwater.flow.sinks.sink import Sink
+from headwater.flow.sinks.view import ViewSink
+from headwater.record import TopicPartition
+from headwater.views.store import ViewStore, open_store
+
+
+@dataclass(frozen=True)
+class Deployment:
+    session: SparkSession
+    app: str
+    job: Job
+    resolved: Mapping[str, Resolved]
+    identity: Identity
+    folder: JobFolder
+    client: Client
+    where: Mapping[str, str]
+    clock: Clock
+    rows_per_batch: int
+    data: Path
+    tell: Callable[[str], None]
+
+    def settle(self, rebuild: frozenset[str]) -> None:
+        """Bring state and views to what the code says now. JobRefused for a change that nobody has agreed to."""
+        now = descriptions(self.job, self.resolved)
+        last = self.folder.last_finished()
+        planned = {one.name: one for one in self.job.outputs}
+        if last is None:
+            for name in sorted(rebuild & planned.keys()):
+                self._begin_anew(planned[name])
+        else:
+            for name in unfinished(self.folder):
+                if name in planned:
+                    self._with_store(planned[name], lambda one, store: carry_out(
+                        self.folder, one, self.identity, store, last))  # fmt: skip
+                else:
+                    forget(self.folder, name)  # should it ever be declared again, it is new
+            verdicts = [_asked(one, rebuild) for one in compare(self.folder, now)]
+            self._tell(verdicts)
+            self._refuse_unasked(verdicts, planned, rebuild)
+            for one in verdicts:
+                self._bring_up(one, now, planned, last)
+        save(self.folder, now)
+
+    def _tell(self, verdicts: list[Verdict]) -> None:
+        """One line for each output, if there is anything to say."""
+        if any(one.what != KEEP for one in verdicts):
+            for one in verdicts:
+                self.tell(str(one))
+
+    def _refuse_unasked(self, verdicts: list[Verdict], planned: Mapping[str, Planned], rebuild: frozenset[str]) -> None:
+        refused = [one for one in verdicts if one.what == REBUILD and one.output not in rebuild]
+        if len(refused) == 1:
+            first = refused[0]
+            raise JobRefused(
+                f"{planned[first.output].output} has changed since its checkpoint was made: {first.why}",
+                f"Build it anew from the log with --rebuild {first.output}, or give it another name.",
+            )
+        if refused:
+            all_of_them = "; ".join(f"{planned[one.output].output}: {one.why}" for one in refused)
+            asked = " ".join(f"--rebuild {one.output}" for one in refused)
+            raise JobRefused(
+                f"{len(refused)} outputs have changed since their checkpoint was made: {all_of_them}",
+                f"Build them anew from the log with {asked}, or give them other names.",
+            )
+
+    def _bring_up(self, verdict: Verdict, now: Described, planned: Mapping[str, Planned], last: BatchRecord) -> None:
+        if verdict.what == MIGRATE or verdict.rewrite:
+            self._migrate(verdict, planned[verdict.output], now, last)
+        elif verdict.what in (NEW, REBUILD) and now.uses[verdict.output] and not verdict.carries:
+            self._check_log_is_whole(verdict, last)
+            self._with_store(planned[verdict.output], lambda one, store: self._rebuild(one, store, now, last))
+
+    def _migrate(self, verdict: Verdict, planned: Planned, now: Described, last: BatchRecord) -> None:
+        if not verdict.carries:
+            self._refuse_half_written(planned, last)
+            return
+        self._with_store(planned, lambda one, store: Migration(
+            self.session, one, self.resolved[one.name], verdict, self.job.operators, now.outputs[one.name],
+            _own(now, one.name), self.identity, self.folder, store, self.rows_per_batch, self.tell,
+        ).run(last))  # fmt: skip
+
+    def _refuse_half_written(self, planned: Planned, last: BatchRecord) -> None:
+        """A topic may hold a part of the batch that was under way, and the log knows the rest only as it was begun."""
+        begun = last.batch + 1
+        if planned.output.kind == TOPIC and self.folder.planned_or_none(begun) is not None:
+            raise JobRefused(
+                f"batch {begun} of {planned.output} was begun by the code before this change and is not finished",
+                f"Run that code once more with --once, or say --rebuild {planned.name} to go on with this one.",
+            )
+
+    def _check_log_is_whole(self, verdict: Verdict, last: BatchRecord) -> None:
+        """What retention has removed cannot be built again: an old view that knows it is not given up for one that
+        does not."""
+        places = [TopicPartition(topic, number) for topic, parts in last.end.items() for number in parts]
+        gone = {place: first for place, first in self.client.offsets(dict.fromkeys(places, EARLIEST)).items() if first}
+        if not gone:
+            return
+        place, first = next(iter(gone.items()))
+        said = f"offsets 0 to {first - 1} of {place.topic}/{place.partition} are gone"
+        if verdict.what == NEW:
+            self.tell(f"{verdict.output}: {said}; it is built from what is left")
+            return
+        raise JobRefused(
+            f"{verdict.output} cannot be built anew: {said}",
+            "Give it another name to build one from what is left, beside the old one.",
+        )
+
+    def _rebuild(self, planned: Planned, store: ViewStore | None, now: Described, last: BatchRecord) -> None:
+        Rebuild(
+            self.session, self.app, self.job, planned, self.resolved[planned.name], now.outputs[planned.name],
+            _own(now, planned.name), self.identity, self.folder, store, self.client, self.where, self.clock,
+            self.rows_per_batch, self.tell,
+        ).run(last)  # fmt: skip
+
+    def _begin_anew(self, planned: Planned) -> None:
+        """Without a checkpoint there is nothing to build beside: the job reads everything again anyway."""
+        if planned.output.kind == VIEW:
+            self._with_store(planned, lambda one, store: store.drop(one.name) if store else None)
+
+    def _with_store(self, planned: Planned, work: "Callable[[Planned, ViewStore | None], None]") -> None:
+        if planned.output.kind != VIEW:
+            work(planned, None)
+            return
+        store = open_store(planned.output.store or self.data, self.app)
+        try:
+            work(planned, store)
+        finally:
+            store.close()
+
+
+def _asked(verdict: Verdict, rebuild: frozenset[str]) -> Verdict:
+    """What the user asked for goes before what would do."""
+    if verdict.output not in rebuild or verdict.what in (REBUILD, NEW):
+        return verdict
+    return Verdict(verdict.output, REBUILD, "as asked")
+
+
+def _own(now: Described, output: str) -> dict[str, Any]:
+    """The descriptions of the operators that an output uses."""
+    return {name: now.operators[name] for name in now.uses[output]}
+
+
+def refuse_strangers(job: Job, folder: JobFolder, identity: Identity, sinks: Mapping[str, Sink]) -> None:
+    """What another checkpoint wrote must not be written to, nor what is ahead of this one, nor a table that lacks
+    batches of it: nobody would ever learn of the changes that were in them."""
+    last = folder.last_finished()
+    finished = last.batch if last else -1
+    for planned in job.outputs:
+        name, sink = planned.name, sinks[planned.name]
+        owner = sink.owner() if isinstance(sink, ViewSink) else None
+        if owner is not None and owner != identity.job_id:
+            raise JobRefused(
+                f"view {name} was written from another checkpoint than {folder.path}, which may be lost",
+                f"Restore that one, or build the view anew with --rebuild {name}.",
+            )
+        held = sink.committed(identity.job_id)
+        if held is None and sink.exactly_once and last is not None and name in last.accounts:
+            raise JobRefused(
+                f"{planned.output} holds nothing of this job, which has finished batch {finished}: what it held, or "
+                "what was noted about it, is lost",
+                f"Restore it, or build it anew with --rebuild {name}."
+                if planned.output.kind == VIEW
+                else "Restore it, or give the output another name.",
+            )
+        if held is not None and held > finished + 1:
+            raise JobRefused(
+                f"{name} holds batch {held}, the checkpoint in {folder.path} ends at {finished}: it was rolled back",
+                f"Restore the newer checkpoint, or remove it and build anew with --rebuild {name}.",
+            )
+        if held is not None and held < finished and planned.node.keyed:
+            anew = f"build it anew with --rebuild {name}" if planned.output.kind == VIEW else "let it begin elsewhere"
+            raise JobRefused(
+                f"{planned.output} ends at batch {held}, and the next one is {finished + 1}: it has lost what was "
+                "between, or was not declared then",
+                f"Restore it, or {anew}.",
+            )

@@ -1,0 +1,1 @@
+"""How rows travel from the tasks that make them to the tasks of their shards, and results to the driver."""

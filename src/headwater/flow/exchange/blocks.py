@@ -1,0 +1,209 @@
+"""Blocks: many rows as one value of bytes, in Arrow's IPC form, so that Spark's shuffle moves values and not rows.
+
+Spark converts rows one by one, also those it only passes on: from Arrow to its own form, into a shuffle, and back.
+
+    to shards      _shard, _operator, _input, _sequence, _data
+    to the driver  _operator, _report, _data
+
+`_operator` numbers the operators of one exchange, `_input` the inputs of an operator. Blocks of an input have the order
+of their sequence numbers, which is the order of the log: it does not depend on which task is done first.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from headwater.errors import FlowError
+from headwater.flow.operate.reports import ShardReport
+from headwater.flow.state.manifest import HASH
+from headwater.flow.state.shard import conformed, shard_of
+
+SHARD, OPERATOR, INPUT, SEQUENCE, DATA, IS_REPORT = "_shard", "_operator", "_input", "_sequence", "_data", "_report"
+BLOCKS = pa.schema(
+    [(SHARD, pa.int32()), (OPERATOR, pa.int32()), (INPUT, pa.int32()), (SEQUENCE, pa.int64()), (DATA, pa.binary())]
+)
+RESULTS = pa.schema([pa.field(DATA, pa.binary())])
+BLOCK_ROWS, BLOCK_BYTES = 50_000, 64 * 1024**2
+"""About the size of a block of results: Spark holds a value in memory as a whole, and a value has 2 GiB at most."""
+REPORTS = -1
+"""The input number of blocks that hold reports of earlier tasks, and no rows."""
+REPORT = pa.schema([("_commit", pa.string())])
+VISIT = -1
+"""The operator number of blocks that only make a shard's task run."""
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where blocks go: an operator of the exchange, and which of its inputs they are."""
+
+    operator: int = 0
+    input: int = 0
+
+
+FIRST = Address()
+
+
+def first_sequence() -> int:
+    """The sequence number of a task's first block: tasks are numbered as Spark numbers their partitions."""
+    context = TaskContext.get()
+    return (context.partitionId() if context else 0) << 32
+
+
+@dataclass(frozen=True)
+class PartitionTask:
+    """Partitions rows by shard, as blocks of the given schema."""
+
+    schema: pa.Schema
+    shards: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        first = first_sequence()
+        for number, batch in enumerate(one for one in batches if one.num_rows):
+            yield partitioned(conformed(batch, self.schema), self.shards, first + number)
+
+
+def partitioned(rows: pa.RecordBatch, shards: int, sequence: int, to: Address = FIRST) -> pa.RecordBatch:
+    """One block for each shard that has rows; rows of a shard keep their order."""
+    if shards == 1:
+        return _blocks([encoded(rows)], [0], sequence, to)
+    owners = shard_of(rows.column(HASH).to_numpy(), shards).astype(np.uint16)
+    sorted_rows = rows.take(np.argsort(owners, kind="stable"))
+    counts = np.bincount(owners, minlength=shards)
+    ends = np.cumsum(counts)
+    found = np.flatnonzero(counts)
+    values = [encoded(sorted_rows.slice(ends[shard] - counts[shard], counts[shard])) for shard in found]
+    return _blocks(values, found.tolist(), sequence, to)
+
+
+def report_block(report: ShardReport, shard: int, sequence: int, operator: int = 0) -> pa.RecordBatch:
+    """A report of a task that works on no shard; the task that receives the block passes it on to the driver."""
+    row = pa.RecordBatch.from_arrays([pa.array([report.to_json()])], schema=REPORT)
+    return _blocks([encoded(row)], [shard], sequence, Address(operator, REPORTS))
+
+
+def _blocks(values: list[bytes], shards: list[int], sequence: int, to: Address) -> pa.RecordBatch:
+    columns = [
+        pa.array(shards, pa.int32()),
+        pa.array([to.operator] * len(values), pa.int32()),
+        pa.array([to.input] * len(values), pa.int32()),
+        pa.array([sequence] * len(values), pa.int64()),
+        pa.array(values, pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=BLOCKS)
+
+
+def in_shards(blocks: DataFrame, shards: int) -> DataFrame:
+    """Each block in the partition of its shard."""
+    return blocks.repartitionById(shards, f.col(SHARD))
+
+
+Inputs = list[pa.RecordBatch | None]
+
+
+@dataclass
+class Received:
+    """The blocks of one operator that came to a task: rows by shard and input, and reports of earlier tasks."""
+
+    inputs: dict[int, Inputs]
+    reports: list[str]
+
+
+def visits(session: SparkSession, shards: int) -> DataFrame:
+    """A block without rows for each shard, for exchanges that have to visit all of them."""
+    shard = f.col("id").cast("int").alias(SHARD)
+    nothing = f.lit(VISIT).alias(OPERATOR), f.lit(0).alias(INPUT), f.lit(0).cast("long").alias(SEQUENCE)
+    return session.range(0, shards, 1, 1).select(shard, *nothing, f.lit(b"").alias(DATA))
+
+
+def received(
+    batches: Iterable[pa.RecordBatch], operators: Sequence[Sequence[pa.Schema]], visited: set[int] | None = None
+) -> list[Received]:
+    """By operator, rows in the order of the log. `operators` says what the inputs of each look like; shards that have
+    blocks, also without rows, are added to `visited`."""
+    blocks: list[tuple[int, int, int, int, pa.BinaryScalar]] = []
+    for batch in batches:
+        numbers = (batch.column(name).to_pylist() for name in (OPERATOR, SHARD, INPUT, SEQUENCE))
+        blocks += zip(*numbers, batch.column(DATA), strict=True)
+    blocks.sort(key=itemgetter(0, 1, 2, 3))
+    found = [Received({}, []) for _ in operators]
+    parts: dict[tuple[int, int, int], list[pa.RecordBatch]] = {}
+    for operator, shard, number, _, value in blocks:
+        if visited is not None:
+            visited.add(shard)
+        if operator == VISIT:
+            continue
+        if number == REPORTS:
+            found[operator].reports += decoded(value, REPORT).column(0).to_pylist()
+        else:
+            schema = operators[operator][number]
+            parts.setdefault((operator, shard, number), []).append(decoded(value, schema))
+    for (operator, shard, number), several in parts.items():
+        inputs = found[operator].inputs.setdefault(shard, [None] * len(operators[operator]))
+        inputs[number] = joined(several)
+    return found
+
+
+def joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Rows of several blocks as one batch."""
+    if len(parts) == 1:
+        return parts[0]
+    try:
+        return pa.concat_batches(parts)
+    except pa.ArrowInvalid:  # a column holds 2 GiB of text at most
+        raise FlowError(
+            "the rows of one task have a column of more than 2 GiB",
+            "Divide the job among more shards with: headwater state reshard APP.JOB --shards N.",
+        ) from None
+
+
+def rows_in_order(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of the only input of the only operator, in the order of the log."""
+    blocks = [
+        (sequence, value)
+        for batch in batches
+        for sequence, value in zip(batch.column(SEQUENCE).to_pylist(), batch.column(DATA), strict=True)
+    ]
+    for _, value in sorted(blocks, key=itemgetter(0)):
+        yield decoded(value, schema)
+
+
+@dataclass(frozen=True)
+class ResultTask:
+    """Another task whose results the driver alone reads: it gets them as blocks. `schema` is what it wants of them."""
+
+    task: Task
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for result in self.task(batches):
+            for value in result_blocks(conformed(result, self.schema)):
+                yield pa.RecordBatch.from_arrays([pa.array([value], pa.binary())], schema=RESULTS)
+
+
+def result_blocks(rows: pa.RecordBatch) -> Iterator[bytes]:
+    """Rows as values of a size that Spark can handle."""
+    size = max(1, min(BLOCK_ROWS, rows.num_rows * BLOCK_BYTES // max(rows.nbytes, 1)))
+    for begin in range(0, rows.num_rows, size):
+        yield encoded(rows.slice(begin, size))
+
+
+def decode_results(results: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows of result blocks."""
+    return pa.Table.from_batches([decoded(value, schema) for chunk in results[DATA].chunks for value in chunk], schema)
+
+
+def encoded(rows: pa.RecordBatch) -> bytes:
+    return bytes(rows.serialize().to_pybytes())
+
+
+def decoded(value: pa.BinaryScalar, schema: pa.Schema) -> pa.RecordBatch:
+    """Nothing is copied."""
+    return pa.ipc.read_record_batch(value.as_buffer(), schema)

@@ -1,1 +1,0 @@
-"""Running jobs: from a checked graph to batches that are processed once."""

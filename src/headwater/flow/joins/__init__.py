@@ -1,0 +1,1 @@
+"""Tasks and inputs of joins."""

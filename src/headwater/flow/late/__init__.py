@@ -1,0 +1,1 @@
+"""Late rows: how they are told of, and how they are replayed."""

@@ -1,0 +1,219 @@
+"""Rows that came too late, taken back: a batch that reads nothing, and corrects the windows that they belong to.
+
+It is a batch like any other, with a number that every sink writes down with what it takes; only that its offset says
+`admits` (source/ticks.py). So it is whole or comes again, be it by the command or by the job when that runs next. What
+it takes back is all that was late before it: the same whenever it is worked out.
+
+The state of such windows is gone. What they were and what they are with those rows is found out from the log, by the
+queries that prove views, and the difference is told as changes. Of windows that overlap, some may still be kept: rows
+are given to those as well, so that later rows find them. Comparisons are treated in the same way.
+
+The rows' records in the late topic stay; new ones beside them say that they are admitted, and in which batch.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from headwater.flow.commit.job_folder import JobFolder
+from headwater.flow.commit.report_records import NO_RECORDS, records
+from headwater.flow.declare.graph import Job
+from headwater.flow.declare.nodes import Compared, Dedupe, Join, Lesson, Node, Source, Windowed, walk
+from headwater.flow.joins.table_join_task import SIDE
+from headwater.flow.kafka.client import Client
+from headwater.flow.operate.window_comparison import CompareOperator
+from headwater.flow.operate.window_operator import WindowOperator
+from headwater.flow.operators.comparisons.kinds import agos_of
+from headwater.flow.operators.comparisons.looking_back import longest_us, reach_us
+from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling, Window
+from headwater.flow.plan.event_times import HAPPENED, pane_of
+from headwater.flow.proof.batch_query import batch_rows
+from headwater.flow.proof.past_decisions import late_rows
+from headwater.flow.proof.verification import frames_at
+from headwater.flow.proof.window_query import Past, window_rows
+from headwater.flow.rows.arrow_types import spark_schema
+from headwater.flow.rows.evaluation import AFTER_SIDE, BEFORE_SIDE, Replayed, paired
+from headwater.flow.rows.row_steps import quoted
+from headwater.flow.rows.sources import AT
+
+POSITION = ("source", "partition", "offset")
+
+
+def why_not(node: Node) -> str | None:
+    """Why late rows of an operator cannot be taken back; None: they can."""
+    if isinstance(node, Dedupe):
+        return "whether a row repeats one that is forgotten is not known"
+    if not isinstance(node, Windowed):
+        return "a join keeps no row that is over"
+    if isinstance(node, Lesson):
+        return "a model has learned from later windows since"
+    if any(isinstance(one, Join) for one in walk(node)):
+        return "what a join before it made of other rows of that time is no longer known"
+    if isinstance(node.window, Session):
+        return "a session that is over may have to be joined with one that is not"
+    if isinstance(node.window, Count):
+        return "all windows of the key behind it would be other ones"
+    if any(isinstance(one, Dedupe) for one in walk(node)):
+        return "whether a row repeats one that is forgotten is not known"
+    return None
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What a batch does in the place of some operators, and what it leaves in the late topic."""
+
+    changes: Mapping[Node, DataFrame] = field(default_factory=dict)
+    kept: Mapping[Node, DataFrame] = field(default_factory=dict)
+    """Rows that operators of overlapping windows have to keep."""
+    rows: Mapping[Node, int] = field(default_factory=dict)
+    marks: pa.Table = field(default_factory=lambda: NO_RECORDS)
+
+    @property
+    def replayed(self) -> Replayed:
+        return Replayed(self.changes, self.kept)
+
+
+@dataclass(frozen=True)
+class Admitting:
+    """Finds out what a batch takes back. `operators` are those of the job's outputs, as they are resolved."""
+
+    session: SparkSession
+    app: str
+    job: Job
+    folder: JobFolder
+    operators: Mapping[Node, WindowOperator | CompareOperator]
+    where: Mapping[str, str]
+    client: Client
+
+    def outstanding(self, batch: int) -> dict[Node, int]:
+        """How many rows had come too late up to a batch, and are still out, for each operator that they can be given
+        to."""
+        late = late_rows(self.session, self.app, self.job, self.folder, batch, self.where, self.client)
+        if late is None:
+            return {}
+        counts = {row["operator"]: row["count"] for row in late.groupBy("operator").count().collect()}
+        return {node: counts[name] for node, name in self.job.operators.items() if counts.get(name)}
+
+    def admission(self, batch: int) -> Admission:
+        before = self.folder.finished(batch - 1)
+        rows = {node: count for node, count in self.outstanding(batch - 1).items() if why_not(node) is None}
+        late = late_rows(self.session, self.app, self.job, self.folder, batch - 1, self.where, self.client)
+        if before is None or late is None or not rows:
+            return Admission()
+        names = [self.job.operators[node] for node in rows]
+        late = late.where(f.col("operator").isin(names))
+        frames = self._near(late, frames_at(self.session, self.job, self.where, before.end), tuple(rows))
+        own = {node: late.where(f.col("operator") == self.job.operators[node]).drop("operator") for node in rows}
+        then, now = Past(before.passed, own), Past(before.passed)
+        changes = {node: self._corrections(node, frames, then, now) for node in self._corrected(tuple(rows))}
+        kept = {node: self._kept(node, frames, own[node], before.watermark_us) for node in rows if _overlaps(node)}
+        return Admission(changes, kept, rows, self._marks(late, batch))
+
+    def _corrected(self, windows: tuple[Node, ...]) -> list[Node]:
+        """The operators themselves, and comparisons of what they make."""
+        found = {node for one in self.job.outputs for node in walk(one.node)}
+        compared = [node for node in found if isinstance(node, Compared) and node.windowed in windows]
+        return [*windows, *compared]
+
+    def _near(
+        self, late: DataFrame, frames: Mapping[Source, DataFrame], windows: tuple[Node, ...]
+    ) -> dict[Source, DataFrame]:
+        """Of all rows those whose windows any of the late ones may have changed, or are compared with such."""
+        bounds = late.agg(f.min("time").alias("first"), f.max("time").alias("last")).collect()[0]
+        compared = [node for node in self._corrected(windows) if isinstance(node, Compared)]
+        wide_us = 2 * max(map(_length_us, windows)) + sum(map(_reach_us, compared))
+        wide = timedelta(microseconds=wide_us)
+        time = f.col(AT)["time"]
+        near = time.between(f.lit(bounds["first"] - wide), f.lit(bounds["last"] + wide))
+        return {source: frame.where(near) for source, frame in frames.items()}
+
+    def _corrections(self, node: Node, frames: Mapping[Source, DataFrame], then: Past, now: Past) -> DataFrame:
+        """As the operator would tell them."""
+        told = self.operators[node].output
+        key = tuple(self.operators[node].key.names)
+        sides = [
+            _affected(node, batch_rows(node, frames, past), frames, then).withColumn(SIDE, f.lit(side))
+            for past, side in ((then, BEFORE_SIDE), (now, AFTER_SIDE))
+        ]
+        changed = paired(sides[0].unionByName(sides[1]), key)
+        return changed.select(
+            *(f.col(quoted(one.name)).cast(one.dataType).alias(one.name) for one in spark_schema(told))
+        )
+
+    def _kept(
+        self, node: Node, frames: Mapping[Source, DataFrame], late: DataFrame, watermark_us: int | None
+    ) -> DataFrame:
+        """Late rows that lie in windows whose state is still there."""
+        operator = self.operators[node]
+        assert isinstance(node, Windowed)
+        assert isinstance(operator, WindowOperator)
+        below_us = operator.work.drop_below(operator.at(None, watermark_us).clock)
+        rows = _only(batch_rows(node.input, frames), late)
+        return rows if below_us is None else rows.where(_end_us(node.window) > f.lit(below_us))
+
+    def _marks(self, late: DataFrame, batch: int) -> pa.Table:
+        values, stamps = [], []
+        time_ms = self.folder.planned_ms(batch)
+        for row in late.select("operator", *POSITION).distinct().toArrow().to_pylist():
+            source = self.job.sources[row["source"]]
+            said = {
+                "admitted": True, "operator": row["operator"], "stream": source.name, "topic": source.topic,
+                "partition": row["partition"], "offset": row["offset"], "batch": batch,
+            }  # fmt: skip
+            values.append(json.dumps(said, ensure_ascii=False).encode())
+            stamps.append(time_ms)
+        return records([None] * len(values), values, stamps)
+
+
+def _overlaps(node: Node) -> bool:
+    return isinstance(node, Windowed) and isinstance(node.window, Hopping | Sliding)
+
+
+def _end_us(window: Window) -> Column:
+    """Where the part of time ends that a row is kept for."""
+    return f.expr(f"{pane_of(window)} + {window.pane_us}L" if isinstance(window, Hopping) else f"{HAPPENED} + 1L")
+
+
+def _length_us(node: Node) -> int:
+    assert isinstance(node, Windowed)
+    match node.window:
+        case Tumbling() | Hopping() | Calendar():
+            return longest_us(node.window)
+        case Sliding(size_us=size_us):
+            return size_us
+    return 0
+
+
+def _reach_us(node: Compared) -> int:
+    window = node.windowed.window
+    assert isinstance(window, Tumbling | Hopping | Calendar)
+    return max((reach_us(window, ago) for ago in agos_of(node.comparisons)), default=0)
+
+
+def _only(rows: DataFrame, late: DataFrame) -> DataFrame:
+    return rows.join(late, [rows[AT][name] == late[name] for name in POSITION], "left_semi")
+
+
+def _affected(node: Node, windows: DataFrame, frames: Mapping[Source, DataFrame], then: Past) -> DataFrame:
+    """Of windows those in which late rows lie. Sums of others might differ in their last digit, and that is no news."""
+    if not isinstance(node, Windowed):
+        return windows
+    late = _only(batch_rows(node.input, frames), then.late[node])
+    by = [f.col(quoted(name)).alias(f"_late{place}") for place, name in enumerate(node.by)]
+    on = [f.col(quoted(name)).eqNullSafe(f.col(f"_late{place}")) for place, name in enumerate(node.by)]
+    match node.window:
+        case Sliding(size_us=size_us):
+            times = late.select(*by, f.col(AT)["time"].alias("_late_time"))
+            at = f.col(quoted(node.key[-1]))
+            size = f.expr(f"interval {size_us} microseconds")
+            return windows.join(times, [*on, at.between(f.col("_late_time"), f.col("_late_time") + size)], "left_semi")
+        case Tumbling() | Calendar() | Hopping():
+            own = window_rows(node, late, Past(then.passed))
+            starts = own.select(*by, f.col("window_start").alias("_late_start"))
+            return windows.join(starts, [*on, f.col("window_start") == f.col("_late_start")], "left_semi")
+    return windows

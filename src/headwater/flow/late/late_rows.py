@@ -1,0 +1,50 @@
+"""Rows that are late for windows, as records of the late topic need them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import LongType, StructField, StructType
+
+from headwater.flow.declare.nodes import Windowed
+from headwater.flow.operate.deduplicator import LATE
+from headwater.flow.operators.windows.placement import earliest, late_mask, times_of
+from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window
+from headwater.flow.rows.row_batch import AT
+from headwater.flow.rows.row_steps import quoted, visible
+from headwater.flow.state.equality import Integers
+
+LATE_START, LATE_END = "_late_start", "_late_end"
+
+
+@dataclass(frozen=True)
+class LateRowsTask:
+    """Keeps the late rows of a frame, with the first window that each lies in where its place is fixed."""
+
+    window: Window
+    watermark_us: int | None
+    horizon_us: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            times_us, known = times_of(batch.column(AT).field("time"))
+            late = late_mask(self.window, times_us, self.watermark_us, self.horizon_us, known)
+            if late.any():
+                yield self._with_window(batch.filter(pa.array(late)), times_us[late])
+
+    def _with_window(self, rows: pa.RecordBatch, times_us: Integers) -> pa.RecordBatch:
+        bounds = [pa.nulls(rows.num_rows, pa.int64())] * 2
+        if isinstance(self.window, Tumbling | Calendar | Hopping):
+            bounds = [pa.array(one) for one in earliest(self.window, times_us)]
+        return rows.append_column(LATE_START, bounds[0]).append_column(LATE_END, bounds[1])
+
+
+def late_frame(node: Windowed, frame: DataFrame, watermark_us: int | None) -> DataFrame:
+    """Late rows: where they lie, what they were as JSON, and their first window."""
+    bounds = [StructField(name, LongType()) for name in (LATE_START, LATE_END)]
+    task = LateRowsTask(node.window, watermark_us, node.emission.horizon_us)
+    found = frame.mapInArrow(task, StructType([*frame.schema, *bounds]))
+    row = f.to_json(f.struct(*(f.col(quoted(name)) for name in visible(frame))), {"ignoreNullFields": "false"})
+    return found.select(f"{AT}.*", row.alias(LATE), LATE_START, LATE_END)

@@ -1,0 +1,1 @@
+"""What a task does with the rows of its shards: look up state, step, write runs, emit results."""

@@ -1,0 +1,76 @@
+"""One exchange of a batch: operators whose inputs are known, their blocks in one shuffle, their results in one frame.
+
+A batch has as many levels as operators follow one another. The tasks of a level run all of its operators; what the next
+level, or a step of Spark's, needs of the results is kept in memory as blocks.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from headwater.flow.declare.nodes import Node
+from headwater.flow.exchange.blocks import IS_REPORT, OPERATOR, visits
+from headwater.flow.operate.reports import ShardReport
+from headwater.flow.operate.shard_task import (
+    ShardTask,
+    ShardWork,
+    operated,
+    reports_in,
+    result_frame,
+    result_rows,
+    result_schema,
+)
+
+
+@dataclass
+class Level:
+    """`numbers` are those of the operators in the exchange; `schemas` what is wanted of their results."""
+
+    results: DataFrame
+    numbers: Mapping[Node, int]
+    schemas: Mapping[Node, pa.Schema]
+    collected: pa.Table | None = None
+
+    @classmethod
+    def of(
+        cls, works: Mapping[Node, ShardWork], blocks: Collection[DataFrame], *, wanted: Mapping[Node, pa.Schema],
+        shards: int, kept: bool,
+    ) -> "Level":  # fmt: skip
+        """`kept`: more than the driver reads the results."""
+        schemas = {node: result_schema(wanted[node]) for node in works}
+        task = ShardTask(tuple(works.values()), tuple(schemas.values()), shards)
+        frames = list(blocks)
+        if any(work.visits_all for work in works.values()):
+            frames.append(visits(frames[0].sparkSession, shards))
+        results = operated(reduce(DataFrame.union, frames), task)
+        numbers = {node: number for number, node in enumerate(works)}
+        return cls(results.persist() if kept else results, numbers, schemas)
+
+    def frame(self, node: Node) -> DataFrame:
+        """What an operator emitted, for Spark."""
+        return result_frame(self.results, self.numbers[node], self.schemas[node])
+
+    def collect(self, nodes: Collection[Node]) -> None:
+        """Run the exchange; bring reports, and the results of some operators, to the driver."""
+        numbers = [self.numbers[node] for node in nodes]
+        wanted = f.col(IS_REPORT).isNotNull()
+        if numbers:
+            wanted = wanted | f.col(OPERATOR).isin(numbers)
+        own = self.results if len(numbers) == len(self.numbers) else self.results.where(wanted)
+        self.collected = own.toArrow()
+
+    def rows(self, node: Node) -> pa.Table:
+        assert self.collected is not None
+        return result_rows(self.collected, self.numbers[node], self.schemas[node])
+
+    @property
+    def reports(self) -> list[ShardReport]:
+        assert self.collected is not None
+        return reports_in(self.collected)
+
+    def release(self) -> None:
+        self.results.unpersist()

@@ -1,0 +1,141 @@
+"""What a task does with its part of a batch: merge it with the shards' state, tell the changes and what it wrote.
+
+Runs in Spark's Python workers, once per task; all values at once, none by itself.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.errors import FlowError
+from headwater.flow.operators.aggregates import Aggregate, result_schema, state_schema
+from headwater.flow.operators.changes import change_schema
+from headwater.flow.operators.joins.hot_keys import HotKey
+from headwater.flow.operators.keyed import Step, aggregate_step, latest_step
+from headwater.flow.operators.latest import Latest
+from headwater.flow.state.manifest import HASH, RunInfo, StateSchema
+from headwater.flow.state.shard import ShardState, shard_of
+
+COMMIT, ROWS = "_commit", "_rows"
+MANY = 10_000
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Aggregates, or the latest row, for each key."""
+
+    name: str
+    key: pa.Schema
+    work: tuple[Aggregate, ...] | Latest
+
+    @property
+    def values(self) -> pa.Schema:
+        return self.work.values if isinstance(self.work, Latest) else result_schema(self.work)
+
+    @property
+    def state(self) -> StateSchema:
+        kept = self.work.state if isinstance(self.work, Latest) else state_schema(self.work)
+        return StateSchema(self.key, kept)
+
+    @property
+    def output(self) -> pa.Schema:
+        return change_schema(self.key, self.values).append(pa.field(COMMIT, pa.string()))
+
+    def step(self, state: ShardState, rows: pa.RecordBatch) -> Step:
+        if isinstance(self.work, Latest):
+            return latest_step(state, self.work, rows)
+        return aggregate_step(state, self.work, rows)
+
+
+NO_SHARD = -1
+"""Of what a task tells that has worked on rows of many shards, and written to none."""
+
+
+@dataclass(frozen=True)
+class ShardReport:
+    """What a task tells the driver of one shard."""
+
+    operator: str
+    shard: int
+    rows: int
+    """Facts that went into the state, or were let through."""
+    runs: tuple[RunInfo, ...]
+    duplicates: int = 0
+    late: int = 0
+    filtered: int = 0
+    missing: int = 0
+    """Rows that had to have a partner in a join, and are told to have none."""
+    made: int = 0
+    """Rows that another join in the same task has made for it."""
+    part: str = ""
+    """Of an operator that keeps its state in several stores, which one was written to."""
+    hot: tuple[HotKey, ...] = ()
+    """Keys with very many rows."""
+    astray: int | None = None
+    """How many rows lay in partitions of other shards, where that is counted (co_partitioning.py)."""
+
+    @property
+    def store(self) -> str:
+        return store_name(self.operator, self.part)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "ShardReport":
+        row = json.loads(text)
+        hot = tuple(HotKey(**one) for one in row["hot"])
+        return cls(**{**row, "runs": tuple(RunInfo.of(run) for run in row["runs"]), "hot": hot})
+
+
+def store_name(operator: str, part: str = "") -> str:
+    """The folder in which state lies.
+
+    >>> store_name("timeline", "left")
+    'timeline.left'
+    """
+    return f"{operator}.{part}" if part else operator
+
+
+def by_shard(batches: Iterator[pa.RecordBatch], shards: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """What a task was given, shard by shard; mostly there is one."""
+    received = [batch for batch in batches if batch.num_rows]
+    if not received:
+        return
+    rows, *others = pa.Table.from_batches(received).combine_chunks().to_batches()
+    if others:  # a column holds 2 GiB of text at most, and Arrow cuts what is more: none of it may be passed over
+        raise FlowError(
+            "the rows of one task have a column of more than 2 GiB",
+            "Divide the job among more shards with: headwater state reshard APP.JOB --shards N.",
+        )
+    owners = shard_of(rows.column(HASH).to_numpy(), shards)
+    found = np.flatnonzero(np.bincount(owners, minlength=shards))
+    for shard in map(int, found):
+        yield shard, rows if len(found) == 1 else rows.filter(pa.array(owners == shard))
+
+
+def with_report(rows: pa.RecordBatch, told: ShardReport, schema: pa.Schema) -> pa.RecordBatch:
+    """What a task gives on, and behind it one row that only says what the driver has to commit."""
+    columns = [
+        pa.concat_arrays([column.cast(field.type), pa.nulls(1, field.type)])
+        for column, field in zip(rows.columns, schema, strict=False)
+    ]
+    commit = pa.concat_arrays([pa.nulls(rows.num_rows, pa.string()), pa.array([told.to_json()])])
+    return pa.RecordBatch.from_arrays([*columns, commit], schema=schema)
+
+
+def reported(rows: pa.RecordBatch, told: ShardReport, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The same; many rows are not copied for the sake of one more."""
+    if rows.num_rows > MANY:
+        yield without_report(rows, schema)
+        rows = rows.slice(0, 0)
+    yield with_report(rows, told, schema)
+
+
+def without_report(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """What a task gives on that has nothing to commit."""
+    columns = [column.cast(field.type) for column, field in zip(rows.columns, schema, strict=False)]
+    return pa.RecordBatch.from_arrays([*columns, pa.nulls(rows.num_rows, pa.string())], schema=schema)

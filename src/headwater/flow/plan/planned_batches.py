@@ -1,0 +1,63 @@
+"""Where the last two batches of a job start and end, decided before they begin. Pure.
+
+    planned.json    {"batches": [{"batch": 11, "start": {"orders": {"0": 7}}, "end": {"orders": {"0": 9}},
+                                  "time_ms": 1700000000000}, {"batch": 12, …, "tick": {"number": 12, …}}]}
+
+A batch that comes again after a crash has the same rows, the same time and the same tick. The batch before it is kept
+because a job at rest is asked about the batch it finished last.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.flow.source.ticks import NO_TICK, TICK, Tick, tick_of
+
+FILE = "planned.json"
+KEPT = 2
+
+Offsets = dict[str, dict[int, int]]
+"""Topic → partition → next offset."""
+
+
+@dataclass(frozen=True)
+class PlannedBatch:
+    batch: int
+    start: Offsets
+    end: Offsets
+    time_ms: int
+    """When it was planned: the same however often it is run."""
+    tick: Tick = NO_TICK
+
+    def to_json(self) -> dict[str, Any]:
+        said = {"batch": self.batch, "start": self.start, "end": self.end, "time_ms": self.time_ms}
+        return said if self.tick == NO_TICK else {**said, "tick": self.tick.to_json()}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> "PlannedBatch":
+        """
+        >>> one = PlannedBatch(3, {"orders": {0: 5}}, {"orders": {0: 9}}, 17, Tick(3))
+        >>> PlannedBatch.from_json(one.to_json()) == one
+        True
+        """
+        tick = tick_of({TICK: row["tick"]} if "tick" in row else {})
+        return cls(row["batch"], offsets(row["start"]), offsets(row["end"]), row["time_ms"], tick)
+
+
+def offsets(row: Mapping[str, Mapping[Any, Any]]) -> Offsets:
+    """JSON has no numbers as names."""
+    return {topic: {int(number): offset for number, offset in parts.items()} for topic, parts in row.items()}
+
+
+def with_planned(before: Sequence[PlannedBatch], one: PlannedBatch) -> list[PlannedBatch]:
+    """The batches that are kept when one more is planned, or the last one again."""
+    return [*(old for old in before if one.batch - KEPT < old.batch < one.batch), one]
+
+
+def to_content(batches: Sequence[PlannedBatch]) -> dict[str, Any]:
+    return {"batches": [one.to_json() for one in batches]}
+
+
+def from_content(content: Mapping[str, Any]) -> list[PlannedBatch]:
+    """ValueError, KeyError or TypeError if it is damaged."""
+    return [PlannedBatch.from_json(row) for row in content["batches"]]

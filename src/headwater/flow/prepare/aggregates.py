@@ -1,0 +1,237 @@
+"""Read the aggregates a user wrote, as Spark understood them: which function of which expression.
+
+Spark analyses the query with the user's own columns or SQL text; what comes out are its expressions, resolved and
+typed. Each aggregate's arguments become input columns `_in0`, `_in1`, ... that a batch is reduced over.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import and_
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from headwater.errors import InvalidDeclaration
+from headwater.flow.declare import nodes
+from headwater.flow.declare.aggregates import OwnAggregate
+from headwater.flow.operators.aggregates import TIMED, Aggregate
+from headwater.flow.operators.kinds.moments import MOMENTS
+from headwater.flow.operators.kinds.pairs import PAIRS
+from headwater.flow.operators.kinds.plain import PLAIN
+from headwater.flow.plan.explanations import explain
+from headwater.flow.prepare.aggregate_inputs import INPUTS, Typed, plain_input, types_of
+from headwater.flow.rows.arrow_types import arrow_type
+from headwater.flow.rows.row_steps import column_of, quoted
+
+SAME_NAME = (*PLAIN, *MOMENTS, *PAIRS)
+KINDS = {
+    **{name: name for name in SAME_NAME if not name.endswith("_distinct")},
+    "variance": "var_samp",
+    "std": "stddev_samp",
+    "stddev": "stddev_samp",
+    "count_if": "count",
+    "bool_and": "min",
+    "every": "min",
+    "bool_or": "max",
+    "some": "max",
+    "any": "max",
+    "count": "count",
+    "sum": "sum",
+    "avg": "avg",
+    "mean": "avg",
+    "min": "min",
+    "max": "max",
+    "collect_list": "collect",
+    "array_agg": "collect",
+    "collect_set": "collect_set",
+    "first": "first",
+    "first_value": "first",
+    "any_value": "first",
+    "last": "last",
+    "last_value": "last",
+    "min_by": "first",
+    "max_by": "last",
+}
+DISTINCT = {"count": "count_distinct", "sum": "sum_distinct", "avg": "avg_distinct"}
+INDIFFERENT = ("min", "max", "collect_set", "bit_and", "bit_or")
+"""To whether a value comes once or often."""
+APPROXIMATE = {
+    "approx_count_distinct": "hw.distinct(...)",
+    "hll_sketch_agg": "hw.distinct(..., sketch=True)",
+    **dict.fromkeys(("median", "percentile", "percentile_cont", "percentile_disc"), "hw.percentile(...)"),
+    **dict.fromkeys(("percentile_approx", "approx_percentile"), "hw.percentile(...)"),
+    **dict.fromkeys(("kll_sketch_agg_double", "kll_sketch_agg_bigint"), "hw.percentile(..., sketch=True)"),
+    **dict.fromkeys(("mode", "approx_top_k"), "hw.top_k(...)"),
+    "approx_top_k_accumulate": "hw.top_k(..., sketch=True)",
+    "count_min_sketch": "hw.count_min(...)",
+}
+TIME = "_event_time"
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """What is kept for a key, and the frame that Spark reduces: the key, inputs, and the position where it matters."""
+
+    specs: tuple[Aggregate, ...]
+    inputs: DataFrame
+    key: pa.Schema
+    columns: Mapping[str, Column]
+    """What aggregates are computed from: `_in0`, `_in1` and so on."""
+
+
+def read_aggregates(node: nodes.Aggregate, frame: DataFrame, beside: tuple[str, ...] = ()) -> Aggregates:
+    """InvalidDeclaration, with its place, if something cannot be kept from batch to batch.
+
+    `beside` are columns that whoever reduces the batch needs as well.
+    """
+    reading = _Reading(node, frame)
+    try:
+        expressions = iter(_analysed(node, frame))
+        own = iter(_own_columns(node, frame))
+        for one in node.aggregates:
+            if isinstance(one, OwnAggregate):
+                reading.add_own(one, next(own))
+            else:
+                reading.add(next(expressions))
+        specs = reading.specs()
+    except InvalidDeclaration:
+        raise
+    except Exception as error:
+        raise InvalidDeclaration(f"agg at {node.place}: {explain(error)}") from error
+    key = pa.schema([pa.field(name, arrow_type(frame.schema[name].dataType)) for name in node.key])
+    return Aggregates(specs, reading.inputs(specs, beside), key, reading.columns(specs))
+
+
+def _analysed(node: nodes.Aggregate, frame: DataFrame) -> list[Any]:
+    """Those that Spark knows, as it understood them."""
+    columns = [column_of(one) for one in node.aggregates if not isinstance(one, OwnAggregate)]
+    if not columns:
+        return []
+    grouped = frame.groupBy(*map(quoted, node.key)).agg(*columns)
+    found = grouped._jdf.queryExecution().analyzed().aggregateExpressions()
+    return [found.apply(place) for place in range(len(node.key), found.size())]
+
+
+def _own_columns(node: nodes.Aggregate, frame: DataFrame) -> list[list[Typed]]:
+    """Of each of headwater's own aggregates, its columns."""
+    columns = [[column_of(each) for each in one.columns] for one in node.aggregates if isinstance(one, OwnAggregate)]
+    types = iter(types_of([column for one in columns for column in one], frame))
+    return [[Typed(column, next(types)) for column in one] for one in columns]
+
+
+class _Reading:
+    def __init__(self, node: nodes.Aggregate, frame: DataFrame) -> None:
+        self._node, self._frame = node, frame
+        self._columns: dict[str, Column] = {}
+        self._drafts: list[partial[Aggregate]] = []
+        """All but the types: Spark is asked for all of them at once, because each question takes a while."""
+
+    def add(self, expression: Any) -> None:
+        name = expression.name() if _kind(expression) == "Alias" else ""
+        call = expression.child() if name else expression
+        if _kind(call) != "AggregateExpression":
+            raise self._refusal(
+                f"`{expression.sql()}` is not a single aggregate",
+                "Keep its parts under names of their own, and combine them behind with .with_columns(...).",
+            )
+        function, distinct = call.aggregateFunction(), call.isDistinct()
+        said = function.prettyName()
+        kind = KINDS.get(said)
+        if kind is not None and distinct and kind not in INDIFFERENT:
+            kind = DISTINCT.get(kind)
+        if kind is None:
+            hint = f"There are: {', '.join(sorted(set(KINDS)))}."
+            raise self._refusal(
+                f"{'distinct ' if distinct else ''}{said} cannot be kept from batch to batch",
+                f"Use {APPROXIMATE[said]}, which is kept in bounded memory." if said in APPROXIMATE else hint,
+            )
+        self._drafts.append(self._draft(kind, name or expression.sql(), function, call.filter()))
+
+    def add_own(self, one: OwnAggregate, columns: list[Typed]) -> None:
+        """Its columns are read as Spark reads any others; where it needs a form of them, that is made here."""
+        column = self._made(INPUTS.get(one.kind, plain_input)(columns))
+        time = TIME if one.kind in TIMED else None
+        name = self._free(one.name or one.call)
+        self._drafts.append(partial(Aggregate, one.kind, name, column=column, time=time, options=one.options))
+
+    def specs(self) -> tuple[Aggregate, ...]:
+        found = types_of(list(self._columns.values()), self._frame)
+        types: dict[str | None, pa.DataType] = {TIME: pa.timestamp("us", "UTC")}
+        types |= {name: arrow_type(kind) for name, kind in zip(self._columns, found, strict=True)}
+        return tuple(
+            draft(type=types.get(draft.keywords.get("column")), time_type=types.get(draft.keywords.get("time")))
+            for draft in self._drafts
+        )
+
+    def _draft(self, kind: str, name: str, function: Any, condition: Any) -> "partial[Aggregate]":
+        arguments = [self._column(function.children().apply(place)) for place in range(function.children().size())]
+        said = function.prettyName()
+        if condition.isDefined():
+            kept = self._column(condition.get())
+            arguments = [f.when(kept, one) for one in arguments]
+        first = arguments[0]
+        if said == "count_if":
+            first = f.when(first, 1)
+        elif kind in ("count", "count_distinct") and len(arguments) > 1:
+            there = reduce(and_, (one.isNotNull() for one in arguments))
+            first = f.when(there, f.struct(*arguments) if kind == "count_distinct" else f.lit(1))
+        elif kind == "count" and _kind(function.children().apply(0)) == "Literal" and not condition.isDefined():
+            return partial(Aggregate, "count", self._free(name))
+        column = self._made(first)
+        ordered = said in ("min_by", "max_by")
+        time = self._made(arguments[1]) if ordered else TIME
+        return partial(
+            Aggregate, kind, self._free(name), column=column, time=time if kind in TIMED else None,
+            ignore_nulls=kind in ("first", "last") and not ordered and _ignores_nulls(function),
+            other=self._made(arguments[1]) if kind in PAIRS else None,
+        )  # fmt: skip
+
+    def _free(self, name: str) -> str:
+        if name.startswith("_"):
+            raise self._refusal(f"column {name} begins with _, which is reserved", "Give it another name.")
+        return name
+
+    def _column(self, expression: Any) -> Column:
+        jvm = self._frame.sparkSession.sparkContext._jvm
+        assert jvm is not None
+        make = type(f.lit(1))
+        return make(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+
+    def _made(self, column: Column) -> str:
+        """An input column of its own."""
+        name = f"_in{len(self._columns)}"
+        self._columns[name] = column
+        return name
+
+    def columns(self, specs: tuple[Aggregate, ...]) -> dict[str, Column]:
+        columns = dict(self._columns)
+        for spec in specs:
+            if spec.column and spec.kind in DISTINCT.values() and pa.types.is_floating(spec.input_type):
+                columns[spec.column] += f.lit(0).cast("float")  # -0.0 is the same as 0.0
+        return columns
+
+    def inputs(self, specs: tuple[Aggregate, ...], beside: tuple[str, ...]) -> DataFrame:
+        columns = self.columns(specs)
+        position = []
+        if any(spec.kind in TIMED for spec in specs):
+            position = [
+                f.col("_at.time").alias(TIME), f.col("_at.source").cast("string").alias("_topic"),
+                f.col("_at.partition").alias("_partition"), f.col("_at.offset").alias("_offset"),
+            ]  # fmt: skip
+        kept = [f.col(quoted(name)) for name in (*self._node.key, *beside)]
+        made = [column.alias(name) for name, column in columns.items()]
+        return self._frame.select(*kept, *made, *position)
+
+    def _refusal(self, message: str, hint: str) -> InvalidDeclaration:
+        return InvalidDeclaration(f"agg at {self._node.place}: {message}", hint)
+
+
+def _kind(expression: Any) -> str:
+    return str(expression.getClass().getSimpleName())
+
+
+def _ignores_nulls(function: Any) -> bool:
+    return bool(function.ignoreNulls()) if hasattr(function, "ignoreNulls") else False

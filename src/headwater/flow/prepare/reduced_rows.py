@@ -1,0 +1,178 @@
+"""Partial aggregation: the rows of a task to one for each key, or for each key and part of a window (pure).
+
+Shards receive several such rows of a group, one from each task that had some, and combine them (`combined_rows`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.flow.operate.reports import ROWS
+from headwater.flow.operators.aggregates import TIMED, Aggregate, given_schema
+from headwater.flow.operators.joins.events import OFFSET, PARTITION, SOURCE, TIME
+from headwater.flow.operators.reduction import combine, reduce_rows
+from headwater.flow.operators.spark_hashes import shard_hashes
+from headwater.flow.operators.windows.grouping import grouped
+from headwater.flow.operators.windows.placement import combined, group_of, late_mask, place, times_of
+from headwater.flow.operators.windows.places import Places
+from headwater.flow.operators.windows.shapes import Calendar, Tumbling, Window
+from headwater.flow.rows.prepared_blocks import Prepared
+from headwater.flow.state.equality import Integers, Mask
+from headwater.flow.state.manifest import HASH
+from headwater.flow.state.shard import conformed
+
+EVENT_TIME = "_event_time"
+MOMENT = pa.timestamp("us", "UTC")
+
+
+@dataclass(frozen=True)
+class ReduceByKey:
+    """Reduces rows to one for each key, with the columns that aggregates take in."""
+
+    key: pa.Schema
+    specs: tuple[Aggregate, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([(HASH, pa.int64()), *self.key, *given_schema(self.specs), (ROWS, pa.int64())])
+
+    def prepare(self, rows: pa.RecordBatch) -> Prepared:
+        keys = normal_keys(rows.select(self.key.names), self.key)
+        hashes = shard_hashes(keys.columns, rows.num_rows)
+        found = grouped([hashes], keys)
+        return Prepared(reduced(self.specs, self.schema, rows, keys, hashes, found.order, found.firsts))
+
+
+@dataclass(frozen=True)
+class ReduceByWindow:
+    """Reduces rows to one for each key and part of a window; late rows are left out, and counted."""
+
+    by: pa.Schema
+    window: Window
+    specs: tuple[Aggregate, ...]
+    schema: pa.Schema
+    watermark_us: int | None
+    horizon_us: int
+    processed_us: int | None = None
+    """The time of all rows, of windows by processing time."""
+    counted: bool = True
+    """Rows count as read; not those that a late replay brings back."""
+
+    def prepare(self, rows: pa.RecordBatch) -> Prepared:
+        times_us, known = times_of(rows.column(TIME))
+        if self.processed_us is not None:
+            times_us, known = np.full(rows.num_rows, self.processed_us), np.ones(rows.num_rows, np.bool_)
+        late = late_mask(self.window, times_us, self.watermark_us, self.horizon_us, known)
+        timely = known & ~late
+        if not timely.all():
+            rows, times_us = rows.filter(pa.array(timely)), times_us[timely]
+        if not rows.num_rows:
+            return Prepared(rows, late=int(late.sum()))
+        return Prepared(self._reduced(rows, times_us), late=int(late.sum()))
+
+    def _reduced(self, rows: pa.RecordBatch, times_us: Integers) -> pa.RecordBatch:
+        position = {
+            name: rows.column(own).cast(pa.int64()).to_numpy()
+            for name, own in (("source", SOURCE), ("partition", PARTITION), ("offset", OFFSET))
+        }
+        placed = place(self.window, times_us, position)
+        groups = list(group_of(self.window, placed).values())
+        keys = normal_keys(rows.select(self.by.names), self.by)
+        hashes = self._hashes(keys, placed, rows.num_rows)
+        order, firsts = grouped([hashes, *groups], keys)
+        parts = combined(self.window, placed, order, np.flatnonzero(firsts))
+        made = reduced(self.specs, self.schema, rows, keys, hashes, order, firsts, parts)
+        if self.counted:
+            return made
+        return made.set_column(made.schema.get_field_index(ROWS), ROWS, pa.array(np.zeros(made.num_rows, np.int64)))
+
+    def _hashes(self, keys: pa.RecordBatch, placed: Places, count: int) -> Integers:
+        """Windows of a fixed place are spread over the shards with their keys; others lie in the shard of their key."""
+        columns = list(keys.columns)
+        if isinstance(self.window, Tumbling | Calendar):
+            columns += [pa.array(one) for one in placed.values()]
+        return shard_hashes(columns, count) if columns else np.zeros(count, np.int64)
+
+
+def reduced(
+    specs: Sequence[Aggregate], schema: pa.Schema, rows: pa.RecordBatch, keys: pa.RecordBatch, hashes: Integers,
+    order: Integers, firsts: Mask, parts: Places | None = None,
+) -> pa.RecordBatch:  # fmt: skip
+    """One row for each group, with its hash, key, part of a window, what aggregates take in, and its number of rows."""
+    begins = np.flatnonzero(firsts)
+    heads = order[begins]
+    given = reduce_rows(specs, _inputs(specs, rows).take(pa.array(order)), firsts)
+    counts = np.diff(np.append(begins, len(order)))
+    columns = [pa.array(hashes[heads]), *(keys.take(pa.array(heads)).columns if keys.num_columns else [])]
+    columns += [pa.array(one) for one in (parts or {}).values()]
+    columns += [*given.columns, pa.array(counts)]
+    names = [HASH, *keys.schema.names, *(parts or {}), *given.schema.names, ROWS]
+    return conformed(pa.RecordBatch.from_arrays(columns, names=names), schema)
+
+
+def _inputs(specs: Sequence[Aggregate], rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns that aggregates are computed from, and where rows lie for those that depend on their order."""
+    names = dict.fromkeys(
+        name for spec in specs for name in (spec.column, spec.other, spec.time) if name and name != EVENT_TIME
+    )
+    columns = {name: rows.column(name) for name in names}
+    if any(spec.kind in TIMED for spec in specs):
+        columns |= {
+            EVENT_TIME: rows.column(TIME).cast(MOMENT), "_topic": rows.column(SOURCE).cast(pa.string()),
+            PARTITION: rows.column(PARTITION), OFFSET: rows.column(OFFSET),
+        }  # fmt: skip
+    if not columns:
+        columns = {"_nothing": pa.nulls(rows.num_rows)}
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def combined_rows(
+    specs: Sequence[Aggregate], rows: pa.RecordBatch, keys: pa.Schema, parts: Sequence[str] = ()
+) -> pa.RecordBatch:
+    """Reduced rows of several tasks to one for each group."""
+    hashes = rows.column(HASH).to_numpy()
+    order, firsts = grouped([hashes, *(rows.column(name).to_numpy() for name in parts)], rows.select(keys.names))
+    if firsts.all():
+        return rows
+    return _combined(specs, rows, order, firsts, {})
+
+
+def _combined(
+    specs: Sequence[Aggregate], rows: pa.RecordBatch, order: Integers, firsts: Mask, parts: Places
+) -> pa.RecordBatch:
+    begins = np.flatnonzero(firsts)
+    given = combine(specs, rows.select(given_schema(tuple(specs)).names).take(pa.array(order)), firsts)
+    counts = np.add.reduceat(rows.column(ROWS).to_numpy()[order], begins)
+    made = {name: given.column(name) for name in given.schema.names}
+    made |= {name: pa.array(values) for name, values in parts.items()} | {ROWS: pa.array(counts)}
+    heads = pa.array(order[begins])
+    columns = [made[name] if name in made else rows.column(name).take(heads) for name in rows.schema.names]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def combined_windows(
+    window: Window, specs: Sequence[Aggregate], rows: pa.RecordBatch, by: pa.Schema, places: Sequence[str]
+) -> pa.RecordBatch:
+    """The same for parts of windows; rows of a session's bucket have their first and last times combined."""
+    placed: Places = {name: rows.column(name).to_numpy() for name in places}
+    groups = list(group_of(window, placed).values())
+    order, firsts = grouped([rows.column(HASH).to_numpy(), *groups], rows.select(by.names))
+    if firsts.all():
+        return rows
+    return _combined(specs, rows, order, firsts, combined(window, placed, order, np.flatnonzero(firsts)))
+
+
+def normal_keys(keys: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Keys as Spark groups them: 0.0 for −0.0, and one value for all that is not a number."""
+    columns = [_normal(column) for column in keys.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=schema) if columns else keys
+
+
+def _normal(column: pa.Array) -> pa.Array:
+    if not pa.types.is_floating(column.type):
+        return column
+    plain = pc.add(column, pa.scalar(0.0, column.type))
+    return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan"), column.type), plain)

@@ -1,0 +1,1 @@
+"""Views computed again from the log by plain queries, and compared."""

@@ -1,0 +1,107 @@
+"""What compared windows should hold, as plain Spark queries: every window joined with those that it looks back at.
+
+Nothing is shared with how they are kept. Windows are found by Spark's own arithmetic on time, in a zone or a calendar
+by its from_utc_timestamp and to_utc_timestamp.
+"""
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from headwater.flow.declare.nodes import Compared
+from headwater.flow.declare.windows import END, START
+from headwater.flow.formats.schema import type_name
+from headwater.flow.operators.comparisons.kinds import (
+    Ago,
+    Anomaly,
+    Change,
+    Comparison,
+    Rate,
+    Ratio,
+    Rolling,
+    agos_of,
+    difference_type,
+)
+from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window
+from headwater.flow.rows.arrow_types import arrow_type
+from headwater.flow.rows.row_steps import quoted, visible
+
+UNITS = {"day": "day", "week": "week", "month": "month", "quarter": "month", "year": "year"}
+BEFORE = "_before"
+
+
+def compared_rows(node: Compared, windows: DataFrame) -> DataFrame:
+    """All windows, with all comparisons."""
+    names, by = visible(windows), node.windowed.by
+    windows = windows.select(*map(quoted, names))
+    agos = agos_of(node.comparisons)
+    joined = windows
+    for place, ago in enumerate(agos):
+        joined = _beside(joined, windows, by, earlier_start(node.windowed.window, ago), f"{BEFORE}{place}")
+    found = [
+        _result(one, windows, {ago: f.col(f"{BEFORE}{place}") for place, ago in enumerate(agos)}).alias(name)
+        for name, one in node.comparisons.items()
+    ]
+    return joined.select(*map(quoted, names), *found)
+
+
+def earlier_start(window: Window, ago: Ago) -> Column:
+    """Where the window begins that one looks back at."""
+    start = f.col(START)
+    match window:
+        case Calendar(unit, zone, offset_us):
+            shift = f.expr(f"interval {offset_us} microseconds")
+            count = ago.windows * (3 if unit == "quarter" else 1)
+            then = f.from_utc_timestamp(start, zone) - shift - f.expr(f"interval {count} {UNITS[unit]}")
+            return f.to_utc_timestamp(then + shift, zone)
+        case Tumbling(size_us=step_us) | Hopping(slide_us=step_us):
+            back = f.expr(f"interval {ago.windows * step_us + ago.time_us} microseconds")
+            if ago.zone:
+                return f.to_utc_timestamp(f.from_utc_timestamp(start, ago.zone) - back, ago.zone)
+            return start - back
+    raise AssertionError(f"{window} is compared with none")
+
+
+def _beside(rows: DataFrame, windows: DataFrame, by: tuple[str, ...], start: Column, name: str) -> DataFrame:
+    whole = f.struct(*(f.col(quoted(column)) for column in windows.columns))
+    own = [f.col(quoted(column)).alias(f"_own{place}") for place, column in enumerate(by)]
+    others = windows.select(*own, f.col(START).alias("_start"), whole.alias(name))
+    on = [f.col(quoted(column)).eqNullSafe(f.col(f"_own{place}")) for place, column in enumerate(by)]
+    on.append(start == f.col("_start"))
+    joined = rows.join(others, reduce(lambda one, other: one & other, on), "left")
+    return joined.drop("_start", *(f"_own{place}" for place in range(len(by))))
+
+
+def _result(comparison: Comparison, windows: DataFrame, before: dict[Ago, Column]) -> Column:
+    own = f.col(quoted(comparison.column))
+    earlier = [before[ago][comparison.column] for ago in comparison.agos]
+    double = own.cast("double")
+    match comparison:
+        case Rate(per_us=per_us):
+            length = (f.unix_micros(END) - f.unix_micros(START)).cast("double")
+            return double * f.lit(float(per_us)) / length
+        case Rolling():
+            return _mean(_known([own, *earlier]))
+        case Change():
+            kind = type_name(difference_type(arrow_type(windows.schema[comparison.column].dataType)))
+            return (own.cast(kind) - earlier[0].cast(kind)).cast(kind)
+        case Ratio():
+            return f.when(earlier[0].cast("double") != 0, double / earlier[0].cast("double"))
+        case Anomaly(deviations=deviations, least=least):
+            known = _known(earlier)
+            mean = _mean(known)
+            squares = f.aggregate(known, f.lit(0.0), lambda total, one: total + (one - mean) * (one - mean))
+            deviation = f.sqrt(squares / (f.size(known) - 1).cast("double"))
+            return f.when(f.size(known) >= least, f.abs(double - mean) > f.lit(deviations) * deviation)
+
+
+def _known(columns: list[Column]) -> Column:
+    """Of some values those that are there, in this order."""
+    return f.filter(f.array(*(one.cast("double") for one in columns)), lambda one: one.isNotNull())
+
+
+def _mean(known: Column) -> Column:
+    """Null of nothing."""
+    total = f.aggregate(known, f.lit(0.0), lambda total, one: total + one)
+    return f.when(f.size(known) > 0, total / f.size(known).cast("double"))

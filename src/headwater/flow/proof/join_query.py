@@ -1,0 +1,140 @@
+"""What joins of events should hold, as plain Spark queries over all rows but those that came too late: their judge.
+
+Nothing is shared with how events are kept: a range join, or a join with all earlier versions and the newest of them.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import Window as Over
+from pyspark.sql import functions as f
+
+from headwater.flow.declare.nodes import (
+    LEFT_NAME,
+    RIGHT_NAME,
+    AsOfJoin,
+    IntervalJoin,
+    Join,
+    Node,
+    Source,
+    key_of,
+    multiplies,
+)
+from headwater.flow.joins.join_inputs import position_of, since
+from headwater.flow.joins.join_results import path_of, row_name
+from headwater.flow.joins.join_rows import SIGNS, named_pairs
+from headwater.flow.operators.joins.pairing import LEFT
+from headwater.flow.proof.window_query import POSITION, Past
+from headwater.flow.rows.row_steps import PATH, quoted, visible
+from headwater.flow.rows.sources import AT, DELETED
+
+THERE = "_there"
+LEFT_PLACE, RIGHT_PLACE = "_at_l", "_at_r"
+
+
+def event_rows(
+    node: IntervalJoin | AsOfJoin, left: DataFrame, right: DataFrame, past: Past, sources: Sequence[Source]
+) -> DataFrame:
+    """Of either kind of join that time decides."""
+    if isinstance(node, IntervalJoin):
+        return interval_rows(node, left, right, past, sources)
+    return as_of_rows(node, left, right, past, sources)
+
+
+def interval_rows(
+    node: IntervalJoin, left: DataFrame, right: DataFrame, past: Past, sources: Sequence[Source]
+) -> DataFrame:
+    """Pairs, and who is known to stay alone at the watermark."""
+    ours = _sided(_timely(node, left, past), node.left, "_l_", LEFT_PLACE)
+    theirs = _sided(_timely(node, right, past), node.right, "_r_", RIGHT_PLACE)
+    on = _equal(node) & (_time("_r") - _time("_l")).between(node.low_us, node.high_us)
+    joined = ours.join(theirs, on, node.how)
+    reached = f.lit(past.reached_us(node)).cast("long")
+    both = f.col(f"_l_{THERE}").isNotNull() & f.col(f"_r_{THERE}").isNotNull()
+    null_key = f.greatest(*(f.coalesce(f"_l_{one}", f"_r_{other}").isNull() for one, other in node.on), f.lit(False))
+    over = f.when(f.col(f"_l_{THERE}").isNotNull(), _time("_l") + node.high_us < reached)
+    over = over.otherwise(_time("_r") - node.low_us < reached)
+    told = joined.where(both | null_key | f.coalesce(over, f.lit(False)))
+    return _named(node, told, left, right, sources)
+
+
+def as_of_rows(node: AsOfJoin, left: DataFrame, right: DataFrame, past: Past, sources: Sequence[Source]) -> DataFrame:
+    """Each event whose time the watermark has passed, with the newest version that held and counted then."""
+    right = right.withColumn(AT, f.col(AT).withField("time", since(node.versions, right)))
+    ours = _sided(_timely(node, left, past), node.left, "_l_", LEFT_PLACE)
+    theirs = _sided(_seen(node, right, past), node.right, "_r_", RIGHT_PLACE)
+    null_key = f.greatest(*(f.col(quoted(f"_l_{one}")).isNull() for one, _ in node.on), f.lit(False))
+    due = ours.where(null_key | f.coalesce(_time("_l") < f.lit(past.reached_us(node)).cast("long"), f.lit(False)))
+    event = [f"{LEFT_PLACE}_{name}" for name in (*POSITION, "content", "nth")]
+    on = _equal(node) & (_time("_r") <= _time("_l")) & (f.col("_r__seen") <= _time("_l"))
+    order = f.struct(*(f.col(f"{RIGHT_PLACE}_{name}") for name in ("time", *POSITION)))
+    version = f.struct(*(f.col(quoted(name)) for name in theirs.columns))
+    newest = due.join(theirs, on).groupBy(*event).agg(f.max_by(version, order).alias("_version"))
+    joined = due.join(newest, event, "left")
+    found = f.col("_version")
+    holds = found.isNotNull() & ~f.coalesce(found[f"_r_{DELETED}"], f.lit(False))
+    if node.versions.valid_to:
+        until = f.unix_micros(found[f"_r_{node.versions.valid_to}"])
+        holds = holds & (until.isNull() | (_time("_l") < until))
+    told = joined.select(*due.columns, *(f.when(holds, found[name]).alias(name) for name in theirs.columns))
+    return _named(node, told if node.how == LEFT else told.where(f"_r_{THERE}"), left, right, sources)
+
+
+def _sided(frame: DataFrame, node: Node, prefix: str, places: str) -> DataFrame:
+    """Columns of a side with a prefix, and where each of its rows lies."""
+    position = [column.alias(places + name) for name, column in position_of(frame, node).items()]
+    own = [f.col(quoted(name)).alias(prefix + name) for name in (*visible(frame), AT)]
+    more = [f.col(name).alias(prefix + name) for name in (DELETED, "_seen") if name in frame.columns]
+    placed = frame.select(*own, *more, *position, f.lit(True).alias(prefix + THERE))
+    nth = f.lit(0).cast("long")
+    if multiplies(node):
+        same = [f.col(f"{places}_{name}") for name in (*POSITION, "content")]
+        nth = f.row_number().over(Over.partitionBy(*same).orderBy(*same)) - 1
+    return placed.withColumn(f"{places}_nth", nth)
+
+
+def _timely(node: Join, frame: DataFrame, past: Past) -> DataFrame:
+    late = past.late.get(node)
+    if late is None:
+        return frame
+    return frame.join(late, [frame[AT][name] == late[name] for name in POSITION], "anti")
+
+
+def _seen(node: AsOfJoin, frame: DataFrame, past: Past) -> DataFrame:
+    """From when on each version counts: always, or since the watermark that it was late for, less the horizon.
+
+    One that says itself since when it holds counts for every event, also for those that were told before it came: what
+    a view lacks of it is a difference, for it is what the log says, and what a rebuild gives.
+    """
+    always, late = f.lit(-(2**62)).cast("long"), past.late.get(node)
+    if late is None or node.versions.valid_from is not None:
+        return frame.withColumn("_seen", always)
+    counted = late.groupBy(*POSITION).agg((f.unix_micros(f.min("watermark")) - node.horizon_us).alias("_since"))
+    joined = frame.join(counted, [frame[AT][name] == counted[name] for name in POSITION], "left")
+    return joined.select(*frame.columns, f.coalesce("_since", always).alias("_seen"))
+
+
+def _equal(node: Join) -> Column:
+    on = f.lit(True)
+    for one, other in node.on:
+        on = on & (f.col(quoted(f"_l_{one}")) == f.col(quoted(f"_r_{other}")))
+    for one, sign, other in node.further:
+        on = on & getattr(f.col(quoted(f"_l_{one}")), SIGNS[sign])(f.col(quoted(f"_r_{other}")))
+    return on
+
+
+def _time(side: str) -> Column:
+    return f.unix_micros(f.col(f"{side}_{AT}")["time"])
+
+
+def _named(node: Join, joined: DataFrame, left: DataFrame, right: DataFrame, sources: Sequence[Source]) -> DataFrame:
+    """Columns as the result has them: behind where it lies, or its name."""
+    if not node.keyed:
+        path = path_of(LEFT_PLACE, RIGHT_PLACE if isinstance(node, IntervalJoin) else None)
+        beside = [f.coalesce(f"_l_{AT}", f"_r_{AT}").alias(AT), path.alias(PATH)]
+        return named_pairs(node, joined, visible(left), visible(right), beside)
+    names = {
+        LEFT_NAME: row_name(LEFT_PLACE, sources, several=multiplies(node.left)),
+        RIGHT_NAME: row_name(RIGHT_PLACE, sources, several=multiplies(node.right)),
+    }
+    return named_pairs(node, joined, visible(left), visible(right), [names[name].alias(name) for name in key_of(node)])

@@ -1,0 +1,100 @@
+"""What a job has decided by time up to a batch, read from what it left behind: for whoever proves its windows."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from headwater.errors import FlowError
+from headwater.flow.commit.job_folder import JobFolder
+from headwater.flow.declare.graph import Job, Planned
+from headwater.flow.declare.naming import late_topic
+from headwater.flow.declare.nodes import AsOfJoin, IntervalJoin, Node, Windowed, walk
+from headwater.flow.kafka.client import EARLIEST, Client
+from headwater.flow.late.late_records import NO_ROW
+from headwater.flow.plan.delays import Passed
+from headwater.flow.plan.lateness import times_of
+from headwater.flow.plan.processing_time import processed_batches, processed_ranges
+from headwater.flow.proof.rebuilt_late import still_counts
+from headwater.flow.proof.window_query import Past
+from headwater.flow.rows.sources import load
+from headwater.record import TopicPartition
+
+LATE_ROWS = (
+    "operator string, batch long, stream string, partition int, offset long, time timestamp, admitted boolean, "
+    "watermark timestamp, rebuilt string, topic string, reason string, alone boolean"
+)
+POSITION = ("operator", "source", "partition", "offset")
+
+
+def past_of(
+    session: SparkSession, app: str, job: Job, planned: Planned, folder: JobFolder, batch: int,
+    where: Mapping[str, str], client: Client,
+) -> Past:  # fmt: skip
+    """Of an output that holds a batch."""
+    windows = [node for node in walk(planned.node) if isinstance(node, Windowed | IntervalJoin | AsOfJoin)]
+    if not windows:
+        return Past()
+    late = late_rows(session, app, job, folder, batch, where, client)
+    chosen: dict[Node, DataFrame] = {}
+    declared = None
+    if late is not None:
+        _refuse_if_gone(client, job, planned, late_topic(app, job.name))
+        # Whether an event has no partner is what a proof finds out by itself.
+        late = late.where(~f.col("alone"))
+        distinct = late.select(*POSITION, "watermark").distinct()
+        chosen = {node: distinct.where(f.col("operator") == job.operators[node]) for node in windows}
+        declared = late.where(f.col("operator").isin([job.operators[node] for node in windows]))
+    if not any(isinstance(node, Windowed) and node.processing for node in windows):
+        return Past(watermarks_of(job, folder, batch), chosen, declared)
+    batches = [one for one in processed_batches(client, app, job.name) if one.batch <= batch]
+    if not batches or batches[-1].batch < batch:
+        raise FlowError(f"batch {batch} of job {job.name} is not in its accounts yet", "Let the job run on.")
+    ranges = processed_ranges(session, job, batches)
+    return Past(watermarks_of(job, folder, batch), chosen, declared, ranges, batches[-1].at_us)
+
+
+def _refuse_if_gone(client: Client, job: Job, planned: Planned, topic: str) -> None:
+    places = [TopicPartition(topic, number) for number in range(client.partitions([topic])[topic])]
+    if gone := max(client.offsets(dict.fromkeys(places, EARLIEST)).values()):
+        raise FlowError(
+            f"view {planned.name} cannot be proved: which rows came too late for job {job.name} is no longer known, "
+            f"since offsets 0 to {gone - 1} of {topic} are gone",
+            "Keep its records (retention.ms=-1, or an archive) if views that time decides are to be provable.",
+        )
+
+
+def watermarks_of(job: Job, folder: JobFolder, batch: int) -> Passed:
+    """Those of a batch; they were known before it began, and so also of one that is not finished."""
+    record = folder.finished(batch)
+    if record is not None:
+        return record.passed
+    before, end = folder.finished(batch - 1), folder.planned_or_none(batch)
+    if end is None or (before is None and batch > 0):
+        raise FlowError(
+            f"how far time had come in batch {batch} of job {job.name} is no longer known",
+            "Let the job run on.",
+        )
+    start = before.end if before else {}
+    tick = folder.planned_tick(batch)
+    times = times_of(job.sources, before, start, end, tick)
+    return times.stand_still().passed if tick.admits else times.passed
+
+
+def late_rows(
+    session: SparkSession, app: str, job: Job, folder: JobFolder, batch: int, where: Mapping[str, str], client: Client
+) -> DataFrame | None:
+    """Those that had come too late up to a batch, and had not been taken back: operator, source, partition, offset,
+    time. A row that was made into several is there as often."""
+    topic = late_topic(app, job.name)
+    if topic not in client.topics():
+        return None
+    reach = {name: value for name, value in where.items() if name in ("address", "data")}
+    rows = load(session.read, {**reach, "topic": topic, "format": "json", "schema": LATE_ROWS})
+    source = f.coalesce(*(f.when(f.col("stream") == one.name, number) for number, one in enumerate(job.sources)))
+    known = rows.where((f.col("batch") <= batch) & still_counts(folder)).withColumn("source", source)
+    admitted = known.where("admitted").select(*POSITION).distinct()
+    # Those of earlier versions say it in words alone.
+    alone = f.coalesce(f.col("alone"), f.col("reason").startswith(NO_ROW), f.lit(False)).alias("alone")
+    left = known.where("admitted is null").join(admitted, list(POSITION), "anti")
+    return left.select(*POSITION, "time", "watermark", "batch", "topic", "reason", alone)

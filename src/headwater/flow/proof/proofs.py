@@ -1,0 +1,90 @@
+"""Find what is to be proved, and prove it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from headwater.errors import FlowError, HeadwaterError, InvalidDeclaration
+from headwater.flow.declare.app import VIEW, App
+from headwater.flow.declare.graph import Job, Planned, plan
+from headwater.flow.declare.registered import settle
+from headwater.flow.deploy.inventory import checkpoint_of
+from headwater.flow.kafka.client import Client
+from headwater.flow.plan.explanations import explain
+from headwater.flow.proof.past_decisions import past_of
+from headwater.flow.proof.verification import UNPROVABLE, Verified, verify
+from headwater.views.store import open_store
+
+PROOFS_AT_ONCE = 3
+"""Between the stages of one proof cores are idle, and Spark plans on the driver."""
+
+
+@dataclass(frozen=True)
+class Unproved:
+    """A view of which nothing can be said, and why."""
+
+    view: str
+    why: str
+    result: str = UNPROVABLE
+
+
+def prove_each(
+    app: App, names: Sequence[str], session: SparkSession, data: Path, address: str, *, direct: bool
+) -> Iterator[Verified | Unproved]:
+    """Some views of an app, or all, in order; some are computed at once. That one cannot be proved says nothing about
+    the next."""
+    settle(app, data)
+    known = _views(app)
+    for name in names:
+        _known(app, name, known)
+
+    def proved(name: str) -> Verified | Unproved:
+        try:
+            # Views that SQL steps make for a moment are those of a session: each proof has its own.
+            own = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
+            return _prove(app, name, known[name], own, data, address, direct=direct)
+        except (HeadwaterError, PySparkException) as error:
+            return Unproved(name, str(error) if isinstance(error, HeadwaterError) else explain(error))
+
+    with ThreadPoolExecutor(PROOFS_AT_ONCE, thread_name_prefix="headwater-proof") as pool:
+        yield from pool.map(proved, names or sorted(known))
+
+
+def prove(app: App, view: str, session: SparkSession, data: Path, address: str, *, direct: bool) -> Verified:
+    """Recompute a view of an app in batch and compare it with what is stored."""
+    settle(app, data)
+    return _prove(app, view, _known(app, view, _views(app)), session, data, address, direct=direct)
+
+
+def _prove(
+    app: App, view: str, found: tuple[Job, Planned], session: SparkSession, data: Path, address: str, *, direct: bool
+) -> Verified:
+    job, planned = found
+    store = open_store(planned.output.store or data, app.name, read_only=True)
+    where = {"data": str(data)} if direct else {"address": address}
+    try:
+        with Client(address) as client:
+            folder = checkpoint_of(data, app.name, job.name)
+            if folder is None:
+                raise FlowError(f"{data} has no checkpoint of job {job.name}, which keeps view {view}", "Run the app.")
+            return verify(
+                session, job, planned, store, where, client,
+                lambda batch: past_of(session, app.name, job, planned, folder, batch, where, client),
+            )  # fmt: skip
+    finally:
+        store.close()
+
+
+def _views(app: App) -> dict[str, tuple[Job, Planned]]:
+    return {one.name: (job, one) for job in plan(app, explain) for one in job.outputs if one.output.kind == VIEW}
+
+
+def _known(app: App, view: str, views: Mapping[str, tuple[Job, Planned]]) -> tuple[Job, Planned]:
+    if view not in views:
+        known = ", ".join(sorted(views)) or "none"
+        raise InvalidDeclaration(f"app {app.name} has no view {view}", f"It has: {known}.")
+    return views[view]

@@ -1,0 +1,85 @@
+"""Rows that come too late while an output is built anew.
+
+What was late for its operators before no longer counts: the log is read again, in other batches, and other rows may be
+late. Each attempt has a number of its own, which its late rows carry in the late topic as `rebuilt`, and the job keeps
+for each operator from when on late rows count:
+
+    <job>/rebuilt.json    {"counts": {"batch": 12, "attempt": "5f0c…"}}
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+from headwater.flow.commit.job_folder import JobFolder
+from headwater.flow.late.late_text import said_and_row, with_row
+from headwater.flow.sinks.sink import Sink
+from headwater.views.mark import Mark
+
+FILE, ATTEMPT = "rebuilt.json", "attempt.json"
+
+
+def attempt_of(shadow: JobFolder) -> str:
+    """The number of an attempt, which lives as long as the folder that it builds in."""
+    said = shadow.read(ATTEMPT)
+    if said is None:
+        said = {"number": uuid.uuid4().hex}
+        shadow.write(ATTEMPT, said)
+    return str(said["number"])
+
+
+def note_rebuilt(folder: JobFolder, operators: Iterable[str], *, batch: int, attempt: str) -> None:
+    """From now on late rows of these operators are those of the attempt, and those behind the batch."""
+    known = folder.read(FILE) or {}
+    folder.write(FILE, {**known, **{name: {"batch": batch, "attempt": attempt} for name in operators}})
+
+
+def counts_still(said: Mapping[str, Any], folder: JobFolder) -> bool:
+    """Is a row of the late topic about what its operator now holds?"""
+    rebuilt = (folder.read(FILE) or {}).get(said["operator"])
+    attempt = said.get("rebuilt")
+    if rebuilt is None:
+        return attempt is None
+    return bool(said["batch"] > rebuilt["batch"] if attempt is None else attempt == rebuilt["attempt"])
+
+
+def still_counts(folder: JobFolder) -> Column:
+    """The same of rows in a frame, with operator, batch and rebuilt."""
+    counts = f.col("rebuilt").isNull()
+    for name, said in (folder.read(FILE) or {}).items():
+        since = f.col("rebuilt").isNull() & (f.col("batch") > said["batch"])
+        own = since | f.coalesce(f.col("rebuilt") == said["attempt"], f.lit(False))
+        counts = f.when(f.col("operator") == name, own).otherwise(counts)
+    return counts
+
+
+class AttemptSink:
+    """The late topic, for an attempt that stands for all batches of the job up to one."""
+
+    exactly_once = True
+
+    def __init__(self, inner: Sink, attempt: str, batch: int) -> None:
+        self.name = inner.name
+        self._inner, self._attempt, self._batch = inner, attempt, batch
+
+    def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
+        self._inner.prepare(schema, key)
+
+    def committed(self, job: str) -> int | None:
+        return self._inner.committed(job)
+
+    def write(self, mark: Mark, rows: pa.Table) -> bool:
+        place = rows.schema.get_field_index("_value")
+        values = [self._marked(value) for value in rows.column(place).to_pylist()]
+        return self._inner.write(mark, rows.set_column(place, "_value", pa.array(values, pa.binary())))
+
+    def _marked(self, value: bytes) -> bytes:
+        said, row = said_and_row(value)
+        return with_row({**said, "batch": self._batch, "rebuilt": self._attempt}, row)
+
+    def close(self) -> None:
+        self._inner.close()

@@ -1,0 +1,202 @@
+"""Prove a view: recompute it in batch, from the log, at the view's own position, and compare."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
+
+from headwater.errors import FlowError
+from headwater.flow.declare.graph import Job, Planned
+from headwater.flow.declare.nodes import Source
+from headwater.flow.declare.windows import END, START
+from headwater.flow.kafka.client import EARLIEST, Client
+from headwater.flow.proof.approximation import refuse_derived
+from headwater.flow.proof.batch_query import batch_rows, input_rows
+from headwater.flow.proof.tolerances import BOUNDS, RULE, bounds_among, near, rule_of
+from headwater.flow.proof.window_query import Past
+from headwater.flow.rows.arrow_types import arrow_schema
+from headwater.flow.rows.row_steps import quoted, visible
+from headwater.flow.rows.sources import AT, frames_of, load, source_options
+from headwater.record import TopicPartition
+from headwater.views.query import Query
+from headwater.views.store import ViewStore
+
+PROVED, RESTS_ON_LATE, DIFFERENT, UNPROVABLE = "proved", "rests on late rows", "different", "unprovable"
+SHOWN_MAX = 10
+OFFSETS_MAX = 5
+
+
+@dataclass(frozen=True)
+class Difference:
+    key: Mapping[str, Any]
+    view: Mapping[str, Any] | None
+    """What the view holds; None: it lacks the key."""
+    log: Mapping[str, Any] | None
+    """What the log says; None: there should be no such key."""
+    offsets: list[str]
+    """Newest records that touch the key, as topic/partition@offset."""
+
+
+@dataclass(frozen=True)
+class DeclaredLate:
+    """A row that the job left out, or used only from then on, because it came too late."""
+
+    record: str
+    """As topic/partition@offset."""
+    batch: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Verified:
+    view: str
+    position: Mapping[str, Mapping[int, int]]
+    rows: int
+    different: int
+    """Keys whose rows are not what the log says, with what the job declared late left out where time decides."""
+    shown: list[Difference]
+    late: int = 0
+    """Rows that its operators declared late."""
+    late_shown: list[DeclaredLate] = field(default_factory=list)
+    otherwise: int = 0
+    """Of a view that does not differ: keys that would be otherwise if none of them had been."""
+
+    @property
+    def result(self) -> str:
+        return DIFFERENT if self.different else RESTS_ON_LATE if self.otherwise else PROVED
+
+
+def verify(
+    session: SparkSession,
+    job: Job,
+    planned: Planned,
+    store: ViewStore,
+    where: Mapping[str, str],
+    client: Client,
+    past: Callable[[int], Past] = lambda batch: Past(),
+) -> Verified:
+    """Compare a view with the log; the view may go on being written meanwhile. `past` says what a batch of its job has
+    decided by time."""
+    with store.snapshot(planned.name) as snapshot:
+        position, shape, batch = snapshot.mark.position, snapshot.shape, snapshot.mark.batch
+        stored = snapshot.select(Query())
+    _refuse_if_gone(client, planned, position)
+    frames, known, key = frames_at(session, job, where, position), past(batch), tuple(shape.key)
+    compared = _differing(session, planned, frames, known, stored, key).persist()
+    try:
+        different = compared.count()
+        shown = [
+            _difference(row.asDict(recursive=True), planned, frames) for row in compared.limit(SHOWN_MAX).collect()
+        ]
+    finally:
+        compared.unpersist()
+    late, late_shown = _declared_late(known)
+    otherwise = 0
+    if late and not different:
+        otherwise = _differing(session, planned, frames, replace(known, late={}), stored, key).count()
+    return Verified(planned.name, position, len(stored), different, shown, late, late_shown, otherwise)
+
+
+def _differing(
+    session: SparkSession, planned: Planned, frames: Mapping[Source, DataFrame], past: Past,
+    stored: list[dict[str, Any]], key: tuple[str, ...],
+) -> DataFrame:  # fmt: skip
+    """Keys of the view whose rows are not what one plain query gives."""
+    expected = batch_rows(planned.node, frames, past)
+    names = visible(expected)
+    refuse_derived(expected, planned.name)
+    bounds = [name for name in bounds_among(expected.schema) if name in expected.columns]
+    expected = expected.select(*map(quoted, (*names, *bounds)))
+    told = StructType([expected.schema[name] for name in names])
+    schema = arrow_schema(told)
+    rows = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in stored], schema=schema)
+    return _compared(expected, session.createDataFrame(rows, told), key)
+
+
+def _declared_late(past: Past) -> tuple[int, list[DeclaredLate]]:
+    """How many rows, and the first of them."""
+    if past.declared is None:
+        return 0, []
+    rows = past.declared.groupBy("topic", "partition", "offset").agg(f.min("batch").alias("batch"), f.min("reason"))
+    count = rows.count()
+    first = rows.orderBy("batch", "topic", "partition", "offset").limit(SHOWN_MAX).collect() if count else []
+    return count, [DeclaredLate(f"{topic}/{place}@{offset}", batch, why) for topic, place, offset, batch, why in first]
+
+
+def _refuse_if_gone(client: Client, planned: Planned, position: Mapping[str, Mapping[int, int]]) -> None:
+    places = [TopicPartition(topic, number) for topic, parts in position.items() for number in parts]
+    for place, first in client.offsets(dict.fromkeys(places, EARLIEST)).items():
+        if first > 0:
+            raise FlowError(
+                f"view {planned.name} cannot be proved: offsets 0 to {first - 1} of {place.topic}/{place.partition} "
+                "are gone",
+                "Keep the topic's records (retention.ms=-1, or an archive) if its views are to be provable.",
+            )
+
+
+def frames_at(
+    session: SparkSession, job: Job, where: Mapping[str, str], position: Mapping[str, Mapping[int, int]]
+) -> dict[Source, DataFrame]:
+    """All rows of a job's sources up to a position."""
+    ending = {topic: {str(number): offset for number, offset in parts.items()} for topic, parts in position.items()}
+    reach = {name: value for name, value in where.items() if name in ("address", "data")}
+    options = {**source_options(job, reach), "endingOffsets": json.dumps(ending), "poisoned": "drop"}
+    return frames_of(job, load(session.read, options))
+
+
+def _compared(expected: DataFrame, actual: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """Keys whose rows are not the same on both sides."""
+
+    def whole(frame: DataFrame, name: str) -> DataFrame:
+        row = f.struct(*(f.col(quoted(column)) for column in frame.columns)).alias(name)
+        return frame.select(*(f.col(quoted(column)).alias(f"_key{place}") for place, column in enumerate(key)), row)
+
+    one, other = whole(expected, "log"), whole(actual, "view")
+    on = [one[f"_key{place}"].eqNullSafe(other[f"_key{place}"]) for place in range(len(key))]
+    joined = one.join(other, on, "full_outer").select("log", "view")
+    same = f.lit(True)
+    for one_of in expected.schema:
+        if one_of.name in actual.columns:
+            same = same & _same(f.col("log"), f.col("view"), one_of)
+    present = f.col("log").isNotNull() & f.col("view").isNotNull()
+    return joined.where(~(present & same))
+
+
+def _same(log: Column, view: Column, field: StructField) -> Column:
+    one, other = log[field.name], view[field.name]
+    if RULE in field.metadata:
+        return rule_of(field.metadata[RULE])(one, other, log[field.metadata[BOUNDS]])
+    if isinstance(field.dataType, DoubleType | FloatType):
+        return near(one, other, f.lit(0.0))
+    return one.eqNullSafe(other)
+
+
+def _difference(row: dict[str, Any], planned: Planned, frames: Mapping[Source, DataFrame]) -> Difference:
+    row = {side: _visible(values) for side, values in row.items()}
+    there = row["log"] or row["view"]
+    key = {name: there[name] for name in planned.output.key}
+    return Difference(key, row["view"], row["log"], _offsets(key, planned, frames))
+
+
+def _visible(values: dict[str, Any] | None) -> dict[str, Any] | None:
+    return values and {name: value for name, value in values.items() if not name.startswith("_")}
+
+
+def _offsets(key: Mapping[str, Any], planned: Planned, frames: Mapping[Source, DataFrame]) -> list[str]:
+    rows = input_rows(planned.node, frames)
+    if rows is None:
+        return []
+    topics = [source.topic for source in frames]
+    touching = rows
+    for name, value in key.items():
+        if name in rows.columns:
+            touching = touching.where(f.col(quoted(name)).eqNullSafe(f.lit(value)))
+    if START in key and END in key:
+        touching = touching.where(f.col(AT)["time"].between(key[START], key[END]))
+    newest = touching.select(f"{AT}.*").orderBy(f.desc("time"), f.desc("offset")).limit(OFFSETS_MAX).collect()
+    return [f"{topics[place.source]}/{place.partition}@{place.offset}" for place in newest]

@@ -1,0 +1,40 @@
+"""Rows that Spark evaluates: a frame whose tasks prepare them for an operator's shards."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from headwater.flow.exchange.blocks import BLOCKS, Address, first_sequence, report_block
+from headwater.flow.rows.arrow_types import spark_schema
+from headwater.flow.rows.prepared_blocks import Preparation, Prepare
+from headwater.flow.rows.row_batch import from_spark
+
+
+@dataclass(frozen=True)
+class PrepareTask:
+    """Prepares the rows of a frame for one input of an operator."""
+
+    operator: str
+    prepare: Prepare
+    to: Address
+    shards: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        preparation = Preparation(self.operator, self.prepare, self.to, self.shards)
+        sequence = first_sequence()
+        for batch in batches:
+            for block in preparation.add(from_spark(batch), sequence):
+                yield block
+                sequence += 1
+        yield from preparation.flush(sequence)
+        if report := preparation.report():
+            context = TaskContext.get()
+            shard = (context.partitionId() if context else 0) % self.shards
+            yield report_block(report, shard, sequence + 1, self.to.operator)
+
+
+def spark_blocks(frame: DataFrame, task: PrepareTask) -> DataFrame:
+    return frame.mapInArrow(task, spark_schema(BLOCKS))

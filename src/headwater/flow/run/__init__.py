@@ -1,0 +1,1 @@
+"""Jobs of an app that run: supervised, controlled, measured."""

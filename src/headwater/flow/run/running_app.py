@@ -1,0 +1,428 @@
+"""An app's jobs, each as a loop of batches that is supervised."""
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from headwater.clock import Clock, SystemClock
+from headwater.errors import HeadwaterError, InvalidDeclaration, JvmEnded, UnavailableError
+from headwater.flow.commit.batch_processor import Outputs, Processor, Progress
+from headwater.flow.commit.job_folder import JobFolder
+from headwater.flow.commit.job_identity import identify
+from headwater.flow.commit.outputs import own_topic_sink, sink_of
+from headwater.flow.declare.app import TOPIC, App
+from headwater.flow.declare.graph import Job, plan
+from headwater.flow.declare.naming import accounts_topic, group_of, late_topic, poisoned_topic
+from headwater.flow.declare.registered import settle
+from headwater.flow.declare.retries import RETRIES_ONCE, Retries
+from headwater.flow.deploy.deployment import Deployment, refuse_strangers
+from headwater.flow.deploy.rebuild import beginning
+from headwater.flow.deploy.resharding import finish_resharding
+from headwater.flow.kafka.client import Client
+from headwater.flow.late.late_replay import Admitting
+from headwater.flow.late.replay_batches import TakenBack, Taking
+from headwater.flow.operate.job_operators import Operators
+from headwater.flow.operate.window_comparison import CompareOperator
+from headwater.flow.operate.window_operator import WindowOperator
+from headwater.flow.plan.batch_loop import BatchLoop
+from headwater.flow.plan.explanations import explain
+from headwater.flow.plan.resolution import Resolved, resolve, resolve_all
+from headwater.flow.run.control import control_of
+from headwater.flow.run.supervised_job import SupervisedJob
+from headwater.flow.run.supervision import Event, State
+from headwater.flow.source.reach import address_of_node
+
+ROWS_PER_BATCH = 1_000_000
+BYTES_PER_BATCH = 256 * 1024**2
+LOOK_MS = 200
+CREATED = "topic"
+NO_RETRIES = Retries(limit=0)
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    data: Path
+    address: str
+    once: bool = False
+    rows_per_batch: int = ROWS_PER_BATCH
+    bytes_per_batch: int = BYTES_PER_BATCH
+    direct: bool = True
+    """Read segment files of the log, which is on this machine."""
+    retries: Retries | None = None
+    """Other than the app says."""
+
+    def where(self, app: App | None = None) -> dict[str, str]:
+        """The options of the source for the jobs of an app."""
+        reach = {"data": str(self.data)} if self.direct else {"address": self.address}
+        return {
+            **reach,
+            "maxRowsPerBatch": str(self.rows_per_batch),
+            "maxBytesPerBatch": str(self.bytes_per_batch),
+            **({} if app is None else {"onLoss": app.on_loss}),
+        }
+
+
+Watch = Callable[[str, Progress], None]
+
+
+@contextmanager
+def speaking_to_spark() -> Iterator[None]:
+    """JvmEnded for all that Spark's Python side raises when nobody answers it."""
+    try:
+        yield
+    except Py4JJavaError:
+        raise
+    except (Py4JError, ConnectionError) as error:
+        raise JvmEnded from error
+
+
+def paused_sentence(app: str, job: str) -> str:
+    return f'job {job} is paused; "headwater flow resume {app}.{job}" lets it go on'
+
+
+@dataclass
+class RunningApp:
+    """Start with `start`, then call `wait` again and again: it starts failed jobs again, and obeys what is asked of
+    jobs. It returns when all jobs have ended, and raises the first failure when none is left that runs."""
+
+    app: App
+    session: SparkSession
+    settings: RunSettings
+    clock: Clock = field(default_factory=SystemClock)
+    watch: Watch = lambda job, progress: None
+    tell: Callable[[str], None] = lambda sentence: None
+    rebuild: frozenset[str] = frozenset()
+    """Outputs to build anew from the log."""
+    jobs: dict[str, SupervisedJob] = field(default_factory=dict)
+    """All that were started, whether a loop runs for them or not."""
+    _ending: ExitStack = field(default_factory=ExitStack)
+    _stopping: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def loops(self) -> dict[str, BatchLoop]:
+        return {name: one.loop for name, one in self.jobs.items() if one.loop is not None}
+
+    @property
+    def failures(self) -> dict[str, HeadwaterError]:
+        """Of jobs that fail now, by name."""
+        return {name: one.error for name, one in self.jobs.items() if one.error is not None}
+
+    @property
+    def warnings(self) -> list[str]:
+        return [warning.text for one in self.jobs.values() for warning in one.health.warnings]
+
+    @property
+    def retries(self) -> Retries:
+        found = self.settings.retries or self.app.retries
+        return replace(found, limit=RETRIES_ONCE) if self.settings.once and found.limit is None else found
+
+    def start(self) -> None:
+        """Check the whole app, then start a loop for each job. A job that cannot be started does not keep the others
+        from it; if none can, the first failure is raised."""
+        if unknown := sorted(self.rebuild - self.app.outputs.keys()):
+            known = ", ".join(self.app.outputs)
+            raise InvalidDeclaration(f"app {self.app.name} has no output {unknown[0]} to rebuild", f"It has: {known}.")
+        settle(self.app, self.settings.data)
+        planned = plan(self.app, explain)
+        with speaking_to_spark():
+            resolved = resolve_all(self.session, planned)
+            made = self._make_topics(planned)
+            for job, columns in zip(planned, resolved, strict=True):
+                folder = self._locked(job)
+                control = control_of(folder.path)
+                self.jobs[job.name] = SupervisedJob(self.app.name, job, columns, folder, control, self.clock)
+            for one in self.jobs.values():
+                self._begin(one, made)
+        self._raise_if_none_is_left()
+
+    def _locked(self, job: Job) -> JobFolder:
+        folder = JobFolder(self.settings.data / "flows" / self.app.name / job.name)
+        folder.lock()
+        self._ending.callback(folder.unlock)
+        return folder
+
+    def _begin(self, one: SupervisedJob, made: Mapping[str, str]) -> None:
+        if one.paused and not self.settings.once:
+            one.save(one.health.begun().after(Event.PAUSED))
+            self.tell(paused_sentence(self.app.name, one.name))
+            return
+        one.save(one.health.begun())
+        for topic in sorted(made.keys() & set(one.job.topics)):
+            self.tell(one.warn(CREATED, made[topic]))
+        self._attempt(one)
+        self._note_attempt(one)
+
+    def standing(self, only: str = "") -> Iterator[tuple[Job, JobFolder, Processor]]:
+        """All jobs, or one, ready for a batch that no loop plans."""
+        settle(self.app, self.settings.data)
+        jobs = [job for job in plan(self.app, explain) if only in ("", job.name)]
+        with speaking_to_spark():
+            self._make_topics(jobs)
+            for job in jobs:
+                yield job, *self.prepare(job, resolve(self.session, job))
+
+    def take_back_late(self, only: str = "") -> dict[str, TakenBack]:
+        """Correct windows by the rows that came too late for them, for every job or one; answers by name of the job."""
+        return {
+            job.name: Taking(self.session, job, folder, processor, self.clock).run()
+            for job, folder, processor in self.standing(only)
+        }
+
+    def _make_topics(self, jobs: list[Job]) -> dict[str, str]:
+        """An app may be started before the first producer is. Answers what is to be said of topics that were made,
+        where nothing shows that their names are meant: none of them is captured or written by the app."""
+        with Client(self.settings.address) as client:
+            there = client.topics()
+            missing = sorted({topic for job in jobs for topic in job.topics} - there.keys())
+            for topic in missing:
+                client.create_topic(topic)
+        written = {one.name for one in self.app.outputs.values() if one.kind == TOPIC}
+        return {topic: made_sentence(topic, there) for topic in missing if topic not in {*written, *self.app.captures}}
+
+    def prepare(self, job: Job, resolved: Mapping[str, Resolved]) -> tuple[JobFolder, Processor]:
+        """Everything a job needs before its first batch; JobRefused if its checkpoint or outputs are not its own."""
+        folder = self._locked(job)
+        return folder, self._processor(job, resolved, folder, self._ending, self.rebuild)
+
+    def _processor(
+        self, job: Job, resolved: Mapping[str, Resolved], folder: JobFolder, open: ExitStack, rebuild: frozenset[str],
+        deployed: Callable[[], None] = lambda: None, watch: Callable[[Progress], None] = lambda progress: None,
+    ) -> Processor:  # fmt: skip
+        settings, app = self.settings, self.app.name
+        finish_resharding(folder)
+        client = Client(self._address())
+        open.callback(client.close)
+        identity = identify(folder, app=app, job=job.name, cluster=client.cluster_id(), shards=self._shards())
+        folder.take_over(lambda end: beginning(client, end))  # only now: a folder without an identity has no checkpoint
+        folder.last_planned()
+        deployment = Deployment(
+            self.session, app, job, resolved, identity, folder, client, settings.where(self.app), self.clock,
+            settings.rows_per_batch, settings.data, self.tell,
+        )  # fmt: skip
+        deployment.settle(rebuild)
+        deployed()
+        outputs = self._outputs(job, resolved, folder, client, open)
+        refuse_strangers(job, folder, identity, outputs.sinks)
+        operators = Operators(folder.state, job.operators, shards=identity.shards)
+        open.callback(operators.close)
+        windows = {
+            node: one for output in resolved.values() for node, one in output.operators.items()
+            if isinstance(one, WindowOperator | CompareOperator)
+        }  # fmt: skip
+        admitting = Admitting(self.session, app, job, folder, windows, settings.where(self.app), client)
+        return Processor(
+            app, job, identity.job_id, folder, operators, outputs,
+            resolved, client, shards=identity.shards, clock=self.clock, group=group_of(app, job.name),
+            where=settings.where(self.app), admitting=admitting, watch=watch,
+        )  # fmt: skip
+
+    def _address(self) -> str:
+        """A node that was restarted may answer at another port."""
+        if not self.settings.direct:
+            return self.settings.address
+        try:
+            return address_of_node(self.settings.data)
+        except UnavailableError:
+            return self.settings.address
+
+    def _outputs(
+        self, job: Job, resolved: Mapping[str, Resolved], folder: JobFolder, client: Client, open: ExitStack
+    ) -> Outputs:
+        app, data = self.app.name, self.settings.data
+        sinks = {}
+        for one in job.outputs:
+            sinks[one.name] = sink_of(
+                app, one, resolved[one.name], data=data, folder=folder.sinks, client=client, stopping=self._stopping
+            )
+            open.callback(sinks[one.name].close)
+        own = [poisoned_topic(app, job.name), late_topic(app, job.name), accounts_topic(app)]
+        # Proofs rest on which rows were late.
+        kept = [topic == late_topic(app, job.name) for topic in own]
+        told = [own_topic_sink(topic, folder.sinks, client, kept=one) for topic, one in zip(own, kept, strict=True)]
+        return Outputs(sinks, *told)
+
+    def _loop(self, one: SupervisedJob, processor: Processor) -> BatchLoop:
+        where, once = self.settings.where(self.app), self.settings.once
+        loop = BatchLoop(self.session, one.job, one.folder, processor, where, self.clock, once=once)
+        loop.start()
+        return loop
+
+    def _shards(self) -> int:
+        """A power of two: so a shard of state is a partition of Spark's shuffle (job_operators.py)."""
+        wanted = self.app.shards or int(self.session.sparkContext.defaultParallelism) or os.cpu_count() or 1
+        return 1 << max(0, wanted - 1).bit_length()
+
+    # -- attempts ------------------------------------------------------------------------------------------------------
+
+    def _attempt(self, one: SupervisedJob) -> None:
+        """Start the job from what is on the disk: nothing of an attempt before is used again."""
+
+        def watch(progress: Progress) -> None:
+            one.progress(progress)
+            self.watch(one.name, progress)
+
+        def deployed() -> None:
+            one.deployed = True
+
+        one.raised, one.progressed, one.ended = None, False, False
+        rebuild = frozenset[str]() if one.deployed else self.rebuild
+        try:
+            one.open.close()
+            processor = self._processor(one.job, one.columns, one.folder, one.open, rebuild, deployed, watch)
+            one.loop = self._loop(one, processor)
+        except Exception as error:  # noqa: BLE001  whatever it is: it is told, and it is the failure of this job alone
+            one.raised = error
+
+    def _attempt_beside(self, one: SupervisedJob) -> None:
+        """On a thread of its own: a database that does not answer keeps only its own job waiting."""
+
+        def attempt() -> None:
+            with suppress(SystemExit):  # whoever is told something may be asked to end
+                self._attempt(one)
+
+        one.due_ms = None
+        # Unlike others, such a thread closes its connection to the JVM when it ends.
+        with speaking_to_spark():
+            one.attempt = InheritableThread(attempt, name=f"headwater-attempt-{one.name}", daemon=True)
+        one.attempt.start()
+
+    def _note_attempt(self, one: SupervisedJob) -> None:
+        if one.raised is not None and one.loop is None:
+            self._failed(one, one.raised)
+
+    def _check_jvm(self) -> None:
+        """JvmEnded if it has."""
+        with speaking_to_spark():
+            if not self.session.version:  # it asks the JVM
+                raise JvmEnded
+
+    def _failed(self, one: SupervisedJob, error: BaseException) -> None:
+        if isinstance(error, JvmEnded | Py4JError | ConnectionError):
+            self._check_jvm()
+        told = one.fails(error, self.retries, once=self.settings.once)
+        others = sum(not other.over for other in self.jobs.values() if other is not one)
+        if others:
+            self.tell(f"{told} The other {'job goes' if others == 1 else 'jobs go'} on.")
+        elif not one.over:
+            self.tell(told)  # else the failure is raised, and told by whoever runs the app
+        if one.unwritten:
+            self.tell(f"the reason is only told here: {one.unwritten}")
+
+    # -- supervision ---------------------------------------------------------------------------------------------------
+
+    def obey(self) -> None:
+        """Pause, go on and start anew as it was asked of jobs. Not where all that is there is to be done once."""
+        if self.settings.once:
+            return
+        for one in self.jobs.values():
+            asked = control_of(one.folder.path)
+            if asked == one.control or one.attempt is not None:
+                continue
+            if not one.paused:
+                self._end_loop(one)
+            one.control, one.due_ms = asked, None
+            if asked.paused:
+                one.save(one.health.after(Event.PAUSED))
+                self.tell(paused_sentence(self.app.name, one.name))
+            else:
+                one.save(one.health.resumed())
+                self.tell(f"job {one.name} goes on")
+                self._attempt_beside(one)
+
+    def _end_loop(self, one: SupervisedJob) -> None:
+        """Between two batches, so that none has to be run again."""
+        if one.loop is not None:
+            one.loop.stop()
+        one.loop, one.raised, one.error = None, None, None
+        one.open.close()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Did all jobs end within the time? Raises the first failure when no job is left that runs, or will. A job that
+        is paused has not ended."""
+        deadline_ms = None if seconds is None else self.clock.elapsed_ms() + round(1000 * seconds)
+        try:
+            while True:
+                self.obey()
+                self._check_jvm()
+                for one in self.jobs.values():
+                    self._look_at(one)
+                if all(one.over for one in self.jobs.values()):
+                    self._raise_if_none_is_left()
+                    return True
+                left_ms = LOOK_MS if deadline_ms is None else deadline_ms - self.clock.elapsed_ms()
+                if left_ms <= 0 or self._stopping.is_set():
+                    return False
+                self._pause(min(left_ms, LOOK_MS) / 1000)
+        except JvmEnded as error:
+            for one in self.jobs.values():
+                if one.health.state in (State.RUNNING, State.RETRYING):
+                    one.fails(error, NO_RETRIES, once=self.settings.once)
+            raise
+
+    def _look_at(self, one: SupervisedJob) -> None:
+        one.file.touch(self.clock.elapsed_ms())
+        if one.attempt is not None:
+            if one.attempt.is_alive():
+                return
+            one.attempt = None
+            self._note_attempt(one)
+        if one.loop is not None:
+            self._look_at_loop(one, one.loop)
+        for warning in one.poisoned_wholly():
+            self.tell(warning)
+        if one.due_ms is not None and self.clock.elapsed_ms() >= one.due_ms:
+            self._attempt_beside(one)
+
+    def _look_at_loop(self, one: SupervisedJob, loop: BatchLoop) -> None:
+        active = loop.active  # before its error is looked at: it notes that first
+        if loop.error is not None:
+            self._failed(one, loop.error)
+            return
+        if not active:
+            one.loop, one.ended = None, True
+        if one.health.state == State.RETRYING and (one.progressed or loop.idle or one.ended):
+            self.tell(one.heals())
+
+    def _pause(self, seconds: float) -> None:
+        """Less if a job ends before."""
+        if not self.loops:
+            self._stopping.wait(seconds)
+            return
+        next(iter(self.loops.values())).wait(seconds)
+
+    def _raise_if_none_is_left(self) -> None:
+        failures = self.failures
+        if failures and all(one.over for one in self.jobs.values()):
+            raise next(iter(failures.values()))
+
+    def stop(self) -> None:
+        """Let the batches under way end, and give everything back."""
+        self._stopping.set()
+        for one in self.jobs.values():
+            if one.attempt is not None:
+                one.attempt.join()
+        for loop in self.loops.values():
+            loop.stop_soon()
+        for one in self.jobs.values():
+            if one.loop is not None:
+                one.loop.stop()  # whole, its batch need not be run again
+            one.stop()
+        self._ending.close()
+
+
+def made_sentence(topic: str, there: Iterable[str]) -> str:
+    """
+    >>> made_sentence("ordres", ["orders", "shop.accounts", "users"])
+    'topic ordres did not exist and was made, empty. If the name is a mistake: did you mean orders?'
+    """
+    near = get_close_matches(topic, there, n=1)
+    meant = f"did you mean {near[0]}?" if near else "it is where the app says app.stream or app.table."
+    return f"topic {topic} did not exist and was made, empty. If the name is a mistake: {meant}"

@@ -1,0 +1,44 @@
+"""Money that is moved in transactions: all of it is there whenever a reader looks, if it never sees half of one."""
+
+import json
+from collections import defaultdict
+
+from headwater.log.commit_points import TOPIC, CommitPoint
+from headwater.log.log import Log
+from headwater.record import TopicPartition
+
+Ends = dict[TopicPartition, int]
+
+
+def commit_points(log: Log) -> list[Ends]:
+    """All there are of the newest epoch, oldest first."""
+    found = [CommitPoint.from_value(record.value) for record in log.read(TOPIC, 0)]
+    points = [point for point in found if point is not None]
+    return [dict(point.ends) for point in points if point.epoch == points[-1].epoch]
+
+
+def ends(log: Log, *topics: str) -> Ends:
+    places = [TopicPartition(topic, number) for topic in topics for number in range(log.topic(topic).partitions)]
+    return {place: log.partition(*place).high_watermark for place in places}
+
+
+class Totals:
+    """The sum of all balances at any offsets of the topics."""
+
+    def __init__(self, log: Log, *topics: str) -> None:
+        self._records = {
+            place: [(record.offset, record.key, record.value) for record in log.read(*place)]
+            for place in ends(log, *topics)
+        }
+
+    def at(self, ends: Ends) -> int:
+        balances: dict[tuple[str, bytes | None], int] = defaultdict(int)
+        for place, records in self._records.items():
+            for offset, key, value in records:
+                if offset < ends.get(place, 0) and value is not None:
+                    after = json.loads(value)["after"]
+                    balances[place.topic, key] = after["balance"] if after else 0
+        return sum(balances.values())
+
+    def at_each(self, several: list[Ends]) -> set[int]:
+        return {self.at(one) for one in several}

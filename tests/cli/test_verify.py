@@ -1,0 +1,61 @@
+"""What headwater verify says of views, and how it ends."""
+
+import json
+
+import pytest
+
+from headwater.cli.verify import exit_code, summary, tell
+from headwater.flow.proof.proofs import Unproved
+from headwater.flow.proof.verification import DeclaredLate, Difference, Verified
+
+POSITION = {"orders": {0: 4}}
+GOOD = Verified("revenue", POSITION, 2, 0, [])
+LATE = [DeclaredLate("orders/0@3", 7, "its window was over")]
+RESTS = Verified("sales", POSITION, 2, 0, [], 1, LATE, 1)
+WRONG = Verified("prices", POSITION, 2, 1, [Difference({"id": 1}, {"id": 1, "n": 1}, None, [])], 1, LATE)
+UNKNOWN = Unproved("named", "a join depends on when rows came")
+
+
+def test_all_views_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    every: list[Verified | Unproved] = [GOOD, RESTS, WRONG, UNKNOWN]
+    for one in every:
+        tell(one, as_json=False)
+    told = capsys.readouterr().out
+    assert "revenue: 2 rows as the log says, at" in told
+    assert "sales: 2 rows as the log says but for 1 row declared late, at" in told
+    assert "rests on 1 row declared late; with them 1 key would be otherwise" in told
+    assert "orders/0@3 in batch 7: its window was over" in told
+    assert "named: cannot be proved: a join depends on when rows came" in told
+    expected = "4 views: 1 proved, 1 rests on late rows (sales), 1 different (prices), 1 unprovable (named)"
+    assert summary(every) == expected
+
+
+def test_programs_are_told_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    every: tuple[Verified | Unproved, ...] = (GOOD, RESTS, WRONG, UNKNOWN)
+    for one in every:
+        tell(one, as_json=True)
+    decoder, text, found = json.JSONDecoder(), capsys.readouterr().out.strip(), []
+    while text:
+        said, end = decoder.raw_decode(text)
+        found.append(said)
+        text = text[end:].strip()
+    assert [one["result"] for one in found] == ["proved", "rests on late rows", "different", "unprovable"]
+    assert (found[1]["late"], found[1]["otherwise"]) == (1, 1)
+    assert found[1]["late_rows"] == [{"record": "orders/0@3", "batch": 7, "reason": "its window was over"}]
+    assert found[3]["why"] == UNKNOWN.why
+
+
+@pytest.mark.parametrize(
+    ("results", "strict", "code"),
+    [
+        ([GOOD], False, 0),
+        ([GOOD, RESTS], False, 0),
+        ([GOOD, RESTS], True, 1),
+        ([GOOD, UNKNOWN], False, 3),
+        ([WRONG, UNKNOWN], False, 1),
+    ],
+)
+def test_the_exit_code_says_whether_anything_differs_or_is_unknown(
+    results: list[Verified | Unproved], strict: bool, code: int
+) -> None:
+    assert exit_code([one.result for one in results], strict=strict) == code
