@@ -24,9 +24,11 @@ from headwater.log.storage.local import LocalStorage
 from tests.crash.checker import check
 from tests.crash.history import HistoryFile, read_history
 from tests.crash.load import COMPACTED, PARTITIONS, TOPICS, Reader, Sender, drain
-from tests.waiting import LONG, Alarm
+from tests.waiting import LONG, Alarm, Deadline
 
-START_PATIENCE_S = 30
+START_PATIENCE_S, WORK_PATIENCE_S = 30, 30
+ANSWERS_MAX = 400
+"""That clients get from a node before it is killed."""
 DEADLY_CALLS = ("fdatasync", "fsync", "rename", "unlink", "ftruncate", "pwritev2", "pwrite64", "utimensat")
 
 
@@ -60,7 +62,7 @@ class Process:
         alarm.cancel()
         return bool(line) and "process" in json.loads(line)
 
-    def alive(self, *, for_seconds: float) -> bool:
+    def alive(self, *, for_seconds: float = 0) -> bool:
         try:
             self._process.wait(for_seconds)
         except subprocess.TimeoutExpired:
@@ -107,11 +109,13 @@ class Killing:
             worker.start()
         try:
             for _ in range(rounds):
-                self._round()
+                self._round(senders)
                 progress(self.outcome)
             # It is back before the clients stop: some of them are waiting for an answer.
             last = Process(self._node, self._data, self._port)
             alive = last.ready()
+            if alive:
+                self._work(last, senders, answers=ANSWERS_MAX)
         finally:
             for worker in workers:
                 worker.stop()
@@ -134,12 +138,14 @@ class Killing:
         process.kill()
         process.close()
 
-    def _round(self) -> None:
+    def _round(self, senders: list[Sender]) -> None:
         chosen = self._random.random() < 0.6 and self._can_trace
         call = self._deadly_call() if chosen else None
         process = Process(self._node, self._data, self._port, deadly_call=call)
         ready = process.ready()
-        died = not ready or not process.alive(for_seconds=self._random.uniform(0.05, 1.2))
+        if ready:
+            self._work(process, senders, answers=self._random.randint(10, ANSWERS_MAX))
+        died = not process.alive()
         if not died:
             process.kill()
         process.close()
@@ -148,6 +154,13 @@ class Killing:
         self.outcome.kills_while_starting += not ready
         if died and call is None:
             self.outcome.anomalies.append(f"round {self.outcome.rounds}: the node died by itself; see node.log")
+
+    def _work(self, process: Process, senders: list[Sender], *, answers: int) -> None:
+        """Until clients have so many answers more, or the node has died: a count, since a busy machine is slow."""
+        wanted, deadline = answers + sum(sender.answered for sender in senders), Deadline(WORK_PATIENCE_S)
+        while process.alive(for_seconds=0.005) and sum(sender.answered for sender in senders) < wanted:
+            if deadline.passed:
+                return
 
     def _deadly_call(self) -> tuple[str, int]:
         """Which call kills. Calls are counted per thread: a small number is reached soon, or while it starts."""

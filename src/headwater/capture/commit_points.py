@@ -62,8 +62,12 @@ class CommitPoints:
         return list(ends.values()) == known
 
     def mark(self, waiting: Mapping[tuple[str, int], int]) -> None:
-        """A boundary: behind what was appended, and so many records for each partition that are going to be."""
-        marked = dict(self._ends)
+        """A boundary: behind what was appended, and so many records for each partition that are going to be.
+
+        A topic that no record has come for since the start keeps the end of the last commit point: left out, it would
+        be read as empty.
+        """
+        marked = {**self._written.ends, **self._ends}
         for where, count in waiting.items():
             marked[TopicPartition(*where)] += count
         self._marked = marked
