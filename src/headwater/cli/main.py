@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn
 import headwater
 from headwater.cli.failure import FAILED, INTERRUPTED, JVM_ENDED, MISUSED, Failure, sentence_of
 from headwater.cli.log_lines import guard_last_resort
-from headwater.errors import HeadwaterError, JvmEnded
+from headwater.errors import FlowPackageMissing, HeadwaterError, JvmEnded
 
 TRACEBACK_VARIABLE = "HEADWATER_TRACEBACK"
 
@@ -96,6 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
+        if missing := FlowPackageMissing.of(error):
+            print(f"headwater: {sentence_of(missing)}", file=sys.stderr)
+            return FAILED
         print(f"headwater: this is a bug in headwater: {type(error).__name__}: {sentence_of(error)} "
               f"Please report it with what {TRACEBACK_VARIABLE}=1 shows.", file=sys.stderr)  # fmt: skip
         return FAILED

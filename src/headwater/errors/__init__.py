@@ -71,6 +71,7 @@ The branches answer the caller's only question: may I try again?
     │   └── UndecodableChange     the database sent bytes that are not what they claim to be
     ├── RequestRefused            a node said no over HTTP; told by the client, never sent over the Kafka port
     └── FlowError                 of flows and views; never sent over the Kafka port
+        ├── FlowPackageMissing    headwater was installed without its extra for flows
         ├── InvalidDeclaration    what an app declares does not fit together
         │   ├── InvalidSchema     a schema that is not Spark DDL, or that its format cannot carry
         │   └── InvalidFormat     a format of values that is unknown, or an option it does not have
@@ -111,6 +112,7 @@ from headwater.errors.captures import (
 )
 from headwater.errors.flows import (
     FlowError,
+    FlowPackageMissing,
     InvalidDeclaration,
     InvalidFormat,
     InvalidQuery,
@@ -202,6 +204,7 @@ __all__ = [
     "DuplicateSequence",
     "FencedMember",
     "FlowError",
+    "FlowPackageMissing",
     "GroupFull",
     "GroupNotEmpty",
     "HeadwaterError",

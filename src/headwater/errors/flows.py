@@ -19,6 +19,25 @@ class FlowError(HeadwaterError):
         self.hint = hint
 
 
+FLOW_PACKAGES = frozenset({"datasketches", "pandas", "py4j", "pyspark", "sqlglot"})
+"""Packages that come with the extra `headwater[flow]`."""
+
+
+class FlowPackageMissing(FlowError):
+    """Flows are wanted, and headwater was installed without the extra that brings Spark."""
+
+    @classmethod
+    def of(cls, error: BaseException) -> "FlowPackageMissing | None":
+        """The sentence for a failed import that the extra would have made succeed; None for any other error."""
+        package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+        if package not in FLOW_PACKAGES:
+            return None
+        return cls(
+            f"flows need the package {package}, which is not installed",
+            'Install it with: pip install "headwater[flow]"',
+        )
+
+
 class InvalidDeclaration(FlowError):
     """What an app declares does not fit together; the message names the element and its place."""
 

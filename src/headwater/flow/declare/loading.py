@@ -5,7 +5,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from headwater.errors import HeadwaterError, InvalidDeclaration
+from headwater.errors import FlowPackageMissing, HeadwaterError, InvalidDeclaration
 from headwater.flow.declare.app import App
 from headwater.flow.declare.place import Place
 from headwater.flow.declare.raised import add_place, raised_in
@@ -30,7 +30,7 @@ def load_app(path: Path, name: str = "") -> App:
     except HeadwaterError:
         raise
     except Exception as error:
-        raise _refusal(error, path) from error
+        raise FlowPackageMissing.of(error) or _refusal(error, path) from error
     return _chosen([value for value in vars(module).values() if isinstance(value, App)], path, name)
 
 
