@@ -1,7 +1,7 @@
 """No test has a limit that a busy machine can exceed: who waits does so with tests/waiting.py."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,8 @@ FAIL_LATE = {
 ASYNCIO = {"asyncio.timeout", "asyncio.wait_for"}
 WAITS = {"wait", "acquire", "join"}
 """The same, where their answer is asserted."""
+TIMERS = {"threading.Timer", "select.select"}
+"""What happens, or ends, after so long whatever goes on."""
 LOOK_SECONDS = 1
 """Who polls for less looks, and looks again."""
 ALLOWED = {
@@ -37,9 +39,26 @@ ALLOWED = {
 def limits_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Line and text of each limit in seconds of a wall clock."""
     asserted = {id(node.test) for node in ast.walk(tree) if isinstance(node, ast.Assert)}
+    named = _numbers_of(tree)
     for node in ast.walk(tree):
-        if _is_deadline(node) or (isinstance(node, ast.Call) and _is_limited(node, asserted=id(node) in asserted)):
+        calls = isinstance(node, ast.Call) and _is_limited(node, asserted=id(node) in asserted, named=named)
+        if calls or _is_deadline(node):
             yield node.lineno, ast.unparse(node)  # type: ignore[attr-defined]
+
+
+def _numbers_of(tree: ast.Module) -> dict[str, float]:
+    """Names that a module gives to numbers: SECONDS = 10, and A, B = 10, 20."""
+    found: dict[str, float] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            target, value = node.targets[0], node.value
+            pairs = (
+                zip(target.elts, value.elts, strict=False)
+                if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+                else [(target, value)]
+            )
+            found |= {one.id: _seconds(other, {}) for one, other in pairs if isinstance(one, ast.Name)}
+    return found
 
 
 def _is_deadline(node: ast.AST) -> bool:
@@ -59,22 +78,27 @@ def _is_clock(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and dotted(node.func) in CLOCKS
 
 
-def _is_limited(call: ast.Call, *, asserted: bool) -> bool:
+def _is_limited(call: ast.Call, *, asserted: bool, named: Mapping[str, float]) -> bool:
     name = dotted(call.func)
     last = call.func.attr if isinstance(call.func, ast.Attribute) else name
-    named = [
+    limits = [
         one.value for one in call.keywords if (one.arg or "").endswith(("timeout", "timeout_seconds", "timeout_s"))
     ]
     last_one = call.args[-1:] if last not in ("create_connection", "HTTPConnection", "RawClient") else []
+    if name in TIMERS:
+        return any(_seconds(one, named) > LOOK_SECONDS for one in (call.args[0], call.args[-1]))
     if name in ASYNCIO or last in FAIL_LATE or (asserted and last in WAITS):
-        return any(_seconds(one) > (LOOK_SECONDS if last == "poll" else 0) for one in [*named, *last_one])
+        look = LOOK_SECONDS if last == "poll" else 0
+        return any(_seconds(one, named) > look for one in [*limits, *last_one])
     return False
 
 
-def _seconds(node: ast.expr) -> float:
+def _seconds(node: ast.expr, named: Mapping[str, float]) -> float:
     match node:
         case ast.Constant(value=int() | float() as value):
             return value
+        case ast.Name(id=name):
+            return named.get(name, 0)
     return 0
 
 
@@ -110,6 +134,9 @@ def test_what_is_excepted_is_there(file: str) -> None:
         "await asyncio.wait_for(ticket.wait(), timeout=1)",
         "asyncio.timeout(0.1)",
         "Connection(address, timeout_seconds=5)",
+        "threading.Timer(10, process.kill)",
+        "STRIKE_SECONDS = 10\nselect.select([pipe], [], [], STRIKE_SECONDS)",
+        "A, PATIENCE_SECONDS = 5, 30\nproducer.flush(PATIENCE_SECONDS)",
     ],
 )
 def test_a_limit_is_recognised(text: str) -> None:
@@ -128,6 +155,8 @@ def test_a_limit_is_recognised(text: str) -> None:
         "socket.create_connection(('127.0.0.1', 9092))",
         "pytest.mark.timeout(300)",
         "consumer.consume(500, timeout=0.05)",
+        "threading.Timer(0.2, log.append)",
+        "select.select([], [], [], 0.05)",
     ],
 )
 def test_what_no_busy_machine_exceeds_is_none(text: str) -> None:

@@ -1,11 +1,8 @@
 """Behind a reverse proxy that says nothing of whom it asks for."""
 
 import json
-import shutil
 import socket
-import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -18,38 +15,13 @@ from headwater.node import Node
 from headwater.serve.tokens import Tokens
 from headwater.settings import HttpSettings, NodeSettings
 from headwater.testing import running_node
+from tests.servers.nginx import running_nginx
 from tests.waiting import LONG
-from tests.webhooks.target import closed_port
-
-NGINX = """
-daemon off; pid {folder}/pid; error_log {folder}/errors;
-events {{}}
-http {{
-    access_log off; client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;
-    uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
-    server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://{target}; }} }}
-}}
-"""
-
-
-@contextmanager
-def nginx(folder: Path, target: str) -> Iterator[int]:
-    """As its documentation begins: a location and proxy_pass, without any header."""
-    port = closed_port()
-    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port, target=target))
-    process = subprocess.Popen(["nginx", "-p", folder, "-c", folder / "nginx.conf"], stderr=subprocess.DEVNULL)
-    try:
-        while process.poll() is None and not answers(port):
-            time.sleep(0.05)
-        yield port
-    finally:
-        process.terminate()
-        process.wait()
 
 
 @contextmanager
 def plain_proxy(folder: Path, target: str) -> Iterator[int]:
-    """Passes bytes on, with the Host that nginx would write; for machines without nginx."""
+    """Passes bytes on, with the Host that nginx would write."""
     host, _, target_port = target.rpartition(":")
     listening = socket.create_server(("127.0.0.1", 0))
 
@@ -91,15 +63,7 @@ def plain_proxy(folder: Path, target: str) -> Iterator[int]:
         listening.close()
 
 
-def answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=LONG).close()
-    except OSError:
-        return False
-    return True
-
-
-PROXIES = {"plain": plain_proxy, "nginx": nginx}
+PROXIES = {"plain": plain_proxy, "nginx": running_nginx}
 
 
 def status(port: int, path: str, token: str = "", **headers: str) -> int:
@@ -124,8 +88,6 @@ def target_of(node: Node) -> str:
 
 @pytest.mark.parametrize("kind", PROXIES)
 def test_a_token_is_demanded_of_what_a_proxy_passes_on_although_it_says_nothing(tmp_path: Path, kind: str) -> None:
-    if kind == "nginx" and shutil.which("nginx") is None:
-        pytest.skip("nginx is not installed")
     proxied = tmp_path / "proxy"
     proxied.mkdir()
     with node_with(tmp_path / "data") as node, PROXIES[kind](proxied, target_of(node)) as port:

@@ -202,10 +202,12 @@ def test_small_requests_pile_up_no_further_than_the_budget() -> None:
         small = request_frame(produce("orders", batch(bytes(10_000))))
         for _ in range(5):
             client = stack.enter_context(RawClient(server.host, server.port))
-            client.send_request(fetch("quiet", wait_ms=600))  # holds up what follows
+            client.send_request(fetch("quiet", wait_ms=600_000))  # holds up what follows
             client.send(small * 50)
-        time.sleep(0.3)
+        wait_until(lambda: server.look(lambda: server.shared_port.budget.used) > 200_000)
+        time.sleep(0.3)  # for more to come, if it would
         assert 200_000 < server.look(lambda: server.shared_port.budget.used) < 200_000 + 5 * 2 * 64 * 1024
+        server.log.append("quiet", Record(b"no longer"))
         wait_until(lambda: server.log.partition("orders", 0).end_offset == 250)
         assert server.look(lambda: server.shared_port.budget.used) == 0
 
@@ -296,10 +298,10 @@ def test_a_request_that_does_not_arrive_ends_its_connection() -> None:
 
 
 def test_a_client_that_was_quiet_has_all_the_time_there_is_for_its_next_request() -> None:
-    timeout = timedelta(milliseconds=600)
+    timeout = timedelta(seconds=3)  # a busy machine is not away for as long between two pieces of a request
     with running_server(partial_request_timeout=timeout) as server, RawClient(server.host, server.port) as client:
         client.call(ApiVersionsRequest())
-        time.sleep(0.9)
+        time.sleep(3.2)
         frame = request_frame(ApiVersionsRequest())
         client.send(frame[:7])
         time.sleep(0.3)

@@ -36,7 +36,7 @@ def wait_for(holds: Callable[[], bool], what: str) -> None:
 
 
 def client_of(server: RunningServer) -> RawClient:
-    return RawClient(server.host, server.port, timeout=PATIENT_SECONDS)
+    return RawClient(server.host, server.port, timeout=waiting.LONG)
 
 
 def stored(client: RawClient, size: int) -> ErrorCode:

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer
 from headwater.log.storage import MemoryStorage, Storage
 from headwater.log.storage.simulated import SimulatedDisk
 from headwater.record import TopicPartition
-from tests.waiting import patience
+from tests.waiting import LONG, patience
 from tests.wire.running import RunningServer, running_server
 
 SETTINGS: dict[str, Any] = {"group_initial_delay": timedelta(milliseconds=100)}
@@ -63,7 +63,7 @@ def produce(server: RunningServer, *values: bytes) -> None:
     producer = Producer({"bootstrap.servers": server.address, "linger.ms": 0})
     for value in values:
         producer.produce("orders", value, partition=0)
-    assert producer.flush(PATIENCE_SECONDS) == 0
+    assert producer.flush(LONG) == 0
 
 
 def started(storage: Storage, port: int = 0) -> AbstractContextManager[RunningServer]:
@@ -94,7 +94,7 @@ def test_what_was_committed_survives_a_power_cut_of_data_that_was_not_yet_synced
         server.log.create_topic("orders")
         producer = Producer({"bootstrap.servers": server.address, "acks": 1})
         producer.produce("orders", b"1")
-        producer.flush(PATIENCE_SECONDS)
+        producer.flush(LONG)
         reader = Reader(server)
         reader.read_until(lambda: len(reader.values) == 1)
         reader.commit()

@@ -38,7 +38,7 @@ from tests.crash.capture.judge import (
 from tests.crash.capture.node_process import CAPTURE, DATABASE, NOBODY, NODE
 from tests.crash.capture.writers import SCHEMA, Writer
 from tests.servers.postgres_cluster import Cluster, running_cluster
-from tests.waiting import LONG, patience
+from tests.waiting import LONG, Deadline, patience, wait_until
 
 NOTED = "after notes"
 POINTS = (
@@ -52,7 +52,9 @@ POINTS = (
 )
 RANDOM = "random time"
 PATIENCE_SECONDS = 120
-STRIKE_SECONDS = 10
+STRIKE_SECONDS, LOOK_SECONDS = 10, 0.1
+TICKS_MIN = 6_000
+"""How many ticks writers have given before they are stopped; 4,000 are those of the first rows."""
 CAPTURES = {"one": (("public.users", "public.bag"), 1), "three": (("public.notes",), 3)}
 TRANSACTIONS = "one.transaction"
 TOPICS = {"users": "one.public.users", "bag": "one.public.bag", "notes": "three"}
@@ -127,6 +129,9 @@ class Killing:
                 for one in chosen:
                     self._round(cluster, one)
                     progress(self.outcome)
+                if not cluster.alive:
+                    cluster.revive()
+                wait_until(lambda: _ticks(url) > TICKS_MIN, "rows are written")
             finally:
                 for writer in writers:
                     writer.stop()
@@ -182,7 +187,11 @@ class Killing:
     def _wait(self, process: Process) -> bool:
         """Until it has struck. It may be that nothing comes by the point: then it is killed in vain."""
         assert process.process.stdout is not None
-        return bool(select.select([process.process.stdout], [], [], STRIKE_SECONDS)[0]) and bool(process.line())
+        deadline = Deadline(STRIKE_SECONDS)
+        while not select.select([process.process.stdout], [], [], LOOK_SECONDS)[0]:
+            if deadline.passed:
+                return False
+        return bool(process.line())
 
     def _strike_at_random(self, cluster: Cluster, process: Process, one: Round) -> bool:
         time.sleep(self._dice.uniform(0.2, 2.0))
@@ -261,6 +270,12 @@ class Killing:
             ]  # fmt: skip
             found += differences(f"{topic}-{partition}", own, told(some))
         return found
+
+
+def _ticks(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        (last,) = connection.execute("SELECT last_value FROM tick").fetchone() or (0,)
+        return int(last)
 
 
 def _progress(statuses: dict[str, dict[str, Any] | None]) -> object:

@@ -16,11 +16,11 @@ from headwater.log.log import Log
 from tests.capture.followed_files.kit import Program
 from tests.crash.capture.killing import RANDOM, Process, Round
 from tests.crash.capture.node_process import NOBODY, NODE
-from tests.waiting import patience
+from tests.waiting import patience, wait_until
 
 ROUNDS = int(os.environ.get("HEADWATER_FILES_ROUNDS", "4"))
 POINTS = ("before append", "after append", "after sync", "after notes", RANDOM)
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS, LINES_MIN = 60, 1_000
 
 
 class Writer(threading.Thread):
@@ -79,6 +79,7 @@ def test_each_line_is_told_once_whenever_the_node_is_killed(tmp_path: Path) -> N
         else:
             struck += bool(node.line())
         node.gone()
+    wait_until(lambda: writer.count > LINES_MIN, "lines are written")
     writer.stop()
     node = Process(tmp_path, data, Round(NOBODY, RANDOM), 0)
     node.line()
@@ -88,4 +89,3 @@ def test_each_line_is_told_once_whenever_the_node_is_killed(tmp_path: Path) -> N
     with Log.open(data) as log:
         found = [int((record.value or b"").removeprefix(b"line ")) for record in log.read("app", 0)]
     assert sorted(found) == list(range(writer.count))
-    assert writer.count > 1_000

@@ -19,11 +19,11 @@ from tests.crash.capture.judge import Event, compare, differences, fold, told
 from tests.crash.capture.killing import POINTS, RANDOM, ROOT, Process, Round
 from tests.crash.capture.node_process import NOBODY, NODE
 from tests.crash.capture.sqlite_writer import first_rows
-from tests.waiting import LONG, patience
+from tests.waiting import LONG, patience, wait_until
 
 PATIENCE_SECONDS = 60
 ROUNDS = int(os.environ.get("HEADWATER_SQLITE_ROUNDS", "4"))
-PARTITIONS, FIRST_ROWS = 3, 2_500
+PARTITIONS, FIRST_ROWS, CHANGES_MIN = 3, 2_500, 30
 
 
 def write(path: Path, seed: int) -> "subprocess.Popen[bytes]":
@@ -76,6 +76,7 @@ def test_each_change_is_told_once_and_in_order_whoever_is_killed(tmp_path: Path)
         else:
             struck += bool(node.line())
         node.gone()
+        wait_until(lambda wanted=CHANGES_MIN * (seed + 1): changes(database) >= wanted, "rows are written")
         for writer in writers:
             kill(writer)
     node = Process(tmp_path, data, Round(NOBODY, RANDOM), 0)
@@ -86,12 +87,16 @@ def test_each_change_is_told_once_and_in_order_whoever_is_killed(tmp_path: Path)
     assert judged(database, data) == []
 
 
+def changes(database: sqlite3.Connection) -> int:
+    (count,) = database.execute("SELECT count(*) FROM truth").fetchone()
+    return int(count)
+
+
 def judged(database: sqlite3.Connection, data: Path) -> list[str]:
     truth = [
         Event(operation, id, None if operation == "d" else tick)
         for tick, operation, id in database.execute("SELECT tick, operation, id FROM truth ORDER BY tick")
     ]
-    assert len(truth) > 100
     names = ("id", "tick", "email", "body")
     rows = [dict(zip(names, row, strict=True)) for row in database.execute("SELECT * FROM users")]
     with Log.open(data) as log:

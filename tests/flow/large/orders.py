@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError, Message, Producer
 
+from tests.waiting import LONG
+
 TOPIC = "orders"
 SCHEMA = "id string, user_id long, amount decimal(12,2), currency string, at timestamp"
 CURRENCIES = np.array(["EUR", "SEK", "USD"])
 BEGINNING = np.datetime64("2026-01-01T00:00:00", "s")
 USERS = 20_000
 CHUNK = 200_000
-FLUSH_TIMEOUT_S = 120
 
 Advance = Callable[[int], None]
 
@@ -79,7 +80,7 @@ def feed(address: str, texts: Iterator[tuple[list[bytes], list[int]]], advance: 
     for values, partitions in texts:
         for value, partition in zip(values, partitions, strict=True):
             producer.produce(TOPIC, value, partition=partition, on_delivery=check)
-        left = producer.flush(FLUSH_TIMEOUT_S)
+        left = producer.flush(LONG)
         assert not left, f"{left} records could not be fed"
         assert not failures, failures[0]
         advance(len(values))

@@ -4,26 +4,27 @@ from collections.abc import Iterator
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from tests.waiting import LONG
+
 TOGETHER = 10_000
-TIMEOUT_S = 60
 
 
 def read_values(address: str, topic: str) -> Iterator[bytes]:
     """All values, partition by partition; tombstones are passed over."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "judge", "enable.auto.commit": False})
     try:
-        for number in sorted(consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions):
+        for number in sorted(consumer.list_topics(topic, timeout=LONG).topics[topic].partitions):
             yield from _partition(consumer, TopicPartition(topic, number, OFFSET_BEGINNING))
     finally:
         consumer.close()
 
 
 def _partition(consumer: Consumer, place: TopicPartition) -> Iterator[bytes]:
-    _, end = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+    _, end = consumer.get_watermark_offsets(place, timeout=LONG)
     consumer.assign([place])
     position = 0
     while position < end:
-        messages = consumer.consume(TOGETHER, timeout=TIMEOUT_S if position == 0 else 5)
+        messages = consumer.consume(TOGETHER, timeout=LONG if position == 0 else 5)
         assert messages, f"{place.topic}/{place.partition} ends at {end}, and nothing comes behind {position}"
         for message in messages:
             assert message.error() is None, str(message.error())

@@ -90,8 +90,8 @@ def test_the_whole_response_keeps_to_its_limit(server: RunningServer, client: Ra
 
 
 def test_a_fetch_at_the_end_waits_until_records_come(server: RunningServer, client: RawClient) -> None:
-    threading.Timer(0.2, lambda: append(server, b"late")).start()
     begun = time.monotonic()
+    threading.Timer(0.2, lambda: append(server, b"late")).start()
     assert values(only(client.call(fetch("orders", wait_ms=20_000))).records) == [b"late"]
     assert time.monotonic() - begun > 0.15
 
