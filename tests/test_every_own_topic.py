@@ -91,7 +91,7 @@ def test_a_topic_of_our_own_takes_every_record_whatever_the_nodes_defaults_are(t
 
 
 @pytest.mark.parametrize("topic", KEPT)
-def test_one_that_was_altered_to_lose_records_is_mended_by_its_next_use(topic: str, tmp_path: Path) -> None:
+def test_one_that_was_altered_to_lose_records_is_fixed_by_its_next_use(topic: str, tmp_path: Path) -> None:
     with running_node(tmp_path / "data", NodeSettings(log=LogSettings(offsets_partitions=1), http=None)) as node:
         OWN[topic](node)
         before = node.log.topic(topic).settings

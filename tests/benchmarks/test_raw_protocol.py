@@ -57,13 +57,13 @@ def test_a_fetch_request_says_what_it_should() -> None:
     assert [(one.partition, one.fetch_offset) for one in topic.partitions] == [(0, 5), (2, 7)]
 
 
-def test_reading_goes_on_behind_the_last_whole_batch() -> None:
+def test_reading_continues_after_the_last_whole_batch() -> None:
     whole = batch(10, 5) + batch(15, 2)
     assert next_offset(memoryview(whole + batch(17, 4)[:-1]), 10) == 17
     assert next_offset(memoryview(b""), 10) == 10
 
 
-def test_a_fetch_answer_tells_where_each_partition_goes_on() -> None:
+def test_a_fetch_response_gives_the_next_offset_of_each_partition() -> None:
     (fetched,) = read_fetch_response(fetch_answer(0, batch(10, 5)), {3: 10})
     assert (fetched.partition, fetched.high_watermark, fetched.next_offset) == (3, 90, 15)
 

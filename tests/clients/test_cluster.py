@@ -18,7 +18,7 @@ def test_every_client_sees_the_same_cluster(client: Client, admin: Client) -> No
 
 
 @for_clients("describe_node")
-def test_the_node_tells_its_configuration(client: Client) -> None:
+def test_the_node_reports_its_configuration(client: Client) -> None:
     configs = client.describe_node()
     assert configs["auto.create.topics.enable"] == "true"
     assert configs["num.partitions"] == "1"

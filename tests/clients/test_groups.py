@@ -12,7 +12,7 @@ from tests.clients.parametrize import for_clients
 
 
 @for_clients("read_as_group")
-def test_a_group_goes_on_where_it_stopped(client: Client, admin: Client, topic: str, name: str) -> None:
+def test_a_group_resumes_where_it_stopped(client: Client, admin: Client, topic: str, name: str) -> None:
     admin.produce(topic, numbered(30))
     first = client.read_as_group(topic, name, 10)
     second = client.read_as_group(topic, name, 20)
@@ -44,12 +44,12 @@ def test_offsets_can_be_committed_for_a_group_without_members(
 
 
 @for_clients("committed")
-def test_a_group_nobody_knows_has_no_offsets(client: Client, topic: str, name: str) -> None:
+def test_an_unknown_group_has_no_offsets(client: Client, topic: str, name: str) -> None:
     assert client.committed(name, topic) == {}
 
 
 @for_clients("commit")
-def test_a_group_starts_where_it_was_told_to(client: Client, admin: Client, topic: str, name: str) -> None:
+def test_a_group_starts_at_the_requested_offset(client: Client, admin: Client, topic: str, name: str) -> None:
     admin.produce(topic, numbered(10))
     client.commit(name, topic, {0: 7})
     assert contents(admin.read_as_group(topic, name, 3)) == numbered(10)[7:]

@@ -133,7 +133,7 @@ def test_deleted_records_move_the_start(client: Client, admin: Client, topic: st
 
 
 @for_clients("delete_records")
-def test_all_records_can_be_deleted_and_offsets_go_on(client: Client, admin: Client, topic: str) -> None:
+def test_all_records_can_be_deleted_and_offsets_continue(client: Client, admin: Client, topic: str) -> None:
     admin.produce(topic, numbered(10))
     assert client.delete_records(topic, 0, -1) == 10
     admin.produce(topic, [Message(b"next")])

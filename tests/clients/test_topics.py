@@ -66,7 +66,7 @@ def test_validating_finds_what_is_wrong(client: Client, topic: str) -> None:
 
 
 @for_clients("delete_topic", "topics")
-def test_a_deleted_topic_is_gone(client: Client, topic: str) -> None:
+def test_a_deleted_topic_is_not_found(client: Client, topic: str) -> None:
     client.delete_topic(topic)
     wait_until(lambda: topic not in client.topics(), "the topic to leave the metadata")
 
@@ -137,6 +137,6 @@ def test_reading_an_unknown_topic_says_so(client: Client, name: str) -> None:
 
 
 @for_clients("produce")
-def test_writing_to_a_topic_nobody_created_creates_it(client: Client, admin: Client, name: str) -> None:
+def test_writing_to_a_topic_that_does_not_exist_creates_it(client: Client, admin: Client, name: str) -> None:
     client.produce(name, [Message(b"first")])
     assert contents(admin.fetch(name, 0, 0, 1)) == [Message(b"first")]

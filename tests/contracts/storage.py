@@ -58,7 +58,7 @@ class StorageContract:
         file.write_at(4, [b"EFGH"])
         assert file.read_at(0, 100) == b"abcdEFGH"
 
-    def test_a_write_behind_the_end_leaves_zeros_between(self, storage: Storage) -> None:
+    def test_a_write_past_the_end_leaves_zeros_between(self, storage: Storage) -> None:
         file = storage.open("a", create=True)
         file.write_at(3, [b"x"])
         assert file.read_at(0, 100) == b"\0\0\0x"

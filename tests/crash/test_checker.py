@@ -41,12 +41,12 @@ def test_an_acknowledged_write_below_what_was_read_is_lost() -> None:
     assert kinds(History(sends=[sent("a", 0), sent("b", 1)], polls=[polled(FINAL, (1, "b"))])) == ["lost-write"]
 
 
-def test_an_acknowledged_write_nobody_reached_is_unseen() -> None:
+def test_an_acknowledged_write_no_reader_reached_is_unseen() -> None:
     assert kinds(History(sends=[sent("a", 0), sent("b", 1)], polls=[polled(FINAL, (0, "a"))])) == ["unseen"]
     assert kinds(History(sends=[sent("a", 0)])) == ["unseen"]
 
 
-def test_a_record_that_was_read_and_is_gone_at_the_end_has_vanished() -> None:
+def test_a_record_that_was_read_and_is_missing_at_the_end_has_vanished() -> None:
     history = History(polls=[polled("c", (0, "a"), (1, "b")), polled(FINAL, (0, "a"))])
     assert kinds(history) == ["vanished"]
 
@@ -99,11 +99,11 @@ def test_a_consumer_is_never_led_past_a_record(second_poll: bool) -> None:
     assert kinds(History(polls=[*skipping, everything])) == ["poll-skip"]
 
 
-def test_a_gap_that_nobody_ever_saw_filled_is_no_skip() -> None:
+def test_a_gap_that_no_reader_saw_filled_is_no_skip() -> None:
     assert kinds(History(polls=[polled("c", (0, "a"), (2, "c"))])) == []
 
 
-def test_a_group_is_never_told_an_older_offset_than_it_committed() -> None:
+def test_a_group_never_gets_an_older_offset_than_it_committed() -> None:
     back: list[Commit | Fetched] = [Commit("g", ORDERS, 5), Commit("g", ORDERS, 9, "info"), Fetched("g", ORDERS, 4)]
     assert kinds(History(commits=back)) == ["commit-went-back"]
     assert kinds(History(commits=[*back[:2], Fetched("g", ORDERS, 9)])) == []

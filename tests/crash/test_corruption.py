@@ -162,7 +162,7 @@ def test_a_flipped_bit_in_an_index_costs_no_record(sound: Sound, kind: str) -> N
         assert_only_lost(read_all(disk), sound, set())
 
 
-def test_a_lost_index_is_made_anew(sound: Sound) -> None:
+def test_a_lost_index_is_rebuilt(sound: Sound) -> None:
     disk = sound.disk.kill()
     for path in disk.files():
         if path.endswith(("index", "timeindex")):

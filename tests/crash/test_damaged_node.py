@@ -116,7 +116,7 @@ def test_a_node_starts_whichever_topic_is_offline_and_says_so(data: Path, name: 
         assert name in problem["text"]
 
 
-def test_a_deleted_segment_is_told_in_the_list_of_topics_in_metrics_and_among_the_problems(data: Path) -> None:
+def test_a_deleted_segment_is_reported_in_the_list_of_topics_in_metrics_and_among_the_problems(data: Path) -> None:
     _, second, third, *_ = sorted((data / "orders-0").glob("*.log"))
     second.unlink()
     first, end = int(second.stem), int(third.stem)

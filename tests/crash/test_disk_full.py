@@ -83,7 +83,7 @@ def settings() -> NodeSettings:
     return NodeSettings(log=LogSettings(topic_defaults=(("segment.bytes", "1000000"),)), wire=WireSettings(port=0))
 
 
-def test_a_full_disk_is_told_to_producers_and_reading_and_then_writing_go_on(small_disk: Path) -> None:
+def test_a_full_disk_is_reported_to_producers_and_reading_and_then_writing_continue(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     with Node(small_disk / "data", settings()) as node:
         load = Load(node.kafka_address)

@@ -62,7 +62,7 @@ def test_a_new_segment_without_a_sync_of_its_folder(monkeypatch: pytest.MonkeyPa
     assert found_by_crashing() != "nothing"
 
 
-def test_a_sealed_segment_that_nobody_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sealed_segment_that_is_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, Partition, "_sync", "for file in sealed:", "for file in []:")
     assert found_by_crashing() != "nothing"
 
@@ -99,7 +99,7 @@ def test_a_torn_tail_that_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found_by_crashing() != "nothing"
 
 
-def test_good_segments_cut_off_behind_a_bad_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_good_segments_cut_off_after_a_bad_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, recovery.Recovery, "_read", "expected.offset >= self._synced_offset", "True")
     sound = corruption.build(stopped_cleanly=False)
     with pytest.raises(AssertionError):

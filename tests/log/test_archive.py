@@ -90,7 +90,7 @@ def test_a_reader_that_holds_a_slice_is_not_disturbed_when_the_segment_moves() -
     assert held.file.read_at(held.position, held.length) == before
 
 
-def test_a_look_that_began_before_a_segment_moved_goes_on_in_the_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_that_began_before_a_segment_moved_continues_in_the_archive(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = filled()
     partition = subject.partition
     stale = partition.snapshot()
@@ -257,7 +257,7 @@ def test_minus_one_keeps_local_copies_for_ever() -> None:
     assert subject.local_bases()[:14] == list(range(0, 40, 3))
 
 
-def test_a_segment_is_not_archived_before_a_checkpoint_lies_behind_it() -> None:
+def test_a_segment_is_not_archived_before_a_checkpoint_lies_after_it() -> None:
     subject = filled()
     subject.log.archive.run(subject.log.partitions(), now_ms=subject.clock.now_ms())
     assert subject.archived_bases() == []
@@ -290,7 +290,7 @@ def test_retention_by_time_deletes_in_the_archive_too() -> None:
     assert objects_on(subject.storage) == subject.object_names() != []
 
 
-def test_retention_by_bytes_counts_both_places_together() -> None:
+def test_retention_by_bytes_counts_local_and_archived_segments_together() -> None:
     subject = filled({**MOVED, "retention.bytes": "3000"})
     subject.log.maintain()
     assert 3000 <= subject.partition.size_bytes < 3600
@@ -680,7 +680,7 @@ def test_a_crash_at_any_moment_of_deleting_leaves_nothing_behind_and_takes_nothi
         check_after_accident(copy, clock, subject.values(), subject.partition.end_offset)
 
 
-def test_a_crash_at_any_moment_of_deleting_a_topic_leaves_it_whole_or_gone() -> None:
+def test_a_crash_at_any_moment_of_deleting_a_topic_leaves_it_whole_or_deleted() -> None:
     clock = ManualClock()
     disk = SimulatedDisk(clock)
     subject = ArchivedSubject(storage=disk, clock=clock)

@@ -31,7 +31,7 @@ class ArchiveStoreContract:
         assert store.size("folder/a") == 6
         assert store.read("folder/a", 0, 6) == b"second"
 
-    def test_a_deleted_object_is_gone_and_may_be_deleted_again(self, store: ArchiveStore) -> None:
+    def test_a_deleted_object_is_not_found_and_may_be_deleted_again(self, store: ArchiveStore) -> None:
         store.put("folder/a", [b"x"])
         store.put("folder/b", [b"y"])
         store.delete("folder/a")

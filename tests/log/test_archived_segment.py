@@ -41,7 +41,7 @@ def test_any_range_is_the_bytes_of_the_object(store: CountedStore, position: int
     assert file_of(store).read_at(position, length) == DATA[position : position + length]
 
 
-def test_behind_the_end_there_is_nothing(store: CountedStore) -> None:
+def test_past_the_end_there_is_nothing(store: CountedStore) -> None:
     file = file_of(store)
     assert (file.size(), file.read_at(len(DATA), 5), file.read_at(len(DATA) + BLOCK_BYTES, 5)) == (len(DATA), b"", b"")
     assert store.reads == []

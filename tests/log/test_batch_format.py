@@ -15,12 +15,12 @@ from headwater.log.batch_format import (
     CHECKSUMMED_FROM,
     HEADER_BYTES,
     BatchHeader,
+    assign_offsets,
     check_crc,
     checked_header,
     decode_batch,
     encode_batch,
     pack_header,
-    place,
     plausible,
     read_header,
     seal,
@@ -46,8 +46,8 @@ def records(timestamp_max: int = 2**62 - 1, timestamp_min: int = 0) -> st.Search
 
 def numbered(rows: Sequence[Record], base_offset: int = 0) -> list[Record]:
     return [
-        Record(row.value, row.key, tuple(row.headers), row.timestamp_ms, base_offset + place)
-        for place, row in enumerate(rows)
+        Record(row.value, row.key, tuple(row.headers), row.timestamp_ms, base_offset + index)
+        for index, row in enumerate(rows)
     ]
 
 
@@ -94,7 +94,7 @@ SAMPLE = [
 @given(rows=records(timestamp_min=-1), codec=st.sampled_from(CODECS), base_offset=st.integers(0, 2**62))
 def test_what_was_encoded_is_decoded(rows: list[Record], codec: str, base_offset: int) -> None:
     batch = encode_batch(rows, compression=codec)
-    place(batch, base_offset=base_offset, leader_epoch=0)
+    assign_offsets(batch, base_offset=base_offset, leader_epoch=0)
     assert decode_batch(batch, bytes_max=BYTES_MAX) == numbered(rows, base_offset)
 
 
@@ -104,12 +104,12 @@ def test_records_without_a_key_are_counted(rows: list[Record], codec: str) -> No
     assert without_key(batch, bytes_max=BYTES_MAX) == sum(row.key is None for row in rows)
 
 
-@given(rows=records(), place=st.integers(HEADER_BYTES, 2**20), byte=st.integers(0, 255))
-def test_whatever_is_behind_a_checksum_that_fits_keys_are_counted_or_it_is_corrupt(
-    rows: list[Record], place: int, byte: int
+@given(rows=records(), position=st.integers(HEADER_BYTES, 2**20), byte=st.integers(0, 255))
+def test_with_any_bytes_under_a_valid_checksum_keys_are_counted_or_the_batch_is_corrupt(
+    rows: list[Record], position: int, byte: int
 ) -> None:
     batch = encode_batch(rows)
-    batch[HEADER_BYTES + place % (len(batch) - HEADER_BYTES)] = byte
+    batch[HEADER_BYTES + position % (len(batch) - HEADER_BYTES)] = byte
     seal(batch)
     try:
         assert 0 <= without_key(batch, bytes_max=BYTES_MAX) <= len(rows)
@@ -216,7 +216,7 @@ def test_clients_read_the_time_the_log_has_stamped(client: str) -> None:
 @given(rows=records(), base_offset=st.integers(0, 2**63 - 1))
 def test_placing_a_batch_keeps_its_checksum(rows: list[Record], base_offset: int) -> None:
     batch = encode_batch(rows)
-    place(batch, base_offset=base_offset, leader_epoch=5)
+    assign_offsets(batch, base_offset=base_offset, leader_epoch=5)
     header = checked_header(batch)
     assert (header.base_offset, header.leader_epoch) == (base_offset, 5)
 
@@ -236,7 +236,7 @@ def test_stamping_keeps_the_checksum_and_gives_every_record_the_time(
 # Batches that are not what they claim to be
 
 
-def test_every_flipped_bit_behind_the_checksum_is_noticed() -> None:
+def test_every_flipped_bit_after_the_checksum_is_noticed() -> None:
     batch = encode_batch(SAMPLE, compression="gzip")
     for bit in range(17 * 8, len(batch) * 8):
         garbled = bytearray(batch)
@@ -286,7 +286,7 @@ MALFORMED = {
     "a record of negative length": bytes.fromhex("01 00 00 00 01 01 00"),
     "a record with bytes left over": bytes.fromhex("0e 00 00 00 01 01 00 00"),
     "a record that ends in the middle": bytes.fromhex("04 00 00"),
-    "bytes behind the last record": bytes.fromhex("0c 00 00 00 01 01 00 00"),
+    "bytes after the last record": bytes.fromhex("0c 00 00 00 01 01 00 00"),
     "a key longer than its record": bytes.fromhex("0c 00 00 00 50 01 00"),
     "a value longer than its record": bytes.fromhex("0c 00 00 00 01 50 00"),
     "more headers than bytes": bytes.fromhex("0c 00 00 00 01 01 50"),

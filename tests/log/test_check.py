@@ -88,7 +88,7 @@ def test_a_missing_index_is_found(storage):
     assert "missing" in partition.index_errors[0]
 
 
-def test_a_torn_end_that_nobody_was_promised_is_not_damage(storage):
+def test_a_torn_end_that_was_never_acknowledged_is_not_damage(storage):
     path = logs(storage)[-1]
     storage.open(path).write_at(storage.size(path), [b"half a batch"])
     (partition,) = check_log(storage).partitions

@@ -63,7 +63,7 @@ def test_a_checkpoint_of_an_earlier_release_is_read_with_its_own_checksum(storag
 
 
 @given(content=st.binary(max_size=60))
-def test_anything_else_in_its_place_is_not_believed(content: bytes) -> None:
+def test_any_other_content_is_no_checkpoint(content: bytes) -> None:
     storage = MemoryStorage()
     storage.make_directory(FOLDER)
     storage.open(f"{FOLDER}/checkpoint", create=True).write_at(0, [content])

@@ -26,7 +26,7 @@ def test_everything_sealed_is_dirty_at_first():
     assert plan(segments(5, 5)) == CleaningPlan(2, 0, 20)
 
 
-def test_a_clock_that_is_behind_holds_up_nothing_that_has_no_lag():
+def test_a_clock_that_is_behind_does_not_delay_topics_without_compaction_lag():
     assert plan(segments(5, 5, last_append_ms=NOW + 1)) == CleaningPlan(2, 0, 20)
     assert plan(segments(5, 5, last_append_ms=NOW + 1), min_compaction_lag_ms="1") is None
 

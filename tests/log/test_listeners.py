@@ -1,7 +1,7 @@
 from headwater.log.listeners import Listeners
 
 
-def test_everybody_is_told_until_they_leave() -> None:
+def test_every_listener_is_called_until_it_leaves() -> None:
     listeners, told = Listeners(), []
     leave_one = listeners.add(lambda: told.append("one"))
     listeners.add(lambda: told.append("two"))
@@ -11,7 +11,7 @@ def test_everybody_is_told_until_they_leave() -> None:
     assert told == ["one", "two", "two"]
 
 
-def test_leaving_twice_or_while_being_told_does_no_harm() -> None:
+def test_leaving_twice_or_during_a_call_does_no_harm() -> None:
     listeners, told = Listeners(), []
 
     def once() -> None:

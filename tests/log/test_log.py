@@ -185,7 +185,7 @@ def test_internal_topics_are_known_by_their_name() -> None:
 # Deleting
 
 
-def test_a_deleted_topic_is_gone_with_all_its_files() -> None:
+def test_all_files_of_a_deleted_topic_are_deleted() -> None:
     subject = Subject({"segment.bytes": "200"})
     subject.log.create_topic("other")
     subject.fill(10)
@@ -203,7 +203,7 @@ def test_a_deleted_topic_is_gone_with_all_its_files() -> None:
     assert "other" in [topic.name for topic in subject.log.topics()]
 
 
-def test_a_topic_made_again_begins_anew() -> None:
+def test_a_topic_created_again_starts_empty() -> None:
     subject = Subject()
     subject.put(b"old", producer_id=1, producer_epoch=5, base_sequence=0)
     old = subject.log.topic(TOPIC)
@@ -228,7 +228,7 @@ def test_a_topic_made_again_does_not_find_the_committed_offsets_of_the_old_one()
     assert subject.log.group_offsets.fetch("group") == {}
 
 
-def test_a_crash_at_any_moment_of_a_deletion_leaves_the_topic_whole_or_gone() -> None:
+def test_a_crash_at_any_moment_of_a_deletion_leaves_the_topic_whole_or_deleted() -> None:
     disk = SimulatedDisk(ManualClock(), seed=5)
     subject = Subject({"segment.bytes": "200"}, storage=disk)
     subject.fill(5)

@@ -53,7 +53,7 @@ def test_what_failed_is_tried_again_next_time() -> None:
     assert len(subject.names(".log")) == 1
 
 
-def test_deletion_decided_on_what_is_gone_already_takes_nothing_more() -> None:
+def test_deletion_decided_on_what_is_deleted_already_takes_nothing_more() -> None:
     subject = Subject({"segment.bytes": "200"})
     subject.fill(10)
     segments = subject.partition.segments

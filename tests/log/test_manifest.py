@@ -61,7 +61,7 @@ def forget_that_there_was_one(subject: Subject) -> None:
     write_checkpoint(subject.storage, FOLDER, replace(checkpoint, manifest=0))
 
 
-def test_a_manifest_that_is_gone_with_its_copy_is_told_and_made_again() -> None:
+def test_a_manifest_that_is_missing_with_its_copy_is_reported_and_rebuilt() -> None:
     subject = Subject(TINY)
     subject.fill(10)
     subject.log.close()
@@ -73,7 +73,7 @@ def test_a_manifest_that_is_gone_with_its_copy_is_told_and_made_again() -> None:
     assert subject.partition.recovery_report == []
 
 
-def test_retention_and_a_start_after_it_leave_no_row_behind() -> None:
+def test_retention_and_a_start_after_it_leave_no_row() -> None:
     subject = Subject({**TINY, "retention.ms": "1000"})
     subject.fill(10)
     subject.clock.advance(5000)

@@ -54,7 +54,7 @@ def test_a_topic_of_our_own_takes_what_one_with_the_nodes_defaults_refuses() -> 
     assert refused == 3
 
 
-def test_one_that_was_made_before_or_changed_since_is_mended() -> None:
+def test_one_that_was_made_before_or_changed_since_is_fixed() -> None:
     log = narrow_log()
     log.create_topic("own", configs={"message.timestamp.after.max.ms": "5"})
     with pytest.raises(InvalidTimestamp):
@@ -87,7 +87,7 @@ def test_every_setting_that_can_refuse_a_record_is_among_those_that_are_said() -
         ({"cleanup.policy": "delete", "retention.bytes": "5000"}, {"retention.bytes": "100"}),
     ],
 )
-def test_one_that_was_set_up_to_lose_records_is_mended(
+def test_one_that_was_set_up_to_lose_records_is_fixed(
     wanted: dict[str, str], altered: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     log = narrow_log()

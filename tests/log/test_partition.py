@@ -124,7 +124,7 @@ def test_what_need_not_be_durable_is_seen_at_once() -> None:
     assert subject.partition.durable_end_offset == 0
 
 
-def test_what_comes_behind_something_invisible_waits_with_it() -> None:
+def test_records_after_an_invisible_one_wait_with_it() -> None:
     subject = Subject()
     subject.partition.append(batch(b"a"), durable=True)
     subject.partition.append(batch(b"b"), durable=False)
@@ -152,7 +152,7 @@ def test_what_was_seen_once_stays_in_sight() -> None:
     assert partition.high_watermark == 3
 
 
-def test_reading_at_the_high_watermark_waits_and_behind_the_end_is_an_error() -> None:
+def test_reading_at_the_high_watermark_waits_and_past_the_end_is_an_error() -> None:
     subject = Subject()
     subject.put(b"a")
     subject.partition.append(batch(b"b"), durable=True)
@@ -282,7 +282,7 @@ def test_syncing_in_passing_does_not_lock_up_writers_in_many_threads() -> None:
 # Failing disks
 
 
-def test_after_a_failed_sync_nothing_is_acknowledged_and_reading_goes_on(disk: SimulatedDisk) -> None:
+def test_after_a_failed_sync_nothing_is_acknowledged_and_reading_continues(disk: SimulatedDisk) -> None:
     subject = Subject(storage=disk)
     subject.put(b"before")
     subject.partition.append(batch(b"not durable"), durable=True)
@@ -304,7 +304,7 @@ def test_after_a_failed_sync_nothing_is_acknowledged_and_reading_goes_on(disk: S
     assert subject.values() == [b"before"]
 
 
-def test_everybody_who_waits_for_a_sync_that_fails_is_told(disk: SimulatedDisk) -> None:
+def test_every_waiter_for_a_sync_that_fails_gets_the_error(disk: SimulatedDisk) -> None:
     subject = Subject(storage=disk)
     for number in range(6):
         subject.partition.append(batch(b"%d" % number), durable=True)
@@ -433,7 +433,7 @@ def test_a_full_disk_refuses_a_batch_and_nothing_of_it_is_left(disk: SimulatedDi
     assert subject.partition.end_offset == end
 
 
-def test_when_there_is_space_again_the_log_goes_on_without_a_restart(disk: SimulatedDisk) -> None:
+def test_when_there_is_space_again_the_log_continues_without_a_restart(disk: SimulatedDisk) -> None:
     subject = filled(disk)
     before = subject.values()
     stored = use_up(subject, disk)
@@ -587,7 +587,7 @@ def test_an_empty_segment_is_not_rolled() -> None:
     assert len(subject.partition.segments) == 1
 
 
-def test_a_segment_never_spans_more_offsets_than_its_index_can_tell() -> None:
+def test_a_segment_never_spans_more_offsets_than_its_index_can_hold() -> None:
     subject = Subject()
     subject.put(b"a")
     subject.partition.segments[0].base_offset -= 2**31 - 2
@@ -599,7 +599,7 @@ def test_a_segment_never_spans_more_offsets_than_its_index_can_tell() -> None:
 # Giving up records
 
 
-def test_deleted_records_are_gone_for_good() -> None:
+def test_deleted_records_stay_deleted() -> None:
     subject = Subject(TINY_SEGMENTS)
     subject.fill(10)
     assert subject.partition.delete_records(4) == 4
@@ -620,7 +620,7 @@ def test_segments_wholly_below_the_start_are_removed() -> None:
     assert all(int(name.split(".")[0]) >= bases[2] for name in subject.names("index"))
 
 
-def test_deleting_everything_leaves_an_empty_partition_that_goes_on() -> None:
+def test_deleting_everything_leaves_an_empty_partition_that_continues() -> None:
     subject = Subject(TINY_SEGMENTS)
     subject.fill(10)
     assert subject.partition.delete_records(-1) == 10
@@ -695,7 +695,7 @@ def test_a_topic_that_drops_the_oldest_always_takes_more() -> None:
 # Being told
 
 
-def test_listeners_hear_of_what_becomes_visible_and_of_the_end() -> None:
+def test_listeners_are_called_when_records_become_visible_and_at_the_end() -> None:
     subject = Subject(TINY_SEGMENTS)
     heard: list[int] = []
     leave = subject.partition.subscribe(lambda: heard.append(subject.partition.high_watermark))
@@ -714,7 +714,7 @@ def test_listeners_hear_of_what_becomes_visible_and_of_the_end() -> None:
     assert len(heard) == count
 
 
-def test_listeners_hear_when_space_is_freed() -> None:
+def test_listeners_are_called_when_space_is_freed() -> None:
     subject = Subject(TINY_SEGMENTS)
     subject.fill(10)
     heard = threading.Event()
@@ -738,7 +738,7 @@ def test_a_closed_partition_takes_nothing_more() -> None:
             attempt()
 
 
-def test_nobody_reads_a_closed_partition_nor_through_it_a_new_topic_of_the_same_name() -> None:
+def test_a_closed_partition_cannot_be_read_nor_through_it_a_new_topic_of_the_same_name() -> None:
     subject = Subject()
     subject.put(b"old")
     old = subject.partition

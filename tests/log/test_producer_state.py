@@ -204,7 +204,7 @@ def test_a_retry_is_recognised_after_a_restart(restart: object) -> None:
     assert len(subject.records()) == 8
 
 
-def test_a_retry_is_recognised_behind_a_checkpoint_and_a_kill() -> None:
+def test_a_retry_is_recognised_after_a_checkpoint_and_a_kill() -> None:
     subject = Subject()
     sent(subject, 0)
     subject.partition.checkpoint()

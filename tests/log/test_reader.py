@@ -119,7 +119,7 @@ def readable(subject: Subject) -> tuple[list[int], list[tuple[int, int]]]:
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 10])
 @pytest.mark.parametrize("byte", [8, 9, 10, 11, 16, 17, 20, 30, 61, 75])
-def test_a_damaged_batch_is_told_once_and_then_stepped_over(byte: int, number: int) -> None:
+def test_a_damaged_batch_is_reported_once_and_then_stepped_over(byte: int, number: int) -> None:
     subject = damaged(byte, number)
     others = [offset for offset in range(12) if offset != number]
     found, ranges = readable(subject)
@@ -239,7 +239,7 @@ def test_following_a_topic_that_is_deleted_ends_with_an_error() -> None:
         next(following)
 
 
-def test_a_follower_that_was_overtaken_by_deletion_is_told() -> None:
+def test_a_follower_that_was_overtaken_by_deletion_gets_an_error() -> None:
     subject = Subject({"segment.bytes": "200"})
     subject.fill(3)
     following = subject.log.follow(TOPIC, timeout=0.01)
@@ -307,7 +307,7 @@ def test_one_record_of_many_large_batches_costs_one_batch(monkeypatch: pytest.Mo
     assert (len(records), following, len(unpackings)) == (997, 1000, 2)
 
 
-def test_records_come_in_parts_of_a_batch_with_where_to_go_on() -> None:
+def test_records_come_in_parts_of_a_batch_with_the_next_offset() -> None:
     subject = Subject()
     three_a_batch(subject)
     found, offset = [], 1

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import DamagedRange
-from headwater.log.batch_format import place
+from headwater.log.batch_format import assign_offsets
 from headwater.log.checkpoint import read_checkpoint
 from headwater.log.manifest import Manifest
 from headwater.log.quarantine import read_quarantine
@@ -69,14 +69,14 @@ def test_zeros_and_garbage_at_the_end_are_cut_off(garbage: bytes) -> None:
     subject.kill()
     assert subject.offsets() == [0, 1, 2, 3, 4]
     (sentence,) = subject.partition.recovery_report
-    assert sentence == f"{len(garbage)} bytes behind offset 5, never acknowledged, were cut off"
+    assert sentence == f"{len(garbage)} bytes after offset 5, never acknowledged, were truncated"
     assert subject.put(b"next").base_offset == 5
     subject.kill()
     assert subject.offsets() == [0, 1, 2, 3, 4, 5]
     assert subject.partition.recovery_report == []
 
 
-def test_whole_batches_behind_a_torn_one_are_cut_off_but_kept_beside_the_log() -> None:
+def test_whole_batches_after_a_torn_one_are_cut_off_but_kept_beside_the_log() -> None:
     subject = Subject()
     subject.fill(3)
     promised = subject.storage.size(subject.path(0))
@@ -92,18 +92,18 @@ def test_whole_batches_behind_a_torn_one_are_cut_off_but_kept_beside_the_log() -
     assert kept.endswith(tail[-60:])
 
 
-def test_a_batch_in_the_wrong_place_is_not_taken_for_the_next_one() -> None:
+def test_a_batch_at_the_wrong_offset_is_not_taken_for_the_next_one() -> None:
     subject = Subject()
     subject.fill(3)
     for offset in (2, 5):
         stale = batch(b"from an earlier life of this sector")
-        place(stale, base_offset=offset, leader_epoch=0)
+        assign_offsets(stale, base_offset=offset, leader_epoch=0)
         append_to_file(subject, subject.path(0), bytes(stale))
         subject.kill()
         assert subject.partition.end_offset == 3
 
 
-def test_segments_behind_a_torn_one_are_set_aside() -> None:
+def test_segments_after_a_torn_one_are_set_aside() -> None:
     subject = Subject(TINY_SEGMENTS)
     subject.fill(2)
     for number in range(8):
@@ -157,7 +157,7 @@ def test_a_damaged_batch_in_segment_three_of_ten_hides_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("number", range(20))
-def test_wherever_the_damage_is_all_else_stays_and_appending_goes_on(number: int) -> None:
+def test_wherever_the_damage_is_all_else_stays_and_appending_continues(number: int) -> None:
     subject = ten_segments()
     path = subject.path(number // 2)
     flip(subject, path, headers_in(subject.bytes_of(path))[number % 2][0] + 80)
@@ -188,7 +188,7 @@ def test_known_damage_stays_known_and_is_reported_once() -> None:
         assert subject.offsets() == [*range(18), 19]
 
 
-def test_several_damaged_places_in_one_segment_are_each_stepped_over() -> None:
+def test_several_damaged_ranges_in_one_segment_are_each_skipped() -> None:
     subject = Subject({"index.interval.bytes": "100"})
     subject.fill(12)
     path = subject.path(0)
@@ -218,7 +218,7 @@ def test_zeroed_sectors_in_the_middle_hide_only_what_lay_there() -> None:
     assert missing == list(range(missing[0], missing[-1] + 1))
 
 
-def test_damage_is_told_to_the_reader_who_meets_it_first() -> None:
+def test_damage_is_reported_to_the_reader_who_meets_it_first() -> None:
     subject = ten_segments()
     subject.restart()
     flip(subject, subject.path(2), 100)
@@ -260,7 +260,7 @@ def test_without_its_notes_the_log_is_read_again_and_is_the_same(name: str, what
     assert subject.put(b"next").base_offset == 22
 
 
-def test_an_offset_is_never_given_out_twice_even_if_the_records_are_gone() -> None:
+def test_an_offset_is_never_assigned_twice_even_if_the_records_are_lost() -> None:
     subject = ten_segments()
     subject.storage.delete(subject.path(9))
     subject.kill()
@@ -274,7 +274,7 @@ def test_an_offset_is_never_given_out_twice_even_if_the_records_are_gone() -> No
     assert subject.offsets() == [*range(18), 20, 21]
 
 
-def test_a_promised_end_that_is_gone_is_reported_and_not_reused() -> None:
+def test_an_acknowledged_end_that_is_missing_is_reported_and_not_reused() -> None:
     subject = Subject()
     subject.fill(6)
     subject.truncate(subject.path(0), headers_in(subject.bytes_of(subject.path(0)))[4][0])
@@ -286,7 +286,7 @@ def test_a_promised_end_that_is_gone_is_reported_and_not_reused() -> None:
         assert subject.offsets() == [0, 1, 2, 3, 6]
 
 
-def test_all_segments_gone_leaves_an_empty_log_that_goes_on_counting() -> None:
+def test_all_segments_deleted_leaves_an_empty_log_that_continues_counting() -> None:
     subject = ten_segments()
     subject.delete(".log")
     subject.kill()
@@ -345,7 +345,7 @@ def test_a_clean_stop_leaves_nothing_to_read_and_says_so() -> None:
     assert not subject.log.clean_start
 
 
-def test_after_a_kill_only_what_is_behind_the_checkpoint_is_read() -> None:
+def test_after_a_kill_only_what_is_after_the_checkpoint_is_read() -> None:
     disk = SimulatedDisk(ManualClock())
     subject = Subject({"segment.bytes": "2000", "index.interval.bytes": "200"}, storage=disk)
     subject.fill(100)

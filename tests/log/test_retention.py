@@ -125,7 +125,7 @@ def test_a_jump_of_the_wall_clock_deletes_nothing(jump: int) -> None:
     assert subject.offsets() == [0, 1, 2, 3]
 
 
-def test_after_a_reboot_into_another_year_deletion_waits_for_somebody_to_notice() -> None:
+def test_after_a_reboot_into_another_year_deletion_waits_for_an_operator() -> None:
     subject = three_days()
     subject.log.close()
     identity = read_small_file(subject.storage, "identity.json").content

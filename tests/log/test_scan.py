@@ -76,7 +76,7 @@ def test_batches_are_found_across_the_pieces_in_which_a_file_is_read() -> None:
         ("offsets before the segment", (0, 1, 2), Expectation(1, False), []),
     ],
 )
-def test_a_batch_must_be_in_its_place(
+def test_a_batch_must_be_at_its_offset(
     what: str, offsets: tuple[int, ...], expected: Expectation, found: list[int]
 ) -> None:
     assert found_in(placed(*offsets), expected) == found, what
@@ -124,7 +124,7 @@ def contradicted(data: bytes, position: int, header: BatchHeader, expected: Expe
 
 
 @given(data=st.data())
-def test_the_search_behind_damage_finds_what_trying_every_byte_finds(data: st.DataObject) -> None:
+def test_the_search_after_damage_finds_what_trying_every_byte_finds(data: st.DataObject) -> None:
     pieces = data.draw(
         st.lists(
             st.one_of(
@@ -146,7 +146,7 @@ def test_the_search_behind_damage_finds_what_trying_every_byte_finds(data: st.Da
     assert (None if found is None else found.position) == searched_by_force(whole, position, expected)
 
 
-def test_the_search_behind_damage_finds_a_batch_at_every_distance_from_a_piece_border() -> None:
+def test_the_search_after_damage_finds_a_batch_at_every_distance_from_a_piece_border() -> None:
     for distance in (*range(-70, 20), 16, 17):
         garbage = bytes(WINDOW_BYTES + distance)
         found = next_whole_batch(ReadCounter(garbage + placed(7)), 0, size=len(garbage) + len(placed(7)), expected=GAPS)

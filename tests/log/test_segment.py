@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.log.batch_format import place, read_header
+from headwater.log.batch_format import assign_offsets, read_header
 from headwater.log.offset_index import OffsetIndex
 from headwater.log.segment import SCAN_BYTES, Damage, Segment
 from headwater.log.storage.storage import read_whole
@@ -23,7 +23,7 @@ def segment_in(storage: MemoryStorage, base: int = 50) -> Segment:
 def append(segment: Segment, offset: int, *values: bytes, timestamp_ms: int = 1_000, index_interval: int = 0) -> int:
     """Append a batch at an offset; answers where it is."""
     one = batch(*values, timestamp_ms=timestamp_ms)
-    place(one, base_offset=offset, leader_epoch=0)
+    assign_offsets(one, base_offset=offset, leader_epoch=0)
     position = segment.size
     segment.append(one, read_header(one), index_interval=index_interval)
     return position
@@ -115,7 +115,7 @@ def test_a_sealed_segment_answers_like_an_active_one() -> None:
         assert answering.largest_timestamp() == largest
 
 
-def test_nothing_at_or_behind_the_limit_is_found() -> None:
+def test_nothing_at_or_after_the_limit_is_found() -> None:
     segment = segment_in(MemoryStorage())
     positions = [append(segment, 50 + number, b"x") for number in range(4)]
     assert segment.position_of(52, limit=positions[2]) is None
@@ -149,7 +149,7 @@ def test_known_damage_is_stepped_over() -> None:
     assert segment.clip_to_damage(positions[5], segment.size) == segment.size
 
 
-def test_records_missing_without_a_trace_are_in_nobodys_way() -> None:
+def test_records_missing_without_a_trace_block_no_reader() -> None:
     segment = segment_in(MemoryStorage())
     append(segment, 50, b"x")
     gap = append(segment, 57, b"x")

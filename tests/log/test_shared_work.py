@@ -62,7 +62,7 @@ def test_work_that_fails_is_raised_to_who_did_it_and_tried_again_by_who_waited()
     assert (meter.mark, meter.runs) == (1, 2)
 
 
-def test_who_waits_is_told_when_there_is_no_use_in_waiting() -> None:
+def test_a_waiter_fails_when_waiting_is_useless() -> None:
     meter = Meter()
     meter.asked, meter.error = 1, OSError("disk")
 

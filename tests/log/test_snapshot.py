@@ -93,7 +93,7 @@ def test_a_batch_is_verified_together_with_the_headers_that_lead_to_it() -> None
     assert not subject.partition.read(5, bytes_max=1).verified
 
 
-def test_nothing_invisible_is_served_behind_damage_at_the_end_of_a_segment() -> None:
+def test_nothing_invisible_is_served_after_damage_at_the_end_of_a_segment() -> None:
     subject = Subject(CONFIGS)
     subject.fill(3)
     partition = subject.partition

@@ -19,7 +19,7 @@ def test_a_jump_ahead_is_not_followed() -> None:
     assert time.now_ms(wall_ms=NOW + YEAR, elapsed_ms=HOUR) == NOW + HOUR
 
 
-def test_a_jump_back_is_followed_at_once_and_time_goes_on_from_there() -> None:
+def test_a_jump_back_is_followed_at_once_and_time_continues_from_there() -> None:
     time = TrustedTime(now_ms=NOW, elapsed_ms=0)
     assert time.now_ms(wall_ms=NOW - DAY, elapsed_ms=HOUR) == NOW - DAY
     assert time.now_ms(wall_ms=NOW + YEAR, elapsed_ms=2 * HOUR) == NOW - DAY + HOUR
@@ -61,7 +61,7 @@ def test_after_a_reboot_of_ordinary_length_nothing_is_held() -> None:
     assert not time.deletion_held(elapsed_ms=100)
 
 
-def test_an_elapsed_clock_that_went_back_tells_of_a_reboot_though_the_boot_has_no_name() -> None:
+def test_an_elapsed_clock_that_went_back_reveals_a_reboot_though_the_boot_has_no_name() -> None:
     last = Moment(NOW, elapsed_ms=10 * HOUR, boot_id="")
     time = TrustedTime(now_ms=NOW + YEAR, elapsed_ms=HOUR, boot_id="", last=last)
     assert time.deletion_held(elapsed_ms=HOUR)

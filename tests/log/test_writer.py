@@ -96,7 +96,7 @@ FREEING: dict[str, Callable[[Subject], object]] = {
 
 
 @pytest.mark.parametrize("event", FREEING)
-def test_an_append_that_waits_for_room_goes_on_when(event: str) -> None:
+def test_an_append_that_waits_for_room_continues_when(event: str) -> None:
     subject = Subject(SMALL_AND_BLOCKING)
     thread, results = waiting(subject)
     end = subject.partition.end_offset
@@ -106,7 +106,7 @@ def test_an_append_that_waits_for_room_goes_on_when(event: str) -> None:
     assert subject.offsets()[-1] == end
 
 
-def test_an_append_that_waits_for_room_goes_on_when_time_has_made_some() -> None:
+def test_an_append_that_waits_for_room_continues_when_time_has_made_some() -> None:
     subject = Subject(SMALL_AND_BLOCKING | {"retention.ms": "60000"})
     thread, results = waiting(subject)
     end = subject.partition.end_offset
@@ -120,7 +120,7 @@ def test_an_append_that_waits_for_room_goes_on_when_time_has_made_some() -> None
 
 
 @pytest.mark.parametrize("end", ["close", "delete"])
-def test_an_append_that_waits_for_room_is_told_when_the_log_goes_away(end: str) -> None:
+def test_an_append_that_waits_for_room_fails_when_the_log_is_closed(end: str) -> None:
     subject = Subject(SMALL_AND_BLOCKING)
     thread, results = waiting(subject)
     if end == "close":

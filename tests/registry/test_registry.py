@@ -85,7 +85,7 @@ def test_a_namespace_may_stand_in_the_name(registry: Registry) -> None:
     assert registry.register("a", inside).id == registry.register("b", beside).id
 
 
-def test_what_a_subject_does_not_have_is_told(registry: Registry) -> None:
+def test_what_a_subject_does_not_have_is_reported(registry: Registry) -> None:
     with pytest.raises(UnknownSubject, match='no subject "orders-value"'):
         registry.versions("orders-value")
     registry.register("orders-value", A)

@@ -23,7 +23,7 @@ def test_an_address_inside_a_network_is_private(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_an_address_that_everybody_reaches_is_public(address: str) -> None:
+def test_a_globally_reachable_address_is_public(address: str) -> None:
     assert is_public(address)
 
 

@@ -70,12 +70,12 @@ def test_a_redirect_is_not_followed(status: int) -> None:
 
 @pytest.mark.parametrize("status, outcome", [(500, FAILED), (503, FAILED), (429, FAILED), (408, FAILED),
                                              (400, REFUSED), (404, REFUSED), (410, REFUSED)])  # fmt: skip
-def test_what_may_be_tried_again_is_told_from_what_may_not(status: int, outcome: str) -> None:
+def test_what_may_be_tried_again_is_distinguished_from_what_may_not(status: int, outcome: str) -> None:
     with webhook_target(status) as target:
         assert Sender(target.url, allow_private=True).post(b"{}", {}).outcome == outcome
 
 
-def test_a_target_that_asks_for_patience_is_heard() -> None:
+def test_a_target_that_sends_retry_after_is_obeyed() -> None:
     with webhook_target((503, "retry-after", "120")) as target:
         assert Sender(target.url, allow_private=True).post(b"{}", {}).retry_after_seconds == 120
 
@@ -103,7 +103,7 @@ def test_over_tls_it_goes_only_to_whom_the_certificate_names(
     assert len(target.taken) == 1
 
 
-def test_an_address_at_which_nobody_answers_leaves_the_next_its_time(
+def test_an_address_that_does_not_answer_leaves_the_next_its_time(
     certificate: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate.certificate))
@@ -131,7 +131,7 @@ def test_a_handshake_that_is_drawn_out_is_cut() -> None:
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_what_was_cut_before_it_was_connected_does_not_go_on(tls: bool) -> None:
+def test_a_delivery_aborted_before_it_connected_does_not_continue(tls: bool) -> None:
     with silent_target() as listening:
         connection = Pinned(NAME, listening.getsockname()[1], ["127.0.0.1"], tls=tls, until=Until(SystemClock(), 5))
         connection.cut()
@@ -139,7 +139,7 @@ def test_what_was_cut_before_it_was_connected_does_not_go_on(tls: bool) -> None:
             connection.connect()
 
 
-def test_nobody_who_listens_and_no_such_name_are_failures_to_try_again() -> None:
+def test_a_refused_connection_and_an_unknown_name_are_failures_to_try_again() -> None:
     refused = Sender(f"http://127.0.0.1:{closed_port()}/", allow_private=True).post(b"{}", {})
     unknown = Sender("http://there.invalid/", resolve=_unknown).post(b"{}", {})
     assert (refused.outcome, unknown.outcome) == (FAILED, FAILED)

@@ -80,7 +80,7 @@ def test_many_changes_are_one_call_on_the_loop() -> None:
     asyncio.run(body())
 
 
-def test_a_partition_nobody_waits_for_is_left_alone_after_two_sweeps() -> None:
+def test_a_partition_without_waiting_fetches_is_left_alone_after_two_sweeps() -> None:
     async def body() -> None:
         arrivals, partition = Arrivals(), Partition()
         waiter = arrivals.watch([partition])
@@ -96,7 +96,7 @@ def test_a_partition_nobody_waits_for_is_left_alone_after_two_sweeps() -> None:
     asyncio.run(body())
 
 
-def test_stopping_wakes_everybody() -> None:
+def test_stopping_wakes_every_waiter() -> None:
     async def body() -> None:
         arrivals, partition = Arrivals(), Partition()
         waiter = arrivals.watch([partition])

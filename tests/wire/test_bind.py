@@ -17,5 +17,5 @@ def test_an_address_others_can_reach_is_refused(host: str) -> None:
         asyncio.run(check_bind(host, insecure=False))
 
 
-def test_whoever_says_insecure_may() -> None:
+def test_an_explicit_insecure_bind_is_allowed() -> None:
     asyncio.run(check_bind("0.0.0.0", insecure=True))

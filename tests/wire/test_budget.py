@@ -24,7 +24,7 @@ def test_one_lease_may_go_beyond_the_limit_and_others_wait() -> None:
     assert not second.extend(1)
 
 
-def test_who_goes_beyond_the_limit_may_go_on_so_that_two_halves_never_wait_for_each_other() -> None:
+def test_a_request_beyond_the_limit_may_continue_so_that_two_halves_never_wait_for_each_other() -> None:
     budget = Budget(100)
     first, second = budget.lease(50), budget.lease(50)
     assert first.extend(50)

@@ -20,7 +20,7 @@ def test_every_setting_of_a_topic_is_listed() -> None:
     assert [entry.name for entry in topic_entries(topic(), {})] == list(DEFINITIONS)
 
 
-def test_the_nearest_value_counts_and_the_others_are_told() -> None:
+def test_the_nearest_value_counts_and_the_others_are_listed() -> None:
     found = entry(topic_entries(topic(retention_ms="1000"), {"retention.ms": "2000"}), "retention.ms")
     assert (found.value, found.source) == ("1000", SET_ON_TOPIC)
     assert [synonym[1:] for synonym in found.synonyms] == [
@@ -35,7 +35,7 @@ def test_without_a_value_of_its_own_a_topic_has_the_default() -> None:
     assert (found.value, found.source) == ("604800000", DEFAULT)
 
 
-def test_the_node_tells_how_it_runs_and_that_nobody_can_change_it() -> None:
+def test_the_node_reports_read_only_settings() -> None:
     settings = LogSettings(topic_defaults=(("retention.ms", "5000"),))
     entries = node_entries(WireSettings(), settings, Node(7, "127.0.0.1", 9092), directory="data")
     assert entry(entries, "broker.id").value == "7"

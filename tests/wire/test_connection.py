@@ -78,7 +78,7 @@ def test_what_was_asked_before_the_hostile_bytes_is_answered(client: RawClient) 
     assert client.closed()
 
 
-def test_random_bytes_hurt_nobody(server: RunningServer) -> None:
+def test_random_bytes_hurt_no_client(server: RunningServer) -> None:
     dice = random.Random(7)
     whole = [
         request_frame(ApiVersionsRequest()),
@@ -151,7 +151,7 @@ def test_a_client_that_leaves_while_it_waits_leaves_nothing_behind(server: Runni
     assert server.look(lambda: server.shared_port.budget.used) == 0
 
 
-def test_records_behind_an_answer_that_nobody_reads_are_stored_when_their_client_leaves(server: RunningServer) -> None:
+def test_records_after_an_unread_response_are_stored_when_their_client_disconnects(server: RunningServer) -> None:
     server.log.create_topic("orders", partitions=5000)
     ask = request_frame(MetadataRequest(topics=None, include_topic_authorized_operations=False))
     with RawClient(server.host, server.port) as client:

@@ -72,7 +72,7 @@ def test_a_ticket_that_is_waited_for_late_answers_at_once() -> None:
     run(body)
 
 
-def test_a_failed_sync_fails_everybody_who_waited_for_it() -> None:
+def test_a_failed_sync_fails_every_request_that_waited_for_it() -> None:
     async def body(durability: Durability) -> None:
         partition = SlowPartition()
         partition.failure = PartitionOffline("orders", 0, "a sync failed")
@@ -85,7 +85,7 @@ def test_a_failed_sync_fails_everybody_who_waited_for_it() -> None:
     run(body)
 
 
-def test_an_unforeseen_failure_leaves_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unforeseen_failure_leaves_no_request_waiting(caplog: pytest.LogCaptureFixture) -> None:
     async def body(durability: Durability) -> None:
         partition = SlowPartition()
         partition.failure = ZeroDivisionError("surprise")
@@ -121,7 +121,7 @@ def test_what_was_asked_for_is_finished_at_the_stop() -> None:
     assert partition.synced == [4]
 
 
-def test_after_the_stop_a_request_is_told_so() -> None:
+def test_after_the_stop_a_request_fails() -> None:
     async def body() -> None:
         durability = Durability()
         durability.start()

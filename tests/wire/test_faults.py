@@ -24,7 +24,7 @@ def read(client: RawClient, offset: int = 0) -> Any:
     return client.call(fetch("orders", {0: offset})).responses[0].partitions[0]
 
 
-def test_a_full_disk_is_told_at_once_reads_go_on_and_service_returns_with_the_space() -> None:
+def test_a_full_disk_is_reported_at_once_reads_continue_and_service_returns_with_the_space() -> None:
     disk = SimulatedDisk()
     with running_server(storage=disk) as server, RawClient(server.host, server.port) as client:
         server.log.create_topic("orders")
@@ -63,7 +63,7 @@ def test_a_topic_that_the_disk_cannot_hold_is_refused() -> None:
         assert server.log.topics() == []
 
 
-def test_records_behind_a_damaged_batch_stay_readable() -> None:
+def test_records_after_a_damaged_batch_stay_readable() -> None:
     disk = SimulatedDisk()
     with running_server(storage=disk) as server:
         server.log.create_topic("orders")

@@ -79,7 +79,7 @@ def test_records_errors_and_the_end_of_an_error_are_news() -> None:
     assert heard(plan(sessions, request((session_id, 4))).finish([answer(1), answer(0)])) == []
 
 
-def test_partitions_that_were_served_go_behind_the_others() -> None:
+def test_partitions_that_were_served_move_to_the_end() -> None:
     sessions = FetchSessions()
     session_id = opened(sessions, 5, 6, 7)
     plan(sessions, request((session_id, 1))).finish([answer(0, size=9), answer(1), answer(2)])
@@ -123,7 +123,7 @@ def test_a_session_can_be_replaced_by_a_new_one() -> None:
     assert len(sessions) == 1
 
 
-def test_when_there_is_no_room_the_client_goes_on_without_a_session() -> None:
+def test_when_there_is_no_room_the_client_continues_without_a_session() -> None:
     sessions = FetchSessions(sessions_max=2)
     opened(sessions, 5)
     opened(sessions, 5)

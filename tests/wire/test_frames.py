@@ -77,7 +77,7 @@ def test_memory_grows_with_what_arrives() -> None:
     assert budget.used == 2 * SECOND_BYTES
 
 
-def test_a_request_that_finds_no_room_waits_and_goes_on() -> None:
+def test_a_request_that_finds_no_room_waits_and_continues() -> None:
     budget = Budget(SECOND_BYTES)
     assert budget.lease(10).extend(SECOND_BYTES - 10)
     holder = budget.lease(10)

@@ -122,7 +122,7 @@ def test_the_wall_clock_ends_no_session() -> None:
     asyncio.run(run())
 
 
-def test_after_a_stall_heartbeats_are_heard_before_anyone_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_stall_heartbeats_are_handled_before_a_member_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_service, "GRACE_SECONDS", 0.05)
     clock = ManualClock()
 
@@ -205,7 +205,7 @@ def test_a_static_member_keeps_its_id_across_a_restart() -> None:
     play(after, storage=storage)
 
 
-def test_generations_go_on_counting() -> None:
+def test_generations_continue_counting() -> None:
     async def scenario(service: GroupService) -> None:
         generations = []
         for _ in range(3):
@@ -265,7 +265,7 @@ def test_a_commit_that_could_not_be_stored_is_not_acknowledged() -> None:
     play(scenario, storage=disk)
 
 
-def test_a_group_goes_on_while_the_disk_is_full() -> None:
+def test_a_group_continues_while_the_disk_is_full() -> None:
     disk = SimulatedDisk()
 
     async def scenario(service: GroupService) -> None:
@@ -281,7 +281,7 @@ def test_a_group_goes_on_while_the_disk_is_full() -> None:
     play(scenario, storage=disk)
 
 
-def test_a_deleted_group_is_gone_for_good() -> None:
+def test_a_deleted_group_stays_deleted() -> None:
     storage = MemoryStorage()
 
     async def before(service: GroupService) -> None:

@@ -23,7 +23,7 @@ def play(scenario: Scenario) -> None:
     async def run() -> None:
         with Log.open("data", storage=MemoryStorage()) as log:
             log.create_topic("orders")
-            writer = GroupWriter(log.group_offsets, lanes=4)
+            writer = GroupWriter(log.group_offsets, queues=4)
             await scenario(writer, log.group_offsets)
             await writer.close()
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_committed_is_named_and_the_rest_committed() -> None:
     play(scenario)
 
 
-def test_whoever_asked_may_have_gone_away() -> None:
+def test_the_client_of_a_request_may_have_disconnected() -> None:
     async def scenario(writer: GroupWriter, offsets: GroupOffsets) -> None:
         writer.commit("g", {ORDERS: CommittedOffset(1)}).cancel()
         await writer.commit("g", {ORDERS: CommittedOffset(2)})

@@ -30,14 +30,14 @@ def with_port(settings: WireSettings, body: Any) -> None:
     [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::ffff:127.0.0.1", "127.0.0.1"), ("fe80::1%eth0", "fe80::1"),
      ("local", "local")],
 )  # fmt: skip
-def test_clients_are_told_the_address_they_used(address: str, told: str) -> None:
+def test_clients_receive_the_address_they_used(address: str, told: str) -> None:
     def body(port: Port) -> None:
         assert port.node_for(address).host == told
 
     with_port(WireSettings(), body)
 
 
-def test_clients_are_told_the_advertised_address() -> None:
+def test_clients_receive_the_advertised_address() -> None:
     def body(port: Port) -> None:
         assert port.node_for("127.0.0.1") == (7, "kafka.example", 9092)
 

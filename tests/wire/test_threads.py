@@ -66,7 +66,7 @@ def test_a_failure_of_what_follows_ends_no_thread(caplog: pytest.LogCaptureFixtu
     assert "unforeseen" in caplog.text
 
 
-def test_a_spare_thread_is_one_that_nobody_waits_for() -> None:
+def test_a_spare_thread_is_one_that_no_task_waits_for() -> None:
     held = threading.Event()
     asked: list[bool] = []
 
@@ -81,7 +81,7 @@ def test_a_spare_thread_is_one_that_nobody_waits_for() -> None:
     run(body)
 
 
-def test_an_answer_nobody_waits_for_any_more_is_dropped() -> None:
+def test_an_abandoned_answer_is_dropped() -> None:
     held = threading.Event()
 
     async def body(threads: Threads) -> None:

@@ -50,7 +50,7 @@ def test_the_leader_epoch_that_a_client_knows(epoch: int, code: ErrorCode) -> No
         assert epoch_error(log.partition("orders", 0), epoch) is code
 
 
-def test_names_that_only_look_like_the_servers_own_are_everybodys() -> None:
+def test_names_that_only_look_like_the_servers_own_are_allowed() -> None:
     refuse_reserved("__debezium-heartbeat")
     with pytest.raises(InvalidTopicName):
         refuse_reserved("__consumer_offsets")

@@ -2,9 +2,9 @@
 
     <archive>/<cluster id>/<topic>-<topic id>/<partition>/<base offset>.log  .index  .timeindex
 
-A segment is copied once it is sealed and a checkpoint lies behind it; it is read back and compared, written down in the
+A segment is copied once it is sealed and a checkpoint lies after it; it is read back and compared, written down in the
 partition's manifest (archive_manifest.py), and only then may its local copy go, when local.retention.ms or
-local.retention.bytes say so. Retention proper counts both places together.
+local.retention.bytes say so. Retention proper counts local and archived segments together.
 
 Only the maintenance pass writes to the archive, or deletes there: no producer, consumer or administrator ever waits for
 it. What they give up (records, a topic) is written down locally, and goes from the archive in the next pass. While the
@@ -74,10 +74,10 @@ class Archive:
         if any(self._storage.exists(f"{directory}/{MANIFEST}") for directory in directories):
             self._change_given_up(fresh={self._topic_folder(topic)})
 
-    def _change_given_up(self, *, fresh: Set[str] = frozenset(), gone: Set[str] = frozenset()) -> None:
+    def _change_given_up(self, *, fresh: Set[str] = frozenset(), finished: Set[str] = frozenset()) -> None:
         with self._given_up_lock:
             before = self._given_up()
-            after = (before | fresh) - gone
+            after = (before | fresh) - finished
             if after != before:
                 write_small_file(self._storage, GIVEN_UP, sorted(after))
 
@@ -92,7 +92,7 @@ class Archive:
     def _delete_given_up(self) -> None:
         for folder in sorted(self._given_up()):
             self.store.delete_folder(folder)
-            self._change_given_up(gone={folder})
+            self._change_given_up(finished={folder})
 
     # -- one pass ----------------------------------------------------------------------------------------------------
 
@@ -123,7 +123,10 @@ class Archive:
 
 
 def _attempt(partition: "Partition", work: Callable[["Partition"], bool]) -> bool:
-    """Work on one partition. Its failure is not that of the others; a failure of the archive is everybody's."""
+    """Work on one partition.
+
+    A failure of its disk stops only this partition; a failure of the archive stops all of them.
+    """
     if partition.closed or partition.offline:
         return False
     try:
@@ -169,7 +172,10 @@ def _evict(partition: "Partition", now_ms: int) -> bool:
 
 
 class PartitionArchive:
-    """What of one partition is in the archive. Copies and deletes are the maintenance pass's; the rest is anybody's."""
+    """What of one partition is in the archive.
+
+    Only the maintenance pass copies and deletes; any thread may call the rest.
+    """
 
     def __init__(self, archive: Archive, storage: Storage, topic_partition: TopicPartition, topic_folder: str) -> None:
         self._archive, self._storage, self._topic_partition = archive, storage, topic_partition
@@ -242,7 +248,7 @@ class PartitionArchive:
             # From here on, whatever happens, something is known to be there that may have to be deleted.
             self._save({**self._entries, entry.base_offset: entry})
         names = Segment(self._storage, self._folder, segment.base_offset).paths
-        checksums = [self._upload(*place) for place in zip(names, files, sizes, strict=True)]
+        checksums = [self._upload(*one) for one in zip(names, files, sizes, strict=True)]
         with self._lock:
             # Unless its records were given up meanwhile: then it is as good as deleted.
             if self._entries.get(entry.base_offset) == entry:
@@ -307,9 +313,9 @@ class PartitionArchive:
             for name in Segment(self._storage, self._folder, entry.base_offset).paths:
                 self._archive.store.delete(name)
         if forgotten:
-            gone = {entry.base_offset for entry in forgotten}
+            expired = {entry.base_offset for entry in forgotten}
             with self._lock:
-                self._save({base: entry for base, entry in self._entries.items() if base not in gone})
+                self._save({base: entry for base, entry in self._entries.items() if base not in expired})
         return bool(forgotten)
 
     def _save(self, entries: Mapping[int, ArchiveEntry]) -> None:

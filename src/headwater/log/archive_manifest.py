@@ -53,7 +53,7 @@ Entries = dict[int, ArchiveEntry]
 def read_manifest(
     storage: Storage, directory: str, say: Callable[[str], None] = lambda _: None, *, read: Read = read_small_file
 ) -> Entries:
-    """Entries by base offset. `say` hears of damage that its copy made good.
+    """Entries by base offset. `say` receives a report of damage that its copy repaired.
 
     DamagedFile if they cannot be believed: what they spoke of may be all that is left of its records, and to go on
     without them would move the start offset past it for good.

@@ -1,6 +1,6 @@
 """Where archived segments lie: objects by name, written once as a whole, read in any range.
 
-Two kinds of place keep the same small contract: folders (of the log's own disk, or any other local path), where what
+Two kinds of store keep the same small contract: folders (of the log's own disk, or any other local path), where what
 was written is synced, names included, before it counts; and everything else that fsspec reaches, which is believed
 when it says that an object is stored.
 """
@@ -40,7 +40,10 @@ class ArchiveStore(Protocol):
 
 
 def open_store(url: str, storage: Storage) -> ArchiveStore:
-    """The place a URL means; "" is a folder beside the log. Nothing is reached for yet: it may well be away."""
+    """Returns the store that a URL names; "" is a folder beside the log.
+
+    It does not connect yet: the store may be unreachable.
+    """
     if not url:
         return FolderStore(storage, FOLDER)
     for part in url.split("::"):
@@ -142,7 +145,7 @@ class FolderStore:
 
 
 class FsspecStore:
-    """Any place that has an fsspec file system: object stores, servers, and chains of them.
+    """Any store that has an fsspec file system: object stores, servers, and chains of them.
 
     Its own time limits and attempts apply; they are set the way fsspec's configuration sets them.
     """
@@ -157,7 +160,7 @@ class FsspecStore:
 
     def put(self, name: str, pieces: Iterable[bytes]) -> None:
         with self._answering():
-            files, path = self._place(name)
+            files, path = self._locate(name)
             self._make_folder(files, parent_of(path))
             with files.open(path, "wb") as file:
                 for piece in pieces:
@@ -170,18 +173,18 @@ class FsspecStore:
 
     def size(self, name: str) -> int:
         with self._answering():
-            files, path = self._place(name)
+            files, path = self._locate(name)
             files.invalidate_cache(parent_of(path))
             return int(files.info(path)["size"])
 
     def read(self, name: str, position: int, length: int) -> bytes:
         with self._answering():
-            files, path = self._place(name)
+            files, path = self._locate(name)
             return bytes(files.cat_file(path, start=position, end=position + length))
 
     def delete(self, name: str) -> None:
         with self._answering():
-            files, path = self._place(name)
+            files, path = self._locate(name)
             try:
                 files.rm_file(path)
             except FileNotFoundError:
@@ -189,7 +192,7 @@ class FsspecStore:
 
     def delete_folder(self, name: str) -> None:
         with self._answering():
-            files, path = self._place(name)
+            files, path = self._locate(name)
             files.invalidate_cache()
             self._made.clear()
             try:
@@ -197,7 +200,7 @@ class FsspecStore:
             except FileNotFoundError:
                 return
 
-    def _place(self, name: str) -> tuple[Any, str]:
+    def _locate(self, name: str) -> tuple[Any, str]:
         """The file system, opened on first use since opening may mean connecting, and the object's path there."""
         with self._lock:
             if self._opened is None:

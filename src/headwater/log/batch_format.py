@@ -148,8 +148,11 @@ def checked_header(batch: Buffer) -> BatchHeader:
     return header
 
 
-def place(batch: bytearray | memoryview, *, base_offset: int, leader_epoch: int) -> None:
-    """Fill in where the batch is. These fields lie before the checksum, so it stays valid."""
+def assign_offsets(batch: bytearray | memoryview, *, base_offset: int, leader_epoch: int) -> None:
+    """Write the batch's base offset and leader epoch into its header.
+
+    These fields lie before the checksum, so it stays valid.
+    """
     _BASE_OFFSET.pack_into(batch, 0, base_offset)
     _LEADER_EPOCH.pack_into(batch, 12, leader_epoch)
 
@@ -241,20 +244,20 @@ def _count_keyless(header: BatchHeader, body: Buffer) -> int:
             position = start + length
             if length < 1 or position > len(body):
                 raise CorruptBatch(f"a record claims {length} bytes where {len(body) - start} remain")
-            behind = start + 1  # of the timestamp; then the offset, both passed over
-            while body[behind] > 0x7F:
-                behind += 1
-            behind += 1
-            while body[behind] > 0x7F:
-                behind += 1
-            key_length, behind = _read_varint(body, behind + 1)
-            if behind + key_length > position:
-                raise CorruptBatch(f"a key claims {key_length} bytes where {position - behind} remain")
+            cursor = start + 1  # of the timestamp; then the offset, both passed over
+            while body[cursor] > 0x7F:
+                cursor += 1
+            cursor += 1
+            while body[cursor] > 0x7F:
+                cursor += 1
+            key_length, cursor = _read_varint(body, cursor + 1)
+            if cursor + key_length > position:
+                raise CorruptBatch(f"a key claims {key_length} bytes where {position - cursor} remain")
             found += key_length < 0
     except IndexError:
         raise CorruptBatch(f"the batch at offset {header.base_offset} ends inside a record") from None
     if position != len(body):
-        raise CorruptBatch(f"the batch at offset {header.base_offset} has bytes behind its last record")
+        raise CorruptBatch(f"the batch at offset {header.base_offset} has bytes after its last record")
     return found
 
 
@@ -293,7 +296,7 @@ def records_of(header: BatchHeader, body: Buffer) -> Iterator[Record]:
     except IndexError:
         raise CorruptBatch(f"the batch at offset {header.base_offset} ends inside a record") from None
     if position != len(body):
-        raise CorruptBatch(f"the batch at offset {header.base_offset} has bytes behind its last record")
+        raise CorruptBatch(f"the batch at offset {header.base_offset} has bytes after its last record")
 
 
 def _write_record(parts: list[bytes], record: Record, timestamp_delta: int, offset_delta: int) -> None:

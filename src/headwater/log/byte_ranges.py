@@ -34,5 +34,5 @@ class ByteRanges:
 
     def covers(self, start: int, end: int) -> bool:
         with self._lock:
-            place = bisect_right(self._starts, start) - 1
-            return start >= end or (place >= 0 and self._ends[place] >= end)
+            index = bisect_right(self._starts, start) - 1
+            return start >= end or (index >= 0 and self._ends[index] >= end)

@@ -1,7 +1,7 @@
 """Read everything and compare: checksums, order of offsets, indexes, manifests, small files, and what is in quarantine.
 
-Works on the files of a log that nobody has open. It changes nothing, but for one thing if asked: damage it found is put
-on the quarantine list, so that readers step over it from the next start on.
+Works on the files of a log that no node has open. It changes nothing, with one exception on request: damage it found is
+put on the quarantine list, so that readers step over it from the next start on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ from headwater.log.storage import Storage, problems_of, read_small_file, read_wh
 from headwater.log.time_index import TimeIndex
 from headwater.log.topic import FoundTopic, Topic, load_topics, partition_directory
 
-Progress = Callable[[int], None]  # told the bytes read since the last call
+Progress = Callable[[int], None]  # receives the bytes read since the last call
 
 
 @dataclass
@@ -41,14 +41,14 @@ class PartitionReport:
     start_offset: int = 0
     end_offset: int = 0
     unacknowledged_bytes: int = 0
-    """A torn end that nobody was promised: the next start cuts it off."""
+    """A torn end that was never acknowledged: the next start truncates it."""
     quarantined: list[Damage] = field(default_factory=list)
     """Damage that was known before."""
     damage: list[Damage] = field(default_factory=list)
     """Damage found now."""
     index_errors: list[str] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
-    """Offsets whose segments are gone."""
+    """Offsets whose segments are missing."""
     problems: list[str] = field(default_factory=list)
     """Sentences about other files of the partition, each of which names the file."""
 
@@ -151,8 +151,8 @@ class _PartitionChecker:
         bases = sorted(int(name) for name in names if name.isdigit())
         gaps = self._manifest.gaps(bases, self._archived, start_offset=self._checkpoint.start_offset)
         self.found.gaps = [] if self._swap_under_way() else gaps + self._gap_at_checkpoint(bases)
-        for place, base in enumerate(bases):
-            following = bases[place + 1] if place + 1 < len(bases) else None
+        for index, base in enumerate(bases):
+            following = bases[index + 1] if index + 1 < len(bases) else None
             try:
                 self._check_segment(base, following)
             except OSError as error:
@@ -165,10 +165,10 @@ class _PartitionChecker:
 
     def _gap_at_checkpoint(self, bases: Sequence[int]) -> list[Gap]:
         """The segment that was active at the checkpoint is in no manifest."""
-        noted, behind = self._checkpoint.segment, [base for base in bases if base > self._checkpoint.segment]
-        if not self._checkpoint.position or not behind or noted in bases or noted in self._archived:
+        noted, later = self._checkpoint.segment, [base for base in bases if base > self._checkpoint.segment]
+        if not self._checkpoint.position or not later or noted in bases or noted in self._archived:
             return []
-        gap = Gap(max(noted, self._checkpoint.start_offset), behind[0], f"{self._log_path(noted)} is gone")
+        gap = Gap(max(noted, self._checkpoint.start_offset), later[0], f"{self._log_path(noted)} is missing")
         return [gap] if gap.first_offset < gap.end_offset else []
 
     def _check_end(self, bases: Sequence[int]) -> None:
@@ -303,7 +303,7 @@ class _PartitionChecker:
         except OSError as error:
             why = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
             if sealed or not isinstance(error, FileNotFoundError):
-                say = f"{segment.index_path} or {segment.time_index_path} {why}; a start makes it anew"
+                say = f"{segment.index_path} or {segment.time_index_path} {why}; the next start rebuilds it"
                 self.found.index_errors.append(say)
             return
         damaged = self.known.get(segment.base_offset, [])

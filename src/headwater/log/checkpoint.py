@@ -55,7 +55,10 @@ def write_checkpoint(storage: Storage, directory: str, checkpoint: Checkpoint) -
 def read_checkpoint(
     storage: Storage, directory: str, say: Say = lambda _: None, *, read: Read = read_small_file
 ) -> Checkpoint | None:
-    """None if there is none, or none that can be believed: then everything is read again. `say` hears of damage."""
+    """Returns the checkpoint, or None if it is missing or damaged.
+
+    Without one, recovery reads every segment. `say` receives reports of damage.
+    """
     try:
         found = read(storage, _path(directory), legacy=_legacy)
         known = {one.name for one in fields(Checkpoint)}

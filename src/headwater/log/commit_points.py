@@ -4,10 +4,10 @@
     key     the name of the capture
     value   {"epoch": 1, "ends": {"shop.accounts": [120, 88], "shop.transfers": [40]}}
 
-`ends` has the offset behind the last record of each partition. All records before them belong to transactions that are
+`ends` has the offset after the last record of each partition. All records before them belong to transactions that are
 there as a whole, in every topic of the capture. A topic that an older commit point does not name was empty then. Within
 an epoch offsets only grow, and no point is missing between two: a larger epoch says that nothing is known about cuts
-before it. `"removed": true` says that the capture is gone: its topics have no commit points any more.
+before it. `"removed": true` says that the capture was removed: its topics have no commit points any more.
 """
 
 import json
@@ -40,7 +40,7 @@ class CommitPoint:
 
     @classmethod
     def from_value(cls, value: bytes | None) -> "CommitPoint | None":
-        """None for what is not a commit point: whoever reads does without it.
+        """Returns None if the record is not a commit point: a reader does without it.
 
         >>> CommitPoint.from_value(b'{"epoch":1,"ends":{"users":[7,9]}}').ends[TopicPartition("users", 1)]
         9

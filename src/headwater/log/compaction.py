@@ -9,7 +9,7 @@ A pass reads the keys of the dirty part, then rewrites clean and dirty segments 
 the same key has made needless. Offsets never change.
 
 A tombstone (null value) stays for delete.retention.ms after the pass that first met it, so that a reader who began
-before it has that long to see it. The history of passes tells which tombstones are that old.
+before it has that long to see it. The history of passes shows which tombstones are that old.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ def plan_cleaning(
 ) -> CleaningPlan | None:
     """What a pass would work on now; None if it is not worth one yet. `end_offset` is where the sealed part ends."""
     count = 0
-    # A clock that is a little behind the one that stamped the segment does not hold up what has no lag.
+    # A clock slightly behind the one that stamped the segment must not delay a topic without compaction lag.
     while count < len(sealed) and max(0, now_ms - sealed[count].last_append_ms) >= settings.min_compaction_lag_ms:
         count += 1
     if not count:

@@ -82,7 +82,7 @@ class Compactor:
         plan = plan_cleaning(infos, end_offset=end_offset, state=state, settings=partition.settings, now_ms=now_ms)
         if plan is None:
             return False
-        # From here on the checkpoint lies behind everything that is cleaned: recovery will not miss the gaps.
+        # From here on the checkpoint lies after every cleaned segment: recovery will not miss the gaps.
         partition.checkpoint()
         keys, clean_until = self._read_keys(sealed[: plan.segments], plan)
         retention_ms = partition.settings.delete_retention_ms
@@ -121,7 +121,7 @@ class Compactor:
         return keys, plan.dirty_until
 
     def _batches_from(self, segment: Segment, offset: int) -> Iterator[tuple[BatchAt, bytes]]:
-        """Whole batches that end at or behind an offset, each verified before it is believed."""
+        """Yields whole batches that end at or after an offset, each with its checksum verified."""
         for batch in segment.batches(0, limit=segment.size):
             if batch.header.last_offset < offset:
                 continue

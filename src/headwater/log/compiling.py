@@ -20,7 +20,7 @@ def compiled_in(folder: Path, function: Any) -> Any:
     """Compiled when first called, and kept on disk for the next process until a module of the folder changes.
 
     numba takes its compiled code for fresh while the function's own file is unchanged, but what the function calls lies
-    in other files too: a mended inner function would go unnoticed.
+    in other files too: a fixed inner function would go unnoticed.
     """
     dispatcher: Any = njit(cache=True, nogil=True, error_model="numpy")(function)
     dispatcher._cache._cache_file._source_stamp = _stamp_at_start(folder)

@@ -1,6 +1,6 @@
 """The four codecs of record batches, with a bound on what unpacking may cost.
 
-The number is the codec's place in the low three bits of a batch's attributes:
+The number is the codec's value in the low three bits of a batch's attributes:
 
     0 none   1 gzip   2 snappy   3 lz4   4 zstd
 
@@ -37,7 +37,7 @@ LZ4_STORED = 0x8000_0000
 
 LARGE_BYTES = 2 * 1024**2
 LARGE_AT_ONCE = 2
-"""Batches that may unpack to more than LARGE_BYTES: so many are unpacked at the same time, whoever asks for it."""
+"""How many batches that may unpack to more than LARGE_BYTES are unpacked at the same time, for all callers together."""
 
 Buffer = bytes | bytearray | memoryview
 

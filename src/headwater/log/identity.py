@@ -40,7 +40,7 @@ class Identity:
 def read_identity(storage: Storage, say: Say) -> Identity | None:
     """None if there is no such file, or none that can be believed, and the checkpoints of partitions know it.
 
-    `say` hears of damage. DamagedFile if it cannot be believed, and nothing else knows it.
+    `say` receives reports of damage. DamagedFile if the file is damaged and no other file holds the id.
     """
     try:
         found = recover_small_file(storage, NAME)

@@ -24,24 +24,24 @@ def varint_size(value):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def write_varint(target, place, value):  # type: ignore[no-untyped-def]
-    """Answers the place behind it, as all that write do."""
+def write_varint(target, position, value):  # type: ignore[no-untyped-def]
+    """Returns the position after the varint, as every write function does."""
     left = _zigzag(np.int64(value))
     while left > np.uint64(0x7F):
-        target[place] = np.uint8((left & np.uint64(0x7F)) | np.uint64(0x80))
+        target[position] = np.uint8((left & np.uint64(0x7F)) | np.uint64(0x80))
         left >>= np.uint64(7)
-        place += 1
-    target[place] = np.uint8(left)
-    return place + 1
+        position += 1
+    target[position] = np.uint8(left)
+    return position + 1
 
 
 @compiled
-def copy(target, place, data, start, end):  # type: ignore[no-untyped-def]
+def copy(target, position, data, start, end):  # type: ignore[no-untyped-def]
     # Unsigned: an index that may be negative is looked at twice, and the copy is then fifty times as slow.
-    first, to = np.uint64(start), np.uint64(place)
+    first, to = np.uint64(start), np.uint64(position)
     for step in range(np.uint64(end - start)):
         target[to + np.uint64(step)] = data[first + np.uint64(step)]
-    return place + end - start
+    return position + end - start
 
 
 @compiled
@@ -51,16 +51,16 @@ def murmur2(data, start, end):  # type: ignore[no-untyped-def]
     length = end - start
     state = (np.uint64(0x9747B28C) ^ np.uint64(length)) & mask
     whole = start + (length & ~3)
-    for place in range(start, whole, 4):
-        word = np.uint64(data[place]) | np.uint64(data[place + 1]) << np.uint64(8)
-        word |= np.uint64(data[place + 2]) << np.uint64(16) | np.uint64(data[place + 3]) << np.uint64(24)
+    for position in range(start, whole, 4):
+        word = np.uint64(data[position]) | np.uint64(data[position + 1]) << np.uint64(8)
+        word |= np.uint64(data[position + 2]) << np.uint64(16) | np.uint64(data[position + 3]) << np.uint64(24)
         word = (word * multiplier) & mask
         word = ((word ^ (word >> np.uint64(24))) * multiplier) & mask
         state = ((state * multiplier) & mask) ^ word
     if whole < end:
         tail = np.uint64(0)
-        for place in range(whole, end):
-            tail |= np.uint64(data[place]) << np.uint64(8 * (place - whole))
+        for position in range(whole, end):
+            tail |= np.uint64(data[position]) << np.uint64(8 * (position - whole))
         state = ((state ^ tail) * multiplier) & mask
     state = ((state ^ (state >> np.uint64(13))) * multiplier) & mask
     return state ^ (state >> np.uint64(15))

@@ -74,9 +74,9 @@ def _hash_keys(body, starts, lengths, seeds, hashes):  # type: ignore[no-untyped
         for which in range(2):
             state = _mixed(seeds[which] ^ np.uint64(length))
             word = np.uint64(0)
-            for place in range(length):
-                word = (word << np.uint64(8)) | np.uint64(body[starts[row] + place])
-                if place & 7 == 7:
+            for index in range(length):
+                word = (word << np.uint64(8)) | np.uint64(body[starts[row] + index])
+                if index & 7 == 7:
                     state = _mixed(state ^ word) + np.uint64(0x9E3779B97F4A7C15)
                     word = np.uint64(0)
             hashes[row, which] = _mixed(state ^ word)

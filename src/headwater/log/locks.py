@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def locked(path: Path) -> bool:
-    """Whether somebody is seen to hold this lock. Looking at it by taking it could be in the way of a node that starts.
+    """Returns whether a process holds this lock. A test by taking the lock could block a node that starts.
 
     Where the system does not show its locks, or names files in another way, the answer is no.
     """

@@ -89,17 +89,17 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def _telling_of_a_failed_disk(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Callers of the log hear of its errors only: what the disk says is the cause of one."""
+def _disk_errors_as_unavailable(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Wraps a method so that callers see an OSError of the disk as the cause of an UnavailableError."""
 
     @wraps(method)
-    def told(*args: Parameters.args, **named: Parameters.kwargs) -> Result:
+    def wrapped(*args: Parameters.args, **named: Parameters.kwargs) -> Result:
         try:
             return method(*args, **named)
         except OSError as error:
             raise UnavailableError(f"the disk failed: {error}") from error
 
-    return told
+    return wrapped
 
 
 class Log:
@@ -230,7 +230,7 @@ class Log:
             self._note_problem(f"{IDENTITY} is older than the partitions: producer {seen} is known to them")
         else:
             return
-        # Others may have an id and have sent nothing yet; how many, nothing tells any more.
+        # Others may have an id and have sent nothing yet; how many is not known any more.
         self._next_producer_id = max(seen + 1, self._reserved_producer_ids) + PRODUCER_ID_MARGIN
         self._reserved_producer_ids = self._next_producer_id
         self._save_identity()
@@ -244,7 +244,7 @@ class Log:
 
     # -- topics ------------------------------------------------------------------------------------------------------
 
-    @_telling_of_a_failed_disk
+    @_disk_errors_as_unavailable
     def create_topic(self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> Topic:
         """Make a topic; it exists for good when this returns."""
         topic = self.planned_topic(name, partitions=partitions, configs=configs)
@@ -272,7 +272,7 @@ class Log:
         configs = dict(configs or {})
         return Topic(name, uuid.uuid4(), partitions, configs, self._settings(configs))
 
-    @_telling_of_a_failed_disk
+    @_disk_errors_as_unavailable
     def delete_topic(self, name: str) -> None:
         """Remove a topic and all its records."""
         with self._lock:
@@ -283,13 +283,13 @@ class Log:
             for number in range(topic.partitions):
                 self._partitions.pop(TopicPartition(name, number)).close(checkpoint=False)
             self._finish_deletion(topic)
-            self._raise_if_in_doubt()  # it is gone, but a power cut may bring its name back
+            self._raise_if_in_doubt()  # it is deleted, but a power cut may bring its name back
 
     def _mark_deletion(self, topic: Topic) -> None:
         try:
             mark_deletion(self.storage, topic)
         except OSError:
-            # If the mark is there nevertheless, the next start deletes: nobody must write to it any more.
+            # If the mark is there nevertheless, the next start deletes the topic: it must take no more writes.
             if not deletion_marked(self.storage, topic):
                 raise
 
@@ -303,7 +303,7 @@ class Log:
         remove_mark(self.storage, topic)
         del self._half_deleted[topic.name]
 
-    @_telling_of_a_failed_disk
+    @_disk_errors_as_unavailable
     def alter_topic(self, name: str, configs: Mapping[str, str | None]) -> Topic:
         """Change the named settings; None brings one back to its default."""
         with self._lock:
@@ -323,7 +323,7 @@ class Log:
                 partition.change_settings(topic.settings)
             return topic
 
-    @_telling_of_a_failed_disk
+    @_disk_errors_as_unavailable
     def add_partitions(self, name: str, total: int) -> Topic:
         """Grow a topic to `total` partitions. Keys may go to other partitions from here on, as in Kafka."""
         with self._lock:
@@ -469,7 +469,7 @@ class Log:
         return follower.records(offset=offset, time_ms=time_ms, timeout=timeout)
 
     @property
-    @_telling_of_a_failed_disk
+    @_disk_errors_as_unavailable
     def group_offsets(self) -> "GroupOffsets":
         """Committed offsets of consumer groups."""
         with self._lock:
@@ -479,7 +479,7 @@ class Log:
                 self._group_offsets = GroupOffsets(self)
             return self._group_offsets
 
-    @_telling_of_a_failed_disk
+    @_disk_errors_as_unavailable
     def next_producer_id(self) -> int:
         """An id that no producer has had before, also across crashes: ids are reserved in durable blocks."""
         with self._lock:
@@ -492,7 +492,7 @@ class Log:
 
     # -- upkeep ------------------------------------------------------------------------------------------------------
 
-    @_telling_of_a_failed_disk
+    @_disk_errors_as_unavailable
     def maintain(self) -> None:
         """One pass of retention, compaction, archiving and checkpoints over every partition."""
         self._raise_if_closed()
@@ -519,7 +519,7 @@ class Log:
                 f"a folder could not be synced ({self._doubt}); restart before you make anything new"
             )
 
-    @_telling_of_a_failed_disk
+    @_disk_errors_as_unavailable
     def close(self) -> None:
         """Stop cleanly: everything is synced, and the next opening reads nothing again."""
         with self._lock:

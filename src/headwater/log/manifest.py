@@ -9,7 +9,7 @@ A small file with a copy beside it (small_file.py):
 It is written before a checkpoint, if the list has changed since: after a segment was sealed, retired, compacted or
 moved to the archive; an append costs nothing. What keeps it right through a crash at any point:
 
-* A start believes it only for segments before the one that the checkpoint names. Those behind are read in any case.
+* A start believes it only for segments before the one that the checkpoint names. Later segments are read in any case.
 * Retention makes the new start offset durable before it deletes: what lies wholly below that offset is not missed.
 * Compaction changes the manifest within its swap (segment_swap.py), which the next start finishes if need be.
 * A segment that is not on the disk is not missed while the archive's list has it.
@@ -42,7 +42,7 @@ class SealedSegment(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Offsets that were stored and are gone with their file. Readers step over them."""
+    """Offsets that were stored and whose file is missing. Readers step over them."""
 
     first_offset: int
     end_offset: int
@@ -70,7 +70,7 @@ class Manifest:
     def read(
         cls, storage: Storage, directory: str, say: Say = lambda _: None, *, read: Read = read_small_file
     ) -> "Manifest":
-        """As it is on the disk; empty if it is not there or cannot be believed, which `say` hears."""
+        """Returns the manifest on the disk; an empty one if it is missing or damaged, which is reported to `say`."""
         manifest = cls(storage, directory)
         try:
             found = read(storage, manifest.path)
@@ -80,10 +80,10 @@ class Manifest:
         except FileNotFoundError:
             return manifest
         except DamagedFile as error:
-            say(f"{error.summary}; segments that are missing cannot be told")
+            say(f"{error.summary}; missing segments cannot be detected")
             return manifest
         except (KeyError, TypeError, ValueError):
-            say(f"{manifest.path} is not a manifest; segments that are missing cannot be told")
+            say(f"{manifest.path} is not a manifest; missing segments cannot be detected")
             return manifest
         for problem in found.problems:
             say(problem)
@@ -119,14 +119,14 @@ class Manifest:
     def _why(self, row: SealedSegment) -> str:
         if row.archived:
             return "their segment is in the archive, and archive.json no longer lists it"
-        return f"{self._directory}/{segment_name(row.base_offset)}.log is gone"
+        return f"{self._directory}/{segment_name(row.base_offset)}.log is missing"
 
     # -- keeping it ----------------------------------------------------------------------------------------------------
 
     def record(self, segments: Sequence[Segment], *, below: int, start_offset: int) -> None:
         """Write down the segments of a partition that are sealed for good, which are those before `below`.
 
-        Rows of segments that are gone stay, for as long as their offsets could be asked for.
+        Rows of missing segments stay for as long as their offsets can be requested.
         """
         rows = {base: row for base, row in self.segments.items() if row.next_offset > start_offset and base < below}
         for segment, following in pairwise(segments):

@@ -8,7 +8,7 @@ Entry, 8 bytes, big-endian:
 The offset is the last one of the batch that starts at the position. Entries are sorted. Not every batch has one: a
 look-up answers the nearest batch start at or below, and the reader scans forward from there.
 
-No checksum: after an unclean stop, entries behind the checkpoint are thrown away and made anew from the segment.
+No checksum: after an unclean stop, entries after the checkpoint are discarded and rebuilt from the segment.
 """
 
 import struct
@@ -49,5 +49,5 @@ def entry_at_or_below(entries: Entries, relative_offset: int) -> tuple[int, int]
     >>> entry_at_or_below([], 5) is None
     True
     """
-    place = bisect_left(entries, (relative_offset + 1, 0))
-    return entries[place - 1] if place else None
+    index = bisect_left(entries, (relative_offset + 1, 0))
+    return entries[index - 1] if index else None

@@ -2,7 +2,7 @@
 
 What an engine has to say does not depend on how ordinary topics are set up: a late row may be from the future, a row
 that cannot be read may be large. So each such topic is given all settings that could refuse a write, whatever the
-node's defaults are; one that was made before, or was changed since, is mended. The same goes for settings by which it
+node's defaults are; one that was made before, or was changed since, is altered. The same goes for settings by which it
 would lose what it holds earlier than its part can do without it.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headwater.log")
 
 BYTES_MAX = 128 * 1024**2
-"""More than a request may have; whoever writes sees to it that no record comes near."""
+"""More than a request may have; each writer keeps its records well below."""
 
 TAKES_ALL = {
     "max.message.bytes": str(BYTES_MAX),
@@ -40,7 +40,7 @@ KEEPS_ALL = {"retention.bytes": UNBOUNDED}
 def ensure_own_topic(
     log: "Log", name: str, configs: Mapping[str, str], *, partitions: int = 1, kept: bool = True
 ) -> "Topic":
-    """The topic, made now if this is its first use, or mended.
+    """The topic, created at its first use, or altered if its settings differ.
 
     `kept`: how long records stay is headwater's matter. Otherwise it is only so when the topic is made (a captured
     table, of which its users may want to keep less).
@@ -53,9 +53,9 @@ def ensure_own_topic(
             return log.create_topic(name, partitions=partitions, configs={**TAKES_ALL, **wanted})
         except TopicExists:
             topic = log.topic(name)
-    mended = {setting: value for setting, value in TAKES_ALL.items() if topic.configs.get(setting) != value}
+    changed = {setting: value for setting, value in TAKES_ALL.items() if topic.configs.get(setting) != value}
     losing = _losing(topic, wanted) if kept else {}
-    return _altered(log, topic, mended, losing) if mended or losing else topic
+    return _altered(log, topic, changed, losing) if changed or losing else topic
 
 
 def _losing(topic: "Topic", wanted: Mapping[str, str]) -> dict[str, str]:
@@ -70,15 +70,15 @@ def _losing(topic: "Topic", wanted: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _altered(log: "Log", topic: "Topic", mended: Mapping[str, str], losing: Mapping[str, str]) -> "Topic":
+def _altered(log: "Log", topic: "Topic", changed: Mapping[str, str], losing: Mapping[str, str]) -> "Topic":
     if losing:
         said = ", ".join(f"{setting}={value}" for setting, value in losing.items())
         logger.warning(
             'topic "%s", which headwater keeps for itself, was set up to lose records: now %s', topic.name, said
         )
     try:
-        return log.alter_topic(topic.name, {**mended, **losing})
+        return log.alter_topic(topic.name, {**changed, **losing})
     except InvalidSetting:
-        # Segments in the archive keep a topic from being compacted. It goes on as it is, and keeps all of them.
+        # Segments in the archive keep a topic from being compacted. It stays as it is, and keeps all of them.
         ever = dict.fromkeys(LIMITS, UNBOUNDED)
-        return log.alter_topic(topic.name, {**mended, **ever})
+        return log.alter_topic(topic.name, {**changed, **ever})

@@ -1,12 +1,12 @@
 """One partition: an ordered sequence of segments, the last of them written.
 
-Three offsets tell how far it is:
+Three offsets describe its progress:
 
     start_offset <= high_watermark <= end_offset
 
 Readers see what lies below the high watermark; what they may ask is in readable_partition.py. A batch appended with
-`durable=True` stays above it until it is synced, so that nobody reads what a power cut can take back; one appended
-without is visible at once.
+`durable=True` stays above it until it is synced, so that no reader sees a record that a power cut can lose; one
+appended without is visible at once.
 
 Locks, in order: `_reshape_lock` while sealed segments are deleted or replaced, `_checkpoint_lock` for a checkpoint, and
 `_lock` for all that changes. That one is held for a write to the page cache, never for a sync: one thread syncs for all
@@ -30,7 +30,7 @@ from headwater.errors import (
 )
 from headwater.log.admission import check_admission, check_room
 from headwater.log.archive import PartitionArchive
-from headwater.log.batch_format import BatchHeader, Buffer, checked_header, place, stamp_append_time
+from headwater.log.batch_format import BatchHeader, Buffer, assign_offsets, checked_header, stamp_append_time
 from headwater.log.checkpoint import Checkpoint, DurableWitness, write_checkpoint
 from headwater.log.listeners import Listeners
 from headwater.log.manifest import Gap
@@ -109,7 +109,8 @@ class Partition(ReadablePartition):
         self._unsynced: list[File] = []  # files of sealed segments
         self._directory_unsynced = False
         self._bytes_since_checkpoint = 0
-        # Without a checkpoint, a gap between segments could not be told from compaction: the first is written at once.
+        # Without a checkpoint, a gap between segments could not be distinguished from compaction: the first is written
+        # at once.
         self._checkpointed = opened.checkpoint if opened.checkpoint_found else None
         if self.segments[-1].size:
             self.segments[-1].first_append_elapsed_ms = elapsed  # or a log that restarts often would never roll
@@ -118,7 +119,7 @@ class Partition(ReadablePartition):
         if not opened.checkpoint_found:
             self.checkpoint()
         elif not opened.as_checkpointed or (len(self.segments) > 1 and not opened.manifest.version):
-            self.checkpoint_if_possible()  # a full disk keeps nobody from reading
+            self.checkpoint_if_possible()  # a full disk does not prevent reads
 
     # -- where it is -------------------------------------------------------------------------------------------------
 
@@ -169,7 +170,7 @@ class Partition(ReadablePartition):
         base = self.end_offset
         if self.settings.append_time:
             header = stamp_append_time(batch, header, now_ms=self._clock.now_ms())
-        place(batch, base_offset=base, leader_epoch=LEADER_EPOCH)
+        assign_offsets(batch, base_offset=base, leader_epoch=LEADER_EPOCH)
         return header._replace(base_offset=base, leader_epoch=LEADER_EPOCH)
 
     def _store(self, batch: Buffer, header: BatchHeader, *, durable: bool) -> None:
@@ -192,7 +193,7 @@ class Partition(ReadablePartition):
             self._undo_write(error)
 
     def _undo_write(self, error: OSError) -> None:
-        """A failed write may have left a piece of the batch behind: take it away, or take the partition offline."""
+        """A failed write may have left part of the batch in the file: truncate it, or take the partition offline."""
         active = self.segments[-1]
         try:
             active.file.truncate(active.size)
@@ -281,7 +282,7 @@ class Partition(ReadablePartition):
             write_small_file(self._storage, f"{self.directory}/{name}", content)
 
     def swap_segments(self, old: list[Segment], size: int, *, last_append_ms: int) -> bool:
-        """Put the cleaned segment written beside them in the place of neighbours; False if they are no longer there.
+        """Replace neighbouring segments with the cleaned segment made of them; False if they are no longer there.
 
         Readers that hold an old segment go on with it undisturbed.
         """
@@ -307,7 +308,7 @@ class Partition(ReadablePartition):
         return True
 
     def evict(self, archived: Sequence[Segment]) -> None:
-        """Put the archive's copies in the place of local segments, whose files go. Readers do not notice."""
+        """Replace local segments with the archive's copies and delete the local files. Readers do not notice."""
         copies = {segment.base_offset: segment for segment in archived}
         with self._reshape_lock:
             self._raise_if_unusable()
@@ -323,7 +324,7 @@ class Partition(ReadablePartition):
             if self._closed or segment not in self.segments:
                 return
             if self.archive.holds(segment):
-                logger.error("%s is damaged or gone; the archive's copy is used", segment.log_path)
+                logger.error("%s is damaged or missing; the archive's copy is used", segment.log_path)
                 fresh = [self.archive.segment_like(segment)]
             elif isinstance(found, Damage):
                 fresh = [Segment(self._storage, self.directory, segment.base_offset, size=found.end_position)]
@@ -335,8 +336,8 @@ class Partition(ReadablePartition):
                 fresh = []
                 self._gaps = [*self._gaps, found]
             with self._lock:
-                place = self.segments.index(segment)
-                self.segments = (*self.segments[:place], *fresh, *self.segments[place + 1 :])
+                index = self.segments.index(segment)
+                self.segments = (*self.segments[:index], *fresh, *self.segments[index + 1 :])
 
     def lacks_checksum(self, segment: Segment) -> bool:
         row = self._manifest.segments.get(segment.base_offset)
@@ -357,7 +358,7 @@ class Partition(ReadablePartition):
         self._syncing.until(lambda: self._online() and self.durable_end_offset >= end)
 
     def _sync(self) -> None:
-        """By one thread at a time: what it takes over from `_unsynced` nobody else knows of."""
+        """Called by one thread at a time: no other thread knows the batches it takes from `_unsynced`."""
         with self._lock:
             target, sealed, directory = self._progress.end, self._unsynced, self._directory_unsynced
             self._unsynced, self._directory_unsynced = [], False
@@ -368,7 +369,8 @@ class Partition(ReadablePartition):
             if directory:
                 self._storage.sync_directory(self.directory)
         except OSError as error:
-            # After a failed sync the pages may be gone although the next sync succeeds: nothing is believed any more.
+            # After a failed sync the kernel may have dropped the pages although the next sync succeeds: no later sync
+            # is trusted.
             raise self.take_offline(f"a sync failed: {error}") from None
         except BaseException:
             with self._lock:  # interrupted (Ctrl-C): all of it is still to be done
@@ -383,7 +385,7 @@ class Partition(ReadablePartition):
         try:
             self._witness.claim(offset)
         except OSError as error:
-            # Only a witness: without it a broken batch is judged by the last checkpoint.
+            # Only a witness: without it a broken batch is classified by the last checkpoint.
             logger.warning("%s: the durable mark could not be written: %s", self.directory, error)
 
     def take_offline(self, why: str) -> PartitionOffline:
@@ -431,9 +433,9 @@ class Partition(ReadablePartition):
                 mark = self._progress.durable
                 if mark.segment is self.segments[-1]:
                     self._bytes_since_checkpoint = 0
-                    place = mark.segment.base_offset, mark.position
+                    location = mark.segment.base_offset, mark.position
                     producers = self._producers.to_rows(below=mark.offset)
-                    checkpoint = Checkpoint(self.start_offset, mark.offset, *place, producers, *self._owner)
+                    checkpoint = Checkpoint(self.start_offset, mark.offset, *location, producers, *self._owner)
                     return checkpoint, mark.segment.write_indexes()
 
     def checkpoint_if_possible(self) -> None:

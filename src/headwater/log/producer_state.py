@@ -106,8 +106,8 @@ class ProducerStates:
     def to_rows(self, *, below: int) -> list[list[object]]:
         """Plain lists for the checkpoint: only batches below the offset it covers.
 
-        Those above are read again, if they are still there. One that is remembered and gone would turn its retry into
-        an acknowledgement of nothing.
+        Those above are read again, if they are still there. One that is remembered and no longer stored would turn its
+        retry into an acknowledgement of nothing.
         """
         rows: list[list[object]] = []
         for id, producer in self._producers.items():
@@ -117,7 +117,10 @@ class ProducerStates:
 
     @classmethod
     def from_rows(cls, rows: Iterable[list[object]], *, elapsed_ms: int) -> "ProducerStates":
-        """What a checkpoint held. Time starts anew: nobody is forgotten for the time the process was down."""
+        """Restores the producers of a checkpoint.
+
+        Expiry starts again: no producer expires for the time the process was down.
+        """
         states = cls()
         for id, epoch, batches in rows:
             assert isinstance(id, int)
@@ -137,8 +140,8 @@ def _same_epoch(producer: Producer, header: BatchHeader) -> StoredBatch | None:
     expected = (newest + 1) % SEQUENCES
     if header.base_sequence == expected:
         return None
-    behind = (newest - header.last_sequence) % SEQUENCES
-    if behind < SEQUENCES // 2:
+    distance = (newest - header.last_sequence) % SEQUENCES
+    if distance < SEQUENCES // 2:
         raise DuplicateSequence(
             f"producer {header.producer_id} sent sequence {header.base_sequence} again, stored before {newest}"
         )

@@ -2,8 +2,8 @@
 
     visible <= end, durable <= end
 
-A batch that must be durable before it is seen holds back everything behind it. One that need not be is seen at once,
-unless it lies behind such a batch.
+A batch that must be durable before it is seen holds back every later batch. One that need not be is visible at once,
+unless it follows such a batch.
 """
 
 from headwater.log.segment import Segment

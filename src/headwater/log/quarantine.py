@@ -15,7 +15,7 @@ NAME = "quarantine.json"
 def read_quarantine(
     storage: Storage, directory: str, say: Callable[[str], None] = lambda _: None, *, read: Read = read_small_file
 ) -> dict[int, list[Damage]]:
-    """Damaged ranges by the base offset of their segment; `say` hears of damage to the list itself."""
+    """Damaged ranges by the base offset of their segment; `say` receives reports of damage to the list itself."""
     path = f"{directory}/{NAME}"
     try:
         found = read(storage, path)

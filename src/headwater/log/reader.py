@@ -65,10 +65,10 @@ def read_some(
     records_max: int | None = None,
     wait_seconds: float | None = None,
 ) -> tuple[list[Record], int]:
-    """Some records at or behind an offset, and the offset to go on at: the same one at the end.
+    """Returns some records at or after an offset, and the offset of the next read: the same one at the end.
 
     At most `records_max`, and no further batch once those read are UNPACKED_BYTES, however small they were packed.
-    A batch may end behind its last record, where compaction has taken some: only its header tells where to go on.
+    A batch may end after its last record, where compaction removed some: only its header gives the next offset.
     DamagedRange if the batch at the offset cannot be believed, or cannot be unpacked; UnavailableError if others unpack
     large batches for longer than `wait_seconds`.
     """
@@ -128,11 +128,11 @@ def _bytes_of(partition: Partition, piece: Slice) -> memoryview:
 
 
 def _damaged(partition: Partition, offset: int, data: memoryview, why: str) -> DamagedRange:
-    """Told once: the next read steps over the range."""
+    """Raised once: the next read skips the range."""
     damage = partition.quarantine(offset)
     if damage is not None:
         return DamagedRange(partition.topic, partition.number, first=damage.first_offset, end=damage.end_offset)
-    # The bytes are as they were sent, but make no sense: their header still tells how far they go.
+    # The bytes are as they were sent, but make no sense: their header still gives the offset after them.
     end = read_header(data).next_offset if len(data) >= HEADER_BYTES else 0
     end = end if offset < end <= partition.end_offset else offset + 1
     return DamagedRange(partition.topic, partition.number, first=offset, end=end, why=why)

@@ -25,7 +25,7 @@ RECORD_BYTES_MIN = 7
 
 
 class RecordColumns(NamedTuple):
-    """`body` is the unpacked batch behind its header; row i of `spans` tells where record i and its parts are in it."""
+    """`body` is the unpacked batch after its header; row i of `spans` holds the positions of record i."""
 
     body: ByteArray
     spans: Int64Array  # records × 8, columns as named above
@@ -63,7 +63,7 @@ def compiled(function: Any) -> Any:
 
 @compiled
 def read_varint(body, position, end):  # type: ignore[no-untyped-def]
-    """A zigzag number and the position behind it; position -1 if it runs past the end."""
+    """Returns a zigzag number and the position after it; position -1 if it runs past the end."""
     number = np.uint64(0)
     shift = np.uint64(0)
     while position < end:

@@ -1,8 +1,8 @@
 """Records but for what a batch adds to them: many at once, in columns. Pure.
 
 A record in a batch (batch_format.py) begins with its length, the distance of its time and of its offset from the
-batch's own. What stands behind these does not depend on the batch: key, value and headers, each with its length. That
-is a record's content, and it can be written before anybody knows which batch the record will be in.
+batch's own. The fields after these do not depend on the batch: key, value and headers, each with its length. That
+is a record's content, and it can be written before the record's batch is known.
 """
 
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ class Contents(NamedTuple):
     keyed: bool
     """Whether each record has a key."""
 
-    def part(self, first: int, behind: int) -> "Contents":
-        rows = slice(first, behind)
+    def part(self, first: int, end_row: int) -> "Contents":
+        rows = slice(first, end_row)
         return self._replace(
             starts=self.starts[rows], ends=self.ends[rows], times=self.times[rows], sizes=self.sizes[rows]
         )
@@ -53,12 +53,12 @@ def contents_of(records: Sequence[Record]) -> Contents:
     )
 
 
-def parts_of(pieces: Sequence[Contents], first: int, behind: int) -> list[Contents]:
-    """Of all records of the pieces, one piece behind the other, those from `first` to below `behind`."""
+def parts_of(pieces: Sequence[Contents], first: int, end_row: int) -> list[Contents]:
+    """Of all records of the pieces, one piece after the other, those from `first` to below `end_row`."""
     found, start = [], 0
     for piece in pieces:
         end = start + len(piece.starts)
-        if start < behind and first < end:
-            found.append(piece.part(max(first - start, 0), min(behind, end) - start))
+        if start < end_row and first < end:
+            found.append(piece.part(max(first - start, 0), min(end_row, end) - start))
         start = end
     return found

@@ -19,27 +19,27 @@ def encode_contents(pieces: Sequence[Contents]) -> memoryview:
     room = sum(int((piece.ends - piece.starts).sum()) for piece in pieces)
     base_time, newest = int(pieces[0].times[0]), max(int(piece.times.max()) for piece in pieces)
     target = np.empty(HEADER_BYTES + room + FRAME_BYTES_MAX * count, dtype=np.uint8)
-    place, before = HEADER_BYTES, 0
+    position, before = HEADER_BYTES, 0
     for piece in pieces:
-        place = int(_frame(target, place, piece.data, piece.starts, piece.ends, piece.times, base_time, before))
+        position = int(_frame(target, position, piece.data, piece.starts, piece.ends, piece.times, base_time, before))
         before += len(piece.starts)
-    batch = target.data[:place]
+    batch = target.data[:position]
     batch[:HEADER_BYTES] = pack_header(
-        BatchHeader(0, place - LENGTH_END, 0, MAGIC, 0, 0, count - 1, base_time, newest, -1, -1, -1, count)
+        BatchHeader(0, position - LENGTH_END, 0, MAGIC, 0, 0, count - 1, base_time, newest, -1, -1, -1, count)
     )
     seal(batch)
     return batch
 
 
 @compiled
-def _frame(target, place, data, starts, ends, times, base_time, before):  # type: ignore[no-untyped-def]
+def _frame(target, position, data, starts, ends, times, base_time, before):  # type: ignore[no-untyped-def]
     """`before`: how many records of the batch stand before these."""
     for row in range(len(starts)):
         late, delta = times[row] - base_time, row + before
         length = 1 + varint_size(late) + varint_size(delta) + ends[row] - starts[row]
-        place = write_varint(target, place, length)
-        target[place] = 0  # attributes
-        place = write_varint(target, place + 1, late)
-        place = write_varint(target, place, delta)
-        place = copy(target, place, data, starts[row], ends[row])
-    return place
+        position = write_varint(target, position, length)
+        target[position] = 0  # attributes
+        position = write_varint(target, position + 1, late)
+        position = write_varint(target, position, delta)
+        position = copy(target, position, data, starts[row], ends[row])
+    return position

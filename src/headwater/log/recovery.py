@@ -1,14 +1,15 @@
 """Open a partition: trust what was checkpointed, read the rest, cut only what was never acknowledged.
 
-What is found behind the last checkpoint is read batch by batch. The first batch that is not whole is one of two things:
+Recovery reads the log after the last checkpoint batch by batch. The first batch that is not whole is one of two things:
 
-* at or above what was synced (checkpoint.py says how that is known): the torn end of writes nobody was promised. It is
-  cut off there. Later batches cannot have been promised either: a sync covers all that was written before it.
-* below: damage to something that was promised. The damaged range is quarantined and reported; the search goes on
-  behind it, and everything whole that is found stays readable. (Kafka cuts here too, and lets replicas repair it.)
+* at or above what was synced (checkpoint.py says how that is known): the torn end of writes that were never
+  acknowledged. It is cut off there. Later batches cannot have been promised either: a sync covers all that was written
+  before it.
+* below: damage to acknowledged records. The damaged range is quarantined and reported; the search continues
+  after it, and every whole batch it finds stays readable. (Kafka cuts here too, and lets replicas repair it.)
 
 Segments that were sealed before the checkpoint are not read: the manifest (manifest.py) knows them and their sizes. One
-that is gone is a gap, which is reported and stepped over; one that has another size is read, as if it were new.
+that is missing is a gap, which is reported and stepped over; one that has another size is read, as if it were new.
 
 Anything cut that holds whole batches is kept beside the log as `*.cut`, so that even a wrong verdict destroys nothing.
 """
@@ -46,7 +47,7 @@ class Opened:
     as_checkpointed: bool = False  # exactly what the checkpoint says, nothing more and nothing less
     report: list[str] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
-    """Offsets that readers step over because their segments are gone; damaged ones are noted in their segments."""
+    """Offsets that readers step over because their segments are missing; damaged ones are noted in their segments."""
 
 
 class Recovery:
@@ -77,8 +78,8 @@ class Recovery:
         gaps = self._gaps(bases)
         segments: list[Segment] = []
         end_offset = max(self._checkpoint.start_offset, self._archived_end)
-        for place, base in enumerate(bases):
-            following = bases[place + 1] if place + 1 < len(bases) else None
+        for index, base in enumerate(bases):
+            following = bases[index + 1] if index + 1 < len(bases) else None
             segment = Segment(self._storage, self._directory, base, size=self._size(base))
             segment.last_append_ms = self._storage.modified_ms(segment.log_path)
             segment.damage = tuple(self._damage.get(base, ()))
@@ -87,7 +88,7 @@ class Recovery:
                 continue
             end_offset, torn = self._read(segment, following)
             if torn:
-                self._set_aside(bases[place + 1 :])
+                self._set_aside(bases[index + 1 :])
                 break
             if following is not None:
                 self._seal(segment)
@@ -107,7 +108,7 @@ class Recovery:
         return self._found is not None and reached == noted and not self._report and not self._names_changed
 
     def _finish(self, segments: list[Segment], end_offset: int) -> int:
-        """Never give an offset out twice, even where promised records are gone."""
+        """Never assign an offset twice, even where acknowledged records are lost."""
         outrun = end_offset < self._archived_end  # the newest files are lost, but the archive has more
         end_offset = max(end_offset, self._archived_end)
         if end_offset < self._synced_offset:
@@ -124,14 +125,14 @@ class Recovery:
         gaps = self._manifest.gaps(bases, self._archived, start_offset=start_offset)
         for gap in gaps:
             self._say(str(gap))
-        # The segment that was active at the checkpoint is not in the manifest, and what is behind begins without it.
-        noted, behind = self._checkpoint.segment, [base for base in bases if base > self._checkpoint.segment]
-        if self._checkpoint.position and behind and noted not in bases and noted not in self._archived:
-            self._lose(max(noted, start_offset), behind[0], f"{self._directory}/{segment_name(noted)}.log is gone")
+        # The segment that was active at the checkpoint is not in the manifest, and the later segments begin without it.
+        noted, later = self._checkpoint.segment, [base for base in bases if base > self._checkpoint.segment]
+        if self._checkpoint.position and later and noted not in bases and noted not in self._archived:
+            self._lose(max(noted, start_offset), later[0], f"{self._directory}/{segment_name(noted)}.log is missing")
         return gaps
 
     def _lose(self, first: int, end: int, why: str = "") -> None:
-        """Note a range for good: the next checkpoint lies behind it, and no later start would miss it."""
+        """Record a lost range permanently: the next checkpoint lies after it, so later starts would not find it."""
         if first < end:
             self._say(f"offsets {first} to {end - 1} were stored and are missing{f': {why}' if why else ''}")
             self._manifest.lost += ((first, end),)
@@ -174,7 +175,7 @@ class Recovery:
         return kept
 
     def _delete(self, base: int) -> None:
-        self._names_changed = True  # or a power cut brings the segment back, behind records written since
+        self._names_changed = True  # or a power cut brings the segment back, after records written since
         for path in Segment(self._storage, self._directory, base).paths:
             self._storage.delete(path)
 
@@ -182,7 +183,7 @@ class Recovery:
         return self._storage.size(f"{self._directory}/{segment_name(base)}.log")
 
     def _trusted(self, segment: Segment, following: int | None) -> bool:
-        """Sealed before the checkpoint, indexes in place: nothing to read."""
+        """Sealed before the checkpoint, indexes in index: nothing to read."""
         if following is None or self._found is None or segment.base_offset >= self._checkpoint.segment:
             return False
         return self._as_sealed(segment) and self._indexes_as_sealed(segment)
@@ -289,7 +290,7 @@ class Recovery:
         except FileNotFoundError:
             return OffsetIndex(), TimeIndex()
         bound = self._checkpoint.recovery_offset - segment.base_offset
-        # The files may have been written again, further, after this checkpoint and before its successor was in place:
+        # The files may have been written again, further, after this checkpoint and before its successor was in index:
         # what they hold beyond it is not synced, and may be zeros.
         kept_offsets = [entry for entry in _growing(offsets.entries) if entry[0] < bound]
         kept_times = [entry for entry in _growing(times.entries) if entry[1] < bound]
@@ -319,32 +320,32 @@ class Recovery:
         self._say(f"offsets {first} to {last} are damaged and quarantined")
 
     def _cut(self, segment: Segment, position: int, expected: Expectation) -> None:
-        behind = next_whole_batch(segment.file, position, size=segment.size, expected=expected)
+        whole = next_whole_batch(segment.file, position, size=segment.size, expected=expected)
         lost = segment.size - position
-        if behind is not None and lost <= CUT_KEPT_BYTES_MAX:
+        if whole is not None and lost <= CUT_KEPT_BYTES_MAX:
             self._keep_cut(f"{segment.log_path}.{position}.cut", segment.file.read_at(position, lost))
         segment.file.truncate(position)
         segment.size = position
-        self._say(f"{lost} bytes behind offset {expected.offset}, never acknowledged, were cut off")
+        self._say(f"{lost} bytes after offset {expected.offset}, never acknowledged, were truncated")
 
     def _keep_cut(self, path: str, piece: bytes) -> None:
         try:
             replace_durably(self._storage, path, piece)
         except OSError as error:
             self._storage.delete(path + ".new")
-            self._say(f"what is cut off could not be kept: {error}")
+            self._say(f"the truncated bytes could not be kept: {error}")
 
     def _write_again(self, segment: Segment, position: int) -> None:
         """Have these bytes reach the disk. After a sync that failed they may be in memory only and count as written:
 
         reading shows them, the next sync does nothing for them, and the next power cut takes them. The same is true of
-        the name of a file that is new since the last good sync, so that one is made anew.
+        the name of a file that is new since the last good sync, so that file is created again.
         """
-        if position > 0 or not self._made_anew(segment):
+        if position > 0 or not self._created_again(segment):
             _copy(segment, position, segment.file)
         self._storage.set_modified_ms(segment.log_path, segment.last_append_ms)
 
-    def _made_anew(self, segment: Segment) -> bool:
+    def _created_again(self, segment: Segment) -> bool:
         new_name = f"{segment.log_path}.new"
         try:
             copy = self._storage.open(new_name, create=True)
@@ -359,7 +360,7 @@ class Recovery:
         return True
 
     def _set_aside(self, bases: list[int]) -> None:
-        """Whole segments behind a torn one: never acknowledged, out of the way but not destroyed."""
+        """Renames whole segments after a torn one: they were never acknowledged, and their files are kept."""
         for base in bases:
             segment = Segment(self._storage, self._directory, base)
             if self._storage.size(segment.log_path):
@@ -377,15 +378,15 @@ def _copy(segment: Segment, position: int, target: File) -> None:
 
 
 def _growing(entries: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The entries up to the first that does not lie behind the one before it in both its numbers.
+    """The entries up to the first that is not larger than its predecessor in both its numbers.
 
     >>> _growing([(4, 100), (9, 200), (0, 0), (19, 400)])
     [(4, 100), (9, 200)]
     """
-    for place in range(1, len(entries)):
-        (first, second), (next_first, next_second) = entries[place - 1 : place + 1]
+    for index in range(1, len(entries)):
+        (first, second), (next_first, next_second) = entries[index - 1 : index + 1]
         if next_first <= first or next_second <= second:
-            return entries[:place]
+            return entries[:index]
     return entries
 
 

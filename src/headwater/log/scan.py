@@ -1,4 +1,4 @@
-"""Walk over the batches of a file and tell what is whole and what is not. Reads, decides, changes nothing."""
+"""Scans the batches of a file and classifies them as whole, torn or damaged. Reads only."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -41,7 +41,7 @@ class _Window:
 
 
 def whole_batches(file: File, position: int, *, size: int, expected: Expectation) -> Iterator[BatchAt]:
-    """Batches from `position` on for as long as each is whole, checksum included, and in its place."""
+    """Batches from `position` on for as long as each is whole, checksum included, and at the expected offset."""
     window = _Window(file, size)
     while (batch := _batch_at(window, position, size, expected)) is not None:
         yield batch
@@ -50,7 +50,7 @@ def whole_batches(file: File, position: int, *, size: int, expected: Expectation
 
 
 def next_whole_batch(file: File, position: int, *, size: int, expected: Expectation) -> BatchAt | None:
-    """The first whole batch at or behind `position`, wherever it starts; for the search behind damage."""
+    """Returns the first whole batch at or after `position`, wherever it starts; for the search after damage."""
     window = _Window(file, size)
     # A segment spans no more offsets than this. Without the bound, much that is not a header would look like one, of a
     # huge batch whose checksum has to be tried.
@@ -72,9 +72,9 @@ def next_whole_batch(file: File, position: int, *, size: int, expected: Expectat
 
 def damage_at(file: File, position: int, *, size: int, expected: Expectation, synced_offset: int) -> Damage:
     """How far the damage that begins at `position` goes: to the next whole batch, or to the end of the file."""
-    behind = next_whole_batch(file, position, size=size, expected=expected)
-    if behind is not None:
-        return Damage(position, behind.position, expected.offset, behind.header.base_offset)
+    whole = next_whole_batch(file, position, size=size, expected=expected)
+    if whole is not None:
+        return Damage(position, whole.position, expected.offset, whole.header.base_offset)
     end_offset = min(expected.end_offset, max(synced_offset, expected.offset + 1))
     return Damage(position, size, expected.offset, end_offset)
 
@@ -88,7 +88,7 @@ def find_damage(segment: Segment, offset: int, *, size: int, end_offset: int) ->
     indexed = whole_batches(segment.file, segment.scan_start(offset), size=size, expected=expected)
     if any(batch.header.last_offset >= offset for batch in indexed):
         return None
-    # From the start, if need be: only a whole batch before the damage tells at which offset that begins.
+    # From the start, if need be: only a whole batch before the damage shows at which offset the damage begins.
     position = segment.scan_start(offset - 1)
     if next(whole_batches(segment.file, position, size=size, expected=expected), None) is None:
         position = 0
@@ -140,14 +140,14 @@ def _batch_at(window: _Window, position: int, size: int, expected: Expectation) 
 
 
 def _belied(window: _Window, position: int, size: int, header: BatchHeader, expected: Expectation) -> bool:
-    """No checksum covers a batch's offsets. If it claims higher ones than the batch behind it has, and there is room
+    """No checksum covers a batch's offsets. If it claims higher ones than the batch after it has, and there is room
     for it before that one, then it is wrong, and not the other.
     """
     if position + HEADER_BYTES > size:
         return False
-    behind = read_header(*window.at(position, HEADER_BYTES))
+    following = read_header(*window.at(position, HEADER_BYTES))
     room_until = expected.offset + header.last_offset_delta + 1
-    return plausible(behind, bytes_left=size - position) and room_until <= behind.base_offset < header.next_offset
+    return plausible(following, bytes_left=size - position) and room_until <= following.base_offset < header.next_offset
 
 
 def checksum_of(file: File, size: int) -> int:

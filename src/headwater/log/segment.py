@@ -140,7 +140,10 @@ class Segment:
     # -- writing -------------------------------------------------------------------------------------------------
 
     def append(self, batch: Buffer, header: BatchHeader, *, index_interval: int) -> None:
-        """Write a placed batch at the end. If the write fails, the file is as long as before, or an OSError tells."""
+        """Append a batch whose offsets are assigned.
+
+        If the write fails, the file keeps its length, or an OSError is raised.
+        """
         position = self.size
         self.file.write_at(position, [batch])
         self.size = position + len(batch)
@@ -203,7 +206,7 @@ class Segment:
         return self._largest
 
     def position_of(self, offset: int, *, limit: int) -> BatchAt | None:
-        """The batch that holds `offset`, or the first behind it; None if it lies at or behind byte `limit`."""
+        """Returns the batch that holds `offset`, or the first after it; None if that lies at or after byte `limit`."""
         return self.batch_from(self.scan_start(offset), offset, limit=limit)
 
     def batch_from(self, start: int, offset: int, *, limit: int) -> BatchAt | None:
@@ -299,14 +302,14 @@ class _FileEntries(Sequence[tuple[int, int]]):
         return self._count
 
     @overload
-    def __getitem__(self, place: int) -> tuple[int, int]: ...
+    def __getitem__(self, index: int) -> tuple[int, int]: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[tuple[int, int]]: ...
-    def __getitem__(self, place: int | slice) -> tuple[int, int] | Sequence[tuple[int, int]]:
-        if isinstance(place, slice):
-            return [self[i] for i in range(*place.indices(self._count))]
-        if not 0 <= place < self._count:
-            raise IndexError(place)
-        entry = self._file.read_at(place * self._entry_bytes, self._entry_bytes)
+    def __getitem__(self, index: slice) -> Sequence[tuple[int, int]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[int, int] | Sequence[tuple[int, int]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        entry = self._file.read_at(index * self._entry_bytes, self._entry_bytes)
         first = int.from_bytes(entry[: self._first], "big", signed=self._first == 8)
         return first, int.from_bytes(entry[self._first :], "big")

@@ -1,4 +1,4 @@
-"""Put a cleaned segment in the place of the segments it was made from, so that no crash can leave it half done.
+"""Replaces segments with the cleaned segment made from them, so that no crash can leave it half done.
 
 `swap.json`, a small file with a copy beside it, is the promise to do so: {"replaced": [0, 40], "replacement": 0,
 "sizes": [log, index, time index]}. From the moment it is durable the change happens: now, or at the next opening.

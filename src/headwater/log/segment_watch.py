@@ -35,7 +35,7 @@ class SegmentWatch:
                 continue
             size = self._size(segment)
             if size is None:
-                why = f"{segment.log_path} is gone"
+                why = f"{segment.log_path} is missing"
                 partition.replace_sealed(segment, Gap(segment.base_offset, following.base_offset, why))
             elif size < segment.size:
                 partition.replace_sealed(segment, self._cut_off(segment, size, following.base_offset))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 
 class SharedWork:
-    """`work` is done by one thread at a time; whoever comes meanwhile waits, and does it again if that is needed."""
+    """Runs `work` in one thread at a time; a thread that calls meanwhile waits, and runs it again if needed."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work

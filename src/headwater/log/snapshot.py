@@ -84,14 +84,14 @@ class Snapshot(NamedTuple):
         return self.visible.position if segment is self.visible.segment else segment.size
 
     def segments_from(self, offset: int) -> tuple[Segment, ...]:
-        """The segment that holds an offset, and all behind it."""
-        place = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1
-        return self.segments[max(place, 0) :]
+        """Returns the segment that holds an offset, and all later segments."""
+        index = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1
+        return self.segments[max(index, 0) :]
 
     def end_of(self, segment: Segment) -> int:
-        """The offset behind the last one that a segment may hold, as far as readers may see it."""
-        behind = self.segments[self.segments.index(segment) + 1 :]
-        return min([self.visible.offset, *(following.base_offset for following in behind[:1])])
+        """Returns the end offset of a segment, limited to what readers may see."""
+        later = self.segments[self.segments.index(segment) + 1 :]
+        return min([self.visible.offset, *(following.base_offset for following in later[:1])])
 
     def find(self, offset: int, *, bytes_max: int) -> Found | None:
         """Where to read for an offset, at least a whole batch; None at the end."""
@@ -202,7 +202,7 @@ class Snapshot(NamedTuple):
         return newest
 
     def _times_in(self, segment: Segment, batch: BatchAt, bytes_max: int) -> Iterator[TimeOffset]:
-        """The records of a batch that can be seen; none from where it cannot be decoded, since nobody can read it."""
+        """Returns the visible records of a batch, up to the first that cannot be decoded."""
         if batch.header.last_offset < self.start_offset:
             return
         try:

@@ -6,7 +6,7 @@ Entry, 12 bytes, big-endian:
     8  uint32  last offset of the batch that has it - base offset
 
 Timestamps and offsets both grow from entry to entry, whatever order records arrived in. The last entry of a sealed
-segment holds its largest timestamp. No checksum: made anew like the offset index.
+segment holds its largest timestamp. No checksum: rebuilt like the offset index.
 """
 
 import struct
@@ -47,5 +47,5 @@ def offset_before(entries: Entries, timestamp_ms: int) -> int | None:
     >>> offset_before([(100, 4), (200, 9)], 100) is None
     True
     """
-    place = bisect_left(entries, (timestamp_ms, 0))
-    return entries[place - 1][1] if place else None
+    index = bisect_left(entries, (timestamp_ms, 0))
+    return entries[index - 1][1] if index else None

@@ -2,7 +2,7 @@
 
 `topics/<name>.json` is the truth about a topic: id, number of partitions, configuration that differs from the default.
 It is a small file with a copy, `<name>.copy`, beside it (small_file.py), written before the partitions' folders are
-made. To delete the topic the copy goes, and the file is renamed to `<name>.gone`, which goes when all else is gone: a
+made. To delete the topic, its copy is deleted and the file is renamed to `<name>.gone`, which is deleted last: a
 crash at any point leaves a topic that is whole, or one whose deletion the next start finishes.
 
 A topic whose file and copy are damaged or missing is offline, and the others are not concerned: without its number of
@@ -123,7 +123,7 @@ def _load_topic(storage: Storage, name: str, deleting: bool, defaults: Mapping[s
 
 
 def _without_file(storage: Storage, found: list[FoundTopic]) -> list[FoundTopic]:
-    """Topics whose files are gone: folders of partitions that belong to none, though a checkpoint says that they do."""
+    """Topics whose files are missing: partition folders that no topic file names, though a checkpoint does."""
     known = {one.name for one in found}
     folders: dict[str, list[str]] = {}
     for folder in storage.list(""):
@@ -154,6 +154,6 @@ def remove_partitions(storage: Storage, topic: Topic) -> None:
 
 
 def remove_mark(storage: Storage, topic: Topic) -> None:
-    """The last step of a deletion: all else of the topic must be gone."""
+    """The last step of a deletion: all other files of the topic must be deleted already."""
     storage.delete(f"{DIRECTORY}/{topic.name}.gone")
     storage.sync_directory(DIRECTORY)

@@ -1,7 +1,7 @@
 """How old is a segment, when clocks cannot be believed? Pure.
 
 Retention deletes by age, so a wall clock that jumps ahead must not make records old. While the process runs, time is
-counted on the clock nobody can move, from the wall time it started with; a wall clock set back is followed at once. So:
+counted on the monotonic clock, from the wall time it started with; a wall clock set back is followed at once. So:
 
 * a jump ahead changes nothing until the next start;
 * at a start on the same boot, the time since the last run is known exactly, whatever the wall clock says;

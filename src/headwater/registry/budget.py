@@ -1,8 +1,8 @@
 """How much work one schema may cause. Pure.
 
-Work is counted in steps, not in time, so that a slow machine judges as a fast one does. A step is about a microsecond
-of an ordinary core: what compares, copies or searches spends some, and whoever is out of them is told that the schemas
-are too large, instead of keeping a thread for minutes.
+Work is counted in steps, not in time, so that a slow machine decides as a fast one does. A step is about a microsecond
+of an ordinary core: comparing, copying and searching spend steps, and a request that has none left fails because the
+schemas are too large, instead of keeping a thread for minutes.
 """
 
 STEPS_MAX = 1_000_000

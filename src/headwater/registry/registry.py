@@ -86,7 +86,7 @@ class Registry:
             return self._subjects.with_id(number)
 
     def _raise_if_damaged(self) -> None:
-        """Of a list that may lack something nobody would know."""
+        """Raises if the list may be incomplete."""
         if self._journal.damage:
             raise RegistryUnavailable(f"topic {TOPIC}", f"a part of it is damaged: {self._journal.damage}")
 
@@ -137,7 +137,7 @@ class Registry:
                 kept = replace(schema, text=self._parsed.get(schema).text)
                 fingerprint = self._parsed.fingerprint(schema)
             with self._lock:
-                # Whoever was faster has registered something: then all is looked at again.
+                # A concurrent request has registered something: then all is checked again.
                 if (versions, level) == (self._subjects.versions(subject), self._subjects.level(subject)):
                     return self._add(subject, kept, fingerprint)
 
@@ -270,7 +270,7 @@ class Registry:
 
 
 def _reasons(level: Compatibility, kind: Kind, new: Parsed, old: Parsed, budget: Budget) -> list[str]:
-    """What cannot be judged within the budget counts as what does not fit."""
+    """A comparison that exceeds the budget counts as incompatible."""
     found = []
     try:
         if level.backward:

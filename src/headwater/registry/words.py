@@ -40,7 +40,7 @@ class Parsed:
     canonical: str
     """The same for schemas that differ only in how they are written down."""
     text: str
-    """What is kept, and given to those who ask."""
+    """The stored value, as the API returns it."""
 
 
 class Kind(NamedTuple):

@@ -1,8 +1,8 @@
 """Which addresses a webhook may go to. Pure.
 
 What is private is what a machine inside a network reaches and one outside does not: loopback, the networks of houses
-and companies, links, the address at which clouds tell a machine its secrets. An address that carries another one inside
-is as private as that one.
+and companies, links, the metadata address at which clouds serve a machine's credentials. An address that carries
+another one inside is as private as that one.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ SPECIAL_4 = [
 Python's own `is_global` follows the registry as it was when that Python was made."""
 
 GLOBAL_6 = IPv6Network("2000::/3")
-"""All that is given to anybody; what lies outside is special or not in use."""
+"""Every range assigned for public use; addresses outside are special or unused."""
 SPECIAL_6 = [
     IPv6Network(one)
     for one in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3ffe::/16", "3fff::/20")
@@ -54,7 +54,8 @@ def _innermost(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
 def refusal(host: str, addresses: Iterable[str], *, allow_private: bool) -> str:
     """Why none of the addresses of a host may be reached; "" if all may.
 
-    One that is private among others that are not is reason enough: whoever answers so wants to be reached there.
+    One that is private among others that are not is reason enough: a name server that answers so directs the request
+    there.
 
     >>> refusal("db.internal", ["93.184.215.14", "fd00::7"], allow_private=False).partition(";")[0]
     'db.internal is at fd00::7, which is private'

@@ -47,7 +47,7 @@ def resolve(host: str, port: int) -> list[str]:
 
 def in_time(look_up: Callable[[], Sequence[str]], seconds: float) -> Sequence[str]:
     """What is looked up, or TimeoutError: a name server that does not answer keeps us for as long as it likes, and
-    Python has no way to end that. The thread that waits for it is left behind and ends with it."""
+    Python has no way to end that. The thread that waits for it is abandoned and ends with it."""
     found: Future[Sequence[str]] = Future()
 
     def look() -> None:
@@ -96,7 +96,7 @@ class Sender:
             target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
             agent = {"user-agent": f"headwater/{version('headwater')}", "connection": "close"}
             connection.request("POST", target, body, {**agent, **headers})
-            return judged(connection.getresponse())
+            return outcome_of(connection.getresponse())
         except (OSError, http.client.HTTPException, ValueError) as error:
             if connection.was_cut or isinstance(error, TimeoutError):
                 return Answer(FAILED, f"no answer within {self.timeout_seconds:g} seconds")
@@ -168,7 +168,7 @@ class Pinned(http.client.HTTPConnection):
             raise TimeoutError
 
     def cut(self) -> None:
-        """End whatever goes on; from another thread."""
+        """Abort the current delivery; called from another thread."""
         self.was_cut = True
         opened: Any = self.sock
         if opened is not None:
@@ -179,7 +179,7 @@ class Pinned(http.client.HTTPConnection):
                 pass  # it has just ended by itself, or `connect` sees that it was cut
 
 
-def judged(response: http.client.HTTPResponse) -> Answer:
+def outcome_of(response: http.client.HTTPResponse) -> Answer:
     status = response.status
     if 200 <= status < 300:
         return Answer(DELIVERED, f"{status} {response.reason}"[:100], status)

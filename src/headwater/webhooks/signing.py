@@ -16,7 +16,7 @@ SECRET_PREFIX = "whsec_"
 
 
 def signature_headers(secret: str, id: str, body: bytes, *, now_ms: int) -> dict[str, str]:
-    """What a request carries so that its receiver can tell who sent it, when, and whether it came before.
+    """Returns the headers by which a receiver verifies the sender and the time, and recognizes a duplicate.
 
     Without a secret it is not signed, and still says its id.
 
@@ -32,7 +32,7 @@ def signature_headers(secret: str, id: str, body: bytes, *, now_ms: int) -> dict
 
 
 def secret_bytes(secret: str) -> bytes:
-    """The key of a secret: base64 behind `whsec_`, or else the text as it is.
+    """The key of a secret: base64 after `whsec_`, or else the text as it is.
 
     >>> secret_bytes("whsec_aGVsbG8=")
     b'hello'
@@ -42,4 +42,4 @@ def secret_bytes(secret: str) -> bytes:
     try:
         return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except (binascii.Error, ValueError):
-        raise UsageError(f"a secret that begins with {SECRET_PREFIX} goes on in base64; this one does not") from None
+        raise UsageError(f"a secret that begins with {SECRET_PREFIX} continues in base64; this one does not") from None

@@ -1,7 +1,7 @@
 """Waking requests that wait for a partition: a fetch for new records, a produce for free space.
 
-Nobody polls and no thread waits. Partitions call back from whatever thread appended; the call is passed on to the event
-loop once, however many appends happen before the loop gets to it, and not at all while nobody waits.
+No thread polls or waits. Partitions call back from whatever thread appended; the call is passed on to the event
+loop once, however many appends happen before the loop gets to it, and not at all while no fetch waits.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class _Watch:
         try:
             self.loop.call_soon_threadsafe(self.deliver)
         except RuntimeError:
-            return  # the loop is closed, and with it everybody who waited
+            return  # the loop is closed, and with it every waiting fetch
 
     def deliver(self) -> None:
         self.scheduled = False
@@ -101,7 +101,7 @@ class Arrivals:
         return watch
 
     def sweep(self) -> None:
-        """Stop listening to partitions for which nobody has waited since the last sweep."""
+        """Stop listening to partitions for which no fetch has waited since the last sweep."""
         for partition, watch in list(self._watches.items()):
             if watch.waiters:
                 continue
@@ -111,7 +111,7 @@ class Arrivals:
             watch.idle = True
 
     def stop(self) -> None:
-        """Let everybody who waits answer with what there is."""
+        """Let every waiting fetch answer with the records that exist."""
         self.stopping = True
         for watch in self._watches.values():
             watch.unsubscribe()

@@ -86,7 +86,7 @@ def node_entries(wire: WireSettings, log: LogSettings, node: Node, *, directory:
         ("broker.id", "int", str(node.id), "The number of this node."),
         ("node.id", "int", str(node.id), "The number of this node."),
         ("listeners", "list", f"PLAINTEXT://{wire.host}:{node.port}", "Where the node listens."),
-        ("advertised.listeners", "list", address, "Where clients are told to connect."),
+        ("advertised.listeners", "list", address, "The address that clients connect to."),
         ("log.dirs", "list", directory, "Where the records are."),
         ("num.partitions", "int", str(wire.default_partitions), "Partitions of a topic that does not say how many."),
         ("default.replication.factor", "int", "1", "Copies of a partition: there is one node."),

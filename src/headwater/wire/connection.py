@@ -68,7 +68,7 @@ class Connection(asyncio.BufferedProtocol):
         self._answering: asyncio.Task[None] | None = None
         self._room: asyncio.Future[None] | None = None  # the worker waits for answers to leave
         self._reading = True
-        self._interruptible = False  # what is being worked on has no meaning once the client is gone
+        self._interruptible = False  # the current request can be dropped once the client disconnects
         self._closing = False
         self._lost = False
         self._active_at = port.now
@@ -123,8 +123,8 @@ class Connection(asyncio.BufferedProtocol):
         self._pace()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Nobody hears answers any more. Records that were received whole are stored all the same: a producer that
-        waits for no answer may send, close and be gone."""
+        """The client has disconnected. Records that were received whole are stored all the same: a producer that
+        waits for no answer may send and close at once."""
         self._closing = self._lost = True
         self._assembler.discard()
         self._answers.clear()

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 class Node(NamedTuple):
-    """This server, as clients are told to reach it."""
+    """This server, at its advertised address."""
 
     id: int
     host: str

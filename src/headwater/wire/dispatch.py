@@ -20,7 +20,7 @@ class Call(NamedTuple):
 
 
 def carries_records(frame: memoryview) -> bool:
-    """Is this a request whose bytes are mostly records, which nobody decodes?"""
+    """Is this a request whose bytes are mostly records, which the server does not decode?"""
     route = find_route(read_start(frame).api_key)
     return route is not None and route.carries_records
 
@@ -36,7 +36,8 @@ def read_call(frame: memoryview) -> Call | list[Part]:
         raise ProtocolError(f"there is no API {start.api_key}")
     if start.api_version not in route.versions:
         if start.api_key == API_VERSIONS:
-            # A client of the future asks in a form of the future; the oldest form of the answer tells it what we speak.
+            # A client of the future asks in a form of the future; the oldest form of the response lists the versions we
+            # support.
             body = unsupported_api_versions()
             return [response_start(start.correlation_id, len(body), flexible=False), body]
         raise ProtocolError(f"{route.name} has no version {start.api_version}; {route.versions_text} are served")

@@ -1,7 +1,7 @@
 """Group commit: many requests wait, one sync answers them all.
 
 Each partition has at most one sync running. What is appended meanwhile waits together for the next one. Tickets are
-taken on the thread that appended, before anybody can be cancelled: the records of a client that went away become
+taken on the thread that appended, before a task can be cancelled: the records of a client that went away become
 durable, and so visible, like all others.
 """
 
@@ -25,7 +25,10 @@ class Durable(Protocol):
 
 
 class Ticket:
-    """The promise to hear whether everything below `end` is durable. Resolved and awaited on the event loop."""
+    """A future that resolves when everything below `end` is durable, or fails.
+
+    Resolved and awaited on the event loop.
+    """
 
     __slots__ = ("_error", "_future", "_resolved", "end")
 
@@ -99,7 +102,7 @@ class Durability:
             self._answer(tickets, LogClosed())
 
     def sync(self, partition: Durable) -> None:
-        """Make durable what was asked for, on this thread. Whoever asks meanwhile is served on another one."""
+        """Sync the requested partitions on this thread. Requests that arrive meanwhile use another thread."""
         with self._lock:
             tickets, self._tickets[partition] = self._tickets[partition], []
         error = _make_durable(partition, max(ticket.end for ticket in tickets))
@@ -132,7 +135,7 @@ def _make_durable(partition: Durable, end: int) -> HeadwaterError | None:
     except HeadwaterError as error:
         return error
     except Exception:
-        # Whatever it was: nothing may be acknowledged, and nobody may wait for ever.
+        # Whatever it was: nothing may be acknowledged, and no request may wait for ever.
         logger.exception("a sync failed in an unforeseen way")
         return LogClosed()
     return None

@@ -47,7 +47,7 @@ class Answered(NamedTuple):
 
 
 class _Cached:
-    """A partition of a session, and what its client was last told about it."""
+    """A partition of a session, and the state last sent to its client."""
 
     __slots__ = ("high_watermark", "partition", "start_offset", "topic")
 
@@ -56,7 +56,7 @@ class _Cached:
         self.high_watermark = self.start_offset = -1
 
     def news(self, answer: Answer) -> bool:
-        """Does the answer say anything new? If so, the client has heard it now."""
+        """Returns whether the response has anything new; if so, it counts as sent."""
         changed = (
             bool(answer.records_bytes)
             or answer.error_code != 0
@@ -108,7 +108,7 @@ class Plan:
         self._finish = finish
 
     def finish(self, answered: Sequence[Answered]) -> tuple[int, list[Answered]]:
-        """The session id to answer with, and those answers that the client has to hear."""
+        """The session id to answer with, and those partition responses that the client has to see."""
         return self._finish(answered)
 
 
@@ -162,7 +162,7 @@ class FetchSessions:
     def _open(
         self, wanted: list[Wanted], answered: Sequence[Answered], *, uses_ids: bool, now_ms: int
     ) -> tuple[int, list[Answered]]:
-        """Remember what was asked and answered, if there is room; 0 tells the client that there is no session."""
+        """Remember what was asked and answered, if there is room; 0 means that there is no session."""
         if not wanted or not self._make_room(len(wanted), now_ms):
             return 0, list(answered)
         session = _Session(self._new_id(), uses_ids=uses_ids)
@@ -193,7 +193,7 @@ class FetchSessions:
             self._partitions -= len(session.partitions)
 
     def _new_id(self) -> int:
-        # Not counted up: after a restart an id must not mean the session of somebody else.
+        # Not counted up: after a restart an id must not mean the session of another client.
         while (session_id := 1 + secrets.randbelow(2**31 - 1)) in self._sessions:
             pass
         return session_id

@@ -25,7 +25,7 @@ def new_scratch() -> memoryview:
 
 
 class Frame(NamedTuple):
-    """One whole request, without its length. `view` is writable; the lease ends when nobody looks at it any more."""
+    """One whole request, without its length. `view` is writable; the lease ends with the last reference to it."""
 
     view: memoryview
     lease: Lease

@@ -35,7 +35,7 @@ logger = logging.getLogger("headwater.wire")
 
 STALL_MS = 1_000
 GRACE_SECONDS = 5.0
-"""After a stall of the process or of the machine, heartbeats lie unread: they are heard before anyone expires."""
+"""After a stall of the process or of the machine, heartbeats lie unread: they are handled before any member expires."""
 
 EXPIRY_SECONDS = 600.0
 
@@ -69,13 +69,13 @@ class GroupService:
     async def start(self) -> None:
         """Read what was saved; a second start does nothing.
 
-        Members that were in a group are in it still, and have one session timeout to be heard of.
+        Members that were in a group are in it still, and have one session timeout to send a heartbeat.
         """
         if self._running:
             return
         loop = asyncio.get_running_loop()
         self._offsets: GroupOffsets = await loop.run_in_executor(None, lambda: self._log.group_offsets)
-        self._writer = GroupWriter(self._offsets, lanes=self._log.settings.offsets_partitions)
+        self._writer = GroupWriter(self._offsets, queues=self._log.settings.offsets_partitions)
         self._running = True
         for saved in self._offsets.saved_groups():
             if saved.members:
@@ -85,7 +85,7 @@ class GroupService:
         self._expiry = loop.create_task(self._expire_now_and_then())
 
     async def stop(self) -> None:
-        """Send everybody who waits away to try again, and finish writing."""
+        """Answer all waiting requests with a retriable error, and finish writing."""
         if not self._running:
             return
         self._running = False

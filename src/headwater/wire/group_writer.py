@@ -20,7 +20,7 @@ from headwater.record import TopicPartition
 
 logger = logging.getLogger("headwater.wire")
 
-# Whatever went wrong: nothing was promised, and nobody may wait for ever.
+# Whatever went wrong: nothing was acknowledged, and no request may wait for ever.
 UNFORESEEN = "the group could not be written down"
 
 Refused = dict[TopicPartition, HeadwaterError]
@@ -42,9 +42,9 @@ class _Work:
 class GroupWriter:
     """Lives on the event loop; the disk is touched on threads of its own."""
 
-    def __init__(self, offsets: GroupOffsets, *, lanes: int) -> None:
-        self._offsets, self._lanes = offsets, lanes
-        self._executor = ThreadPoolExecutor(lanes, thread_name_prefix="headwater-groups")
+    def __init__(self, offsets: GroupOffsets, *, queues: int) -> None:
+        self._offsets, self._queues = offsets, queues
+        self._executor = ThreadPoolExecutor(queues, thread_name_prefix="headwater-groups")
         self._waiting: dict[int, list[_Work]] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
         self._closed = False
@@ -74,22 +74,22 @@ class GroupWriter:
         if self._closed:
             work.answer.set_result(LogClosed())
             return work.answer
-        lane = partition_for(work.group, self._lanes)
-        self._waiting.setdefault(lane, []).append(work)
-        if lane not in self._running:
-            self._running[lane] = asyncio.get_running_loop().create_task(self._drain(lane))
+        queue = partition_for(work.group, self._queues)
+        self._waiting.setdefault(queue, []).append(work)
+        if queue not in self._running:
+            self._running[queue] = asyncio.get_running_loop().create_task(self._drain(queue))
         return work.answer
 
-    async def _drain(self, lane: int) -> None:
+    async def _drain(self, queue: int) -> None:
         loop = asyncio.get_running_loop()
         try:
-            while works := self._waiting.pop(lane, []):
+            while works := self._waiting.pop(queue, []):
                 answers = await loop.run_in_executor(self._executor, self._perform, works)
                 for work, answer in zip(works, answers, strict=True):
-                    if not work.answer.done():  # whoever asked may have gone away
+                    if not work.answer.done():  # the request's client may have disconnected
                         work.answer.set_result(answer)
         finally:
-            del self._running[lane]
+            del self._running[queue]
 
     # On a thread
 

@@ -137,7 +137,7 @@ class Port:
 
 
 def _plain(host: str) -> str:
-    """An address without the dress of another family: a client that came over IPv4 is told an IPv4 address."""
+    """Returns an IPv4-mapped IPv6 address as IPv4: a client that connected over IPv4 gets an IPv4 address."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

@@ -24,7 +24,7 @@ DIRECT_BYTES = 512 * 1024
 """How much of a file the operating system is asked to hand to a socket at a time."""
 
 NUDGE_BYTES = 16 * 1024
-"""What is left with the transport when a socket is full, so that it tells when there is room again."""
+"""What is left with the transport when a socket is full, so that the transport reports when there is room again."""
 
 
 class Sender:
@@ -160,7 +160,7 @@ def _write_some(descriptor: int, chunk: list[Buffer]) -> list[Buffer]:
     """Write what the socket takes; answers the rest."""
     try:
         sent = os.writev(descriptor, chunk)
-    except OSError:  # full, or gone: the transport finds out which
+    except OSError:  # full, or closed: the transport finds out which
         return chunk
     rest: list[Buffer] = []
     for part in chunk:

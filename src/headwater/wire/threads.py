@@ -37,7 +37,7 @@ class Threads:
         def do() -> None:
             try:
                 result = work()
-            # Whatever it is, it is handed to whoever waits.
+            # Whatever it is, it is raised in the task that waits.
             except BaseException as error:  # noqa: BLE001
                 self._answer(_fail, future, error)
                 return

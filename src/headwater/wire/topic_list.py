@@ -33,7 +33,7 @@ class TopicList:
 
     async def answer(self, context: "Context", *, operations: int, cluster_operations: int) -> MetadataAnswer:
         key = (context.api_version, context.node.host, operations, cluster_operations)
-        async with self._making:  # whoever asks meanwhile waits for the same answer
+        async with self._making:  # concurrent requests wait for the same result
             topics, offline = context.log.topics(), context.log.offline_topics()
             if topics != self._topics or offline != self._offline or len(self._answers) >= KEPT_MAX:
                 self._topics, self._offline, self._answers = topics, offline, {}

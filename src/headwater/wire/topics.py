@@ -34,7 +34,7 @@ FAILURES = (HeadwaterError, OSError)
 
 
 def code_for(error: HeadwaterError | OSError, topic: str | UUID) -> ErrorCode:
-    """The error's code. A topic unknown by its id has one of its own, on which clients look up the id anew."""
+    """The error's code. A topic unknown by its id has a code of its own, on which clients look up the id again."""
     if isinstance(error, OSError):
         return ErrorCode.kafka_storage_error
     if isinstance(topic, UUID) and isinstance(error, UnknownTopic):

@@ -44,7 +44,7 @@ def test_joins_are_compared_with_each_peer_cold_and_warm() -> None:
     assert flink == ["as-of", FLINK, "50.0", "200", "3,000", "2.00\u00a0×", "3.00\u00a0×"]
 
 
-def test_the_state_of_joins_is_told_by_the_keys_there_are() -> None:
+def test_the_state_of_joins_follows_from_the_number_of_keys() -> None:
     results = Results()
     results.add(Case("joins-state", ("100,000",)), HEADWATER, milliseconds=12, mebibytes=34)
     assert joins_state(results).rows == [["100,000", "12.0", "34.0"]]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from headwater.errors import InvalidRecord
 from headwater.flow.kafka.encoding import encode_records
 from headwater.flow.source.records import HEADERS_TYPE, decode_batches
-from headwater.log.batch_format import encode_batch, place, read_header
+from headwater.log.batch_format import assign_offsets, encode_batch, read_header
 from headwater.record import Record
 
 HEADERS = st.lists(st.tuples(st.text(max_size=4), st.none() | st.binary(max_size=4)), max_size=3)
@@ -50,7 +50,7 @@ def test_batches_hold_every_record_in_order_and_stay_within_their_size(records: 
         header = read_header(batch)
         assert len(batch) <= size or header.record_count == 1
         assert header.base_sequence == offset
-        place(batch, base_offset=offset, leader_epoch=0)
+        assign_offsets(batch, base_offset=offset, leader_epoch=0)
         offset += header.record_count
     decoded = decode_batches(b"".join(batches), 0, offset, headers=True)
     keys, values, times, headers = columns(records)

@@ -8,10 +8,10 @@ from headwater.flow.source.batches import find_batches
 from headwater.flow.source.records import UnreadableBatch, decode_batches
 from headwater.log.batch_format import (
     CONTROL_FLAG,
+    assign_offsets,
     decode_batch,
     encode_batch,
     pack_header,
-    place,
     read_header,
     seal,
     stamp_append_time,
@@ -36,7 +36,7 @@ def laid_out(batches: list[tuple[list[Record], str]], *, first: int = 0) -> byte
     log, offset = bytearray(), first
     for records, compression in batches:
         batch = encode_batch(records, compression=compression)
-        place(batch, base_offset=offset, leader_epoch=0)
+        assign_offsets(batch, base_offset=offset, leader_epoch=0)
         offset += len(records)
         log += batch
     return bytes(log)

@@ -15,7 +15,7 @@ from headwater.flow.source.rows import RangeReader, frame_batches, read_rows
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.staging import Counts
 from headwater.flow.source.streams import Stream, frame_of
-from headwater.log.batch_format import encode_batch, place, seal
+from headwater.log.batch_format import assign_offsets, encode_batch, seal
 from headwater.node import Node
 from headwater.record import Record
 from headwater.testing import running_node
@@ -173,7 +173,7 @@ def test_a_damaged_batch_is_a_loud_error_or_an_accounted_loss() -> None:
 
 
 def placed(batch: bytearray, base_offset: int) -> bytes:
-    place(batch, base_offset=base_offset, leader_epoch=0)
+    assign_offsets(batch, base_offset=base_offset, leader_epoch=0)
     return bytes(batch)
 
 

@@ -51,7 +51,7 @@ class TestTheFirstMembers:
         talk = Conversation(Limits(initial_delay_ms=0))
         assert talk.joined(talk.ask_to_join()).generation == 1
 
-    def test_have_the_first_as_their_leader_who_alone_hears_of_the_others(self, talk: Conversation) -> None:
+    def test_have_the_first_as_their_leader_who_alone_learns_of_the_others(self, talk: Conversation) -> None:
         first, second = talk.ask_to_join(protocols=(RANGE, STICKY)), talk.ask_to_join()
         talk.pass_time(FORMING_MS)
         leader, follower = talk.joined(first), talk.joined(second)
@@ -87,7 +87,7 @@ class TestIdsGivenOutFirst:
         talk.pass_time(DELAY_MS * 2)
         assert talk.joined(ticket).member_id == refusal.member_id
 
-    def test_the_group_is_nothing_yet_while_nobody_used_the_id(self, talk: Conversation) -> None:
+    def test_the_group_does_not_exist_before_its_id_is_used(self, talk: Conversation) -> None:
         talk.ask_to_join(id_required=True)
         assert talk.group.state is State.EMPTY
         assert not talk.group.forgettable
@@ -117,7 +117,7 @@ class TestIdsGivenOutFirst:
 
 
 class TestJoiningAStableGroup:
-    def test_makes_everybody_join_again(self, talk: Conversation) -> None:
+    def test_makes_every_member_join_again(self, talk: Conversation) -> None:
         leader, follower = talk.formed(2)
         newcomer = talk.ask_to_join()
         assert talk.group.state is State.PREPARING
@@ -138,7 +138,7 @@ class TestJoiningAStableGroup:
         with pytest.raises(errors.UnknownMember):
             talk.heartbeat(leader)
 
-    def test_a_leader_that_joins_again_may_share_out_anew(self, talk: Conversation) -> None:
+    def test_a_leader_that_joins_again_may_rebalance(self, talk: Conversation) -> None:
         leader, follower = talk.formed(2)
         talk.ask_to_join(leader.member_id)
         assert talk.group.state is State.PREPARING
@@ -157,7 +157,7 @@ class TestJoiningAStableGroup:
         talk.ask_to_join(follower.member_id, protocols=(Protocol("range", b"other topics"),))
         assert talk.group.state is State.PREPARING
 
-    def test_a_member_nobody_knows_is_told_so(self, talk: Conversation) -> None:
+    def test_an_unknown_member_gets_an_error(self, talk: Conversation) -> None:
         talk.formed(1)
         assert isinstance(talk.answers[talk.ask_to_join("ghost")], errors.UnknownMember)
 
@@ -280,7 +280,7 @@ class TestSaving:
         assert isinstance(talk.answers[waiting], errors.DiskFull)
         assert talk.group.state is State.PREPARING
 
-    def test_nobody_waits_for_ever_for_a_disk_that_hangs(self, talk: Conversation) -> None:
+    def test_no_member_waits_for_ever_for_a_disk_that_hangs(self, talk: Conversation) -> None:
         talk.saving = False
         ticket = talk.ask_to_join()
         talk.pass_time(DELAY_MS * 2)
@@ -294,7 +294,7 @@ class TestSaving:
         assert talk.saves[-1].group == SavedGroup("orders", "consumer", 2)
         assert talk.group.forgettable
 
-    def test_members_go_on_after_a_restart(self, talk: Conversation) -> None:
+    def test_members_continue_after_a_restart(self, talk: Conversation) -> None:
         leader, follower = talk.formed(2)
         restored = Conversation()
         restored.group = Group.restore(talk.saves[-1].group, restored.limits, restored.now_ms)
@@ -318,7 +318,7 @@ class TestSaving:
         with pytest.raises(errors.UnknownMember):
             restored.heartbeat(leader)
 
-    def test_generations_go_on_counting_after_a_restart(self, talk: Conversation) -> None:
+    def test_generations_continue_counting_after_a_restart(self, talk: Conversation) -> None:
         talk.leave(talk.formed(1)[0].member_id)
         restored = Conversation()
         restored.group = Group.restore(talk.saves[-1].group, restored.limits, restored.now_ms)
@@ -367,7 +367,7 @@ class TestSessions:
 
 
 class TestLeaving:
-    def test_the_others_share_out_anew(self, talk: Conversation) -> None:
+    def test_the_others_rebalance(self, talk: Conversation) -> None:
         leader, follower = talk.formed(2)
         talk.leave(leader.member_id)
         with pytest.raises(errors.RebalanceUnderWay):
@@ -375,7 +375,7 @@ class TestLeaving:
         again = talk.joined(talk.ask_to_join(follower.member_id))
         assert again.leader_id == follower.member_id
 
-    def test_whoever_waits_and_leaves_is_answered(self, talk: Conversation) -> None:
+    def test_a_member_that_waits_and_leaves_is_answered(self, talk: Conversation) -> None:
         leader, _ = talk.formed(2)
         waiting = talk.ask_to_join(leader.member_id)
         talk.leave(leader.member_id)
@@ -387,7 +387,7 @@ class TestLeaving:
         talk.leave(follower.member_id)
         assert talk.joined(waiting).generation == 2
 
-    def test_a_stranger_cannot_leave(self, talk: Conversation) -> None:
+    def test_an_unknown_member_cannot_leave(self, talk: Conversation) -> None:
         with pytest.raises(errors.UnknownMember):
             talk.leave("ghost")
 
@@ -422,7 +422,7 @@ class TestConnectionsThatClose:
         assert talk.share(talk.ask_to_sync(follower)) == b"two"
         assert abandoned not in talk.answers
 
-    def test_a_ticket_nobody_holds_is_ignored(self, talk: Conversation) -> None:
+    def test_an_unknown_ticket_is_ignored(self, talk: Conversation) -> None:
         talk.took(talk.group.abandon(99, talk.now_ms))
 
 
@@ -440,21 +440,21 @@ class TestStaticMembers:
         assert (back.generation, back.members, back.skip_assignment) == (1, (), False)
         assert talk.share(talk.ask_to_sync(back, instance_id="b")) == b"1"
 
-    def test_a_leader_that_comes_back_is_told_to_leave_things_as_they_are(self, talk: Conversation) -> None:
+    def test_a_leader_that_rejoins_keeps_the_assignment(self, talk: Conversation) -> None:
         self.formed(talk, "a", "b")
         back = talk.joined(talk.ask_to_join(instance_id="a"))
         assert back.leader_id == back.member_id
         assert back.skip_assignment
         assert len(back.members) == 2
 
-    def test_a_leader_with_an_older_client_does_not_hear_that_it_leads(self, talk: Conversation) -> None:
+    def test_a_leader_with_an_older_client_does_not_learn_that_it_leads(self, talk: Conversation) -> None:
         before = self.formed(talk, "a", "b")
         back = talk.joined(talk.ask_to_join(instance_id="a", can_skip_assignment=False))
         assert back.leader_id == before["a"].member_id != back.member_id
         assert back.members == ()
         assert talk.share(talk.ask_to_sync(back, instance_id="a")) == b"0"
 
-    def test_the_new_id_is_saved_before_it_is_told(self, talk: Conversation) -> None:
+    def test_the_new_id_is_saved_before_it_is_sent(self, talk: Conversation) -> None:
         self.formed(talk, "a")
         talk.saving = False
         ticket = talk.ask_to_join(instance_id="a")
@@ -500,7 +500,7 @@ class TestStaticMembers:
         talk.pass_time(REBALANCE_MS)
         assert [member.instance_id for member in talk.joined(waiting).members] == ["a", "b"]
 
-    def test_somebody_else_leads_while_the_leader_is_away(self, talk: Conversation) -> None:
+    def test_another_member_leads_while_the_leader_is_away(self, talk: Conversation) -> None:
         joined = self.formed(talk, "a", "b", session_ms=10 * REBALANCE_MS)
         protocols = (Protocol("range", b"changed"),)
         again = talk.ask_to_join(
@@ -530,14 +530,14 @@ class TestStaticMembers:
         talk.pass_time(DELAY_MS * 2)
         assert talk.joined(ticket).generation == 1
 
-    def test_an_instance_nobody_knows_is_unknown(self, talk: Conversation) -> None:
+    def test_an_unknown_instance_gets_an_error(self, talk: Conversation) -> None:
         (leader,) = talk.formed(1)
         with pytest.raises(errors.UnknownMember):
             talk.heartbeat(leader, "stranger")
 
 
 class TestCommits:
-    def test_anybody_may_commit_to_an_empty_group(self, talk: Conversation) -> None:
+    def test_any_client_may_commit_to_an_empty_group(self, talk: Conversation) -> None:
         talk.group.check_commit(Claim("", -1), talk.now_ms)
 
     def test_only_members_may_commit_to_a_group_with_members(self, talk: Conversation) -> None:
@@ -565,7 +565,7 @@ class TestCommits:
 
 
 class TestBounds:
-    def test_a_full_group_takes_nobody_in(self) -> None:
+    def test_a_full_group_takes_no_member(self) -> None:
         talk = Conversation(Limits(members_max=2, initial_delay_ms=DELAY_MS))
         leader, _ = talk.formed(2)
         assert isinstance(talk.answers[talk.ask_to_join()], errors.GroupFull)

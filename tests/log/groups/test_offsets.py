@@ -110,7 +110,7 @@ class TestPowerCuts:
         for seed in range(20):
             assert where(opened(disk.crash(Random(seed))).group_offsets) == {ORDERS: 0}
 
-    def test_no_offset_lies_behind_the_end_of_the_log(self) -> None:
+    def test_no_offset_lies_after_the_end_of_the_log(self) -> None:
         disk = SimulatedDisk(ManualClock())
         log = opened(disk)
         for number in range(5):
@@ -152,7 +152,7 @@ class TestDisksThatFail:
         refused = log.group_offsets.secure({ORDERS: at(1), CLICKS: at(0)})
         assert [(place, type(error)) for place, error in refused.items()] == [(ORDERS, errors.PartitionOffline)]
 
-    def test_commits_go_on_when_there_is_space_again(self) -> None:
+    def test_commits_continue_when_there_is_space_again(self) -> None:
         disk = SimulatedDisk(ManualClock())
         log = opened(disk)
         log.group_offsets.commit("g", {ORDERS: at(1)})
@@ -191,7 +191,7 @@ class TestDeleting:
         log.delete_topic("orders")
         assert (where(offsets), offsets.groups()) == ({CLICKS: 7}, ["g"])
 
-    def test_a_topic_made_anew_does_not_inherit_offsets(self, log: Log, storage: MemoryStorage) -> None:
+    def test_a_topic_created_again_does_not_inherit_offsets(self, log: Log, storage: MemoryStorage) -> None:
         log.group_offsets.commit("g", {ORDERS: at(5)})
         log.delete_topic("orders")
         log.create_topic("orders")
@@ -222,7 +222,7 @@ class TestDeleting:
         log.create_topic("orders")
         assert where(log.group_offsets) == {CLICKS: 7}
 
-    def test_offsets_of_topics_that_are_gone_are_not_loaded(
+    def test_offsets_of_topics_that_are_deleted_are_not_loaded(
         self, log: Log, storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log.group_offsets.commit("g", {ORDERS: at(5), CLICKS: at(7)})
@@ -259,7 +259,7 @@ class TestExpiry:
         offsets.expire(2 * DAY_MS, active=[])
         assert offsets.groups() == []
 
-    def test_a_moved_wall_clock_makes_nobody_forget(self, offsets: GroupOffsets, clock: ManualClock) -> None:
+    def test_a_moved_wall_clock_expires_no_offset(self, offsets: GroupOffsets, clock: ManualClock) -> None:
         offsets.commit("g", {ORDERS: at(5)})
         clock.jump_wall(1000 * DAY_MS)
         offsets.expire(2 * DAY_MS, active=[])

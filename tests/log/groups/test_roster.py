@@ -36,7 +36,7 @@ def test_a_newer_request_overtakes_an_older_one(roster: Roster) -> None:
     assert roster.joins_waiting == 1
 
 
-def test_whoever_is_removed_hears_why(roster: Roster) -> None:
+def test_a_removed_member_learns_why(roster: Roster) -> None:
     one, reason = member("a"), UnknownMember("gone")
     roster.insert(one)
     roster.wait_for_sync(one, 1)

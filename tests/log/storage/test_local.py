@@ -31,13 +31,13 @@ def test_bytes_go_from_file_to_socket_and_a_full_socket_takes_none(storage: Loca
         assert file.send_cached(near.fileno(), 0, 100) == 0
 
 
-def test_a_range_that_ends_behind_the_file_is_not_handed_over(storage: LocalStorage) -> None:
+def test_a_range_that_ends_past_the_file_is_not_handed_over(storage: LocalStorage) -> None:
     near, far = socket.socketpair()
     with near, far:
         assert storage.open("a").send_cached(near.fileno(), len(CONTENT) - 10, 20) is None
 
 
-def test_a_socket_that_is_gone_is_left_to_the_usual_way(storage: LocalStorage) -> None:
+def test_a_closed_socket_is_left_to_the_ordinary_write(storage: LocalStorage) -> None:
     near, far = socket.socketpair()
     far.close()
     with near:

@@ -54,7 +54,7 @@ def test_synced_content_under_a_synced_name_is_found_exactly(disk: SimulatedDisk
     assert found_after_crashes(disk, content_of("a")) == {b"x" * 5000}
 
 
-def test_a_synced_file_under_a_name_that_was_not_may_be_gone(disk: SimulatedDisk) -> None:
+def test_a_synced_file_under_a_name_that_was_not_may_be_lost(disk: SimulatedDisk) -> None:
     write_synced(disk, "a", b"xyz")
     assert found_after_crashes(disk, content_of("a")) == {b"xyz", None}
 
@@ -255,7 +255,7 @@ def test_a_failed_write_may_have_written_a_part(disk: SimulatedDisk) -> None:
     assert max(sizes) <= 100
 
 
-def test_after_a_failed_sync_the_next_one_succeeds_and_the_bytes_are_gone(disk: SimulatedDisk) -> None:
+def test_after_a_failed_sync_the_next_one_succeeds_and_the_bytes_are_lost(disk: SimulatedDisk) -> None:
     found = set()
     for seed in range(60):
         disk = SimulatedDisk(seed=seed)

@@ -51,7 +51,7 @@ READABLE = [
         record(field("x", COLOURS)),
     ),
     (
-        "a symbol is gone and there is a default",
+        "a symbol was removed and there is a default",
         record(field("x", {**COLOURS, "symbols": ["red"], "default": "red"})),
         record(field("x", COLOURS)),
     ),
@@ -65,7 +65,7 @@ UNREADABLE = [
     ("a long is not an int", record(X), record(field("x", "long")), "x: a long cannot be read as a int"),
     ("null is not an int", record(X), record(field("x", ["null", "int"])), "x: a null cannot be read as a int"),
     (
-        "a symbol is gone",
+        "a symbol was removed",
         record(field("x", {**COLOURS, "symbols": ["red"]})),
         record(field("x", COLOURS)),
         "lacks blue",
@@ -99,7 +99,7 @@ def test_a_reader_cannot_read(rule: str, reader: Schema, writer: Schema, why: st
     assert why in "; ".join(reasons(reader, writer))
 
 
-def test_every_place_is_told() -> None:
+def test_every_path_is_reported() -> None:
     reader = record(field("a", "int"), field("b", "int"))
     assert len(reasons(reader, record(field("a", "string"), field("b", "string")))) == 2
 
@@ -258,7 +258,7 @@ def test_what_is_said_is_what_fastavro_does(pair: tuple[Schema, Schema]) -> None
     assert (failure(reader, writer) is None) == (not found), (found, failure(reader, writer))
 
 
-def test_a_default_that_could_be_one_of_two_records_at_every_level_is_judged_once_at_each() -> None:
+def test_a_default_that_could_be_one_of_two_records_at_every_level_is_checked_once_at_each() -> None:
     default: Any = 1
     for _ in range(60):
         default = {"f": default}

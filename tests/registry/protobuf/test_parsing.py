@@ -105,7 +105,7 @@ def test_everything_a_file_can_say_survives_being_written_and_read() -> None:
     assert order.field[3].default_value == "a\\000\\\"\\'\\\\\\n\\377"
 
 
-def test_an_optional_field_of_proto3_is_told_from_a_plain_one() -> None:
+def test_an_optional_field_of_proto3_is_distinguished_from_a_plain_one() -> None:
     given = parsed(
         'syntax = "proto3"; message A { int32 plain = 1; optional int32 said = 2; oneof c { int32 x = 3; } }'
     )
@@ -131,7 +131,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize("text, why", MISTAKES)
-def test_a_mistake_is_told_with_its_place(text: str, why: str) -> None:
+def test_a_mistake_is_reported_with_its_location(text: str, why: str) -> None:
     with pytest.raises(InvalidSchemaText) as caught:
         parsed(text)
     assert why in str(caught.value)

@@ -50,8 +50,13 @@ READABLE = [
 UNREADABLE = [
     ("another kind of number", message("sint32 a = 1;"), message("int32 a = 1;"), "a int32 cannot be read as a sint32"),
     ("a text is not a number", message("int32 a = 1;"), message("string a = 1;"), "Order.a: a string"),
-    ("a message is gone", file("message Order {}"), file("message Order {} message Old {}"), "message Old is gone"),
-    ("a nested message is gone", message(""), message(INNER), "message Order.In is gone"),
+    (
+        "a message was removed",
+        file("message Order {}"),
+        file("message Order {} message Old {}"),
+        "message Old was removed",
+    ),
+    ("a nested message was removed", message(""), message(INNER), "message Order.In was removed"),
     (
         "another message",
         message(INNER + " message Ja { int32 x = 1; }"),
@@ -66,10 +71,10 @@ UNREADABLE = [
         "a, b could be written together",
     ),
     (
-        "a field is gone from its oneof",
+        "a field was removed from its oneof",
         message("oneof c { int32 a = 1; }"),
         message("oneof c { int32 a = 1; int32 b = 2; }"),
-        "Order.b: it is gone from its oneof",
+        "Order.b: it was removed from its oneof",
     ),
     (
         "a field becomes required",
@@ -99,12 +104,12 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize("rule, reader, writer", READABLE, ids=[row[0] for row in READABLE])
-def test_readers_go_on_where(rule: str, reader: str, writer: str) -> None:
+def test_readers_can_read_on_where(rule: str, reader: str, writer: str) -> None:
     assert reasons(reader, writer) == []
 
 
 @pytest.mark.parametrize("rule, reader, writer, why", UNREADABLE, ids=[row[0] for row in UNREADABLE])
-def test_readers_do_not_go_on_where(rule: str, reader: str, writer: str, why: str) -> None:
+def test_readers_cannot_read_on_where(rule: str, reader: str, writer: str, why: str) -> None:
     assert why in "; ".join(reasons(reader, writer))
 
 

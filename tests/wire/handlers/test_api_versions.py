@@ -26,7 +26,7 @@ def test_a_version_of_the_future_is_answered_in_the_oldest_form(client: RawClien
     assert client.call(FirstRequest()).error_code is ErrorCode.none, "the connection stays"
 
 
-def test_old_clients_are_told_that_produce_begins_at_zero(client: RawClient) -> None:
+def test_old_clients_see_that_produce_begins_at_version_zero(client: RawClient) -> None:
     # Otherwise they take the server for one that cannot store compressed batches.
     produce = next(api for api in client.call(FirstRequest()).api_keys if api.api_key == 0)
     assert produce.min_version == 0

@@ -45,7 +45,7 @@ def test_a_topic_is_made_in_every_version(server: RunningServer, client: RawClie
     assert version < 7 or made.topic_id == topic.id
 
 
-def test_who_makes_a_topic_hears_what_it_is_like(client: RawClient) -> None:
+def test_the_response_to_a_creation_describes_the_topic(client: RawClient) -> None:
     made = result(client.call(create(partitions=2, retention_ms="1000")))
     assert (made.num_partitions, made.replication_factor) == (2, 1)
     sources = {config.name: (config.value, config.config_source) for config in made.configs}

@@ -21,11 +21,11 @@ def test_there_is_one_node_and_it_controls_itself(server: RunningServer, client:
     assert [(broker.broker_id, broker.host, broker.port) for broker in found.brokers] == [(1, server.host, server.port)]
 
 
-def test_what_is_allowed_is_told_to_who_asks(client: RawClient) -> None:
+def test_allowed_operations_are_returned_on_request(client: RawClient) -> None:
     assert client.call(describe(operations=True)).cluster_authorized_operations > 0
     assert client.call(describe()).cluster_authorized_operations == -(2**31)
 
 
-def test_nobody_listens_as_a_controller(client: RawClient) -> None:
+def test_no_controller_listens(client: RawClient) -> None:
     found = client.call(describe(endpoint_type=2))
     assert (found.error_code, found.brokers) == (ErrorCode.mismatched_endpoint_type, ())

@@ -28,7 +28,7 @@ def result(response: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_the_settings_of_a_topic_are_told_in_every_version(
+def test_the_settings_of_a_topic_are_reported_in_every_version(
     server: RunningServer, client: RawClient, version: int
 ) -> None:
     server.log.create_topic("orders", configs={"retention.ms": "1000"})
@@ -40,13 +40,13 @@ def test_the_settings_of_a_topic_are_told_in_every_version(
     assert configs["cleanup.policy"] == ("delete", 5)
 
 
-def test_only_the_settings_asked_for_are_told(server: RunningServer, client: RawClient) -> None:
+def test_only_the_settings_asked_for_are_reported(server: RunningServer, client: RawClient) -> None:
     server.log.create_topic("orders")
     found = result(client.call(describe(keys=("retention.ms", "no.such.thing"))))
     assert [config.name for config in found.configs] == ["retention.ms"]
 
 
-def test_who_asks_hears_where_values_come_from_and_what_they_mean() -> None:
+def test_sources_and_documentation_of_values_are_returned_on_request() -> None:
     settings = LogSettings(topic_defaults=(("retention.ms", "2000"),))
     with running_server(log_settings=settings) as server, RawClient(server.host, server.port) as client:
         server.log.create_topic("orders", configs={"retention.ms": "1000"})
@@ -62,7 +62,7 @@ def test_who_does_not_ask_does_not(server: RunningServer, client: RawClient) -> 
     assert (config.synonyms, config.documentation) == ((), None)
 
 
-def test_the_node_tells_its_own_settings(client: RawClient) -> None:
+def test_the_node_reports_its_own_settings(client: RawClient) -> None:
     found = result(client.call(describe(BROKER_RESOURCE, "1")))
     configs = {config.name: config for config in found.configs}
     assert configs["auto.create.topics.enable"].value == "true"

@@ -26,7 +26,7 @@ def test_a_stable_group_shows_its_members(version: int, caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_group_nobody_knows_is_dead(version: int, caller: Caller) -> None:
+def test_an_unknown_group_is_dead(version: int, caller: Caller) -> None:
     group = described(caller, version)
     assert (group.group_state, group.members) == ("Dead", ())
     assert group.error_code.name == ("none" if version < 6 else "group_id_not_found")

@@ -19,7 +19,7 @@ def describe(topics: dict[str, tuple[int, ...]] | None = None, *, version: int =
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-def test_sizes_are_told_in_every_version(server: RunningServer, client: RawClient, version: int) -> None:
+def test_sizes_are_reported_in_every_version(server: RunningServer, client: RawClient, version: int) -> None:
     server.log.create_topic("orders", partitions=2)
     server.log.append("orders", Record(b"x" * 1000), partition=1)
     (found,) = client.call(describe(version=version)).results
@@ -28,7 +28,7 @@ def test_sizes_are_told_in_every_version(server: RunningServer, client: RawClien
     assert sizes == {0: 0, 1: server.log.partition("orders", 1).size_bytes}
 
 
-def test_only_what_is_asked_for_and_exists_is_told(server: RunningServer, client: RawClient) -> None:
+def test_only_what_is_asked_for_and_exists_is_reported(server: RunningServer, client: RawClient) -> None:
     server.log.create_topic("orders", partitions=2)
     (found,) = client.call(describe({"orders": (1, 9), "nowhere": (0,)})).results
     told = {topic.name: [part.partition_index for part in topic.partitions] for topic in found.topics}
@@ -40,7 +40,7 @@ def test_a_log_in_memory_has_no_disk(client: RawClient) -> None:
     assert (found.total_bytes, found.usable_bytes) == (-1, -1)
 
 
-def test_room_on_the_disk_is_told(tmp_path: Path) -> None:
+def test_room_on_the_disk_is_reported(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
     with (
         running_server(storage=storage, path=str(tmp_path)) as server,

@@ -123,7 +123,7 @@ def test_any_of_its_partitions_wakes_a_fetch(server: RunningServer, client: RawC
     assert values(found[2].records) == [b"late"]
 
 
-def test_a_fetch_hears_when_its_topic_goes(server: RunningServer, client: RawClient) -> None:
+def test_a_fetch_fails_when_its_topic_is_deleted(server: RunningServer, client: RawClient) -> None:
     threading.Timer(0.1, lambda: server.log.delete_topic("orders")).start()
     found = only(client.call(fetch("orders", wait_ms=20_000)))
     assert found.error_code is ErrorCode.unknown_topic_or_partition
@@ -167,7 +167,7 @@ def test_offsets_not_yet_durable_are_neither_readable_nor_out_of_range(
     assert (at_end.records, at_end.error_code) == (b"", ErrorCode.none)
 
 
-def test_in_a_session_only_news_is_told(server: RunningServer, client: RawClient) -> None:
+def test_in_a_session_only_changes_are_sent(server: RunningServer, client: RawClient) -> None:
     append(server, b"a")
     first = client.call(fetch("orders", {0: 0, 1: 0, 2: 0}, session=(0, 0)))
     session_id = first.session_id

@@ -17,7 +17,7 @@ def test_several_groups_are_asked_for_at_once(version: int, caller: Caller, grou
     assert places == [(key, 0, 1, "127.0.0.1", group_server.port) for key in ("g", "h")]
 
 
-def test_nobody_asked_for_is_nobody_found(caller: Caller) -> None:
+def test_an_empty_request_finds_no_coordinator(caller: Caller) -> None:
     assert caller.ask("find_coordinator", coordinator_keys=[], key_type=0).coordinators == ()
 
 

@@ -21,13 +21,13 @@ def test_a_member_lives(version: int, caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of("heartbeat"))
-def test_a_member_hears_of_a_rebalance(version: int, caller: Caller, second_caller: Caller) -> None:
+def test_a_member_learns_of_a_rebalance(version: int, caller: Caller, second_caller: Caller) -> None:
     member = caller.stable_member()
     second_caller.ask_and_go_on("join_group", 3, group_id="g", member_id="", **JOINING)
     wait_until(lambda: beat(caller, member, version) == "rebalance_in_progress", "it hears of it")
 
 
-def test_an_id_that_was_only_given_out_disturbs_nobody(caller: Caller, second_caller: Caller) -> None:
+def test_an_id_that_was_only_given_out_disturbs_no_member(caller: Caller, second_caller: Caller) -> None:
     member = caller.stable_member()
     assert second_caller.join().error_code.name == "member_id_required"
     assert beat(caller, member) == "none"

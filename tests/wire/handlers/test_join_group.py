@@ -20,7 +20,7 @@ def test_from_version_4_a_newcomer_is_first_given_an_id(version: int, caller: Ca
 
 
 @pytest.mark.parametrize("version", versions_of("join_group"))
-def test_an_unknown_member_hears_so_with_its_own_id(version: int, caller: Caller) -> None:
+def test_an_unknown_member_gets_an_error_with_its_own_id(version: int, caller: Caller) -> None:
     refused = caller.join(member_id="ghost", version=version)
     assert (refused.error_code.name, refused.member_id, refused.generation_id) == ("unknown_member_id", "ghost", -1)
 
@@ -33,7 +33,7 @@ def test_a_static_member_is_named_after_its_instance(version: int, caller: Calle
 
 
 @pytest.mark.parametrize("version", range(5, 10))
-def test_a_static_leader_that_comes_back_does_not_share_out_anew(version: int, caller: Caller) -> None:
+def test_a_static_leader_that_comes_back_does_not_rebalance(version: int, caller: Caller) -> None:
     joined = caller.join(version=version, group_instance_id="red")
     caller.sync(joined, group_instance_id="red")
     again = caller.join(version=version, group_instance_id="red")

@@ -20,12 +20,12 @@ def test_a_member_leaves(version: int, caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("version", SINGLE)
-def test_a_stranger_cannot_leave(version: int, caller: Caller) -> None:
+def test_an_unknown_member_cannot_leave(version: int, caller: Caller) -> None:
     assert caller.ask("leave_group", version, group_id="g", member_id="x").error_code.name == "unknown_member_id"
 
 
 @pytest.mark.parametrize("version", SEVERAL)
-def test_several_members_leave_at_once_and_each_hears_how_it_went(version: int, caller: Caller) -> None:
+def test_several_members_leave_at_once_and_each_gets_its_result(version: int, caller: Caller) -> None:
     member = caller.stable_member(group_instance_id=None)
     leaving = [{"member_id": member.member_id}, {"member_id": "ghost"}, {"member_id": "", "group_instance_id": "red"}]
     answer = caller.ask("leave_group", version, group_id="g", members=leaving)

@@ -59,7 +59,7 @@ def test_a_time_is_answered_in_every_version(client: RawClient, version: int) ->
         ("a time to come", NOW + 5000, (-1, -1)),
     ],
 )
-def test_places_and_times(client: RawClient, what: str, timestamp: int, found: tuple[int, int]) -> None:
+def test_special_offsets_and_times(client: RawClient, what: str, timestamp: int, found: tuple[int, int]) -> None:
     assert answer(client.call(list_offsets(timestamp, version=11))) == (ErrorCode.none, *found), what
 
 

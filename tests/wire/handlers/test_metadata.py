@@ -121,7 +121,7 @@ def test_topics_are_found_by_id(server: RunningServer, client: RawClient) -> Non
     assert (missing.name, missing.error_code) == (None, ErrorCode.unknown_topic_id)
 
 
-def test_who_asks_hears_what_is_allowed(server: RunningServer, client: RawClient) -> None:
+def test_allowed_operations_are_returned_on_request(server: RunningServer, client: RawClient) -> None:
     server.log.create_topic("orders")
     asked = client.call(metadata("orders", version=9, include_cluster_authorized_operations=True,
                                  include_topic_authorized_operations=True))  # fmt: skip
@@ -131,7 +131,7 @@ def test_who_asks_hears_what_is_allowed(server: RunningServer, client: RawClient
     assert silent.cluster_authorized_operations == silent.topics[0].topic_authorized_operations == -(2**31)
 
 
-def test_clients_are_told_the_advertised_host() -> None:
+def test_clients_receive_the_advertised_host() -> None:
     with running_server(advertised_host="kafka.example") as server, RawClient(server.host, server.port) as client:
         assert client.call(metadata(version=12)).brokers[0].host == "kafka.example"
 

@@ -15,7 +15,7 @@ def codes(answer: Any) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("version", NAMED)
-def test_anybody_may_commit_for_a_group_without_members(
+def test_any_client_may_commit_for_a_group_without_members(
     version: int, caller: Caller, group_server: RunningServer
 ) -> None:
     answer = caller.commit({("orders", 0): 5, ("orders", 1): 6}, version=version)
@@ -84,7 +84,7 @@ def test_nothing_is_committed_while_the_leader_shares_out(caller: Caller) -> Non
     assert codes(caller.commit({("orders", 0): 5}, **claim)) == [(0, "rebalance_in_progress")]
 
 
-def test_a_member_of_a_group_nobody_knows_is_of_no_generation(caller: Caller) -> None:
+def test_a_member_of_an_unknown_group_is_of_no_generation(caller: Caller) -> None:
     claim: dict[str, Any] = {"member_id": "m", "generation_id_or_member_epoch": 4}
     assert codes(caller.commit({("orders", 0): 5}, **claim)) == [(0, "illegal_generation")]
 

@@ -52,5 +52,5 @@ def test_members_of_other_kinds_must_leave_first(caller: Caller) -> None:
     assert delete(caller, ORDERS).error_code.name == "non_empty_group"
 
 
-def test_a_group_nobody_knows_is_not_found(caller: Caller) -> None:
+def test_an_unknown_group_is_not_found(caller: Caller) -> None:
     assert delete(caller, ORDERS, group="x").error_code.name == "group_id_not_found"

@@ -38,7 +38,7 @@ def test_a_term_that_never_was_has_no_end(client: RawClient) -> None:
     assert answer(client.call(ask(3))) == (ErrorCode.none, -1, -1)
 
 
-def test_a_client_that_knows_a_later_term_than_we_do_is_told(client: RawClient) -> None:
+def test_a_client_with_a_later_leader_epoch_gets_an_error(client: RawClient) -> None:
     assert answer(client.call(ask(0, current=2))) == (ErrorCode.unknown_leader_epoch, -1, -1)
 
 

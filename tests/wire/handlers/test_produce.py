@@ -58,7 +58,9 @@ def test_without_acks_there_is_no_answer(server: RunningServer, client: RawClien
     assert only(response).base_offset == 1
 
 
-def test_a_batch_without_acks_is_stored_although_its_sender_is_gone(server: RunningServer, client: RawClient) -> None:
+def test_a_batch_without_acks_is_stored_although_its_sender_disconnected(
+    server: RunningServer, client: RawClient
+) -> None:
     for number in range(20):
         client.send_request(produce("orders", batch(b"%d" % number), acks=0))
     client.close()
@@ -137,7 +139,7 @@ def test_a_full_topic_that_blocks_lets_its_producer_wait_and_then_say_so(
     assert answer.error_code is ErrorCode.request_timed_out
 
 
-def test_a_producer_that_waits_goes_on_when_there_is_room(server: RunningServer, client: RawClient) -> None:
+def test_a_producer_that_waits_continues_when_there_is_room(server: RunningServer, client: RawClient) -> None:
     server.log.create_topic("small", configs={"retention.bytes": "200", "headwater.full.policy": "block"})
     client.call(produce("small", batch(bytes(100))))
     sent = client.send_request(produce("small", batch(b"late"), timeout_ms=20_000))
@@ -175,7 +177,7 @@ def test_requests_are_stored_in_order_while_earlier_ones_wait_for_their_sync(
     assert [only(response).base_offset for _, response in responses] == list(range(5))
 
 
-def test_records_of_a_client_that_is_gone_become_visible_all_the_same(server: RunningServer, client: RawClient) -> None:
+def test_records_of_a_disconnected_client_become_visible_all_the_same(server: RunningServer, client: RawClient) -> None:
     client.send_request(produce("orders", batch(b"a")))
     client.close()
     assert _first(server, 1)[0].value == b"a"

@@ -18,7 +18,7 @@ def test_another_generation_is_refused(version: int, caller: Caller) -> None:
     assert (refused.error_code.name, refused.assignment) == ("illegal_generation", b"")
 
 
-def test_a_group_nobody_knows_has_no_members(caller: Caller) -> None:
+def test_an_unknown_group_has_no_members(caller: Caller) -> None:
     refused = caller.ask("sync_group", group_id="x", generation_id=1, member_id="m", assignments=[])
     assert refused.error_code.name == "unknown_member_id"
 

@@ -20,5 +20,5 @@ from headwater.wire.protocol.group_error_codes import group_error_code
         (errors.InvalidGroup("", "it is empty"), "invalid_group_id"),
     ],
 )
-def test_a_client_hears_what_to_do(error: errors.HeadwaterError | None, name: str) -> None:
+def test_a_client_learns_what_to_do(error: errors.HeadwaterError | None, name: str) -> None:
     assert group_error_code(error).name == name

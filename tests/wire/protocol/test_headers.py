@@ -9,7 +9,7 @@ from headwater.wire.protocol.reading import Reader
 HEADER = struct.pack(">hhih", 3, 12, 42, 4) + b"java"
 
 
-def test_the_start_of_a_header_tells_api_version_and_correlation() -> None:
+def test_the_start_of_a_header_has_api_version_and_correlation() -> None:
     assert read_start(memoryview(HEADER)) == (3, 12, 42)
 
 

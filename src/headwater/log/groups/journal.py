@@ -67,7 +67,7 @@ class Journal:
     """One partition of the offsets topic. Entries take effect in the order of the log, once they are durable.
 
     Writers that come at the same time share a sync. An entry that was written but could not be made durable has no
-    effect; should a later sync succeed after all, it takes effect then, in its place.
+    effect; should a later sync succeed after all, it takes effect then, in its order.
     """
 
     def __init__(self, log: "Log", number: int, apply: Callable[[Sequence[Entry]], None]) -> None:
@@ -102,7 +102,8 @@ class Journal:
     def load(self) -> None:
         """Read the partition from its start and let the newest entry of each key take effect.
 
-        A damaged stretch costs only itself: what was written behind it is certain, of the rest `doubt` says why not.
+        A damaged range loses only its own entries: entries written after it are certain; `doubt` says why the others
+        are not.
         """
         newest: dict[bytes, Record] = {}
         partition = self._log.partition(TOPIC, self._number)

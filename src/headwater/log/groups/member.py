@@ -39,19 +39,19 @@ class Join:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     fresh_id: str
-    """The id this member gets if it has none yet; the caller makes it, since chance has no place in here."""
+    """The id this member gets if it has none yet; the caller makes it, since this module is deterministic."""
     member_id: str = ""
     instance_id: str | None = None
     client_id: str = ""
     client_host: str = ""
     id_required: bool = False
-    """Whether a newcomer is first sent back with an id, so that an answer lost on the way leaves no ghost behind."""
+    """Whether a newcomer is first sent back with an id, so that a lost response leaves no orphaned member."""
     can_skip_assignment: bool = False
-    """Whether this client, come back as leader, can be told to leave the assignment as it is."""
+    """Whether this client, when it rejoins as leader, understands a response that keeps the assignment."""
 
 
 class Claim(NamedTuple):
-    """Who somebody says they are."""
+    """The member id, instance id and generation that a request claims."""
 
     member_id: str
     generation: int = -1
@@ -78,7 +78,7 @@ class Joined(NamedTuple):
     leader_id: str
     member_id: str
     members: tuple[JoinedMember, ...] = ()
-    """Everybody, for the leader to share out among; empty for all others."""
+    """All members, for the leader to assign partitions to; empty in the response of a follower."""
     skip_assignment: bool = False
 
 
@@ -137,18 +137,18 @@ class Member:
     rebalance_timeout_ms: int
     protocols: tuple[Protocol, ...]
     deadline_ms: int
-    """When it counts as gone, unless it is heard of before."""
+    """When the session expires, unless a request of the member arrives before."""
     new: bool = True
     """It has never had an answer."""
     join_ticket: Ticket | None = None
     sync_ticket: Ticket | None = None
     sync_expected: bool = False
-    """It was told the generation and has not asked for its share yet."""
+    """The member has its JoinGroup response and has not sent SyncGroup yet."""
     assignment: bytes = b""
 
     @property
     def can_expire(self) -> bool:
-        """Whoever waits for us cannot send heartbeats; but a newcomer's client may have given up long ago."""
+        """A member that waits for a response cannot send heartbeats; but a new member's client may have timed out."""
         return self.new or (self.join_ticket is None and self.sync_ticket is None)
 
     def metadata_for(self, protocol_name: str | None) -> bytes:

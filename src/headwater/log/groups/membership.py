@@ -8,8 +8,8 @@ Nothing here waits, reads a clock or touches a disk. Every call is given the tim
 waiting requests to answer, what to save, and when to call `tick` at the latest. Times are those of Clock.elapsed_ms,
 so that a moved wall clock ends no session.
 
-A generation becomes Stable only after the save it asked for was reported with `saved`: whoever was told its share
-finds the group unchanged after a restart of the broker.
+A generation becomes Stable only after the save it asked for was reported with `saved`: a member that received its
+assignment finds the group unchanged after a restart of the broker.
 """
 
 from typing import NamedTuple
@@ -37,7 +37,7 @@ from headwater.log.groups.roster import Answer, Outcome, Roster
 from headwater.log.groups.subscription import subscribed_topics
 
 NEWCOMER_TIMEOUT_MS = 5 * 60_000
-"""A newcomer cannot send heartbeats while it waits. Past this its client has surely given up and begun anew."""
+"""A new member cannot send heartbeats while it waits. After this time its client has given up and joined again."""
 
 
 class Save(NamedTuple):
@@ -63,7 +63,7 @@ class _Window(NamedTuple):
     extension_ms: int = 0
     """How much longer the initial wait may become."""
     newcomers: bool = False
-    """Somebody joined during the current stretch of the initial wait, so more may be on their way."""
+    """A member joined during the current part of the initial rebalance delay, so more may follow."""
 
 
 class _OpenSave(NamedTuple):
@@ -94,7 +94,7 @@ class Group:
 
     @classmethod
     def restore(cls, saved: SavedGroup, limits: Limits, now_ms: int) -> "Group":
-        """The group as it was saved. Its members have one session timeout from now to be heard of."""
+        """The group as it was saved. Its members have one session timeout from now to send a heartbeat."""
         group = cls(saved.id, limits)
         group.protocol_type, group.generation = saved.protocol_type, saved.generation
         if saved.protocol_name is None or not saved.members:
@@ -115,7 +115,7 @@ class Group:
     # What members ask
 
     def join(self, request: Join, ticket: Ticket, now_ms: int) -> Effects:
-        """Answered with Joined when everybody has joined, or with the reason for which this member may not."""
+        """Answered with Joined when every member has joined, or with the reason for which this member may not."""
         try:
             self._join(request, ticket, now_ms)
         except errors.HeadwaterError as refusal:
@@ -155,19 +155,19 @@ class Group:
         static = self._roster.static(instance_id)
         if static is not None and not member_id:
             member_id = static.id
-        self._roster.remove(self._roster.known(member_id, instance_id), self._gone("it left"))
+        self._roster.remove(self._roster.known(member_id, instance_id), self._removed("it left"))
         self._after_removal(now_ms)
         return self.effects()
 
     def abandon(self, ticket: Ticket, now_ms: int) -> Effects:
-        """Nobody waits for this answer any more: the connection it would have gone to is closed."""
+        """Discards the ticket of a response: the connection it belongs to is closed."""
         member = self._roster.withdraw(ticket)
         if member is None:
             return self.effects()
         if self.state is State.COMPLETING:
             member.sync_expected = True
-        if member.new:  # it was never told of its membership
-            self._roster.remove(member, self._gone("its client went away"))
+        if member.new:  # it never received its member id
+            self._roster.remove(member, self._removed("its client went away"))
             self._after_removal(now_ms)
         else:
             self._touch(member, now_ms)
@@ -191,7 +191,7 @@ class Group:
         """Whatever was due by now happens."""
         expired = [member for member in self._roster if member.can_expire and member.deadline_ms <= now_ms]
         for member in expired:
-            self._roster.remove(member, self._gone("nothing was heard of it for its session timeout"))
+            self._roster.remove(member, self._removed("it sent no heartbeat within its session timeout"))
         if expired:
             self._after_removal(now_ms)
         for member_id in [member_id for member_id, deadline in self._pending.items() if deadline <= now_ms]:
@@ -219,7 +219,7 @@ class Group:
         return self.state is State.DEAD or (self.state is State.EMPTY and not self._pending and saved)
 
     def subscribes(self, topic: str) -> bool:
-        """Does any member read this topic? What we cannot tell counts as yes."""
+        """Returns whether any member reads this topic; yes if the subscription cannot be decoded."""
         if self.protocol_type != "consumer":
             return len(self._roster) > 0
         for member in self._roster:
@@ -287,7 +287,7 @@ class Group:
     def _join_again(self, member: Member, request: Join, ticket: Ticket, now_ms: int) -> None:
         follows = member.id != self._roster.leader_id
         answerable = self.state is State.COMPLETING or (self.state is State.STABLE and follows)
-        # It may only have missed our answer. But a leader that comes back to a stable group wants to share out anew.
+        # It may only have missed our answer. But a leader that comes back to a stable group wants a new assignment.
         if answerable and member.protocols == request.protocols:
             self._touch(member, now_ms)
             self._roster.answer(ticket, self._joined(member))
@@ -313,7 +313,8 @@ class Group:
             return
         joined = self._joined(member)._replace(skip_assignment=roster.leader_id == member.id)
         if not request.can_skip_assignment:
-            # Told that it leads, an older client would share out anew. So it hears of a leader it does not know.
+            # An older client that is named as leader would assign partitions again. So the response names a leader it
+            # does not know.
             joined = joined._replace(members=(), leader_id=leader_before, skip_assignment=False)
         self._save(Answer(ticket, joined))
 
@@ -342,7 +343,7 @@ class Group:
         for member in self._roster:
             member.assignment, member.sync_expected = b"", False
             if member.sync_ticket is not None:
-                self._release(member, errors.RebalanceUnderWay(f'group "{self.id}" is sharing out anew'), now_ms)
+                self._release(member, errors.RebalanceUnderWay(f'group "{self.id}" is rebalancing'), now_ms)
         longest_ms = self._rebalance_timeout_ms()
         if initial:
             self._set_window(_Window(now_ms + delay_ms, initial=True, extension_ms=max(longest_ms - delay_ms, 0)))
@@ -369,7 +370,7 @@ class Group:
         """Those who joined form the next generation. Static members may be away until their session ends."""
         for member in list(self._roster):
             if member.join_ticket is None and member.instance_id is None:
-                self._roster.remove(member, self._gone("it did not join again in time"))
+                self._roster.remove(member, self._removed("it did not join again in time"))
         if not self._roster:
             self._become_empty()
         elif self._roster.joins_waiting:
@@ -398,12 +399,12 @@ class Group:
 
     def _joined(self, member: Member) -> Joined:
         leader_id = self._roster.leader_id or ""
-        everybody: tuple[JoinedMember, ...] = ()
+        members: tuple[JoinedMember, ...] = ()
         if member.id == leader_id:
-            everybody = tuple(
+            members = tuple(
                 JoinedMember(one.id, one.instance_id, one.metadata_for(self.protocol_name)) for one in self._roster
             )
-        return Joined(self.generation, self.protocol_type, self.protocol_name or "", leader_id, member.id, everybody)
+        return Joined(self.generation, self.protocol_type, self.protocol_name or "", leader_id, member.id, members)
 
     # Sharing out
 
@@ -453,7 +454,7 @@ class Group:
         self._window = None
         absent = [member for member in self._roster if member.sync_expected]
         for member in absent:
-            self._roster.remove(member, self._gone("it did not ask for its share in time"))
+            self._roster.remove(member, self._removed("it did not ask for its share in time"))
         if absent:
             self._after_removal(now_ms)
         elif self.state is State.COMPLETING:
@@ -496,11 +497,11 @@ class Group:
         else:
             self._become_empty()
 
-    def _gone(self, why: str) -> errors.UnknownMember:
+    def _removed(self, why: str) -> errors.UnknownMember:
         return errors.UnknownMember(f'this member is no longer in group "{self.id}": {why}')
 
     def _release(self, member: Member, outcome: Outcome, now_ms: int) -> None:
-        """Answer what the member waits for; from now on it must be heard of."""
+        """Send the response that the member waits for; from now on it must send heartbeats."""
         self._roster.release(member, outcome)
         self._touch(member, now_ms)
 

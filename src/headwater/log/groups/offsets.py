@@ -34,7 +34,7 @@ METADATA_BYTES_MAX = 4096
 
 @dataclass
 class _Kept:
-    """What is remembered of one group. Times are elapsed ones: a moved wall clock makes nobody forget."""
+    """The committed offsets of one group. Times are elapsed times: moving the wall clock expires no offset."""
 
     idle_since_ms: int
     offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
@@ -56,7 +56,7 @@ def check_group(group: str) -> None:
 class GroupOffsets:
     """Committed offsets of all groups. Safe to use from many threads.
 
-    An offset that was committed is never lost, and never points behind what the log holds after a power cut: the
+    An offset that was committed is never lost, and never lies beyond the log's end after a power cut: the
     records before it are made durable first. The newest commit counts, also if its offset is smaller.
     """
 
@@ -73,7 +73,7 @@ class GroupOffsets:
     # Offsets
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Remember where the group goes on reading; durable when this returns."""
+        """Commit the offsets at which the group resumes; durable when this returns."""
         check_group(group)
         for failure in self.secure(offsets).values():
             raise failure
@@ -90,7 +90,7 @@ class GroupOffsets:
     def secure(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, HeadwaterError]:
         """Make durable what lies before each offset; answers those that must not be committed, and why.
 
-        Without this a power cut could take records that a group was told it had read: its offset would lie behind the
+        Without this a power cut could lose records whose offset is committed: the offset would lie beyond the
         end of the log, and clients would start over, or skip what is written there next.
         """
         refused: dict[TopicPartition, HeadwaterError] = {}
@@ -109,7 +109,7 @@ class GroupOffsets:
         """All committed offsets of a group; empty if it has none.
 
         UnavailableError if a newer commit may stand in what is damaged: a group sent back to an older offset, or
-        to none, would read again or skip without anybody knowing.
+        to none, would read records again or skip them unnoticed.
         """
         with self._lock:
             kept = self._kept.get(group)
@@ -122,7 +122,7 @@ class GroupOffsets:
         why = self._doubts.get(ALL_PARTITIONS) or self._doubts.get(self.partition_of(group))
         if why and not (offsets and all(OffsetKey(group, *where) in self._certain for where in offsets)):
             failure = UnavailableError(f'committed offsets of group "{group}" cannot be trusted: {why}')
-            failure.hint = f'Say where it goes on with "headwater group reset {group}".'
+            failure.hint = f'Set the offsets it resumes at with "headwater group reset {group}".'
             raise failure
 
     def groups(self) -> list[str]:
@@ -203,7 +203,7 @@ class GroupOffsets:
             self._journal(number).write(partial(self._still_possible, share))
 
     def _still_possible(self, entries: list[Entry], _under_way: list[Entry]) -> list[Entry]:
-        # A topic may have been deleted since its offsets were secured. Asked here, behind the journal's lock, such an
+        # A topic may have been deleted since its offsets were secured. Asked here, under the journal's lock, such an
         # offset is either left out or written before forget_topic looks for it.
         return [entry for entry in entries if not isinstance(entry.key, OffsetKey) or self._exists(entry.key)]
 
@@ -282,7 +282,7 @@ class GroupOffsets:
             topic = self._log.topic(TOPIC)
         except UnknownTopic:
             return
-        except UnavailableError as error:  # it is offline: who commits or asks is told so
+        except UnavailableError as error:  # it is offline: commits and fetches answer with this error
             logger.error("committed offsets cannot be read: %s", error)
             self._doubts[ALL_PARTITIONS] = str(error)
             return
@@ -295,9 +295,9 @@ class GroupOffsets:
         self._forget_missing_topics()
 
     def _forget_missing_topics(self) -> None:
-        """A topic's deletion may have been cut short after the topic was gone and before its offsets were.
+        """A crash may have interrupted a topic's deletion after the topic was deleted and before its offsets were.
 
-        One that is offline is not gone: when its file is restored, its groups go on where they were.
+        A topic that is offline is not deleted: when its file is restored, its groups resume where they were.
         """
         with self._lock:
             read = {topic_partition.topic for kept in self._kept.values() for topic_partition in kept.offsets}

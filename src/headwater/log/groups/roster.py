@@ -53,7 +53,7 @@ class Roster:
         return self._members.get(member_id)
 
     def known(self, member_id: str, instance_id: str | None) -> Member:
-        """The member that somebody claims to be; FencedMember or UnknownMember if it is not so."""
+        """Returns the member that a request claims to be; raises FencedMember or UnknownMember if there is none."""
         if instance_id is not None and self._static_ids.get(instance_id, member_id) != member_id:
             raise errors.FencedMember(f'a newer instance "{instance_id}" has joined group "{self.group_id}"')
         member = self._members.get(member_id)
@@ -112,7 +112,7 @@ class Roster:
                 self.answer(ticket, outcome)
 
     def withdraw(self, ticket: Ticket) -> Member | None:
-        """Nobody waits for this ticket any more; whose it was."""
+        """Removes a ticket whose connection is closed and returns its member."""
         member = self._members.get(self._ticket_holders.get(ticket, ""))
         if member is not None:
             self._forget(member, ticket)

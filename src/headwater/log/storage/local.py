@@ -44,7 +44,7 @@ class LocalFile:
         try:
             count = os.preadv(self._descriptor, [target], position, os.RWF_NOWAIT)
         except OSError:
-            # EAGAIN: not in memory. EOPNOTSUPP: a file system that cannot tell.
+            # EAGAIN: not in memory. EOPNOTSUPP: a file system that cannot say.
             return None
         del target[count:]
         return target
@@ -57,7 +57,7 @@ class LocalFile:
         except BlockingIOError:
             return 0
         except OSError:
-            return None  # a socket that is gone, or a file system that cannot: the usual way finds out
+            return None  # a closed socket, or a file system without sendfile: the ordinary write reports it
 
     def _in_memory(self, position: int) -> bool:
         try:
@@ -70,7 +70,7 @@ class LocalFile:
 
     def sync(self) -> None:
         if self._descriptor < 0:
-            # os.fdatasync would raise ValueError, which nobody expects from a disk.
+            # os.fdatasync would raise ValueError, which no caller expects from a disk.
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         os.fdatasync(self._descriptor)
 

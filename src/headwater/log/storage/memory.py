@@ -28,7 +28,7 @@ class Content:
 
     def write(self, position: int, buffer: Buffer) -> None:
         if not len(buffer):
-            return  # writing nothing behind the end extends nothing
+            return  # an empty write past the end does not extend the file
         with self.lock:
             end = len(self.data)
             if position > end:

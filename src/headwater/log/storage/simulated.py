@@ -153,7 +153,7 @@ class SimulatedDisk(MemoryStorage):
         content.damage(sector * SECTOR_BYTES, bytes(len(self._sector(content, sector))))
 
     def swap_sectors(self, path: str, one: int, other: int) -> None:
-        """Two sectors that the disk wrote to each other's place."""
+        """Swaps two sectors, as a disk that misdirects writes does."""
         content = self._simulated_content(path)
         first, second = self._sector(content, one), self._sector(content, other)
         common = min(len(first), len(second))

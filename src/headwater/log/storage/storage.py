@@ -84,7 +84,7 @@ class Storage(Protocol):
     def sync_directory(self, path: str) -> None: ...
 
     def lock(self, path: str) -> None:
-        """Own this storage until close; BlockingIOError if someone else does. The lock dies with the process."""
+        """Own this storage until close; BlockingIOError if another process does. The lock dies with the process."""
 
     def close(self) -> None:
         """Give up the lock."""
@@ -110,7 +110,7 @@ def parent_of(path: str) -> str:
 def replace_durably(storage: Storage, path: str, content: bytes, *, fresh: str = "") -> None:
     """After this returns the file holds `content`; after a crash before that, the old content or the new.
 
-    It is written under the name `fresh` (the path with ".new" behind it), in the same folder, and renamed.
+    It is written under the name `fresh` (the path with ".new" appended), in the same folder, and renamed.
     """
     fresh = fresh or path + ".new"
     file = storage.open(fresh, create=True)

@@ -162,7 +162,7 @@ class SimulatedContent(Content):
         return bytes(image)
 
     def damage(self, position: int, data: bytes) -> None:
-        """Change bytes behind everybody's back, on the disk and in memory."""
+        """Corrupt bytes silently, on the disk and in memory."""
         with self.lock:
             self.data[position : position + len(data)] = data
         if position < len(self.durable):

@@ -1,7 +1,8 @@
-"""A storage that tells when a folder could not be synced.
+"""A storage that records when a folder could not be synced.
 
 After a failed sync of a folder, names that were new in it may be lost at the next power cut although a later sync
-succeeds. So somebody must remember, and promise nothing that depends on such a name until it has been made again.
+succeeds. So this storage remembers the failure, and the log acknowledges nothing that depends on such a name until it
+has been made again.
 """
 
 from collections.abc import Callable

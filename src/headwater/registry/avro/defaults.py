@@ -6,41 +6,41 @@ RANGES = {"int": range(-(2**31), 2**31), "long": range(-(2**63), 2**63)}
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
-Judged = dict[tuple[int, int], bool]
-"""By the places in memory of a value and a type, which whoever checks holds on to."""
+Checked = dict[tuple[int, int], bool]
+"""Results by the ids of a value and a type, which the caller keeps alive."""
 
 
-def fits(value: object, kind: Type, judged: Judged | None = None) -> bool:
-    """Each pair is judged once: of records that are each other's alternatives there are more ways than time.
+def fits(value: object, kind: Type, checked: Checked | None = None) -> bool:
+    """Checks each pair once: with recursive unions of records the number of paths is exponential.
 
     >>> fits(3, Primitive(name="int")), fits(None, Primitive(name="int"))
     (True, False)
     """
-    known = {} if judged is None else judged
+    known = {} if checked is None else checked
     pair = id(value), id(kind)
     if pair not in known:
         known[pair] = _fits(value, kind, known)
     return known[pair]
 
 
-def _fits(value: object, kind: Type, judged: Judged) -> bool:
+def _fits(value: object, kind: Type, checked: Checked) -> bool:
     match kind:
         case Primitive():
             return _fits_primitive(value, kind.name)
         case Union():
             # The specification once said the first branch, and now any; readers exist for both.
-            return any(fits(value, branch, judged) for branch in kind.branches)
+            return any(fits(value, branch, checked) for branch in kind.branches)
         case Array():
-            return isinstance(value, list) and all(fits(one, kind.items, judged) for one in value)
+            return isinstance(value, list) and all(fits(one, kind.items, checked) for one in value)
         case Map():
-            return isinstance(value, dict) and all(fits(one, kind.values, judged) for one in value.values())
+            return isinstance(value, dict) and all(fits(one, kind.values, checked) for one in value.values())
         case Enum():
             return value in kind.symbols
         case Fixed():
             return _is_bytes(value) and len(str(value)) == kind.size
         case Record():
             return isinstance(value, dict) and all(
-                fits(value[field.name], field.type, judged) if field.name in value else field.default is not NO_DEFAULT
+                fits(value[field.name], field.type, checked) if field.name in value else field.default is not NO_DEFAULT
                 for field in kind.fields
             )
     return False

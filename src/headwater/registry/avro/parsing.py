@@ -34,7 +34,7 @@ OWN = {
     "record": {"type", "name", "namespace", "aliases", "fields"},
     "field": {"name", "type", "default", "aliases"},
 }
-"""Attributes with a place in the tree; all others are properties."""
+"""Attributes with a field in the tree; all others are properties."""
 
 
 def parse(text: str, known: Mapping[str, Named] | None = None) -> tuple[Type, dict[str, Named]]:
@@ -137,15 +137,15 @@ class _Parser:
         for said in fields:
             if not isinstance(said, dict) or not _is_name(said.get("name")):
                 _refuse(where, f"{json.dumps(said)[:60]} is not a field with a name")
-            place = f"{record.short_name}.{said['name']}"
+            path = f"{record.short_name}.{said['name']}"
             if said["name"] in names:
-                _refuse(place, "the record has a field of this name already")
+                _refuse(path, "the record has a field of this name already")
             names.add(said["name"])
-            kind = self.type(said.get("type"), space, place, depth + 1)
-            field = Field(said["name"], kind, said.get("default", NO_DEFAULT), _texts(said, place))
+            kind = self.type(said.get("type"), space, path, depth + 1)
+            field = Field(said["name"], kind, said.get("default", NO_DEFAULT), _texts(said, path))
             field.properties = _properties(said, "field")
             if field.default is not NO_DEFAULT:
-                self._defaults.append((field, place))
+                self._defaults.append((field, path))
             record.fields.append(field)
 
 

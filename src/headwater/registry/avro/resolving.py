@@ -36,7 +36,7 @@ COMPARISON_STEPS = 5
 
 
 def unreadable(reader: Type, writer: Type, budget: Budget) -> list[str]:
-    """Why not, one sentence for each place; nothing if all can be read."""
+    """Returns the reasons for which it cannot be read, one sentence for each path; none if all can be read."""
     return _Resolution(budget).compare(reader, writer, "")
 
 
@@ -116,12 +116,12 @@ class _Resolution:
         return [reason for field in reader.fields for reason in self._field(field, written, path)]
 
     def _field(self, field: Field, written: Mapping[str, Field], path: str) -> list[str]:
-        place = f"{path}.{field.name}" if path else field.name
+        here = f"{path}.{field.name}" if path else field.name
         name = next((name for name in (field.name, *field.aliases) if name in written), None)
         if name is not None:
-            return self.compare(field.type, written[name].type, place)
+            return self.compare(field.type, written[name].type, here)
         if field.default is NO_DEFAULT:
-            return [f"{_at(place)}the field is not written, and the reader has no default for it"]
+            return [f"{_at(here)}the field is not written, and the reader has no default for it"]
         return []
 
 

@@ -1,7 +1,7 @@
 """Does a reader's JSON schema admit every document that a writer's schema admits?
 
 The question is decided word by word, on the safe side: the answer "nothing is refused" can be relied on, while a change
-that cannot be judged (another `pattern`, `not`, `if`) counts as one that refuses something. Words that say nothing
+that cannot be compared (another `pattern`, `not`, `if`) counts as one that refuses something. Words that say nothing
 about documents (title, description, default) do not count.
 """
 
@@ -45,7 +45,7 @@ Pair = tuple[str, str, int, int]
 
 
 def unadmitted(reader: Document, writer: Document, budget: Budget) -> list[str]:
-    """What the reader refuses of what the writer admits, one sentence for each place; nothing if it takes all."""
+    """Returns what the reader refuses of what the writer admits, one sentence for each path; none if it accepts all."""
     return Comparison(budget).compare(Side(reader, reader.root), Side(writer, writer.root), "#")
 
 
@@ -64,7 +64,7 @@ class Side:
 
     @cached_property
     def words(self) -> dict[str, Any]:
-        """Never changed: whoever wants others makes another side."""
+        """Never changed: a caller that needs other values makes another side."""
         if isinstance(self.node, bool):
             return {} if self.node else {"not": {}}
         words = {word: value for word, value in self.node.items() if word in KNOWN}
@@ -191,9 +191,11 @@ class Comparison:
         self.budget.spend(COMPARISON_STEPS, characters=len(path))
         if reader.admits_all or writer.admits_nothing or self._same(reader, writer):
             return []
-        pair = (self._told(reader), self._told(writer), id(reader.document), id(writer.document))
+        pair = (self._counted_text(reader), self._counted_text(writer), id(reader.document), id(writer.document))
         if pair in self._fitting or pair in self._unfit:
-            return [path + reason for reason in self._unfit.get(pair, [])[:1]]  # all were told where it was met first
+            return [
+                path + reason for reason in self._unfit.get(pair, [])[:1]
+            ]  # the rest was reported at the first path
         before = len(self._fitting)
         self._fitting[pair] = None
         found = self._choices(reader, writer, path)
@@ -222,14 +224,14 @@ class Comparison:
         return not self.compare(reader, writer, "")
 
     def _same(self, reader: Side, writer: Side) -> bool:
-        """Written the same, and meaning the same: references lead to the same place."""
+        """Written the same, and meaning the same: references lead to the same schema."""
         if reader.words.keys() != writer.words.keys():
             return False
         text = reader.words_text
         self.budget.spend(0, characters=len(text) + len(writer.words_text))
         return (reader.document is writer.document or '"$ref"' not in text) and text == writer.words_text
 
-    def _told(self, side: Side) -> str:
+    def _counted_text(self, side: Side) -> str:
         self.budget.spend(0, characters=len(side.text))
         return side.text
 

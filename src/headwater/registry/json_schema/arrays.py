@@ -20,12 +20,12 @@ def arrays(comparison: "Comparison", reader: "Side", writer: "Side", path: str) 
         found.append(f"{path}: contains is new or another")
     first, rest = elements(reader)
     theirs, others = elements(writer)
-    for place in range(max(len(first), len(theirs))):
+    for index in range(max(len(first), len(theirs))):
         # An element that an array can never have needs no schema that fits.
-        if place < yours.get("maxItems", place + 1):
-            wanted = first[place] if place < len(first) else rest
-            written = theirs[place] if place < len(theirs) else others
-            found += comparison.compare(wanted, written, f"{path}[{place}]")
+        if index < yours.get("maxItems", index + 1):
+            wanted = first[index] if index < len(first) else rest
+            written = theirs[index] if index < len(theirs) else others
+            found += comparison.compare(wanted, written, f"{path}[{index}]")
     if not others.admits_nothing:
         found += comparison.compare(rest, others, f"{path}[]")
     return found

@@ -70,7 +70,7 @@ def _patterns(comparison: "Comparison", reader: "Side", writer: "Side", path: st
     others = reader.part(reader.words.get("additionalProperties", True))
     every = {**mine, **yours}
     found = [
-        f"{path}/{one[:40]}: the pattern cannot be judged: {why}"
+        f"{path}/{one[:40]}: the pattern cannot be compared: {why}"
         for one in every
         if (why := comparison.pattern(one).why)
     ]

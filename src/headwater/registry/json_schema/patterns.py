@@ -1,7 +1,7 @@
 r"""Patterns of a JSON schema, matched in time that grows with the name and never beyond.
 
 JSON Schema's patterns are those of JavaScript. They are matched by RE2, which follows all ways at once instead of one
-after the other, so that no pattern takes for ever; where the two differ, a pattern is written anew:
+after the other, so that no pattern takes for ever; where the two differ, a pattern is rewritten:
 
     \u00e4 \u{1f600} \cA     \x{e4} \x{1f600} \x{1}
     .                        all but \n \r U+2028 U+2029
@@ -23,7 +23,7 @@ PROGRAM_BYTES_MAX = 1024**2
 UNITS_A_STEP = 30
 SEARCH_STEPS = 6
 SEARCH_STEPS_MAX = 100_000
-"""Of one name: so long nobody else gets to run, for RE2 does not let go of the interpreter."""
+"""The longest name that is matched: no other thread runs meanwhile, since RE2 holds the interpreter lock."""
 HEX = frozenset("0123456789abcdefABCDEF")
 SPACES = r"\t\n\x{b}\f\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}"
 NOT_SPACES = (

@@ -105,7 +105,7 @@ def well_known(name: str) -> FileDescriptorProto | None:
 
 
 def _plain(file: FileDescriptorProto) -> FileDescriptorProto:
-    """Without what says nothing about data, and without what a text could not give back: comments and their places,
+    """Without what says nothing about data, and without what a text could not give back: comments and their positions,
     options that are lists or messages, names in JSON that are the usual ones."""
     copy = FileDescriptorProto()
     copy.CopyFrom(file)

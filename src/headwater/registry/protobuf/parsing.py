@@ -111,7 +111,7 @@ class _FileParser:
 
     def _member(self, message: DescriptorProto) -> None:
         tokens = self._tokens
-        # What looks like one of these words may be the type of a field; a brace or a number tells them apart.
+        # What looks like one of these words may be the type of a field; a brace or a number distinguishes them.
         match tokens.next.text:
             case ";":
                 tokens.take()
@@ -133,7 +133,7 @@ class _FileParser:
                 tokens.expect(";")
             case "reserved":
                 tokens.take()
-                self._reserved(message, largest=NUMBER_MAX, behind=1)
+                self._reserved(message, largest=NUMBER_MAX, exclusive=1)
             case "extensions":
                 tokens.take()
                 self._extensions(message)
@@ -223,21 +223,21 @@ class _FileParser:
             self._number_and_options(field)
 
     def _synthesise(self, message: DescriptorProto) -> None:
-        """An optional field of proto3 is alone in a oneof that nobody wrote; these come after all that were written."""
+        """An optional field of proto3 is alone in a synthetic oneof; these come after all that were written."""
         for field in message.field:
             if field.proto3_optional:
                 field.oneof_index = len(message.oneof_decl)
                 message.oneof_decl.add(name=f"_{field.name}")
 
-    def _reserved(self, holder: Any, *, largest: int, behind: int) -> None:
-        """Ranges of a message are kept with the number behind them, those of an enum with their last."""
+    def _reserved(self, holder: Any, *, largest: int, exclusive: int) -> None:
+        """Ranges of a message end with an exclusive number, those of an enum with an inclusive one."""
         tokens = self._tokens
         while True:
             if tokens.next.kind == "text":
                 holder.reserved_name.append(tokens.text())
             else:
                 first, last = self._range(largest)
-                holder.reserved_range.add(start=first, end=last + behind)
+                holder.reserved_range.add(start=first, end=last + exclusive)
             if not tokens.skip(","):
                 break
         tokens.expect(";")
@@ -284,7 +284,7 @@ class _FileParser:
                 self._option(enum.options)
                 tokens.expect(";")
             elif name == "reserved" and tokens.next.text != "=":
-                self._reserved(enum, largest=2**31 - 1, behind=0)
+                self._reserved(enum, largest=2**31 - 1, exclusive=0)
             else:
                 tokens.expect("=")
                 value = enum.value.add(name=name)

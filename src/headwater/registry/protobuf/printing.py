@@ -70,7 +70,7 @@ def _message(message: DescriptorProto, indent: str, *, proto3: bool) -> Iterator
     yield from _extensions_of(message, inner, proto3=proto3)
     for extensible in message.extension_range:
         yield f"{inner}extensions {_range(extensible.start, extensible.end - 1, NUMBER_MAX)};"
-    yield from _reserved(message, inner, behind=1, largest=NUMBER_MAX)
+    yield from _reserved(message, inner, exclusive=1, largest=NUMBER_MAX)
     yield f"{indent}}}"
 
 
@@ -107,13 +107,13 @@ def _enum(enum: EnumDescriptorProto, indent: str) -> Iterator[str]:
     for value in enum.value:
         said = ", ".join(f"{name} = {text}" for name, text in _set_options(value.options))
         yield f"{inner}{value.name} = {value.number}{f' [{said}]' if said else ''};"
-    yield from _reserved(enum, inner, behind=0, largest=ENUM_NUMBER_MAX)
+    yield from _reserved(enum, inner, exclusive=0, largest=ENUM_NUMBER_MAX)
     yield f"{indent}}}"
 
 
-def _reserved(holder: Any, indent: str, *, behind: int, largest: int) -> Iterator[str]:
+def _reserved(holder: Any, indent: str, *, exclusive: int, largest: int) -> Iterator[str]:
     for one in holder.reserved_range:
-        yield f"{indent}reserved {_range(one.start, one.end - behind, largest)};"
+        yield f"{indent}reserved {_range(one.start, one.end - exclusive, largest)};"
     for name in holder.reserved_name:
         yield f"{indent}reserved {_quoted(name)};"
 

@@ -51,7 +51,7 @@ FIELD_STEPS = 20
 
 
 def unreadable(reader: FileDescriptorProto, writer: FileDescriptorProto, budget: Budget) -> list[str]:
-    """Why not, one sentence for each place; nothing if all can be read."""
+    """Returns the reasons for which it cannot be read, one sentence for each path; none if all can be read."""
     known = {message.name: message for message in _messages(reader)}
     found: list[str] = []
     for message in _messages(writer):
@@ -60,7 +60,7 @@ def unreadable(reader: FileDescriptorProto, writer: FileDescriptorProto, budget:
             FIELD_STEPS * (1 + len(described.field) + len(described.nested_type)), characters=len(message.name)
         )
         if message.name not in known:
-            found.append(f"message {message.name} is gone")
+            found.append(f"message {message.name} was removed")
         else:
             found += _compare(known[message.name], message)
     return found
@@ -84,16 +84,16 @@ def _compare(reader: Message, writer: Message) -> list[str]:
     written = {field.number: field for field in writer.described.field}
     found: list[str] = []
     for number, field in read.items():
-        place = f"{reader.name}.{field.name}"
+        path = f"{reader.name}.{field.name}"
         other = written.get(number)
         required = field.label == Field.LABEL_REQUIRED
         if required and (other is None or other.label != Field.LABEL_REQUIRED):
-            found.append(f"{place}: it is required, and not always written")
+            found.append(f"{path}: it is required, and not always written")
         if other is not None:
-            found += [f"{place}: {why}" for why in _fields(field, other, reader, writer)]
+            found += [f"{path}: {why}" for why in _fields(field, other, reader, writer)]
     for number, other in written.items():
         if number not in read and _choice(other) is not None:
-            found.append(f"{writer.name}.{other.name}: it is gone from its oneof")
+            found.append(f"{writer.name}.{other.name}: it was removed from its oneof")
     return found + _crowded(reader, writer)
 
 
@@ -136,7 +136,7 @@ def _crowded(reader: Message, writer: Message) -> list[str]:
 
 
 def _choice(field: Field) -> int | None:
-    """The oneof that a field stands in, if somebody wrote one."""
+    """Returns the declared oneof of a field, if there is one."""
     return field.oneof_index if field.HasField("oneof_index") and not field.proto3_optional else None
 
 

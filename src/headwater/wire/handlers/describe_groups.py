@@ -31,7 +31,7 @@ def _described(group_id: str, operations: int, context: Context) -> Fields:
         return _fields(DescribedGroup(group_id, "", "", ""), operations, error)
     if group is not None:
         return _fields(group, operations, None)
-    # Until version 6 a group that nobody knows was a dead group, without an error.
+    # Until version 6 an unknown group was a dead group, without an error.
     missing = UnknownGroup(group_id) if context.api_version >= NOT_FOUND_SINCE else None
     return _fields(DescribedGroup(group_id, State.DEAD, "", ""), operations, missing)
 

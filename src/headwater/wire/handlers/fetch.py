@@ -4,7 +4,7 @@ The records are not read here. What is found are slices of files, in the order a
 
 * the first partition that has anything gives at least one whole batch, however large, so that every consumer advances;
 * no other one may go beyond what is left of the request's limit;
-* the order is the request's own, or the session's, which puts those served last behind the others.
+* the order is the request's own, or the session's, which moves partitions served last to the end.
 """
 
 import asyncio
@@ -84,7 +84,7 @@ async def _read_or_wait(request: FetchRequest, plan: Plan, context: Context) -> 
         while True:
             # At the end of every partition, so whatever comes now is new.
             fresh = not any(one.answer.records_bytes for one in answered)
-            # Found anew each time: a topic may be deleted while somebody waits for it.
+            # Looked up each time: a topic may be deleted while a fetch waits for it.
             answered = await _read(_find(plan.wanted, context), request, context, fresh=fresh)
             if _enough(answered, request) or arrivals.stopping or not await waiter.wait(deadline):
                 return answered
@@ -93,7 +93,7 @@ async def _read_or_wait(request: FetchRequest, plan: Plan, context: Context) -> 
 
 
 def _enough(answered: Sequence[Answered], request: FetchRequest) -> bool:
-    """Are there bytes enough to answer, or an error that the client should hear at once, or nothing to wait for?"""
+    """Are there bytes enough to answer, or an error that the client should see at once, or nothing to wait for?"""
     if not answered or any(one.answer.error_code for one in answered):
         return True
     return sum(one.answer.records_bytes for one in answered) >= request.bytes_min
@@ -159,7 +159,7 @@ def _by_topic(answered: Iterable[Answered]) -> list[TopicAnswer[Slice]]:
 
 
 def _refusal(request: FetchRequest, code: ErrorCode) -> Response:
-    """Every partition answered with one error: the oldest versions have no place for it but there."""
+    """Every partition answered with one error: the oldest versions have no field for it but there."""
     return FetchResponse(
         [
             TopicAnswer(topic, [PartitionAnswer(partition.number, code.value) for partition in partitions])

@@ -1,4 +1,4 @@
-"""Heartbeat: a member lives, and hears whether its group is sharing out anew."""
+"""Heartbeat: keeps a member's session alive, and reports whether its group is rebalancing."""
 
 from typing import Any
 

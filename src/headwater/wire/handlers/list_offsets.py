@@ -1,4 +1,4 @@
-"""ListOffsets: which offset belongs to a time, or to one of the places that negative times stand for."""
+"""ListOffsets: which offset belongs to a time, or to one of the special offsets that negative times stand for."""
 
 import asyncio
 
@@ -26,7 +26,7 @@ LATEST_ARCHIVED = -5
 EARLIEST_TO_ARCHIVE = -6
 
 AT_HAND = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_ARCHIVED, EARLIEST_TO_ARCHIVE})
-"""Places that are known without looking at any record."""
+"""Special offsets that are known without reading a record."""
 
 LEADER_EPOCH_FROM = 4
 NOT_FOUND = TimeOffset(-1, -1)

@@ -81,7 +81,7 @@ async def _existing_or_new(log: Log, name: str, context: Context, *, create: boo
     try:
         return await context.run(log.create_topic, name, partitions=context.settings.default_partitions)
     except TopicExists:
-        return log.topic(name)  # somebody else was first
+        return log.topic(name)  # another request created it first
 
 
 def _may_create(name: str, context: Context) -> bool:

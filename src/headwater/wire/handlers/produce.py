@@ -82,7 +82,7 @@ class Storing:
 
     def __init__(self, rows: list[Row], context: Context, acks: int) -> None:
         self._rows, self._context, self._acks = rows, context, acks
-        self._unsynced: list[Partition] = []  # nobody syncs them yet, and somebody waits for it
+        self._unsynced: list[Partition] = []  # a request waits for them to be synced, and no sync has started
 
     async def done(self) -> None:
         """Return when every row was stored or refused. Syncs go on after that."""

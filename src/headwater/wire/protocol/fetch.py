@@ -19,7 +19,7 @@ REPLICA_STATE_FROM = 15
 
 REPLICA_STATE_TAG = 1
 CONSUMER = -1
-"""The replica id of everybody who is not a broker."""
+"""The replica id of every client that is not a broker."""
 
 Records = TypeVar("Records")
 

@@ -6,7 +6,7 @@ from kio.static.primitive import i32, i32Timedelta
 
 NO_THROTTLE = i32Timedelta.parse(timedelta(0))
 
-# Access-control operations, by Kafka's numbers. Nothing is forbidden to anybody yet.
+# Access-control operations, by Kafka's numbers. There are no ACLs yet: everything is allowed.
 _CREATE, _READ, _WRITE, _DELETE, _ALTER, _DESCRIBE = 5, 3, 4, 6, 7, 8
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
 
