@@ -7,7 +7,7 @@
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,14 +43,16 @@ def running_node(data: str | Path | None = None, settings: NodeSettings | None =
 
 @contextmanager
 def running_app(app: "App", data: str | Path | None = None) -> "Iterator[AppTester]":
-    """An app on a node, with Spark: feed rows, run, look at views, topics and accounts.
+    """An app on a node: feed rows, run, look at views, topics and accounts.
 
-    Starting Spark takes some seconds, and a process has one: a session that is there already is used.
+    Jobs run in this process where what they compute can be computed without Spark. For the others, and for what
+    compares with Spark, it is started once, which takes some seconds; `needs_spark` of the tester says why. A session
+    that the process has already is used.
     """
     from headwater.flow.declare.registered import asks_the_node
     from headwater.flow.run.app_tester import AppTester
     from headwater.flow.session import session_for
 
     settings = NodeSettings(http=HttpSettings() if asks_the_node(app) else None)
-    with running_node(data, settings) as node, session_for(app.name, node.data / "flows") as session:
-        yield AppTester(app, node, session)
+    with running_node(data, settings) as node, ExitStack() as ending:
+        yield AppTester(app, node, lambda: ending.enter_context(session_for(app.name, node.data / "flows")))

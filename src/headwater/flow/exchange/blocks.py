@@ -15,11 +15,11 @@ from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from headwater.errors import FlowError
+from headwater.flow.exchange.partition_number import partition_number
 from headwater.flow.operate.reports import ShardReport
 from headwater.flow.state.manifest import HASH
 from headwater.flow.state.shard import conformed, shard_of
@@ -53,8 +53,7 @@ FIRST = Address()
 
 def first_sequence() -> int:
     """The sequence number of a task's first block: tasks are numbered as Spark numbers their partitions."""
-    context = TaskContext.get()
-    return (context.partitionId() if context else 0) << 32
+    return partition_number() << 32
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.flow.expressions.evaluated import Evaluated, Values, first_errors, of_type, only_where
+from headwater.flow.expressions.evaluated import Evaluated, Values, as_array, first_errors, of_type, only_where
 from headwater.flow.expressions.tree import Expression
+from headwater.flow.state.equality import equal
 
 Evaluate = Callable[[Expression], Evaluated]
 
@@ -36,6 +37,8 @@ def _has_nan(values: Values) -> bool:
 
 
 def equal_or_both_null(node: Expression, rows: int, one: Values, other: Values) -> Evaluated:
+    if pa.types.is_nested(one.type):
+        return Evaluated(pa.array(equal(as_array(one, rows), as_array(other, rows))))
     missing = pc.and_(pc.is_null(one), pc.is_null(other))
     return Evaluated(pc.or_(pc.fill_null(compared_values("equal", one, other), False), missing))
 

@@ -16,6 +16,7 @@ from headwater.flow.expressions import (
     comparing,
     dates,
     decimals,
+    json_text,
     nested,
     patterns,
     strings,
@@ -89,6 +90,7 @@ FUNCTIONS: dict[str, Kernel] = {
     "map_value": nested.value_at,
     "array_contains": nested.contains,
     "array_join": nested.texts_joined,
+    "to_json": json_text.to_json,
 }
 
 TOLERANT: dict[str, Kernel] = {

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.flow.expressions.casts import cast_kind
+from headwater.flow.expressions.coercion import decimal_result
 from headwater.flow.expressions.spark_functions import FUNCTIONS
 from headwater.flow.expressions.spark_types import (
     Handler,
@@ -134,24 +135,11 @@ def _calculated(reader: Reader, name: str, node: Java) -> Expression:
         refuse_try(node)
     elif not bool(node.failOnError()):
         raise Untranslatable(f"{node.sql()} without ANSI")
-    if pa.types.is_decimal(kind) and len(inputs) > 1 and _decimal_result(ARITHMETIC[name], inputs) != kind:
+    if pa.types.is_decimal(kind) and len(inputs) > 1 and decimal_result(ARITHMETIC[name], inputs) != kind:
         raise Untranslatable(f"{node.sql()} of {inputs[0].type} and {inputs[1].type}")
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         raise Untranslatable(f"{node.sql()} of {inputs[0].type}")
     return reader.made(ARITHMETIC[name], node, *inputs)
-
-
-def _decimal_result(kind: str, inputs: tuple[Expression, ...]) -> pa.DataType | None:
-    """What Arrow makes of two decimals; None if they are none, or it has no room for it."""
-    one, other = (each.type for each in inputs)
-    if not (pa.types.is_decimal(one) and pa.types.is_decimal(other)):
-        return None
-    if kind == "multiply":
-        precision, scale = one.precision + other.precision + 1, one.scale + other.scale
-    else:
-        scale = max(one.scale, other.scale)
-        precision = max(one.precision - one.scale, other.precision - other.scale) + scale + 1
-    return pa.decimal128(precision, scale) if precision <= 38 else None
 
 
 def _divided(reader: Reader, name: str, node: Java) -> Expression:

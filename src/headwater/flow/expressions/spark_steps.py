@@ -15,6 +15,7 @@ from headwater.flow.expressions.spark_expressions import Reader
 from headwater.flow.expressions.spark_types import sequence
 from headwater.flow.expressions.steps import Explode, Filter, Project, Step, Steps
 from headwater.flow.expressions.tree import COLUMN, Expression, Untranslatable, column
+from headwater.flow.local.frames import local_frame
 
 Java = Any
 TRANSPARENT = frozenset({"SubqueryAlias", "View", "CollectMetrics", "ResolvedHint"})
@@ -23,6 +24,9 @@ TRANSPARENT = frozenset({"SubqueryAlias", "View", "CollectMetrics", "ResolvedHin
 
 def steps_of(frame: DataFrame, source: DataFrame) -> Steps:
     """The steps that lead from the rows of `source` to those of `frame`, which was made from it."""
+    own, base = local_frame(frame), local_frame(source)
+    if own is not None and base is not None:
+        return own.steps_from(base)
     start = _analysed(source)
     leaf = {_number(one): str(one.name()) for one in sequence(start.output())}
     reader = _PlanReader({number: _internal(number, name) for number, name in leaf.items()})

@@ -46,7 +46,7 @@ class Level:
         frames = list(blocks)
         if any(work.visits_all for work in works.values()):
             frames.append(visits(frames[0].sparkSession, shards))
-        results = operated(reduce(DataFrame.union, frames), task)
+        results = operated(reduce(lambda one, other: one.union(other), frames), task)
         numbers = {node: number for number, node in enumerate(works)}
         return cls(results.persist() if kept else results, numbers, schemas)
 

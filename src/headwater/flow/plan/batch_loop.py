@@ -16,6 +16,7 @@ from headwater.clock import Clock
 from headwater.flow.commit.batch_processor import Processor
 from headwater.flow.commit.job_folder import JobFolder, places
 from headwater.flow.declare.graph import Job
+from headwater.flow.local.session import cloned
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch, offsets
 from headwater.flow.rows.batch_frames import BatchFrames
 from headwater.flow.rows.sources import source_options
@@ -35,8 +36,7 @@ class BatchRunner:
         self, session: SparkSession, job: Job, folder: JobFolder, processor: Processor, where: Mapping[str, str]
     ) -> None:
         self._folder, self._processor = folder, processor
-        # A session of its own: the number of shuffle partitions is a setting, and other jobs have others.
-        own = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
+        own = cloned(session)
         # Spark takes what tasks of ours read for small, and it may be large.
         own.conf.set("spark.sql.autoBroadcastJoinThreshold", -1)
         self._frames = BatchFrames(own, job, folder, where)

@@ -29,6 +29,7 @@ from headwater.flow.declare.nodes import (
 from headwater.flow.expressions.spark_steps import steps_of
 from headwater.flow.expressions.tree import Untranslatable
 from headwater.flow.joins.direct_reading import ReadSteps, Translated, can_be_read, source_below
+from headwater.flow.local.frames import local_frame
 from headwater.flow.operate.job_operators import AnyOperator, LogSteps, Operators
 from headwater.flow.operators.windows.shapes import Count
 from headwater.flow.prepare.inputs import Input, input_of
@@ -157,6 +158,8 @@ def refuse_several(frame: DataFrame, node: Node) -> None:
 
 def refuse_chance(frame: DataFrame, node: Node) -> None:
     """A batch that comes again after a crash must give the same rows again."""
+    if local_frame(frame) is not None:  # such functions have no translation
+        return
     analysed = frame._jdf.queryExecution().analyzed()
     clocks = [name for name in CLOCKS if f"{name}(" in analysed.toString()]
     if clocks or not analysed.deterministic():

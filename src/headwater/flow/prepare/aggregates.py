@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import and_
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -17,12 +16,15 @@ from pyspark.sql import functions as f
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare import nodes
 from headwater.flow.declare.aggregates import OwnAggregate
+from headwater.flow.expressions.tree import Untranslatable
+from headwater.flow.local.frames import local_frame
 from headwater.flow.operators.aggregates import TIMED, Aggregate
 from headwater.flow.operators.kinds.moments import MOMENTS
 from headwater.flow.operators.kinds.pairs import PAIRS
 from headwater.flow.operators.kinds.plain import PLAIN
 from headwater.flow.plan.explanations import explain
 from headwater.flow.prepare.aggregate_inputs import INPUTS, Typed, plain_input, types_of
+from headwater.flow.prepare.analysed_aggregates import AnalysedAggregate, analysed_by_spark, analysed_locally
 from headwater.flow.rows.arrow_types import arrow_type
 from headwater.flow.rows.row_steps import column_of, quoted
 
@@ -97,7 +99,7 @@ def read_aggregates(node: nodes.Aggregate, frame: DataFrame, beside: tuple[str, 
             else:
                 reading.add(next(expressions))
         specs = reading.specs()
-    except InvalidDeclaration:
+    except (InvalidDeclaration, Untranslatable):
         raise
     except Exception as error:
         raise InvalidDeclaration(f"agg at {node.place}: {explain(error)}") from error
@@ -105,14 +107,14 @@ def read_aggregates(node: nodes.Aggregate, frame: DataFrame, beside: tuple[str, 
     return Aggregates(specs, reading.inputs(specs, beside), key, reading.columns(specs))
 
 
-def _analysed(node: nodes.Aggregate, frame: DataFrame) -> list[Any]:
-    """Those that Spark knows, as it understood them."""
+def _analysed(node: nodes.Aggregate, frame: DataFrame) -> list[AnalysedAggregate]:
+    """Those that Spark knows, as they are understood."""
     columns = [column_of(one) for one in node.aggregates if not isinstance(one, OwnAggregate)]
     if not columns:
         return []
-    grouped = frame.groupBy(*map(quoted, node.key)).agg(*columns)
-    found = grouped._jdf.queryExecution().analyzed().aggregateExpressions()
-    return [found.apply(place) for place in range(len(node.key), found.size())]
+    if (own := local_frame(frame)) is not None:
+        return analysed_locally(columns, own)
+    return analysed_by_spark(columns, node.key, frame)
 
 
 def _own_columns(node: nodes.Aggregate, frame: DataFrame) -> list[list[Typed]]:
@@ -129,16 +131,13 @@ class _Reading:
         self._drafts: list[partial[Aggregate]] = []
         """All but the types: Spark is asked for all of them at once, because each question takes a while."""
 
-    def add(self, expression: Any) -> None:
-        name = expression.name() if _kind(expression) == "Alias" else ""
-        call = expression.child() if name else expression
-        if _kind(call) != "AggregateExpression":
+    def add(self, one: AnalysedAggregate) -> None:
+        if not one.function:
             raise self._refusal(
-                f"`{expression.sql()}` is not a single aggregate",
+                f"`{one.name}` is not a single aggregate",
                 "Keep its parts under names of their own, and combine them behind with .with_columns(...).",
             )
-        function, distinct = call.aggregateFunction(), call.isDistinct()
-        said = function.prettyName()
+        said, distinct = one.function, one.distinct
         kind = KINDS.get(said)
         if kind is not None and distinct and kind not in INDIFFERENT:
             kind = DISTINCT.get(kind)
@@ -148,7 +147,7 @@ class _Reading:
                 f"{'distinct ' if distinct else ''}{said} cannot be kept from batch to batch",
                 f"Use {APPROXIMATE[said]}, which is kept in bounded memory." if said in APPROXIMATE else hint,
             )
-        self._drafts.append(self._draft(kind, name or expression.sql(), function, call.filter()))
+        self._drafts.append(self._draft(kind, one))
 
     def add_own(self, one: OwnAggregate, columns: list[Typed]) -> None:
         """Its columns are read as Spark reads any others; where it needs a form of them, that is made here."""
@@ -166,26 +165,24 @@ class _Reading:
             for draft in self._drafts
         )
 
-    def _draft(self, kind: str, name: str, function: Any, condition: Any) -> "partial[Aggregate]":
-        arguments = [self._column(function.children().apply(place)) for place in range(function.children().size())]
-        said = function.prettyName()
-        if condition.isDefined():
-            kept = self._column(condition.get())
-            arguments = [f.when(kept, one) for one in arguments]
+    def _draft(self, kind: str, read: AnalysedAggregate) -> "partial[Aggregate]":
+        arguments, said, name = list(read.arguments), read.function, read.name
+        if read.condition is not None:
+            arguments = [f.when(read.condition, one) for one in arguments]
         first = arguments[0]
         if said == "count_if":
             first = f.when(first, 1)
         elif kind in ("count", "count_distinct") and len(arguments) > 1:
             there = reduce(and_, (one.isNotNull() for one in arguments))
             first = f.when(there, f.struct(*arguments) if kind == "count_distinct" else f.lit(1))
-        elif kind == "count" and _kind(function.children().apply(0)) == "Literal" and not condition.isDefined():
+        elif kind == "count" and read.of_literal and read.condition is None:
             return partial(Aggregate, "count", self._free(name))
         column = self._made(first)
         ordered = said in ("min_by", "max_by")
         time = self._made(arguments[1]) if ordered else TIME
         return partial(
             Aggregate, kind, self._free(name), column=column, time=time if kind in TIMED else None,
-            ignore_nulls=kind in ("first", "last") and not ordered and _ignores_nulls(function),
+            ignore_nulls=kind in ("first", "last") and not ordered and read.ignores_nulls,
             other=self._made(arguments[1]) if kind in PAIRS else None,
         )  # fmt: skip
 
@@ -193,12 +190,6 @@ class _Reading:
         if name.startswith("_"):
             raise self._refusal(f"column {name} begins with _, which is reserved", "Give it another name.")
         return name
-
-    def _column(self, expression: Any) -> Column:
-        jvm = self._frame.sparkSession.sparkContext._jvm
-        assert jvm is not None
-        make = type(f.lit(1))
-        return make(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
     def _made(self, column: Column) -> str:
         """An input column of its own."""
@@ -227,11 +218,3 @@ class _Reading:
 
     def _refusal(self, message: str, hint: str) -> InvalidDeclaration:
         return InvalidDeclaration(f"agg at {self._node.place}: {message}", hint)
-
-
-def _kind(expression: Any) -> str:
-    return str(expression.getClass().getSimpleName())
-
-
-def _ignores_nulls(function: Any) -> bool:
-    return bool(function.ignoreNulls()) if hasattr(function, "ignoreNulls") else False

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from headwater.flow.commit.job_folder import JobFolder, places
 from headwater.flow.declare.graph import Job
 from headwater.flow.plan.planned_batches import PlannedBatch
-from headwater.flow.rows.arrow_types import arrow_schema
+from headwater.flow.rows.arrow_types import arrow_schema, spark_schema
 from headwater.flow.rows.sources import source_options
 from headwater.flow.source.options import SourceOptions, parse_options
 from headwater.flow.source.ranges import read_ranges
@@ -44,9 +43,8 @@ class BatchFrames:
         reach = {name: value for name, value in where.items() if name in ("address", "data", "onLoss")}
         given = {**source_options(job, reach), "poisoned": "stage", "stage": str(folder.stage)}
         self._session, self._options = session, parse_options(given)
-        schema = StructType.fromDDL(self._options.frame.ddl)
-        assert isinstance(schema, StructType)
-        self._schema, self._target = schema, arrow_schema(schema)
+        self._schema = spark_schema(self._options.frame.arrow)
+        self._target = arrow_schema(self._schema)
 
     def frame(self, planned: PlannedBatch) -> DataFrame:
         ranges = ranges_between(places(planned.start), places(planned.end))

@@ -11,6 +11,8 @@ from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.nodes import Apply, Explode, Expression, Node, Select, Sql, Union, Where, WithColumns
+from headwater.flow.expressions.tree import Untranslatable
+from headwater.flow.local.frames import local_frame
 from headwater.flow.plan.explanations import explain
 from headwater.flow.rows.counters import Counter
 
@@ -45,7 +47,7 @@ def apply_step(node: Node, frames: list[DataFrame], counter: Counter) -> DataFra
     """One step on its inputs. InvalidDeclaration, with its place, if Spark does not accept it."""
     try:
         return _apply(node, frames, counter)
-    except InvalidDeclaration:
+    except (InvalidDeclaration, Untranslatable):
         raise
     except Exception as error:
         raise InvalidDeclaration(f"{type(node).__name__.lower()} at {node.place}: {explain(error)}") from error
@@ -87,6 +89,8 @@ def _as_many(node: Node, frame: DataFrame, step: Callable[[DataFrame], DataFrame
 
 def _generated(frame: DataFrame) -> bool:
     """Of a frame whose last step chose columns: Spark puts what generates rows right below."""
+    if (own := local_frame(frame)) is not None:
+        return own.generates
     children = frame._jdf.queryExecution().analyzed().children()
     return any(children.apply(place).nodeName() == "Generate" for place in range(children.size()))
 
@@ -143,6 +147,8 @@ def _row_wise(node: Node, frame: DataFrame, counter: Counter) -> DataFrame:
 
 def plan_nodes(frame: DataFrame) -> set[str]:
     """What Spark calls the nodes of the frame's plan."""
+    if local_frame(frame) is not None:
+        return set()
     pending, kinds = [frame._jdf.queryExecution().analyzed()], set()
     while pending:
         plan = pending.pop()

@@ -5,11 +5,14 @@ One source in Spark's sense reads all topics of a job, so that every batch advan
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql import functions as f
+from pyspark.sql.types import BooleanType, StructField, StructType
 
 from headwater.flow.declare.graph import Job
 from headwater.flow.declare.nodes import (
@@ -22,7 +25,10 @@ from headwater.flow.declare.nodes import (
     sources_of,
     walk,
 )
+from headwater.flow.expressions.tree import Untranslatable
 from headwater.flow.formats.schema import Field, Schema
+from headwater.flow.local.frames import local_frame
+from headwater.flow.rows.deletion_keys import can_be_read, with_keys
 from headwater.flow.rows.row_steps import quoted
 from headwater.flow.source.options import parse_options
 from headwater.flow.source.staging import staged_name
@@ -130,6 +136,8 @@ def _with_position(source: Source, frame: DataFrame, number: int) -> DataFrame:
 
 def _with_deletions(source: SourceTable | SourceVersions, frame: DataFrame) -> DataFrame:
     """A record without a value deletes its key, which is then read from the key of the record."""
+    if local_frame(frame) is not None:
+        return _with_read_keys(source, frame)
     keys = Schema(tuple(Field(name, source.schema.field(name).type) for name in source.key))
     text = f.col("_key").cast("string")
     parsed = f.from_json(text, keys.ddl)
@@ -143,3 +151,24 @@ def _with_deletions(source: SourceTable | SourceVersions, frame: DataFrame) -> D
             )
         columns[name] = f.coalesce(f.col(quoted(name)), own)
     return frame.withColumns(columns)
+
+
+@dataclass(frozen=True)
+class ReadKeys:
+    """Reads keys that rows lack from the keys of their records, on Arrow."""
+
+    key: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            made = {**with_keys(columns, self.key), DELETED: columns["_tombstone"]}
+            yield pa.RecordBatch.from_arrays(list(made.values()), names=list(made))
+
+
+def _with_read_keys(source: SourceTable | SourceVersions, frame: DataFrame) -> DataFrame:
+    kinds = [source.schema.field(name).type for name in source.key]
+    if not all(map(can_be_read, kinds)):
+        raise Untranslatable(f"keys of {source.name} in types that Spark reads")
+    made = StructType([*frame.schema, StructField(DELETED, BooleanType())])
+    return frame.mapInArrow(ReadKeys(source.key), made)

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from headwater.flow.exchange.blocks import BLOCKS, Address, first_sequence, report_block
+from headwater.flow.exchange.partition_number import partition_number
 from headwater.flow.rows.arrow_types import spark_schema
 from headwater.flow.rows.prepared_blocks import Preparation, Prepare
 from headwater.flow.rows.row_batch import from_spark
@@ -31,9 +31,7 @@ class PrepareTask:
                 sequence += 1
         yield from preparation.flush(sequence)
         if report := preparation.report():
-            context = TaskContext.get()
-            shard = (context.partitionId() if context else 0) % self.shards
-            yield report_block(report, shard, sequence + 1, self.to.operator)
+            yield report_block(report, partition_number() % self.shards, sequence + 1, self.to.operator)
 
 
 def spark_blocks(frame: DataFrame, task: PrepareTask) -> DataFrame:

@@ -101,6 +101,8 @@ class RunningApp:
     tell: Callable[[str], None] = lambda sentence: None
     rebuild: frozenset[str] = frozenset()
     """Outputs to build anew from the log."""
+    only: frozenset[str] | None = None
+    """Jobs to run, where not all of the app are."""
     jobs: dict[str, SupervisedJob] = field(default_factory=dict)
     """All that were started, whether a loop runs for them or not."""
     _ending: ExitStack = field(default_factory=ExitStack)
@@ -131,7 +133,7 @@ class RunningApp:
             known = ", ".join(self.app.outputs)
             raise InvalidDeclaration(f"app {self.app.name} has no output {unknown[0]} to rebuild", f"It has: {known}.")
         settle(self.app, self.settings.data)
-        planned = plan(self.app, explain)
+        planned = [job for job in plan(self.app, explain) if self._wanted(job)]
         with speaking_to_spark():
             resolved = resolve_all(self.session, planned)
             made = self._make_topics(planned)
@@ -142,6 +144,9 @@ class RunningApp:
             for one in self.jobs.values():
                 self._begin(one, made)
         self._raise_if_none_is_left()
+
+    def _wanted(self, job: Job) -> bool:
+        return self.only is None or job.name in self.only
 
     def _locked(self, job: Job) -> JobFolder:
         folder = JobFolder(self.settings.data / "flows" / self.app.name / job.name)
@@ -163,7 +168,7 @@ class RunningApp:
     def standing(self, only: str = "") -> Iterator[tuple[Job, JobFolder, Processor]]:
         """All jobs, or one, ready for a batch that no loop plans."""
         settle(self.app, self.settings.data)
-        jobs = [job for job in plan(self.app, explain) if only in ("", job.name)]
+        jobs = [job for job in plan(self.app, explain) if only in ("", job.name) and self._wanted(job)]
         with speaking_to_spark():
             self._make_topics(jobs)
             for job in jobs:

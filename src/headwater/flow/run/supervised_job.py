@@ -86,6 +86,8 @@ class SupervisedJob:
         """Note a failure and when it is tried again."""
         failure = failure_of(error)
         self.error = error if isinstance(error, HeadwaterError) else _as_ours(self.name, failure)
+        if self.error is not error:
+            self.error.__cause__ = error
         self.loop, self.raised = None, None
         self.save(self.health.failed(failure, retries, self.clock.now_ms()))
         pause_ms = retries.pause_ms(self.health.attempts)
