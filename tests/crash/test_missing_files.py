@@ -9,6 +9,7 @@ from headwater.errors import TopicOffline, UnavailableError
 from headwater.log import Log
 from headwater.log.check import Report, check_log
 from headwater.log.groups.offsets import CommittedOffset
+from headwater.log.storage import read_small_file, write_small_file
 from headwater.log.storage.memory import MemoryStorage
 from headwater.log.storage.simulated import SimulatedDisk
 from headwater.log.storage.storage import read_whole
@@ -97,6 +98,36 @@ def test_a_deleted_sealed_segment_is_named_and_all_else_is_served(victim: Victim
         assert log.partition("orders", 0).start_offset == 0
         assert log.append("orders", Record(b"next")).offset == COUNT + 1 + start
         victim.disk = victim.disk.kill()
+
+
+@pytest.mark.parametrize("cleanly", [False, True])
+@pytest.mark.parametrize("folder_left", [False, True], ids=["the folder is gone", "the folder is empty"])
+def test_a_partition_of_which_nothing_is_left_takes_its_topic_offline_and_gives_out_no_offset_again(
+    victim: Victim, folder_left: bool, cleanly: bool
+) -> None:
+    log = victim.open()
+    log.maintain()
+    victim.close(log, cleanly=cleanly)
+    for path in [path for path in victim.disk.files() if path.startswith("orders-0/")]:
+        victim.disk.delete(path)
+    if not folder_left:
+        victim.disk.remove_directory("orders-0")
+    for _ in range(2):
+        assert any("orders-0" in line for line in victim.check().problems)
+        log = victim.open()
+        assert "orders-0" in log.offline_topics()["orders"]
+        with pytest.raises(TopicOffline, match="orders-0"):
+            log.append("orders", Record(b"at offset 0 again"))
+        assert offsets(log, "others") == list(range(COUNT + 1))
+        victim.close(log, cleanly=True)
+
+
+def test_topics_of_an_earlier_release_note_their_partitions_at_the_next_start(victim: Victim) -> None:
+    said = dict(read_small_file(victim.disk, "topics/orders.json").content)
+    said.pop("made", None)
+    write_small_file(victim.disk, "topics/orders.json", said)
+    victim.close(victim.open(), cleanly=True)
+    assert read_small_file(victim.disk, "topics/orders.json").content["made"] == 1
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2])

@@ -53,7 +53,7 @@ def running_nginx(folder: Path, target: str) -> Iterator[int]:
     program, port = nginx(), closed_port()
     (folder / "nginx.conf").write_text(CONFIGURATION.format(folder=folder, port=port, target=target))
     with (folder / "said").open("wb") as said:
-        command = [program, "-e", folder / "errors", "-p", folder, "-c", folder / "nginx.conf"]
+        command = [program, "-e", str(folder / "errors"), "-p", str(folder), "-c", str(folder / "nginx.conf")]
         process = subprocess.Popen(command, stderr=said)
     try:
         while not _answers(port):

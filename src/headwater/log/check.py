@@ -25,7 +25,7 @@ from headwater.log.segment_swap import NAME as SWAP
 from headwater.log.segment_swap import problems_of_swap
 from headwater.log.storage import Storage, problems_of, read_small_file, read_whole
 from headwater.log.time_index import TimeIndex
-from headwater.log.topic import FoundTopic, Topic, load_topics, partition_directory
+from headwater.log.topic import FoundTopic, Topic, load_topics, partition_directory, raise_if_partition_lost
 
 Progress = Callable[[int], None]  # receives the bytes read since the last call
 
@@ -103,7 +103,19 @@ def _problems(storage: Storage, found: Sequence[FoundTopic]) -> list[str]:
         identity = [f"{IDENTITY} is missing"]
     topics = [problem for one in found for problem in one.problems]
     offline = [f'topic "{one.name}" is offline: {one.damage}' for one in found if one.topic is None]
+    offline += [f'topic "{one.name}" is offline: {lost}' for one in found for lost in _lost_partitions(storage, one)]
     return [*identity, *topics, *offline, *problems_of(storage, GIVEN_UP)]
+
+
+def _lost_partitions(storage: Storage, found: FoundTopic) -> list[str]:
+    lost = []
+    if found.topic is not None and not found.deleting:
+        for number in range(found.topic.partitions):
+            try:
+                raise_if_partition_lost(storage, found.topic, number)
+            except DamagedFile as error:
+                lost.append(error.summary)
+    return lost
 
 
 def _orphans(storage: Storage, found: Sequence[FoundTopic]) -> list[str]:

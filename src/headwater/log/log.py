@@ -19,6 +19,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -64,6 +65,7 @@ from headwater.log.topic import (
     load_topics,
     mark_deletion,
     partition_directory,
+    raise_if_partition_lost,
     remove_mark,
     remove_partitions,
     save_topic,
@@ -312,7 +314,7 @@ class Log:
             merged = {**old.configs, **configs}
             changed = {key: value for key, value in merged.items() if value is not None}
             TopicSettings.from_configs({key: value or "" for key, value in configs.items() if value is not None})
-            topic = Topic(name, old.id, old.partitions, changed, self._settings(changed))
+            topic = replace(old, configs=changed, settings=self._settings(changed))
             partitions = [self._partitions[TopicPartition(name, number)] for number in range(topic.partitions)]
             if topic.settings.compacted and not all(partition.archive.empty for partition in partitions):
                 policy = ",".join(sorted(topic.settings.cleanup_policy))
@@ -396,6 +398,7 @@ class Log:
             key = TopicPartition(topic.name, number)
             if key in self._partitions:
                 continue
+            raise_if_partition_lost(self.storage, topic, number)
             self.storage.make_directory(partition_directory(*key))
             self._partitions[key] = Partition(
                 self.storage, key,
@@ -403,6 +406,17 @@ class Log:
                 archive=self.archive.of_partition(topic, number), clock=self.clock, background=self._run,
             )  # fmt: skip
         self.storage.sync_directory("")
+
+    def _note_made(self) -> None:
+        """That new partitions were made, each with a checkpoint: one that is missing later is missed."""
+        for name, topic in list(self._topics.items()):
+            with self._lock:
+                if topic.made == topic.partitions or self._topics.get(name) is not topic:
+                    continue
+                if not any(self._partitions[TopicPartition(name, one)].offline for one in range(topic.partitions)):
+                    made = replace(topic, made=topic.partitions)
+                    save_topic(self.storage, made)
+                    self._topics[name] = made
 
     def _run(self, work: Callable[[], None]) -> None:
         if self._pool is None:
@@ -497,6 +511,8 @@ class Log:
         """One pass of retention, compaction, archiving and checkpoints over every partition."""
         self._raise_if_closed()
         self._maintenance.run()
+        if not self._closed:
+            self._note_made()
         with self._lock:
             if not self._closed:
                 self._save_identity()
@@ -532,6 +548,7 @@ class Log:
         for partition in self._partitions.values():
             partition.close()
         try:
+            self._note_made()
             if not any(partition.offline for partition in self._partitions.values()):
                 self._save_identity()
                 replace_durably(self.storage, CLEAN_STOP, b"")

@@ -6,13 +6,14 @@ made. To delete the topic, its copy is deleted and the file is renamed to `<name
 crash at any point leaves a topic that is whole, or one whose deletion the next start finishes.
 
 A topic whose file and copy are damaged or missing is offline, and the others are not concerned: without its number of
-partitions and its retention nothing of it can be touched.
+partitions and its retention nothing of it can be touched. So is one of which a whole partition is missing: `made` is
+written when the folders have been there for a while; an empty one in its place would give out offsets again.
 """
 
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from headwater.errors import DamagedFile, InvalidSetting, InvalidTopicName
 from headwater.log.checkpoint import read_checkpoint
@@ -36,6 +37,8 @@ class Topic:
     partitions: int
     configs: Mapping[str, str]
     settings: TopicSettings
+    made: int = field(default=0, compare=False)
+    """How many of its partitions are known to have had a checkpoint."""
 
     @property
     def internal(self) -> bool:
@@ -69,8 +72,18 @@ def partition_directory(topic: str, partition: int) -> str:
 
 
 def save_topic(storage: Storage, topic: Topic) -> None:
-    content = {"id": str(topic.id), "partitions": topic.partitions, "configs": dict(topic.configs)}
+    content = {"id": str(topic.id), "partitions": topic.partitions, "made": topic.made, "configs": dict(topic.configs)}
     write_small_file(storage, _path(topic.name), content)
+
+
+def raise_if_partition_lost(storage: Storage, topic: Topic, number: int) -> None:
+    """DamagedFile if nothing is left of a partition that there was that could say where it ends."""
+    if number >= topic.made:
+        return
+    folder = partition_directory(topic.name, number)
+    left = storage.list(folder)
+    if all(name.endswith("index") for name in left):
+        raise DamagedFile(folder, "its files are missing" if storage.is_directory(folder) else "it is missing")
 
 
 def mark_deletion(storage: Storage, topic: Topic) -> None:
@@ -114,7 +127,8 @@ def _load_topic(storage: Storage, name: str, deleting: bool, defaults: Mapping[s
         content = file.content
         configs = content["configs"]
         settings = TopicSettings.from_configs({**defaults, **configs})
-        topic = Topic(name, uuid.UUID(content["id"]), content["partitions"], configs, settings)
+        made = content.get("made", 0)
+        topic = Topic(name, uuid.UUID(content["id"]), content["partitions"], configs, settings, made)
     except DamagedFile as error:
         return FoundTopic(name, None, deleting, error.summary)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidSetting) as error:

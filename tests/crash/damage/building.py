@@ -29,9 +29,12 @@ from headwater.alerts.notify import Topic as TopicTarget
 from headwater.capture.definition import Definition, Definitions
 from headwater.capture.http.hooks import Hook, Hooks
 from headwater.cli.flows import remember_app
+from headwater.cli.start import note_failure
+from headwater.errors import HeadwaterError
 from headwater.flow.commit.job_folder import JobFolder
-from headwater.flow.deploy.rebuild import note_caught_up
+from headwater.flow.deploy.rebuild import begun, note_caught_up
 from headwater.flow.deploy.resharding import NOTE as RESHARDING
+from headwater.flow.proof.rebuilt_late import attempt_of, note_rebuilt
 from headwater.flow.registry.client import local_token
 from headwater.flow.run.control import ask
 from headwater.flow.run.running_app import RunningApp, RunSettings
@@ -127,7 +130,11 @@ def cut_off(data: Path) -> None:
     job = JobFolder(data / "flows" / APP / ORDERS)
     job.write(RESHARDING, {"shards": 1})
     note_caught_up(job, "spent", batch=1, version=1, made_from={}, operators={})
-    Definitions(data).request("users", {"tables": ["users"], "where": "id > 3"})
+    attempt_of(begun(job, TOTALS, None, {"output": "changed"}))
+    definitions = Definitions(data)
+    definitions.request("users", {"tables": ["users"], "where": "id > 3"})
+    definitions.add(Definition(name="never", url="sqlite:////nowhere/shop.db", tables=("users",)))
+    note_failure(data, HeadwaterError("the Kafka port is in use"))
 
 
 def work(node: Node, root: Path, half: int, session: SparkSession) -> None:
@@ -251,6 +258,7 @@ def run(node: Node, root: Path, session: SparkSession, half: int) -> None:
     finally:
         running.stop()
     ask(root / "data", APP, "restart")
+    note_rebuilt(JobFolder(root / "data" / "flows" / APP / ORDERS), ["spent"], batch=half - 2, attempt="built")
 
 
 def copy(root: Path, target: Path) -> None:

@@ -26,6 +26,7 @@ from headwater.flow.commit.job_identity import FILE as IDENTITY
 from headwater.flow.deploy.inventory import KeptJob
 from headwater.flow.deploy.kept_outputs import PLAN
 from headwater.flow.deploy.resharding import NOTE as RESHARDING
+from headwater.flow.proof.rebuilt_late import FILE as REBUILT
 from headwater.flow.registry.client import local_token
 from headwater.flow.run.control import control_of
 from headwater.flow.sinks.folders import Note, folder_at
@@ -187,6 +188,8 @@ def job_reads(data: Path, job: str, operator: str, sink: str) -> dict[str, Calla
         "control": lambda: control_of(path),
         "resharding": lambda: folder.read(RESHARDING),
         "rebuild": lambda: folder.read("rebuild/spent.json"),
+        "under way": lambda: [folder.read(f"rebuild/totals/{name}.json") for name in ("made_from", "attempt")],
+        "rebuilt": lambda: folder.read(REBUILT),
         "wish": lambda: read_wish(folder.stage),
         "state": state,
     }

@@ -42,7 +42,8 @@ NAMES = [kind.name for kind in KINDS]
 AT_REST = (KILLED, STOPPED, CUT_OFF)
 CUT_SHORT = {
     "promised compaction", "compacted segment", "quarantine", "topic that goes", "archive that goes",
-    "request to a capture", "promised shards", "promised rebuild",
+    "request to a capture", "promised shards", "promised rebuild", "rebuild under way", "start that failed",
+    "capture that never began",
 }  # fmt: skip
 """Kinds that only a crash in the middle of longer work leaves."""
 WRITTEN_ONCE = {
@@ -50,7 +51,7 @@ WRITTEN_ONCE = {
     "state manifest", "state run", "views' journal", "views' shared memory", "search lock",
 }  # fmt: skip
 """There is no older version of such a file."""
-ALWAYS_EMPTY = {"clean stop", "search lock"}
+ALWAYS_EMPTY = {"clean stop", "search lock", "capture that never began"}
 IMPOSSIBLE = {(name, OLDER_VERSION) for name in WRITTEN_ONCE} | {
     (name, damage) for name in ALWAYS_EMPTY for damage in (EMPTY, TRUNCATED, FLIPPED)
 }
@@ -182,6 +183,23 @@ def everywhere(images: Images, first: str, kind: Kind) -> Iterator[tuple[str, Fo
 def fits(images: Images, image: str, damaged: Found, damage: str) -> bool:
     file, older = (images.of(name) / "data" / damaged.path for name in (image, OLDER))
     return possible(damage, file, older)
+
+
+@pytest.mark.parametrize("image", [KILLED, STOPPED])
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "orders-0", "topics", "archive", "views", f"search/{APP}/pages", f"flows/{APP}/{ORDERS}/batches",
+        f"flows/{APP}/{ORDERS}/sinks", f"flows/{APP}/{ORDERS}/state/spent/runs",
+        f"flows/{APP}/{ORDERS}/state/spent/versions", f"flows/{APP}/{ORDERS}/state",
+    ],
+)  # fmt: skip
+def test_a_whole_folder_that_is_gone_is_named(images: Images, tmp_path: Path, folder: str, image: str) -> None:
+    case = tmp_path / "case"
+    shutil.copytree(images.of(image), case)
+    shutil.rmtree(case / "data" / folder)
+    lines = check_lines(case / "data")
+    assert any(folder.rpartition("/")[2] in line for line in lines), lines
 
 
 def test_a_job_whose_sink_has_lost_its_file_and_the_copy_names_it_and_the_others_go_on(

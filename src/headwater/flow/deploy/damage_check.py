@@ -15,13 +15,15 @@ from headwater.small_file import small_files
 from headwater.views.places import known_apps
 from headwater.views.store import open_store
 
-SMALL_FILES = ("*.json", "batches/*.json", "sinks/*.json", "rebuild/*.json", "stage/wish.json")
+SMALL_FILES = ("*.json", "batches/*.json", "sinks/*.json", "rebuild/*.json", "rebuild/*/*.json", "stage/wish.json")
+OF_A_JOB = ("batches", "identity.json", "identity.copy", "planned.json", "planned.copy")
+"""By any of which the folder of a job is known, whichever others are gone."""
 
 
 def problems(data: Path) -> list[str]:
     """One sentence for each damaged or missing file; it names the file."""
-    folders = sorted(path.parent for path in (data / FLOWS).glob("*/*/batches") if path.is_dir())
-    return [problem for folder in folders for problem in _JobCheck(data, folder).problems()]
+    folders = {path.parent for name in OF_A_JOB for path in (data / FLOWS).glob(f"*/*/{name}")}
+    return [problem for folder in sorted(folders) for problem in _JobCheck(data, folder).problems()]
 
 
 class _JobCheck:

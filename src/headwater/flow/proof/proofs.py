@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headwater.errors import FlowError, HeadwaterError, InvalidDeclaration
@@ -17,6 +16,7 @@ from headwater.flow.kafka.client import Client
 from headwater.flow.plan.explanations import explain
 from headwater.flow.proof.past_decisions import past_of
 from headwater.flow.proof.verification import UNPROVABLE, Verified, verify
+from headwater.flow.session import SPARK_ERRORS
 from headwater.views.store import open_store
 
 PROOFS_AT_ONCE = 3
@@ -47,7 +47,7 @@ def prove_each(
             # Views that SQL steps make for a moment are those of a session: each proof has its own.
             own = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
             return _prove(app, name, known[name], own, data, address, direct=direct)
-        except (HeadwaterError, PySparkException) as error:
+        except (HeadwaterError, *SPARK_ERRORS) as error:
             return Unproved(name, str(error) if isinstance(error, HeadwaterError) else explain(error))
 
     with ThreadPoolExecutor(PROOFS_AT_ONCE, thread_name_prefix="headwater-proof") as pool:
