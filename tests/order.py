@@ -37,5 +37,5 @@ def longest_first(items: Sequence[Item], file_of: Callable[[Item], str]) -> list
     >>> longest_first(["tests/alerts/test_email.py", "tests/docs/test_pages.py"], str)
     ['tests/docs/test_pages.py', 'tests/alerts/test_email.py']
     """
-    places = {name: place for place, name in enumerate(FIRST)}
-    return sorted(items, key=lambda item: places.get(file_of(item), len(FIRST)))
+    ranks = {name: index for index, name in enumerate(FIRST)}
+    return sorted(items, key=lambda item: ranks.get(file_of(item), len(FIRST)))

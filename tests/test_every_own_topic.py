@@ -62,7 +62,7 @@ OWN: dict[str, Callable[[Node], object]] = {
     ),
     alerts_topic("shop"): lambda node: ensure_alerts(node.log, alerts_topic("shop")),
     deliveries_topic("shop"): lambda node: ensure_alerts(node.log, deliveries_topic("shop")),
-    "told": lambda node: by_topic("told", node.log)({"id": "7"}),
+    "notified": lambda node: by_topic("notified", node.log)({"id": "7"}),
     accounts_topic("shop"): job_topic(accounts_topic("shop")),
     late_topic("shop", "orders"): job_topic(late_topic("shop", "orders")),
     poisoned_topic("shop", "orders"): job_topic(poisoned_topic("shop", "orders")),
@@ -98,8 +98,8 @@ def test_one_that_was_altered_to_lose_records_is_fixed_by_its_next_use(topic: st
         other = "delete" if before.compacted else "compact"
         node.log.alter_topic(topic, {**LOSING, "cleanup.policy": other})
         OWN[topic](node)
-        mended = node.log.topic(topic).settings
-        assert mended == before
+        altered = node.log.topic(topic).settings
+        assert altered == before
 
 
 def test_every_module_that_makes_a_topic_of_our_own_is_among_them() -> None:

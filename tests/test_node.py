@@ -71,7 +71,7 @@ def test_a_node_that_is_not_running_has_no_log(tmp_path: Path) -> None:
         _ = Node(tmp_path, ANY_PORT).log
 
 
-def test_a_second_node_on_the_same_directory_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+def test_a_second_node_on_the_same_directory_is_refused_and_the_first_continues(tmp_path: Path) -> None:
     with Node(tmp_path, ANY_PORT) as first:
         with pytest.raises(DataDirectoryLocked):
             Node(tmp_path, ANY_PORT).start()

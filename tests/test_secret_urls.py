@@ -1,4 +1,4 @@
-"""A password that could end in two places leaks nothing: not into a sentence, nor into a name look-up."""
+"""A password whose end is ambiguous leaks nothing: not into a sentence, nor into a name look-up."""
 
 import socket
 from collections.abc import Callable
@@ -61,8 +61,8 @@ def test_a_password_that_is_not_escaped_is_refused_and_shown_nowhere(name: str, 
     scheme, use = USES[name]
     with pytest.raises(HeadwaterError) as refusal:
         use(f"{scheme}://ada:{password}@db.invalid:5432/shop", tmp_path)
-    told = f"{refusal.value} {refusal.value!r} {getattr(refusal.value, 'hint', '')}"
-    assert CANARY not in told
+    message = f"{refusal.value} {refusal.value!r} {getattr(refusal.value, 'hint', '')}"
+    assert CANARY not in message
     assert CANARY not in str(refusal.value.__cause__ or "")
 
 
@@ -80,10 +80,8 @@ COMMANDS = {
 @pytest.mark.parametrize("password", PASSWORDS)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_shows_it(name: str, password: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    places = {
-        scheme: f"{scheme}://ada:{password}@db.invalid/shop" for scheme in ("postgresql", "mysql", "http", "sftp")
-    }
-    words = [word.format(**places, nothing=f"ada:{password}@db.invalid", data=tmp_path) for word in COMMANDS[name]]
+    urls = {scheme: f"{scheme}://ada:{password}@db.invalid/shop" for scheme in ("postgresql", "mysql", "http", "sftp")}
+    words = [word.format(**urls, nothing=f"ada:{password}@db.invalid", data=tmp_path) for word in COMMANDS[name]]
     assert main(words) != 0
     said = capfd.readouterr()
     assert CANARY not in said.out + said.err

@@ -8,7 +8,7 @@ from headwater.testing import running_node
 from tests.waiting import LONG
 
 
-def test_a_running_node_takes_kafka_clients_and_is_gone_at_the_end_of_the_block() -> None:
+def test_a_running_node_takes_kafka_clients_and_stops_at_the_end_of_the_block() -> None:
     with running_node() as node:
         data = node.data
         producer = Producer({"bootstrap.servers": node.kafka_address})

@@ -16,11 +16,11 @@ def looks(*seen: tuple[float, float, bool]) -> list[float]:
     return [round(stood_still_s(one, other), 3) for one, other in pairwise(found)]
 
 
-def test_real_time_counts_while_nothing_goes_on() -> None:
+def test_real_time_counts_while_nothing_makes_progress() -> None:
     assert looks((0, 5, False), (0.5, 5, False), (1.0, 5.01, False)) == [0.5, 0.5]
 
 
-def test_no_time_counts_while_somebody_waits_for_a_processor() -> None:
+def test_no_time_counts_while_a_thread_waits_for_a_processor() -> None:
     assert looks((0, 5, True), (30, 5, True), (90, 5.0, True)) == [0, 0]
 
 
@@ -60,7 +60,7 @@ def test_what_is_looked_at_is_this_process_and_its_children() -> None:
     assert look().cpu_s > before
 
 
-def test_a_deadline_passes_where_nothing_goes_on() -> None:
+def test_a_deadline_passes_where_nothing_makes_progress() -> None:
     deadline, nothing = Deadline(0.2), threading.Event()
     while not deadline.passed:
         nothing.wait(0.05)
@@ -91,5 +91,5 @@ def test_a_test_that_hangs_is_ended_with_a_sentence_and_the_next_one_runs(tmp_pa
         cwd=root, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(root)},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # as in the background of a shell
     )  # fmt: skip
-    assert "test_that_hangs hangs: nothing went on for 2 s" in ran.stdout, ran.stdout + ran.stderr
+    assert "test_that_hangs hangs: no progress for 2 s" in ran.stdout, ran.stdout + ran.stderr
     assert "1 failed, 2 passed" in ran.stdout

@@ -1,13 +1,13 @@
 """How long tests wait: as long as there is progress.
 
 A limit in seconds of a wall clock fails on a machine that is busy with something else. So patience is measured on a
-clock of its own, which goes on
+clock of its own, which runs
 
   - with real time while nothing happens: this process and all that it has started use hardly any processor, and no
     thread of theirs is ready to run or waits for a disk;
   - a tenth as fast as they use the processor while they do, so that what goes round in circles comes to an end too.
 
-While they would run and get no processor, it stands still. What hangs on an idle machine hangs on a busy one after the
+While they would run and get no processor, it stops. What hangs on an idle machine hangs on a busy one after the
 same number of seconds, and what is only slow never does.
 """
 
@@ -49,7 +49,7 @@ def stood_still_s(before: Look, now: Look) -> float:
     used_s, passed_s = max(0.0, now.cpu_s - before.cpu_s), now.at_s - before.at_s
     if now.ready or used_s > BUSY_SHARE * passed_s:
         return round(used_s / CPU_PER_SECOND, 6)
-    # Whoever looks so late has not been let run either.
+    # A thread that looks so late did not get a processor either.
     return min(passed_s, 2 * LOOK_SECONDS)
 
 
@@ -117,7 +117,7 @@ LONG = 600
 
 
 class Deadline:
-    """The end of patience: so many seconds in which nothing went on."""
+    """The end of patience: so many seconds without progress."""
 
     def __init__(self, seconds: float) -> None:
         self._end = patience() + seconds
@@ -132,7 +132,7 @@ class Deadline:
 
 
 class Alarm:
-    """Calls a function after so many seconds in which nothing went on, unless it is cancelled before."""
+    """Calls a function after so many seconds without progress, unless it is cancelled before."""
 
     def __init__(self, seconds: float, function: Callable[[], object]) -> None:
         self._deadline, self._function, self._cancelled = Deadline(seconds), function, threading.Event()
@@ -149,8 +149,8 @@ class Alarm:
 
 
 def wait_until(holds: Callable[[], bool], what: str, *, seconds: float = 20) -> None:
-    """Return as soon as it holds; fail with `what` after so many seconds in which nothing went on."""
+    """Return as soon as it holds; fail with `what` after so many seconds without progress."""
     deadline = Deadline(seconds)
     while not holds():
-        assert not deadline.passed, f"nothing went on for {seconds} s, in vain: {what}"
+        assert not deadline.passed, f"no progress for {seconds} s, in vain: {what}"
         select.select([], [], [], 0.05)

@@ -1,4 +1,4 @@
-"""Ends a test that hangs: one for which nothing goes on (tests/waiting.py) for as long as its mark `timeout` says.
+"""Ends a test that hangs: one that makes no progress (tests/waiting.py) for as long as its mark `timeout` says.
 
 The test fails with a sentence, and the stacks of all threads are printed; if that does not end it, the process ends.
 """
@@ -56,7 +56,7 @@ class Watchdog:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
 
     def _fail(self, number: int, frame: FrameType | None) -> None:
-        pytest.fail(f"{self._test} hangs: nothing went on for {self._limit_s:g} s", pytrace=True)
+        pytest.fail(f"{self._test} hangs: no progress for {self._limit_s:g} s", pytrace=True)
 
 
 def hear_interrupts() -> None:

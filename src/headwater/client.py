@@ -54,7 +54,7 @@ class RemoteNode:
         full = url if "://" in url else f"http://{url}"
         if why := ambiguity(full):
             raise UsageError(f"the URL of the node {why}", "Write http://HOST:PORT, and say token=.")
-        self._place = urlsplit(full)
+        self._url = urlsplit(full)
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
 
     def view(self, name: str) -> "RemoteView":
@@ -82,7 +82,7 @@ class RemoteNode:
         return found
 
     def follow(self, topic: str, *, begin: str = "end", after: str = "") -> Iterator[Row]:
-        """Every record from now on, or from the start; goes on by itself when the connection breaks."""
+        """Every record from now on, or from the start; resumes by itself when the connection breaks."""
         path = f"/topics/{quote(topic, safe='')}/live"
         for message in self.messages(path, {"begin": begin}, after):
             yield from message.data.get("records", ())
@@ -91,7 +91,7 @@ class RemoteNode:
         return self._asked("GET", f"{path}{_query(query or {})}")
 
     def messages(self, path: str, query: Mapping[str, object], after: str = "") -> Iterator[Message]:
-        """Events of something that is followed. Where the connection breaks, it is resumed behind the last event that
+        """Yields the events of a live endpoint. When the connection breaks, it resumes after the last event that
         had an id. RequestRefused where the node says that it cannot be followed (any more)."""
         failures = 0
         while True:
@@ -103,7 +103,7 @@ class RemoteNode:
                     if message.kind != "end":
                         yield message
             except (OSError, HTTPException):
-                pass  # the node is restarted, or the way to it is broken: the next attempt goes on where this one ended
+                pass  # the node is restarted, or the way to it is broken: the next attempt resumes where this one ended
             Event().wait(PAUSES[min(failures, len(PAUSES) - 1)])
             failures += 1
 
@@ -131,8 +131,8 @@ class RemoteNode:
             connection.close()
 
     def _connection(self) -> HTTPConnection:
-        kind = HTTPSConnection if self._place.scheme == "https" else HTTPConnection
-        return kind(self._place.hostname or "127.0.0.1", self._place.port, timeout=TIMEOUT_SECONDS)
+        kind = HTTPSConnection if self._url.scheme == "https" else HTTPConnection
+        return kind(self._url.hostname or "127.0.0.1", self._url.port, timeout=TIMEOUT_SECONDS)
 
 
 class RemoteView:
@@ -173,9 +173,11 @@ class RemoteView:
     def watch(
         self, where: Sequence[str] = (), key: Sequence[object] = (), *, snapshot: bool = True, after: str = ""
     ) -> Iterator[Change]:
-        """All rows, then every change; of some rows, or of one key. Goes on by itself when the connection breaks.
+        """Yields all rows, then every change; of some rows, or of one key.
 
-        A write is told when all of it has arrived, so that no change is told twice.
+        Resumes by itself when the connection breaks.
+
+        A write is emitted when all of it has arrived, so that no change is emitted twice.
         """
         query = {"where": list(where), "key": [str(one) for one in key], "snapshot": str(snapshot).lower()}
         gathered: list[Change] = []

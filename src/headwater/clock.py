@@ -23,7 +23,7 @@ class SystemClock:
 
 @dataclass
 class ManualClock:
-    """A clock for tests: time passes when it is told to."""
+    """A clock for tests: time passes when the test advances it."""
 
     wall_ms: int = 1_700_000_000_000
     true_ms: int = 0

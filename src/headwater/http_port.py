@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.alerts.evaluating import alerts_told
+from headwater.alerts.evaluating import alert_reports
 from headwater.capture.definition import Definitions
 from headwater.capture.http.receiver import Receiver
 from headwater.capture.schemas import Registration
@@ -65,11 +65,11 @@ class HttpPort:
         groups: Callable[[], Sequence[DescribedGroup]],
         ended: Callable[[BaseException | None], None],
     ) -> None:
-        """`groups` tells what the Kafka port knows of consumer groups."""
+        """`groups` returns the consumer groups of the Kafka port."""
         self._settings, self._ended = settings, ended
         self.registry = Registry(TopicJournal(log))
         bodies = Bodies(settings)
-        self._parts = PartsTold(log, data, kafka_address)
+        self._parts = PartReports(log, data, kafka_address)
         sources = Sources(groups, self._parts.flows, self._parts.captures, self._parts.alerts, self._parts.control,
                           self._parts.problems, self._parts.remove_capture)  # fmt: skip
         self._api = Api(log, data, sources, settings, decode=Decoder(self.registry).json_text)
@@ -98,8 +98,10 @@ class HttpPort:
         _logger.info("listening on %s", self.url)
 
     def register(self, said: Registration) -> None:
-        """Take the schema of a captured topic. What the table has become cannot be refused any more: so no rule holds,
-        unless somebody has set one; then the schema that breaks it is only told of."""
+        """Register the schema of a captured topic.
+
+        A change of the table cannot be refused: so no compatibility rule applies,
+        unless one was set; then a schema that breaks it is only logged."""
         try:
             self._own_rule(said.subject)
             self.registry.register(said.subject, SchemaText(said.text, JSON))
@@ -133,8 +135,8 @@ class HttpPort:
         self._ended(failure)
 
 
-class PartsTold:
-    """What parts that `serve` does not know tell of themselves."""
+class PartReports:
+    """Reports of the parts that `serve` does not import: flows, captures, alerts, problems."""
 
     def __init__(self, log: Log, data: Path, kafka_address: str) -> None:
         self._log, self._data, self._address = log, data, kafka_address
@@ -161,7 +163,7 @@ class PartsTold:
         return problems_in(self._data)
 
     def captures(self) -> list[dict[str, Any]]:
-        return [{**self._captures.told(name), "name": name} for name in self._captures.names()]
+        return [{**self._captures.report(name), "name": name} for name in self._captures.names()]
 
     def remove_capture(self, name: str, force: bool) -> None:
         self._captures.remove(name, force=force)
@@ -172,7 +174,7 @@ class PartsTold:
         return ask(self._data, flow, what)
 
     def alerts(self) -> list[dict[str, Any]]:
-        return alerts_told(self._data)
+        return alert_reports(self._data)
 
     def close(self) -> None:
         with self._lock:

@@ -132,7 +132,7 @@ class Node:
         return alerts.stop
 
     def _problems(self, app: str) -> list[dict[str, Any]]:
-        from headwater.http_port import problems_in  # loaded only where an app wants to be told of its jobs
+        from headwater.http_port import problems_in  # loaded only where an app asks for reports of its jobs
 
         return problems_in(self.data, app)
 
@@ -251,17 +251,17 @@ class KafkaPort:
 
     def groups(self) -> list[DescribedGroup]:
         """The consumer groups as they are now; may be called from any thread while the port is open."""
-        told: Future[list[DescribedGroup]] = Future()
+        answer: Future[list[DescribedGroup]] = Future()
 
-        def tell() -> None:
+        def collect() -> None:
             try:
-                told.set_result(self._groups.groups())
+                answer.set_result(self._groups.groups())
             except HeadwaterError as error:
-                told.set_exception(error)
+                answer.set_exception(error)
 
         try:
-            self._loop.call_soon_threadsafe(tell)
-            return told.result(GROUPS_SECONDS_MAX)
+            self._loop.call_soon_threadsafe(collect)
+            return answer.result(GROUPS_SECONDS_MAX)
         except (RuntimeError, TimeoutError) as error:
             raise UnavailableError(f"the Kafka port does not answer: {error}") from error
 
@@ -270,7 +270,7 @@ class KafkaPort:
         try:
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(self._serve())
-        except BaseException as error:  # noqa: BLE001  it is handed to whoever waits, nothing is swallowed
+        except BaseException as error:  # noqa: BLE001  it is raised in the thread that waits, nothing is swallowed
             failure = error
         if not self._listening.done():
             self._listening.set_exception(failure or RuntimeError("the Kafka port ended before it was open"))

@@ -1,10 +1,10 @@
-"""URLs with a password in them: the one place that takes them apart. Pure.
+"""URLs with a password in them: the one module that parses them. Pure.
 
 scheme://USER:PASSWORD@HOST[:PORT][,HOST...]/PATH?NAME=VALUE
 
 Programs disagree where a password ends that holds an @ or a /: one takes the first @ and asks a name server for the
 rest of the password, another the last. So a URL that can be read in two ways is refused, by a sentence that repeats no
-part of it, before anybody is given it.
+part of it, before it is shown or logged.
 """
 
 import re
@@ -38,7 +38,7 @@ def ambiguity(url: str) -> str:
     if re.search(r"[\[\]]", authority.rpartition("@")[0]):
         return "has a [ or ] before its host"
     if "@" in rest:
-        return "has an @ behind its host"
+        return "has an @ after its host"
     if not all(map(HOST.fullmatch, hosts.split(","))):
         return "has no host and port where one must stand"
     if BAD_PERCENT.search(url):
@@ -58,7 +58,7 @@ def without_secrets(url: str) -> str:
     >>> without_secrets("mysql://root:pa/ss@db/shop"), without_secrets("host=db password=x"), without_secrets("a/b.db")
     ('mysql://…', '…', 'a/b.db')
     """
-    if "::" in url and "://" in url and "[" not in url:  # one place behind another, as fsspec has it
+    if "::" in url and "://" in url and "[" not in url:  # chained URLs, as fsspec writes them
         return "::".join(map(without_secrets, url.split("::")))
     scheme, named, rest = url.partition("://")
     if not named:

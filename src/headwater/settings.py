@@ -57,7 +57,7 @@ class WireSettings:
     """0 takes any free port."""
 
     advertised_host: str = ""
-    """Where clients are told to connect; "" is the address they used."""
+    """The address that clients connect to, as the broker advertises it; "" is the address they used."""
 
     insecure_public_bind: bool = False
     """Allow an address that other machines can reach, although there is neither login nor encryption."""
@@ -75,7 +75,7 @@ class WireSettings:
     """Partitions of a topic whose maker did not say how many."""
 
     node_id: int = 1
-    """What clients are told is the id of this broker."""
+    """The broker id that clients see."""
 
     request_bytes_max: int = 100 * 1024**2
     """A request that says it is longer is refused before anything is read."""
@@ -143,8 +143,8 @@ class HttpSettings:
     """Allow an address that other machines can reach, although there is neither login nor encryption."""
 
     allowed_hosts: tuple[str, ...] = ()
-    """Names under which clients may reach the port, beside localhost and the address it listens on; with one, everybody
-    needs a token."""
+    """Names under which clients may reach the port, beside localhost and the address it listens on; with one, every
+    client needs a token."""
 
     loopback_without_token: bool = False
     """Let programs of this machine in without a token even where tokens or public names exist. Not behind a proxy: what

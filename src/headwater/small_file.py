@@ -57,7 +57,7 @@ def small_files(folder: Path, pattern: str) -> list[Path]:
 
 
 def seal(content: object, *, version: int, room: int = 0) -> bytes:
-    """`room`: the content takes so many bytes at least, with spaces behind it, which the checksum covers too.
+    """`room`: the content takes at least this many bytes, padded with spaces, which the checksum covers too.
 
     >>> seal({"partitions": 3}, version=7)
     b'{"checksum":"4ad4e3bc","version":7,"content":{"partitions":3}}\\n'

@@ -29,7 +29,7 @@ class Mailbox(MessageHandler):
         self.refusal = ""
         self.refusals: dict[str, str] = {}
         self.good_bye = "221 bye"
-        self.told: list[tuple[str, ...]] = []
+        self.notified: list[tuple[str, ...]] = []
 
     def handle_message(self, message: Message) -> None:
         self.mails.append(message)
@@ -41,23 +41,23 @@ class Mailbox(MessageHandler):
         return "250 OK"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
-        self.told.append(tuple(envelope.rcpt_tos))
+        self.notified.append(tuple(envelope.rcpt_tos))
         return str(await super().handle_DATA(server, session, envelope))
 
     async def handle_QUIT(self, server: Any, session: Any, envelope: Any) -> str:
         return self.good_bye
 
 
-def _nobody_is_let_in(*arguments: object) -> AuthResult:
+def _refuse_every_login(*arguments: object) -> AuthResult:
     return AuthResult(success=False, handled=False)
 
 
 @pytest.fixture
 def mailbox() -> Iterator[tuple[Mailbox, Email]]:
     box = Mailbox()
-    # A login without TLS, and one that nobody passes.
+    # A login without TLS, and one that always fails.
     controller = Controller(
-        box, hostname="127.0.0.1", port=closed_port(), auth_require_tls=False, authenticator=_nobody_is_let_in
+        box, hostname="127.0.0.1", port=closed_port(), auth_require_tls=False, authenticator=_refuse_every_login
     )
     controller.start()
     to = ["ada@example.org", "bob@example.org"]
@@ -101,39 +101,39 @@ def test_what_was_taken_is_delivered_however_the_server_says_good_bye(
     assert len(box.mails) == 1
 
 
-def test_who_is_to_come_back_later_is_told_later_and_nobody_twice(mailbox: tuple[Mailbox, Email]) -> None:
+def test_a_deferred_recipient_is_notified_later_and_none_twice(mailbox: tuple[Mailbox, Email]) -> None:
     box, target = mailbox
-    tell = by_email(target, ManualClock())
+    deliver = by_email(target, ManualClock())
     box.refusals["bob@example.org"] = "450 greylisted"
-    first = tell(NOTIFICATION)
+    first = deliver(NOTIFICATION)
     assert (first.outcome, first.status) == (FAILED, 450)
     assert "bob@example.org: 450" in first.said
     box.refusals.clear()
-    assert tell(NOTIFICATION).outcome == DELIVERED
-    assert tell({**NOTIFICATION, "id": "e1-2"}).outcome == DELIVERED
+    assert deliver(NOTIFICATION).outcome == DELIVERED
+    assert deliver({**NOTIFICATION, "id": "e1-2"}).outcome == DELIVERED
     both = ("ada@example.org", "bob@example.org")
-    assert box.told == [("ada@example.org",), ("bob@example.org",), both]
+    assert box.notified == [("ada@example.org",), ("bob@example.org",), both]
 
 
-def test_who_is_not_known_there_does_not_keep_the_others_from_being_told(mailbox: tuple[Mailbox, Email]) -> None:
+def test_an_unknown_recipient_does_not_keep_the_others_from_being_notified(mailbox: tuple[Mailbox, Email]) -> None:
     box, target = mailbox
-    tell = by_email(target, ManualClock())
+    deliver = by_email(target, ManualClock())
     box.refusals = {"ada@example.org": "550 nobody of that name", "bob@example.org": "450 greylisted"}
-    assert tell(NOTIFICATION).outcome == FAILED
+    assert deliver(NOTIFICATION).outcome == FAILED
     box.refusals["bob@example.org"] = ""
-    answer = tell(NOTIFICATION)
-    assert (answer.outcome, box.told) == (DELIVERED, [("bob@example.org",)])
+    answer = deliver(NOTIFICATION)
+    assert (answer.outcome, box.notified) == (DELIVERED, [("bob@example.org",)])
     assert "not taken for ada@example.org: 550" in answer.said
 
 
-def test_a_server_that_breaks_off_between_recipients_has_told_nobody(mailbox: tuple[Mailbox, Email]) -> None:
+def test_a_server_that_breaks_off_between_recipients_has_delivered_to_none(mailbox: tuple[Mailbox, Email]) -> None:
     box, target = mailbox
-    tell = by_email(target, ManualClock())
+    deliver = by_email(target, ManualClock())
     box.refusals["bob@example.org"] = "421 going down"
-    assert tell(NOTIFICATION).outcome == FAILED
+    assert deliver(NOTIFICATION).outcome == FAILED
     box.refusals.clear()
-    assert tell(NOTIFICATION).outcome == DELIVERED
-    assert box.told == [("ada@example.org", "bob@example.org")]
+    assert deliver(NOTIFICATION).outcome == DELIVERED
+    assert box.notified == [("ada@example.org", "bob@example.org")]
 
 
 def test_a_login_that_is_refused_is_tried_again_as_it_can_be_put_right(mailbox: tuple[Mailbox, Email]) -> None:

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.alerts.episodes import BRIEF, NEXT, OVER, TOLD, Episode, Held, Rule, State, step
+from headwater.alerts.episodes import BRIEF, NEXT, NOTIFIED, OVER, Episode, Held, Rule, State, step
 
 S = 1000
 
 
 class Keys:
-    """Looks at the same keys again and again, and remembers everything that was told."""
+    """Looks at the same keys again and again, and remembers every step."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule, self.known, self.events, self.looks = rule, dict[str, Episode](), list[Episode](), 0
@@ -22,14 +22,14 @@ class Keys:
         """`passed`: letters of keys whose condition has ended since the last look."""
         self.looks += 1
         holding = {key: Held({"k": key}, {"n": self.looks}) for key in keys}
-        gone = {key: {"k": key} for key in passed}
-        told = step(self.rule, self.known, holding, now_ms=now_ms, seen=str(self.looks), passed=gone)
-        for one in told:
+        deleted = {key: {"k": key} for key in passed}
+        steps = step(self.rule, self.known, holding, now_ms=now_ms, seen=str(self.looks), passed=deleted)
+        for one in steps:
             self.known.pop(one.key["k"], None)
             if one.state not in OVER:
                 self.known[one.key["k"]] = one
-        self.events += told
-        return [str(one.state) for one in told]
+        self.events += steps
+        return [str(one.state) for one in steps]
 
 
 def test_without_a_time_to_hold_it_is_raised_at_once() -> None:
@@ -47,14 +47,14 @@ def test_it_is_raised_when_it_has_held_for_long_enough_and_not_before() -> None:
     assert keys.look(120_000, "a") == ["raised"]
 
 
-def test_what_ends_before_it_was_raised_is_told_to_nobody() -> None:
+def test_what_ends_before_it_was_raised_is_not_notified() -> None:
     keys = Keys(Rule(hold_ms=120 * S))
     keys.look(0, "a")
     assert keys.look(60 * S) == ["cleared"]
-    assert not {one.state for one in keys.events} & set(TOLD)
+    assert not {one.state for one in keys.events} & set(NOTIFIED)
 
 
-def test_holding_begins_anew_after_an_end() -> None:
+def test_holding_starts_over_after_an_end() -> None:
     keys = Keys(Rule(hold_ms=10 * S))
     keys.look(0, "a")
     keys.look(9 * S)
@@ -63,7 +63,7 @@ def test_holding_begins_anew_after_an_end() -> None:
     assert keys.look(21 * S, "a") == ["raised"]
 
 
-def test_it_is_repeated_every_so_often_and_once_however_long_nobody_looked() -> None:
+def test_it_is_repeated_every_so_often_and_once_however_long_no_evaluation_ran() -> None:
     keys = Keys(Rule(repeat_ms=3600 * S))
     assert keys.look(0, "a") == ["raised"]
     assert keys.look(3599 * S, "a") == []
@@ -73,7 +73,7 @@ def test_it_is_repeated_every_so_often_and_once_however_long_nobody_looked() -> 
     assert [one.number for one in keys.events] == [1, 2, 3]
 
 
-def test_what_came_and_went_between_two_looks_is_told_once_however_often_it_did() -> None:
+def test_what_came_and_went_between_two_looks_is_notified_once_however_often_it_did() -> None:
     keys = Keys(Rule())
     assert keys.look(0, passed="aa") == ["raised", "resolved"]
     assert {one.why for one in keys.events} == {BRIEF}
@@ -110,7 +110,7 @@ def test_a_key_does_not_wait_for_another() -> None:
     assert keys.look(15 * S, "b") == ["raised", "resolved"]
 
 
-def test_what_is_told_has_the_row_as_it_is_then() -> None:
+def test_a_notification_has_the_current_row() -> None:
     keys = Keys(Rule(hold_ms=1))
     keys.look(0, "a")
     keys.look(5, "a")
@@ -126,7 +126,7 @@ LOOKS = st.lists(st.tuples(st.integers(0, 20), st.frozensets(st.sampled_from("ab
 
 
 @given(LOOKS, st.integers(0, 30), st.none() | st.integers(1, 30))
-def test_however_conditions_come_and_go_each_episode_is_told_in_order(
+def test_however_conditions_come_and_go_each_episode_is_notified_in_order(
     looks: list[tuple[int, frozenset[str]]], hold: int, repeat: int | None
 ) -> None:
     keys, now = Keys(Rule(hold, repeat)), 0
@@ -137,7 +137,7 @@ def test_however_conditions_come_and_go_each_episode_is_told_in_order(
         words = "".join(state[:3] for state in states)
         assert _fits(words), words
     ids = [one.notification for one in keys.events]
-    assert len(ids) == len(set(ids)), "two things that are told have one id"
+    assert len(ids) == len(set(ids)), "two notifications have one id"
     raised = [one for one in keys.events if one.state == State.RAISED]
     assert all(one.at_ms - one.since_ms >= hold for one in raised)
 
@@ -154,6 +154,6 @@ def _fits(words: str) -> bool:
 
 
 @pytest.mark.parametrize("state", [*State])
-def test_the_id_of_what_is_told_is_made_from_its_episode(state: State) -> None:
+def test_the_id_of_a_notification_is_made_from_its_episode(state: State) -> None:
     episode: Any = Episode("e", {}, state, 0, 0, number=2)
     assert episode.notification.startswith("e-")

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.alerts.definition import Alert, AppAlerts, Definitions, alerts_topic
 from headwater.alerts.episodes import BRIEF, Rule
-from headwater.alerts.evaluating import NO_LONGER, Evaluation, alerts_told
+from headwater.alerts.evaluating import NO_LONGER, Evaluation, alert_reports
 from headwater.alerts.journal import events
 from headwater.alerts.notify import topic, webhook
 from headwater.clock import ManualClock
@@ -17,7 +17,7 @@ from headwater.log.log import Log
 from headwater.record import Record
 from headwater.views.mark import Mark
 from headwater.views.tables import SqlSnapshot
-from tests.alerts.places import ALERT, APP, PLAIN, TEXTS, VIEW, WrittenViews
+from tests.alerts.written_views import ALERT, APP, PLAIN, TEXTS, VIEW, WrittenViews
 
 TARGETS = (webhook("https://hooks.example/s3cret-path", secret="s3cret"), topic("on-call"))
 
@@ -27,7 +27,7 @@ def alerts(hold_ms: int = 0, repeat_ms: int | None = None) -> AppAlerts:
 
 
 class Lived:
-    """A node's part that can be killed: whatever it did not write down is gone."""
+    """A node's part that can be killed: whatever it did not write down is lost."""
 
     def __init__(self, data: Path, log: Log, clock: ManualClock) -> None:
         self.data, self.log, self.clock = data, log, clock
@@ -44,7 +44,7 @@ class Lived:
         assert self.evaluation is not None
         self.evaluation.look()
 
-    def told(self) -> list[tuple[str, str]]:
+    def emitted(self) -> list[tuple[str, str]]:
         events = [json.loads(record.value or b"") for record in self.log.read(alerts_topic(APP))]
         return [(one["state"], one["key"]["url"]) for one in events]
 
@@ -74,19 +74,19 @@ def test_an_alert_is_raised_repeated_and_resolved(lived: Lived, views: WrittenVi
     lived.look(later_ms=3_600_000)
     views.write([{"url": "/a", "_op": "d"}])
     lived.look(later_ms=1000)
-    assert lived.told() == [("pending", "/a"), ("raised", "/a"), ("repeated", "/a"), ("resolved", "/a")]
+    assert lived.emitted() == [("pending", "/a"), ("raised", "/a"), ("repeated", "/a"), ("resolved", "/a")]
     assert len(set(lived.ids())) == 4
 
 
-def test_what_held_before_an_alert_was_declared_is_told_too(lived: Lived, views: WrittenViews) -> None:
+def test_what_held_before_an_alert_was_declared_is_notified_too(lived: Lived, views: WrittenViews) -> None:
     views.write([{"url": "/a", "p99": 2.0}])
     lived.begin(alerts())
     lived.look()
-    assert lived.told() == [("raised", "/a")]
+    assert lived.emitted() == [("raised", "/a")]
 
 
 @pytest.mark.parametrize("file_lost", [False, True], ids=["with its file", "with the topic alone"])
-def test_after_a_kill_nothing_is_lost_and_nothing_told_twice(
+def test_after_a_kill_nothing_is_lost_and_nothing_notified_twice(
     lived: Lived, views: WrittenViews, file_lost: bool, tmp_path: Path
 ) -> None:
     lived.begin(alerts(hold_ms=60_000))
@@ -100,7 +100,7 @@ def test_after_a_kill_nothing_is_lost_and_nothing_told_twice(
     views.write([{"url": "/a", "_op": "d"}, {"url": "/b", "p99": 3.0}])
     lived.begin(alerts(hold_ms=60_000))
     lived.look()
-    assert lived.told() == [("pending", "/a"), ("raised", "/a"), ("pending", "/b"), ("resolved", "/a")]
+    assert lived.emitted() == [("pending", "/a"), ("raised", "/a"), ("pending", "/b"), ("resolved", "/a")]
 
 
 def test_a_file_older_than_the_topic_is_caught_up_with(lived: Lived, views: WrittenViews, tmp_path: Path) -> None:
@@ -113,17 +113,17 @@ def test_a_file_older_than_the_topic_is_caught_up_with(lived: Lived, views: Writ
     state.write_bytes(old)
     lived.begin(alerts())
     lived.look(later_ms=1000)
-    assert lived.told() == [("raised", "/a")]
+    assert lived.emitted() == [("raised", "/a")]
 
 
-def test_what_ended_while_nobody_looked_is_resolved(lived: Lived, views: WrittenViews) -> None:
+def test_what_ended_while_no_evaluation_ran_is_resolved(lived: Lived, views: WrittenViews) -> None:
     lived.begin(alerts())
     views.write([{"url": "/a", "p99": 2.0}])
     lived.look()
     views.write([{"url": "/a", "_op": "d"}])
     lived.begin(alerts())
     lived.look(later_ms=1000)
-    assert lived.told() == [("raised", "/a"), ("resolved", "/a")]
+    assert lived.emitted() == [("raised", "/a"), ("resolved", "/a")]
 
 
 def test_what_came_and_went_between_two_looks_is_raised_and_resolved(lived: Lived, views: WrittenViews) -> None:
@@ -133,13 +133,13 @@ def test_what_came_and_went_between_two_looks_is_raised_and_resolved(lived: Live
     views.write([{"url": "/a", "_op": "d"}])
     lived.look(later_ms=200)
     lived.look(later_ms=200)
-    assert lived.told() == [("raised", "/a"), ("resolved", "/a")]
+    assert lived.emitted() == [("raised", "/a"), ("resolved", "/a")]
     first, *_ = lived.log.read(alerts_topic(APP))
     assert json.loads(first.value or b"")["text"] == f"too_slow raised: url=/a ({BRIEF})"
 
 
 @pytest.mark.parametrize("file_lost", [False, True], ids=["with its file", "with the topic alone"])
-def test_what_came_and_went_while_a_node_was_down_is_told_once_however_often_it_is_killed(
+def test_what_came_and_went_while_a_node_was_down_is_notified_once_however_often_it_is_killed(
     lived: Lived, views: WrittenViews, file_lost: bool, tmp_path: Path
 ) -> None:
     lived.begin(alerts())
@@ -153,7 +153,7 @@ def test_what_came_and_went_while_a_node_was_down_is_told_once_however_often_it_
         lived.look(later_ms=1000)
         # Killed before the file was written, or without it.
         (tmp_path / "alerts" / APP / "state.json").write_bytes(b"{}" if file_lost else kept)
-    assert lived.told() == [("raised", "/before"), ("raised", "/a"), ("resolved", "/a")]
+    assert lived.emitted() == [("raised", "/before"), ("raised", "/a"), ("resolved", "/a")]
 
 
 def test_a_view_that_cannot_be_read_resolves_nothing_and_raises_nothing(
@@ -172,11 +172,11 @@ def test_a_view_that_cannot_be_read_resolves_nothing_and_raises_nothing(
         views.batch = 9
         views.write([{"url": "/a", "p99": 2.0}])
         lived.look(later_ms=90_000)
-        assert "disk I/O error" in alerts_told(lived.data)[0]["said"]
-        assert lived.told() == [("pending", "/a")], "nobody knows whether it still holds"
+        assert "disk I/O error" in alert_reports(lived.data)[0]["said"]
+        assert lived.emitted() == [("pending", "/a")], "it is unknown whether it still holds"
     lived.look(later_ms=1000)
-    assert lived.told() == [("pending", "/a"), ("raised", "/a")]
-    assert alerts_told(lived.data)[0]["said"] == ""
+    assert lived.emitted() == [("pending", "/a"), ("raised", "/a")]
+    assert alert_reports(lived.data)[0]["said"] == ""
 
 
 FOREIGN = [
@@ -205,12 +205,12 @@ def test_what_others_write_into_the_topic_of_alerts_is_passed_over(lived: Lived,
     assert [(one["state"], one["key"]["url"]) for one in ours] == [("raised", "/a"), ("resolved", "/a")]
 
 
-def test_a_row_larger_than_a_record_is_told_in_short(lived: Lived, tmp_path: Path) -> None:
+def test_a_row_larger_than_a_record_is_cut(lived: Lived, tmp_path: Path) -> None:
     views = WrittenViews(tmp_path, TEXTS)
     lived.begin(alerts())
     views.write([{"url": "/a", "page": "p" * 2_000_000}, {"url": "/b", "page": "short"}])
     lived.look()
-    assert lived.told() == [("raised", "/a"), ("raised", "/b")]
+    assert lived.emitted() == [("raised", "/a"), ("raised", "/b")]
 
 
 def test_an_alert_that_is_no_longer_declared_comes_to_its_end(lived: Lived, views: WrittenViews) -> None:
@@ -219,28 +219,28 @@ def test_an_alert_that_is_no_longer_declared_comes_to_its_end(lived: Lived, view
     lived.look()
     lived.begin(AppAlerts(APP, ()))
     lived.look()
-    assert lived.told() == [("raised", "/a"), ("resolved", "/a")]
+    assert lived.emitted() == [("raised", "/a"), ("resolved", "/a")]
     *_, last = lived.log.read(alerts_topic(APP))
     assert json.loads(last.value or b"")["why"] == NO_LONGER
 
 
-def test_it_is_told_how_alerts_are_and_nothing_that_is_secret(lived: Lived, views: WrittenViews) -> None:
+def test_reports_of_alerts_show_their_state_and_no_secret(lived: Lived, views: WrittenViews) -> None:
     lived.begin(alerts())
     views.write([{"url": "/a", "p99": 2.0}])
     lived.look()
-    [told] = alerts_told(lived.data)
-    assert (told["name"], told["state"], told["raised"]) == ("shop.too_slow", "raised", 1)
-    assert told["keys"][0]["key"] == {"url": "/a"}
-    assert "s3cret" not in json.dumps(told)
+    [report] = alert_reports(lived.data)
+    assert (report["name"], report["state"], report["raised"]) == ("shop.too_slow", "raised", 1)
+    assert report["keys"][0]["key"] == {"url": "/a"}
+    assert "s3cret" not in json.dumps(report)
     assert "s3cret" not in (lived.data / "alerts" / APP / "state.json").read_text()
 
 
 def test_an_alert_whose_view_is_not_there_yet_says_so_and_waits(lived: Lived) -> None:
     lived.begin(alerts())
     lived.look()
-    [told] = alerts_told(lived.data)
-    assert "run the app" in told["said"]
-    assert lived.told() == []
+    [report] = alert_reports(lived.data)
+    assert "run the app" in report["said"]
+    assert lived.emitted() == []
 
 
 def test_definitions_are_for_their_owner_alone(lived: Lived) -> None:
@@ -269,7 +269,7 @@ def test_what_an_app_no_longer_declares_is_kept_until_it_has_come_to_its_end(tmp
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'"shop"', b'{"app": "shop"}', b'{"app": "shop", "alerts": [{"targets": ["x"]}]}']
 )
-def test_a_definition_that_cannot_be_read_is_named_and_written_anew(tmp_path: Path, content: bytes) -> None:
+def test_a_definition_that_cannot_be_read_is_named_and_rewritten(tmp_path: Path, content: bytes) -> None:
     definitions = Definitions(tmp_path)
     definitions.declare(alerts())
     file = tmp_path / "alerts" / APP / "definition.json"
@@ -277,7 +277,7 @@ def test_a_definition_that_cannot_be_read_is_named_and_written_anew(tmp_path: Pa
     file.with_suffix(".copy").unlink()
     with pytest.raises(DamagedFile, match=r"definition\.json cannot be read"):
         definitions.get(APP)
-    assert alerts_told(tmp_path) == []
+    assert alert_reports(tmp_path) == []
     assert not definitions.forget(AppAlerts(APP, ()))
     definitions.declare(alerts())
     assert definitions.get(APP) == alerts()

@@ -1,4 +1,4 @@
-"""Who is named by the app is told of jobs that fail, and that they run again."""
+"""The app's targets are notified of jobs that fail, and that they run again."""
 
 import json
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ import pytest
 
 from headwater.alerts.definition import AppAlerts, Definitions
 from headwater.alerts.delivering import Deliverer, Delivery
-from headwater.alerts.evaluating import Evaluation, alerts_told
+from headwater.alerts.evaluating import Evaluation, alert_reports
 from headwater.alerts.failed_jobs import NAME, failed_jobs_alert
 from headwater.alerts.notify import topic
-from headwater.alerts.targets import teller
+from headwater.alerts.targets import delivery_to
 from headwater.clock import ManualClock
 from headwater.log.log import Log
 
@@ -28,11 +28,11 @@ def log(tmp_path: Path) -> Iterator[Log]:
         yield log
 
 
-def test_a_target_is_told_once_that_a_job_fails_and_once_that_it_runs_again(tmp_path: Path, log: Log) -> None:
+def test_a_target_is_notified_once_that_a_job_fails_and_once_that_it_runs_again(tmp_path: Path, log: Log) -> None:
     problems: list[dict[str, Any]] = [WARNING]
     clock = ManualClock()
     Definitions(tmp_path).declare(SAID)
-    deliverer = Deliverer(Delivery("shop", TARGET, frozenset({NAME}), teller(TARGET, log, clock)), log, clock)
+    deliverer = Deliverer(Delivery("shop", TARGET, frozenset({NAME}), delivery_to(TARGET, log, clock)), log, clock)
     deliverer.begin()
     evaluation = Evaluation(SAID, tmp_path, log, clock, lambda app: problems if app == "shop" else [])
     evaluation.look()
@@ -43,18 +43,18 @@ def test_a_target_is_told_once_that_a_job_fails_and_once_that_it_runs_again(tmp_
         evaluation.look()
     deliverer.deliver_all()
     evaluation.close()
-    told = [json.loads(record.value or b"") for record in log.read("on-call")]
-    assert [(one["state"], one["key"]) for one in told] == [
+    notified = [json.loads(record.value or b"") for record in log.read("on-call")]
+    assert [(one["state"], one["key"]) for one in notified] == [
         ("raised", {"flow": "shop.orders"}),
         ("resolved", {"flow": "shop.orders"}),
     ]
-    assert told[0]["row"]["text"] == "the database does not answer"
-    assert "the database does not answer" in told[0]["text"]
-    (listed,) = alerts_told(tmp_path)
+    assert notified[0]["row"]["text"] == "the database does not answer"
+    assert "the database does not answer" in notified[0]["text"]
+    (listed,) = alert_reports(tmp_path)
     assert (listed["name"], listed["state"]) == ("shop.failed-jobs", "quiet")
 
 
-def test_another_node_knows_what_was_told_before(tmp_path: Path, log: Log) -> None:
+def test_another_node_knows_what_was_notified_before(tmp_path: Path, log: Log) -> None:
     Definitions(tmp_path).declare(SAID)
     for _ in range(2):
         evaluation = Evaluation(SAID, tmp_path, log, ManualClock(), lambda app: [FAILING])

@@ -1,4 +1,4 @@
-"""A node that is killed while it tells: every alert is told at least once, each time under the same id."""
+"""A node that is killed during deliveries: every alert is delivered at least once, each time under the same id."""
 
 import json
 import subprocess
@@ -11,10 +11,10 @@ from random import Random
 import pytest
 
 from headwater.alerts.definition import Alert, AppAlerts, Definitions, alerts_topic
-from headwater.alerts.episodes import TOLD, Rule
+from headwater.alerts.episodes import NOTIFIED, Rule
 from headwater.alerts.notify import webhook
 from headwater.log.log import Log
-from tests.alerts.places import ALERT, APP, VIEW, WrittenViews
+from tests.alerts.written_views import ALERT, APP, VIEW, WrittenViews
 from tests.waiting import patience
 from tests.webhooks.target import WebhookTarget, webhook_target
 
@@ -48,7 +48,7 @@ def wait_until_told(target: WebhookTarget, ids: int, seconds: float) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_node_tells_everything_at_least_once_and_each_time_under_the_same_id(tmp_path: Path) -> None:
+def test_a_killed_node_delivers_everything_at_least_once_and_each_time_under_the_same_id(tmp_path: Path) -> None:
     random, views = Random(7), WrittenViews(tmp_path)
     # Every seventh attempt fails, so that a kill falls between attempts too.
     answers: list[int | tuple[int, str, str]] = [200, 200, 500, 200, 200, 200, 200] * 100
@@ -61,7 +61,7 @@ def test_a_killed_node_tells_everything_at_least_once_and_each_time_under_the_sa
             wait_until_told(target, 5 * kill + random.randint(0, 4), 4)
             killed(process, after_seconds=random.random() * 0.3)
         process = started(tmp_path)
-        # A condition that ends before anybody has looked at it is told to nobody, and that is no loss.
+        # A condition that ends before an evaluation is not notified, and that is no loss.
         wait_until_told(target, 5 * KILLS, 20)
         killed(process)
         views.write([{"url": f"/{kill}.{number}", "_op": "d"} for kill in range(KILLS) for number in range(5)])
@@ -70,10 +70,10 @@ def test_a_killed_node_tells_everything_at_least_once_and_each_time_under_the_sa
         process.terminate()
         process.communicate()
         assert process.returncode == 0
-    events = [one for one in journal(tmp_path) if one["state"] in TOLD]
+    events = [one for one in journal(tmp_path) if one["state"] in NOTIFIED]
     ids = [one["id"] for one in events]
     assert Counter(ids).most_common(1)[0][1] == 1, "the flow of events has each once"
     assert Counter(one["state"] for one in events) == {"raised": 5 * KILLS, "resolved": 5 * KILLS}
-    assert set(target.ids()) == set(ids), "every alert was told, and nothing else"
+    assert set(target.ids()) == set(ids), "every alert was delivered, and nothing else"
     bodies = {one.headers["webhook-id"]: one.body for one in target.taken}
     assert all(json.loads(body)["id"] == id for id, body in bodies.items())

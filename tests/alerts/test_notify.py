@@ -1,4 +1,4 @@
-"""Whom an alert tells, as an app says it."""
+"""The targets of an alert, as an app declares them."""
 
 from collections.abc import Callable
 
@@ -20,9 +20,9 @@ def test_a_target_is_kept_and_read_back_as_it_was(target: Target) -> None:
     assert from_json(to_json(target)) == target
 
 
-def test_neither_the_name_nor_the_repr_tells_a_secret() -> None:
-    told = "".join(f"{one!r} {one.name}" for one in TARGETS)
-    assert not [secret for secret in ("s3cret", "p4ss", "/T0") if secret in told]
+def test_neither_the_name_nor_the_repr_shows_a_secret() -> None:
+    shown = "".join(f"{one!r} {one.name}" for one in TARGETS)
+    assert not [secret for secret in ("s3cret", "p4ss", "/T0") if secret in shown]
 
 
 def test_two_addresses_of_one_host_have_two_names() -> None:
@@ -50,6 +50,6 @@ def test_two_addresses_of_one_host_have_two_names() -> None:
         lambda: topic(".."),
     ],
 )
-def test_a_target_that_cannot_be_told_is_refused_when_it_is_declared(make: Callable[[], Target]) -> None:
+def test_a_target_that_cannot_be_notified_is_refused_when_it_is_declared(make: Callable[[], Target]) -> None:
     with pytest.raises(InvalidDeclaration):
         make()

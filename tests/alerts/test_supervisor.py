@@ -13,7 +13,7 @@ from headwater.alerts.notify import topic
 from headwater.alerts.supervisor import Supervisor
 from headwater.clock import SystemClock
 from headwater.log.log import Log
-from tests.alerts.places import ALERT, APP, VIEW, WrittenViews
+from tests.alerts.written_views import ALERT, APP, VIEW, WrittenViews
 from tests.waiting import patience
 
 SAID = AppAlerts(APP, (Alert(ALERT, VIEW, Rule(), (topic("on-call"),)),))
@@ -56,7 +56,7 @@ def test_a_definition_that_cannot_be_read_does_not_stop_the_alerts_of_others(
         damage(tmp_path, APP)
         views.write([{"url": "/b", "p99": 2.0}])
         assert len(wait_for_records(log, "on-call", 2)) == 2
-        assert running._running[APP] is first, "what it declared before goes on"
+        assert running._running[APP] is first, "what it declared before keeps running"
         assert len(wait_for_records(log, alerts_topic(APP), 2)) == 2
     finally:
         running.stop()

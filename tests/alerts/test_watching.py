@@ -15,7 +15,7 @@ from headwater.alerts.watching import Watch
 from headwater.errors import StoreUnavailable, UnknownView
 from headwater.views.mark import Mark, StoredMark
 from headwater.views.store import ViewStore, open_store
-from tests.alerts.places import ALERT, APP, PLAIN, TEXTS, VIEW, WINDOWS, WrittenViews, minute
+from tests.alerts.written_views import ALERT, APP, PLAIN, TEXTS, VIEW, WINDOWS, WrittenViews, minute
 
 
 def looked(watch: Watch) -> list[str]:
@@ -60,7 +60,7 @@ def test_values_are_those_of_now_and_as_json_has_them(views: WrittenViews, watch
     assert (held.key, held.row) == ({"url": "/a"}, {"p99": "NaN"})
 
 
-def test_a_view_that_was_built_anew_is_read_anew(views: WrittenViews, watch: Watch) -> None:
+def test_a_view_that_was_rebuilt_is_read_again(views: WrittenViews, watch: Watch) -> None:
     views.write([{"url": "/a", "p99": 2.0}])
     looked(watch)
     views.store.begin_shadow(ALERT, PLAIN, ["url"], job="shop/1/rebuild")
@@ -92,7 +92,7 @@ def test_keys_beyond_those_that_are_kept_come_in_when_there_is_room(
 
 
 @pytest.mark.parametrize("schema", [PLAIN, WINDOWS], ids=["plain", "windows"])
-def test_what_is_under_way_goes_before_other_keys_when_all_is_read_anew(
+def test_what_is_under_way_goes_before_other_keys_when_all_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: pa.Schema
 ) -> None:
     monkeypatch.setattr(watching, "KEYS_MAX", 2)
@@ -145,9 +145,9 @@ def test_what_cannot_be_read_leaves_everything_as_it_was(views: WrittenViews, tm
 
 
 def test_a_long_value_is_cut_and_a_key_that_is_too_long_is_said(views: WrittenViews, tmp_path: Path) -> None:
-    told = WrittenViews(tmp_path / "texts", TEXTS)
-    told.write([{"url": "/a", "page": "\u0001ä" * 1_000_000}, {"url": "/" * 70_000, "page": "b"}])
-    watch = Watch(told.store, ALERT, VIEW)
+    written = WrittenViews(tmp_path / "texts", TEXTS)
+    written.write([{"url": "/a", "page": "\u0001ä" * 1_000_000}, {"url": "/" * 70_000, "page": "b"}])
+    watch = Watch(written.store, ALERT, VIEW)
     assert looked(watch) == ["/a"]
     [held] = watch.held.values()
     assert len(json.dumps(dict(held.row), ensure_ascii=False).encode()) <= ROW_BYTES_MAX
@@ -156,7 +156,7 @@ def test_a_long_value_is_cut_and_a_key_that_is_too_long_is_said(views: WrittenVi
     assert watch.too_long.startswith('{"url":"///')
 
 
-def test_keys_that_went_are_told_of_though_they_were_never_seen(views: WrittenViews, watch: Watch) -> None:
+def test_deleted_keys_are_notified_though_they_were_never_seen(views: WrittenViews, watch: Watch) -> None:
     views.write([{"url": "/a", "p99": 2.0}])
     assert looked(watch) == ["/a"]
     views.write([{"url": "/b", "p99": 2.0}])
@@ -168,13 +168,13 @@ def test_keys_that_went_are_told_of_though_they_were_never_seen(views: WrittenVi
     assert watch.passed == {}
 
 
-def test_keys_that_went_while_nobody_looked_are_found_from_where_somebody_stopped(
+def test_keys_deleted_while_no_evaluation_ran_are_found_from_the_last_position(
     views: WrittenViews, watch: Watch, tmp_path: Path
 ) -> None:
     views.write([{"url": "/old", "p99": 2.0}])
     views.write([{"url": "/old", "_op": "d"}])
     looked(watch)
-    assert watch.passed == {}, "of what was before the alert nobody is told"
+    assert watch.passed == {}, "what was before the alert is not notified"
     views.write([{"url": "/a", "p99": 2.0}, {"url": "/b", "p99": 2.0}])
     views.write([{"url": "/a", "_op": "d"}])
     again = Watch(open_store(tmp_path, APP, read_only=True), ALERT, VIEW, since=watch.seen)
@@ -182,7 +182,7 @@ def test_keys_that_went_while_nobody_looked_are_found_from_where_somebody_stoppe
     assert [key["url"] for key in again.passed.values()] == ["/a"]
 
 
-def test_of_a_view_that_was_built_anew_nothing_has_passed(views: WrittenViews, watch: Watch) -> None:
+def test_of_a_rebuilt_view_nothing_has_passed(views: WrittenViews, watch: Watch) -> None:
     views.write([{"url": "/a", "p99": 2.0}])
     looked(watch)
     views.store.begin_shadow(ALERT, PLAIN, ["url"], job="shop/1/rebuild")
@@ -205,7 +205,7 @@ class TestWindows:
         assert held.key == {"url": "/"}
         assert held.row["window_start"] == "2026-03-01T12:00:00+00:00"
 
-    def test_it_goes_on_from_window_to_window(self, views: WrittenViews, watch: Watch) -> None:
+    def test_it_continues_from_window_to_window(self, views: WrittenViews, watch: Watch) -> None:
         for number in range(3):
             views.write([minute(number, errors=10 + number)])
             assert looked(watch) == ["/"]
@@ -223,9 +223,7 @@ class TestWindows:
         views.write([minute(0, errors=1, _op="d")])
         assert looked(watch) == []
 
-    def test_a_key_of_which_nothing_comes_is_past_when_time_has_gone_on(
-        self, views: WrittenViews, watch: Watch
-    ) -> None:
+    def test_a_key_without_events_is_past_when_time_has_advanced(self, views: WrittenViews, watch: Watch) -> None:
         views.write([minute(0, "/a")])
         views.write([], others=[minute(1, "/b", errors=0)])
         assert looked(watch) == ["/a"], "its next window may still come"

@@ -36,7 +36,7 @@ def fetch_answer(error: int, records: bytes) -> memoryview:
 
 
 def body_of(kind: type[Body], sent: bytes) -> Body:
-    """The request behind its length and header, which must reach to the end of what was sent."""
+    """The request after its length and header, which must reach to the end of what was sent."""
     _, header_bytes = entity_reader(RequestHeader)(sent, 4)
     body, body_bytes = entity_reader(kind)(sent, 4 + header_bytes)
     assert struct.unpack_from(">i", sent) == (header_bytes + body_bytes,)

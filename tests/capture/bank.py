@@ -18,8 +18,10 @@ def commit_points(log: Log) -> list[Ends]:
 
 
 def ends(log: Log, *topics: str) -> Ends:
-    places = [TopicPartition(topic, number) for topic in topics for number in range(log.topic(topic).partitions)]
-    return {place: log.partition(*place).high_watermark for place in places}
+    topic_partitions = [
+        TopicPartition(topic, number) for topic in topics for number in range(log.topic(topic).partitions)
+    ]
+    return {topic_partition: log.partition(*topic_partition).high_watermark for topic_partition in topic_partitions}
 
 
 class Totals:
@@ -27,17 +29,17 @@ class Totals:
 
     def __init__(self, log: Log, *topics: str) -> None:
         self._records = {
-            place: [(record.offset, record.key, record.value) for record in log.read(*place)]
-            for place in ends(log, *topics)
+            topic_partition: [(record.offset, record.key, record.value) for record in log.read(*topic_partition)]
+            for topic_partition in ends(log, *topics)
         }
 
     def at(self, ends: Ends) -> int:
         balances: dict[tuple[str, bytes | None], int] = defaultdict(int)
-        for place, records in self._records.items():
+        for topic_partition, records in self._records.items():
             for offset, key, value in records:
-                if offset < ends.get(place, 0) and value is not None:
+                if offset < ends.get(topic_partition, 0) and value is not None:
                     after = json.loads(value)["after"]
-                    balances[place.topic, key] = after["balance"] if after else 0
+                    balances[topic_partition.topic, key] = after["balance"] if after else 0
         return sum(balances.values())
 
     def at_each(self, several: list[Ends]) -> set[int]:

@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 60
 
 
 class Captured:
-    """Open with `start`; `stop` is clean; `crash` lets go of everything without a word to anybody."""
+    """Open with `start`; `stop` is clean; `crash` drops everything without closing it."""
 
     def __init__(self, url: str, folder: Path, tables: Sequence[str], **settings: Any) -> None:
         self.partitions = settings.pop("partitions", 1)
@@ -75,7 +75,7 @@ class Captured:
         self._wait_for_the_slot()
 
     def _wait_for_the_slot(self) -> None:
-        """The server takes a moment to see that nobody listens any more."""
+        """The server takes a moment to see that the client disconnected."""
         with psycopg.connect(self.settings.url, autocommit=True) as connection:
             deadline = patience() + PATIENCE_SECONDS
             while connection.execute(

@@ -49,7 +49,7 @@ def test_a_captured_table_is_read_from_its_envelope() -> None:
     assert app.captures == {"users": capture}
 
 
-def test_a_topic_is_captured_from_one_place_only() -> None:
+def test_a_topic_is_captured_from_one_source_only() -> None:
     app = hw.App("shop")
     app.table("users", "id int", key="id", capture=hw.capture.postgres("postgresql://db/shop", table="users"))
     other = hw.capture.postgres("postgresql://db/shop", table="others")
@@ -80,7 +80,7 @@ def test_tables_that_share_a_capture_must_agree_on_it() -> None:
         definitions_of({"users": users, "orders": orders})
 
 
-def test_tables_of_one_database_with_captures_of_their_own_are_told_of() -> None:
+def test_tables_of_one_database_with_captures_of_their_own_are_reported() -> None:
     users, orders = hw.capture.postgres(URL, table="users"), hw.capture.postgres(URL, table="orders")
     other = hw.capture.postgres("postgresql://db/other", table="stock")
     assert apart({"users": users, "orders": orders, "stock": other}) == [("users", "orders")]

@@ -1,4 +1,4 @@
-"""Large values that an update left out: what is put in their place is what the topic has, or nothing."""
+"""Large values that an update left out: they are filled with what the topic has, or nothing."""
 
 import sqlite3
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_a_value_that_was_left_out_is_completed(file: Path) -> None:
     assert problem_of(file) == ""
 
 
-def test_a_flipped_bit_is_never_told_as_a_value(file: Path) -> None:
+def test_a_flipped_bit_is_never_emitted_as_a_value(file: Path) -> None:
     """Wherever it is in the file: the value is right, is left out, or the file is made again from the topics."""
     whole = file.read_bytes()
     begin = whole.index(BODY) - 60

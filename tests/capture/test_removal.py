@@ -1,4 +1,4 @@
-"""A capture whose database cannot be reached: it says why, it can be removed, and it blocks nobody."""
+"""A capture whose database cannot be reached: it says why, it can be removed, and it blocks no other capture."""
 
 import argparse
 import json
@@ -70,14 +70,14 @@ def test_it_says_why_and_stays_until_it_is_forced(tmp_path: Path, capsys: pytest
     with running(data) as node:
         until(lambda: "does not answer" in str((definitions.status("users") or {}).get("said")))
         assert main(["capture", "status", "--data", str(data)]) == 0
-        told = capsys.readouterr().out
-        assert "does not answer" in told
-        assert "s3cret" not in told
+        output = capsys.readouterr().out
+        assert "does not answer" in output
+        assert "s3cret" not in output
         [shown] = ask(node, "GET", "/captures")[1]
         assert "does not answer" in shown["said"]
         assert main(["capture", "remove", "users", "--data", str(data)]) == 0
-        until(lambda: definitions.told("users")["state"] == "removing")
-        until(lambda: "--force" in str(definitions.told("users")["said"]))
+        until(lambda: definitions.report("users")["state"] == "removing")
+        until(lambda: "--force" in str(definitions.report("users")["said"]))
         assert main(["capture", "remove", "users", "--force", "--data", str(data)]) == 0
         until(lambda: not definitions.names())
 
@@ -88,9 +88,9 @@ def test_it_is_removed_over_http_when_forced_and_blocks_no_other_meanwhile(tmp_p
     definitions.add(unreachable())
     with running(data) as node:
         assert ask(node, "DELETE", "/captures/users") == (202, {"removing": "users", "force": False})
-        until(lambda: definitions.told("users").get("failures"))
+        until(lambda: definitions.report("users").get("failures"))
         definitions.add(Definition(name="other", url=of_sqlite(tmp_path).url, tables=("users",)))
-        until(lambda: definitions.told("other")["state"] == "streaming")
+        until(lambda: definitions.report("other")["state"] == "streaming")
         assert ask(node, "DELETE", "/captures/users?force=maybe")[0] == 422
         assert ask(node, "DELETE", "/captures/users?force=true")[0] == 202
         until(lambda: definitions.names() == ["other"])
@@ -110,14 +110,14 @@ def test_without_a_node_what_is_left_at_the_database_is_named(
     assert Definitions(tmp_path).names() == []
 
 
-def test_a_corrected_url_takes_the_place_of_a_capture_that_never_began(tmp_path: Path) -> None:
+def test_a_corrected_url_replaces_a_capture_that_never_began(tmp_path: Path) -> None:
     data = tmp_path / "data"
     definitions = Definitions(data)
     definitions.add(unreachable())
     with running(data):
         until(lambda: (definitions.status("users") or {}).get("failures"))
         definitions.add(of_sqlite(tmp_path))
-        until(lambda: definitions.told("users")["state"] == "streaming")
+        until(lambda: definitions.report("users")["state"] == "streaming")
         with pytest.raises(CaptureExists):
             definitions.add(unreachable())
     with pytest.raises(CaptureExists):

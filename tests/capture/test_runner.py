@@ -36,7 +36,7 @@ def change(commit: int, id: int, tick: int, body: str | None, operation: str = U
     return found
 
 
-class Told:
+class ScriptedSource:
     """A source that answers polls with what it was given; with an error where that was given."""
 
     def __init__(self, *answers: Batch | CaptureError) -> None:
@@ -72,7 +72,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
         yield log
 
 
-def begun(source: Told, log: Log, folder: Path) -> Runner:
+def begun(source: ScriptedSource, log: Log, folder: Path) -> Runner:
     appender = LogAppender(log)
     runner = Runner(source, appender, Notes(appender, "shop"), folder=folder, clock=SystemClock())
     runner.open()
@@ -87,36 +87,36 @@ def bodies(log: Log) -> list[tuple[int, str]]:
 def test_a_value_of_a_change_that_was_never_written_does_not_complete_an_earlier_one(log: Log, tmp_path: Path) -> None:
     """The connection is lost between two polls that were to be written together, and all comes again."""
     first = Batch([change(1, 7, 1, "as it was at first", CREATE)])
-    runner = begun(Told(first), log, tmp_path)
+    runner = begun(ScriptedSource(first), log, tmp_path)
     runner.step(0)
     runner.close()
     later = [change(2, 7, 2, None), change(3, 7, 3, "as it was later")]
     many = [change(4 + number, 1000 + number, 0, "x", CREATE) for number in range(BEHIND_CHANGES)]
-    cut = begun(Told(Batch([*later, *many]), SourceUnavailable("gone")), log, tmp_path)
+    cut = begun(ScriptedSource(Batch([*later, *many]), SourceUnavailable("gone")), log, tmp_path)
     with pytest.raises(SourceUnavailable):
         cut.step(0)
     cut.abandon()
-    again = begun(Told(Batch([change(2, 7, 2, None), change(3, 7, 3, "as it was later")])), log, tmp_path)
+    again = begun(ScriptedSource(Batch([change(2, 7, 2, None), change(3, 7, 3, "as it was later")])), log, tmp_path)
     again.step(0)
     again.close()
     assert bodies(log) == [(1, "as it was at first"), (2, "as it was at first"), (3, "as it was later")]
 
 
 def test_a_row_that_was_asked_for_is_asked_for_until_it_has_come(log: Log, tmp_path: Path) -> None:
-    """Its change is in the topic with a gap, another one behind it: when it comes again it is passed over."""
-    cut = begun(Told(Batch([change(1, 7, 1, None), change(2, 8, 1, "whole", CREATE)], safe=5)), log, tmp_path)
+    """Its change is in the topic with a gap, another one after it: when it comes again it is passed over."""
+    cut = begun(ScriptedSource(Batch([change(1, 7, 1, None), change(2, 8, 1, "whole", CREATE)], safe=5)), log, tmp_path)
     cut.step(0)
     cut.abandon()
     row = change(3, 7, 1, "read", READ)
     row.superseded = True
-    source = Told(Batch([change(1, 7, 1, None), change(2, 8, 1, "whole", CREATE)]), Batch([row], safe=6))
+    source = ScriptedSource(Batch([change(1, 7, 1, None), change(2, 8, 1, "whole", CREATE)]), Batch([row], safe=6))
     again = begun(source, log, tmp_path)
     assert source.asked == [("shop.users", ("7",))]
     again.step(0)
     again.step(0)
     again.close()
     assert bodies(log)[-1] == (1, "read")
-    done = Told()
+    done = ScriptedSource()
     begun(done, log, tmp_path).close()
     assert done.asked == []
 
@@ -124,38 +124,38 @@ def test_a_row_that_was_asked_for_is_asked_for_until_it_has_come(log: Log, tmp_p
 def test_an_event_may_have_a_header_of_the_name_of_ours(log: Log, tmp_path: Path) -> None:
     events = replace(USERS, plain=True)
 
-    def told(commit: int) -> Change:
+    def change_at(commit: int) -> Change:
         found = change(commit, commit, 0, "x", CREATE)
         found.table, found.plain = events, Plain(b"k", b"%d" % commit, (("position", b"the user's"),))
         return found
 
-    first = begun(Told(Batch([told(1), told(2)])), log, tmp_path)
+    first = begun(ScriptedSource(Batch([change_at(1), change_at(2)])), log, tmp_path)
     first.step(0)
     first.close()
-    again = begun(Told(Batch([told(2), told(3)])), log, tmp_path)
+    again = begun(ScriptedSource(Batch([change_at(2), change_at(3)])), log, tmp_path)
     again.step(0)
     again.close()
     assert [record.value for record in log.read("users", 0)] == [b"1", b"2", b"3"]
 
 
-def test_an_index_that_is_no_index_is_made_anew(log: Log, tmp_path: Path) -> None:
+def test_an_index_that_is_no_index_is_rebuilt(log: Log, tmp_path: Path) -> None:
     path = filled(log, tmp_path)
     path.write_bytes(b"no database at all" * 100)
     assert completed(log, tmp_path) == (2, "x" * 900)
 
 
-def test_an_index_that_is_damaged_somewhere_is_made_anew_at_the_next_attempt(log: Log, tmp_path: Path) -> None:
+def test_an_index_that_is_damaged_somewhere_is_rebuilt_at_the_next_attempt(log: Log, tmp_path: Path) -> None:
     path = filled(log, tmp_path)
     content = path.read_bytes()
     path.write_bytes(content[:4096].ljust(len(content), b"\xff"))
-    with pytest.raises(CaptureError, match="made anew"):
+    with pytest.raises(CaptureError, match="rebuilt"):
         completed(log, tmp_path)
     assert completed(log, tmp_path) == (2, "x" * 900)
 
 
 def filled(log: Log, folder: Path) -> Path:
     wide = [change(1 + number, number, 1, "x" * 900, CREATE) for number in range(200)]
-    runner = begun(Told(Batch(wide)), log, folder)
+    runner = begun(ScriptedSource(Batch(wide)), log, folder)
     runner.step(0)
     runner.close()
     return folder / "values.sqlite"
@@ -163,7 +163,7 @@ def filled(log: Log, folder: Path) -> Path:
 
 def completed(log: Log, folder: Path) -> tuple[int, str]:
     """What becomes of a change that leaves out a value that the topic has."""
-    runner = begun(Told(Batch([change(1000, 150, 2, None)])), log, folder)
+    runner = begun(ScriptedSource(Batch([change(1000, 150, 2, None)])), log, folder)
     runner.step(0)
     runner.close()
     return bodies(log)[-1]

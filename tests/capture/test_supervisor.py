@@ -21,10 +21,10 @@ PATIENCE_SECONDS = 20
 
 
 class Quiet:
-    """A source where nothing happens, and that says of itself what it is told to."""
+    """A source where nothing happens, and that reports the given status."""
 
     def __init__(self) -> None:
-        self.told = SourceStatus()
+        self.reported = SourceStatus()
         self.refused: Exception | None = None
         self.copied: list[str] = []
         self.opened = 0
@@ -54,7 +54,7 @@ class Quiet:
             raise SourceUnavailable("the database does not answer")
 
     def status(self) -> SourceStatus:
-        return self.told
+        return self.reported
 
     def guard(self) -> SourceStatus:
         return self.guarded()
@@ -95,28 +95,28 @@ def wait_for(data: Path, name: str, state: str) -> dict[str, object]:
 
 def test_the_others_wait_for_one_that_was_declared_to_come_first(sources: Sources, tmp_path: Path) -> None:
     wait_for(tmp_path, "two", "streaming")
-    sources["one"].told.pause_others = True
+    sources["one"].reported.pause_others = True
     assert wait_for(tmp_path, "two", "paused")["said"] == "capture one has to catch up first"
     wait_for(tmp_path, "three", "paused")
     wait_for(tmp_path, "one", "streaming")
-    sources["one"].told.pause_others = False
+    sources["one"].reported.pause_others = False
     wait_for(tmp_path, "two", "streaming")
 
 
 def test_two_that_come_first_do_not_wait_for_each_other(sources: Sources, tmp_path: Path) -> None:
-    sources["one"].told.pause_others = True
+    sources["one"].reported.pause_others = True
     wait_for(tmp_path, "two", "paused")
     sources["two"].guarded = lambda: SourceStatus(pause_others=True)
-    sources["two"].told.pause_others = True
+    sources["two"].reported.pause_others = True
     wait_for(tmp_path, "two", "streaming")
     wait_for(tmp_path, "one", "streaming")
     wait_for(tmp_path, "three", "paused")
 
 
-def test_what_is_kept_for_one_that_cannot_run_is_told_beside_the_reason(sources: Sources, tmp_path: Path) -> None:
+def test_the_wal_kept_for_one_that_cannot_run_is_reported_beside_the_reason(sources: Sources, tmp_path: Path) -> None:
     sources["one"].guarded = lambda: SourceStatus(retained_bytes=5, warning="the database keeps 5 bytes of WAL")
     sources["one"].refused = SourceRefused("there is no table users")
-    sources["one"].told.pause_others = True
+    sources["one"].reported.pause_others = True
     sources["one"].poll = lambda timeout_seconds: (_ for _ in ()).throw(SourceRefused("no"))  # type: ignore[method-assign]
     status = wait_for(tmp_path, "one", "refused")
     while "WAL" not in str(status["said"]):
@@ -128,7 +128,7 @@ def test_what_is_kept_for_one_that_cannot_run_is_told_beside_the_reason(sources:
 
 def test_the_limit_holds_for_one_that_cannot_run_too(sources: Sources, tmp_path: Path) -> None:
     def give_up() -> SourceStatus:
-        raise SourceGap("its slot was dropped", "Copy it anew.")
+        raise SourceGap("its slot was dropped", "Copy it again.")
 
     sources["one"].guarded = give_up
     sources["one"].poll = lambda timeout_seconds: (_ for _ in ()).throw(SourceRefused("no"))  # type: ignore[method-assign]
@@ -145,7 +145,7 @@ def test_a_request_is_kept_until_the_source_could_take_it(sources: Sources, tmp_
     assert sources["one"].copied == ["id = 1", "id = 1"]
 
 
-def test_what_can_never_be_decoded_is_a_gap_and_a_new_copy_goes_on(sources: Sources, tmp_path: Path) -> None:
+def test_an_undecodable_change_is_a_gap_and_a_new_copy_continues(sources: Sources, tmp_path: Path) -> None:
     wait_for(tmp_path, "one", "streaming")
     sources["one"].refused = UndecodableChange("column a is of type 141", "MODIFY it.")
     sources["one"].poll = lambda timeout_seconds: (_ for _ in ()).throw(UndecodableChange("so"))  # type: ignore[method-assign]
@@ -164,10 +164,10 @@ def test_the_others_do_not_wait_for_one_that_was_removed(sources: Sources, tmp_p
         return SourceStatus(pause_others=True)
 
     sources["two"].guarded = removed_meanwhile
-    sources["one"].told.pause_others = True
+    sources["one"].reported.pause_others = True
     wait_for(tmp_path, "three", "paused")
     while (tmp_path / "captures" / "two" / "definition.json").exists():
         time.sleep(0.01)
     time.sleep(0.5)
-    sources["one"].told.pause_others = False
+    sources["one"].reported.pause_others = False
     wait_for(tmp_path, "three", "streaming")

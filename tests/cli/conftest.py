@@ -25,7 +25,7 @@ class Ran(NamedTuple):
 
 
 class Terminal:
-    """Somebody at a shell, in a folder with a data directory."""
+    """A user at a shell, in a folder with a data directory."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder

@@ -15,7 +15,7 @@ from headwater.cli.main import main
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.settings import HttpSettings, NodeSettings
 from headwater.testing import running_node
-from tests.alerts.places import ALERT, APP, VIEW, WrittenViews
+from tests.alerts.written_views import ALERT, APP, VIEW, WrittenViews
 from tests.waiting import patience, wait_until
 
 
@@ -24,7 +24,7 @@ def test_without_alerts_it_says_how_one_is_made(tmp_path: Path, capsys: pytest.C
     assert "app.alert(...)" in capsys.readouterr().out
 
 
-def test_a_node_raises_tells_and_shows_an_alert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_raises_delivers_and_shows_an_alert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Definitions(tmp_path).save(AppAlerts(APP, (Alert(ALERT, VIEW, Rule(), (topic("on-call"),)),)))
     views = WrittenViews(tmp_path)
     with running_node(tmp_path, NodeSettings(http=HttpSettings(), alerts=True)) as node:
@@ -36,9 +36,9 @@ def test_a_node_raises_tells_and_shows_an_alert(tmp_path: Path, capsys: pytest.C
             alert = json.load(answer)
         with urlopen(f"{node.http_url}/metrics") as answer:
             assert f'headwater_alert_raised_keys{{alert="{APP}.{ALERT}"}} 1' in answer.read().decode().splitlines()
-        told = [json.loads(record.value or b"") for record in node.log.read("on-call")]
+        notified = [json.loads(record.value or b"") for record in node.log.read("on-call")]
     assert (alert["state"], alert["raised"], alert["keys"][0]["key"]) == ("raised", 1, {"url": "/<b>"})
-    assert [one["state"] for one in told] == ["raised"]
+    assert [one["state"] for one in notified] == ["raised"]
     assert main(["alert", "list", "--raised", "--data", str(tmp_path)]) == 0
     assert "url=/<b>" in capsys.readouterr().out
 
@@ -51,7 +51,7 @@ def _told(url: str) -> bool:
 ALERTS = AppAlerts(APP, (Alert(ALERT, VIEW, Rule(), (topic("on-call"),)),))
 
 
-def test_alerts_of_an_app_that_is_gone_are_removed_and_their_targets_hear_of_it(
+def test_alerts_of_a_removed_app_are_removed_and_their_targets_are_notified(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     definitions, views = Definitions(tmp_path), WrittenViews(tmp_path)
@@ -62,8 +62,8 @@ def test_alerts_of_an_app_that_is_gone_are_removed_and_their_targets_hear_of_it(
         assert main(["alert", "remove", APP, "--data", str(tmp_path)]) == 0
         assert "removed 1 alert of shop: too_slow" in capsys.readouterr().out
         wait_until(lambda: definitions.apps() == [], "nothing is left of it, secrets least of all")
-        told = [json.loads(record.value or b"") for record in node.log.read("on-call")]
-    assert [(one["state"], one["why"]) for one in told] == [("raised", ""), ("resolved", NO_LONGER)]
+        notified = [json.loads(record.value or b"") for record in node.log.read("on-call")]
+    assert [(one["state"], one["why"]) for one in notified] == [("raised", ""), ("resolved", NO_LONGER)]
     assert not (tmp_path / "alerts" / APP).exists()
 
 

@@ -81,7 +81,9 @@ def test_where_a_node_runs_the_topic_is_there_when_the_command_is_done(
         assert node.log.topic("users").name == "users"
 
 
-def test_status_tells_position_lag_and_what_the_database_keeps(terminal: Terminal, url: str, users: Connection) -> None:
+def test_status_reports_position_lag_and_what_the_database_keeps(
+    terminal: Terminal, url: str, users: Connection
+) -> None:
     add(terminal, url)
     with running(terminal.data):
         until(lambda: (terminal.type("capture", "status", "--json").json[0]).get("lag_seconds") is not None)
@@ -108,7 +110,7 @@ def test_a_copy_on_demand_reads_a_table_again(terminal: Terminal, url: str, user
         assert [json.loads(record.value or b"")["op"] for record in node.log.read("users", 0)] == ["r", "r"]
 
 
-def test_a_gap_stops_it_until_somebody_asks_for_a_new_copy(terminal: Terminal, url: str, users: Connection) -> None:
+def test_a_gap_stops_it_until_a_new_copy_is_requested(terminal: Terminal, url: str, users: Connection) -> None:
     add(terminal, url)
     with running(terminal.data):
         until(lambda: state(terminal, "users") == "streaming")
@@ -137,7 +139,7 @@ def test_a_database_that_goes_away_and_comes_back_is_waited_for(
         until(lambda: len(list(node.log.read("users", 0))) == 2)
 
 
-def test_what_is_missing_is_told_with_the_statement(terminal: Terminal, url: str, database: Connection) -> None:
+def test_what_is_missing_is_shown_with_the_statement(terminal: Terminal, url: str, database: Connection) -> None:
     run(database, "CREATE TABLE bag (a int)", "DROP ROLE IF EXISTS newcomer", "CREATE ROLE newcomer LOGIN")
     try:
         checked = terminal.type("capture", "check", url.replace("postgres@", "newcomer@"), "--table", "public.bag")
@@ -256,7 +258,7 @@ def test_events_of_postgresql_are_relayed_in_the_order_of_commits(
     assert dict(records[0].headers)["kind"] == b"placed"
 
 
-def test_metrics_that_are_sent_to_a_port_are_told(terminal: Terminal) -> None:
+def test_metrics_that_are_sent_to_a_port_are_emitted(terminal: Terminal) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.bind(("127.0.0.1", 0))
         port = sender.getsockname()[1] + 1
@@ -270,7 +272,7 @@ def test_metrics_that_are_sent_to_a_port_are_told(terminal: Terminal) -> None:
     assert "--insecure-public-bind" in refused.errors
 
 
-def test_lines_of_files_are_told(terminal: Terminal, tmp_path: Path) -> None:
+def test_lines_of_files_are_emitted(terminal: Terminal, tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     added = terminal.type("capture", "add", "access", f"file://{path}*", "--encoding", "latin-1")
     assert added.code == 0, added.errors

@@ -45,7 +45,9 @@ def test_an_empty_topic_prints_nothing(terminal: Terminal, node: Node) -> None:
         ("end", []),
     ],
 )
-def test_reading_starts_where_it_is_told_to(terminal: Terminal, orders: Node, where: str, printed: list[str]) -> None:
+def test_reading_starts_at_the_requested_offset(
+    terminal: Terminal, orders: Node, where: str, printed: list[str]
+) -> None:
     assert terminal.type("consume", "orders", "--from", where).output.split() == printed
 
 
@@ -71,7 +73,7 @@ def test_json_lines_have_everything(terminal: Terminal, node: Node) -> None:
     }
 
 
-def test_what_it_prints_as_json_produce_takes_back(terminal: Terminal, orders: Node) -> None:
+def test_what_it_prints_as_json_produce_can_read(terminal: Terminal, orders: Node) -> None:
     lines = terminal.type("consume", "orders", "--json").output
     terminal.type("produce", "copy", "--jsonl", stdin=lines)
     assert list(orders.log.read("copy")) == list(orders.log.read("orders"))
@@ -104,7 +106,7 @@ def test_ctrl_c_ends_it_quietly(terminal: Terminal, orders: Node) -> None:
     assert (process.returncode, errors) == (130, b"")
 
 
-def test_a_group_goes_on_where_it_stopped(terminal: Terminal, orders: Node) -> None:
+def test_a_group_resumes_where_it_stopped(terminal: Terminal, orders: Node) -> None:
     assert terminal.type("consume", "orders", "--group", "warehouse", "--count", "2").output == "0\n1\n"
     assert terminal.type("consume", "orders", "--group", "warehouse").output == "2\n3\n4\n"
     assert terminal.type("consume", "orders", "--group", "warehouse").output == ""
@@ -132,11 +134,11 @@ def test_an_offset_needs_a_partition_where_there_are_several(terminal: Terminal,
     node.log.create_topic("orders", partitions=2)
     said = terminal.type("consume", "orders", "--from", "0")
     assert said.code == 1
-    assert "say --partition too" in said.errors
+    assert "give --partition too" in said.errors
 
 
 @pytest.mark.parametrize("option", [("--partition", "0"), ("--from", "3")])
-def test_a_group_chooses_its_places_itself(terminal: Terminal, orders: Node, option: tuple[str, str]) -> None:
+def test_a_group_chooses_its_offsets_itself(terminal: Terminal, orders: Node, option: tuple[str, str]) -> None:
     said = terminal.type("consume", "orders", "--group", "warehouse", *option)
     assert said.code == 1
     assert "headwater group reset" in said.errors

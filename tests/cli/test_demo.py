@@ -31,7 +31,7 @@ def test_a_folder_with_a_shop_from_before_is_refused(terminal: Terminal) -> None
 @pytest.mark.parametrize(
     "words, screen, opened",
     [([], ":0", ["http://127.0.0.1:8080"]), ([], "", []), (["--no-browser"], ":0", [])],
-    ids=["on a screen", "without a screen", "where nobody wants one"],
+    ids=["on a screen", "without a screen", "with --no-browser"],
 )
 def test_the_dashboard_is_opened(
     words: list[str], screen: str, opened: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

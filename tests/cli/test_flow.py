@@ -28,7 +28,7 @@ def job(tmp_path: Path) -> Path:
 
 def test_a_flow_is_paused_shown_and_resumed(tmp_path: Path, job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["flow", "pause", "shop.orders", "--data", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "shop.orders stands still after the batch under way\n"
+    assert capsys.readouterr().out == "shop.orders pauses after its current batch\n"
     assert main(["flow", "list", "--json", "--data", str(tmp_path)]) == 0
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["name"], listed["state"], listed["batch"], listed["reason"]) == ("shop.orders", "paused", None, "")

@@ -42,7 +42,7 @@ def test_an_unknown_group_is_named_with_a_way_out(terminal: Terminal, node: Node
     "where, left",
     [("earliest", "0 1 2 3 4"), ("latest", ""), ("1", "1 2 3 4"), ("1970-01-01T00:00:03Z", "3 4")],
 )
-def test_a_reset_group_reads_from_its_new_place(terminal: Terminal, warehouse: Node, where: str, left: str) -> None:
+def test_a_reset_group_reads_from_its_new_offset(terminal: Terminal, warehouse: Node, where: str, left: str) -> None:
     assert terminal.type("group", "reset", "warehouse", "--topic", "orders", "--to", where).code == 0
     assert terminal.type("consume", "orders", "--group", "warehouse").output.split() == left.split()
 
@@ -57,7 +57,7 @@ def test_a_dry_run_shows_and_changes_nothing(terminal: Terminal, warehouse: Node
     assert terminal.type("consume", "orders", "--group", "warehouse", "--count", "1").output == "2\n"
 
 
-def test_a_place_outside_the_partition_is_refused(terminal: Terminal, warehouse: Node) -> None:
+def test_an_offset_outside_the_partition_is_refused(terminal: Terminal, warehouse: Node) -> None:
     said = terminal.type("group", "reset", "warehouse", "--topic", "orders", "--to", "6")
     assert said.code == 1
     assert "is outside 0..5" in said.errors

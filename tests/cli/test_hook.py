@@ -57,7 +57,7 @@ def test_a_hook_can_be_changed_and_its_secret_is_never_shown(terminal: Terminal)
     assert json.loads((terminal.data / "hooks" / "pay.json").read_text())["content"]["secrets"] == [SECRET]
 
 
-def test_a_mistake_is_told_in_one_sentence(terminal: Terminal) -> None:
+def test_a_mistake_is_reported_in_one_sentence(terminal: Terminal) -> None:
     assert "headwater hook add" in terminal.type("hook", "list").output
     assert add(terminal, secret="short") == 1
     assert add(terminal, secret="") == 1

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater import Node, Record
-from headwater.cli.late import tell
+from headwater.cli.late import show_replay
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.job_identity import identify
 from headwater.flow.late.replay_batches import TakenBack
@@ -35,8 +35,8 @@ def said(terminal: Terminal, node: Node, *records: dict[str, Any]) -> None:
 
 
 def admitted(offset: int, batch: int) -> dict[str, Any]:
-    place = {"operator": "totals", "stream": "readings", "topic": "readings", "partition": 0, "offset": offset}
-    return {"admitted": True, "batch": batch, **place}
+    location = {"operator": "totals", "stream": "readings", "topic": "readings", "partition": 0, "offset": offset}
+    return {"admitted": True, "batch": batch, **location}
 
 
 def test_late_rows_explain_themselves(terminal: Terminal, node: Node) -> None:
@@ -46,9 +46,9 @@ def test_late_rows_explain_themselves(terminal: Terminal, node: Node) -> None:
     assert ran.output.splitlines()[0].split() == ["operator", "record", "time", "watermark", "window", "status"]
     first = " ".join(ran.output.splitlines()[1].split())
     assert first.startswith("plant.readings.totals readings/0@4 2026-03-01T12:00:58Z 2026-03-01T12:05:00Z")
-    assert first.endswith("2026-03-01T12:00:00Z to 2026-03-01T12:01:00Z taken back in batch 7")
+    assert first.endswith("2026-03-01T12:00:00Z to 2026-03-01T12:01:00Z replayed in batch 7")
     assert "1 row late for totals of plant.readings; the newest: the window that ended at" in ran.output
-    assert "1 row taken back" in ran.output
+    assert "1 row replayed" in ran.output
 
 
 def test_scripts_get_all_that_is_known_of_a_late_row(terminal: Terminal, node: Node) -> None:
@@ -59,16 +59,22 @@ def test_scripts_get_all_that_is_known_of_a_late_row(terminal: Terminal, node: N
     assert rows[1]["window"]["end"] == "2026-03-01T12:01:00Z"
 
 
-def test_rows_that_were_taken_in_when_a_view_was_built_anew_are_late_no_more(terminal: Terminal, node: Node) -> None:
-    told = [late(1), late(2, rebuilt="given up"), late(3, rebuilt="in force"), late(4, batch=13), late(5, operator="n")]
-    said(terminal, node, *told)
+def test_rows_that_a_rebuild_included_are_late_no_more(terminal: Terminal, node: Node) -> None:
+    late_rows = [
+        late(1),
+        late(2, rebuilt="given up"),
+        late(3, rebuilt="in force"),
+        late(4, batch=13),
+        late(5, operator="n"),
+    ]
+    said(terminal, node, *late_rows)
     folder = JobFolder(terminal.data / "flows" / "plant" / "readings")
     note_rebuilt(folder, ["totals"], batch=12, attempt="in force")
     rows = terminal.type("late", "show", "--json").json
     assert [row["offset"] for row in rows] == [3, 4, 5]
 
 
-def test_a_row_that_is_late_again_when_a_view_was_built_anew_is_not_hidden_by_what_was_taken_back_before(
+def test_a_row_that_is_late_again_after_a_rebuild_is_not_hidden_by_an_earlier_replay(
     terminal: Terminal, node: Node
 ) -> None:
     again = [late(4, rebuilt="in force", batch=12), late(5, rebuilt="in force", batch=12)]
@@ -98,7 +104,7 @@ def test_an_app_that_runs_is_asked_to_stop_first(terminal: Terminal) -> None:
     assert "Stop that one first." in ran.errors
 
 
-def test_an_unknown_app_is_told_which_there_are(terminal: Terminal, tmp_path: Path) -> None:
+def test_an_unknown_app_is_answered_with_the_known_ones(terminal: Terminal, tmp_path: Path) -> None:
     assert "no app has run on" in terminal.type("late", "replay").errors
     folder = terminal.data / "flows" / "plant"
     folder.mkdir(parents=True)
@@ -106,18 +112,18 @@ def test_an_unknown_app_is_told_which_there_are(terminal: Terminal, tmp_path: Pa
     assert "no app plan has run here. There are: plant" in terminal.type("late", "replay", "plan").errors
 
 
-def test_what_was_taken_back_and_what_stays_is_told(capsys: Any) -> None:
+def test_what_was_replayed_and_what_stays_late_is_reported(capsys: Any) -> None:
     taken = {
         "readings": TakenBack({"totals": 2}, {"trips": (1, "it may have to be joined")}, 8),
         "orders": TakenBack({}, {}),
     }
-    tell("plant", taken, as_json=False)
+    show_replay("plant", taken, as_json=False)
     assert capsys.readouterr().out.splitlines() == [
-        "plant.readings: 2 rows taken back into totals, in batch 8",
+        "plant.readings: 2 rows replayed into totals, in batch 8",
         "plant.readings: 1 row still late for trips: it may have to be joined",
         "plant.orders: no row is late",
     ]
-    tell("plant", taken, as_json=True)
+    show_replay("plant", taken, as_json=True)
     assert json.loads(capsys.readouterr().out)["readings"]["left"] == {
         "trips": {"rows": 1, "why": "it may have to be joined"}
     }

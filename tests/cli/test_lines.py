@@ -16,7 +16,7 @@ contents = some.none() | some.binary(max_size=40) | some.text(max_size=20).map(s
     timestamp_ms=some.integers(0, 2**53),
     partition=some.integers(0, 10_000),
 )
-def test_what_consume_prints_produce_takes_back(
+def test_what_consume_prints_produce_can_read(
     value: bytes | None,
     key: bytes | None,
     headers: list[tuple[str, bytes | None]],

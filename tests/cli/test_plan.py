@@ -42,9 +42,9 @@ def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def shop(terminal: Terminal) -> Path:
-    place = terminal.folder / "shop_to_plan.py"
-    place.write_text(SHOP)
-    return place
+    location = terminal.folder / "shop_to_plan.py"
+    location.write_text(SHOP)
+    return location
 
 
 def test_the_plan_is_printed_in_words(terminal: Terminal, shop: Path) -> None:
@@ -89,7 +89,7 @@ def test_mermaid_is_printed_for_documents(terminal: Terminal, shop: Path) -> Non
     assert terminal.type("plan", str(shop), "--format", "mermaid").output.startswith("flowchart LR\n")
 
 
-def test_a_mistake_in_the_app_is_one_line_with_its_place(terminal: Terminal, shop: Path) -> None:
+def test_a_mistake_in_the_app_is_one_line_with_its_location(terminal: Terminal, shop: Path) -> None:
     shop.write_text(SHOP.replace("by(", "by().agg('x') or by("))
     said = terminal.type("plan", str(shop))
     assert said.code == 1

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from headwater import Node
 from headwater.cli.connection import OwnNode, reach
-from headwater.cli.run import Board, outcome, own_node_told, retries_of
+from headwater.cli.run import Board, outcome, own_node_warnings, retries_of
 from headwater.errors import FlowError, HeadwaterError
 from headwater.flow.commit.accounts import Account
 from headwater.flow.commit.batch_processor import Progress
@@ -87,7 +87,7 @@ def test_a_view_that_no_app_has_made_cannot_be_verified(terminal: Terminal) -> N
     assert 'Run one with "headwater run APP.py"' in ran.errors
 
 
-def test_the_line_of_a_job_tells_how_far_it_is_in_time_and_whom_it_does_not_wait_for(
+def test_the_line_of_a_job_shows_its_watermark_and_idle_partitions(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     clocks = Clocks({"orders": {0: 90_000_000}})
@@ -127,9 +127,9 @@ def test_the_exit_code_says_how_the_run_ended(
 def test_a_node_of_its_own_is_said_and_one_that_was_killed_before_is_a_warning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert own_node_told(OwnNode("127.0.0.1:1234", "")) == []
+    assert own_node_warnings(OwnNode("127.0.0.1:1234", "")) == []
     assert "no node runs on this data directory" in capsys.readouterr().err
-    (warning,) = own_node_told(OwnNode("127.0.0.1:1234", "process 7 at 127.0.0.1:9092"))
+    (warning,) = own_node_warnings(OwnNode("127.0.0.1:1234", "process 7 at 127.0.0.1:9092"))
     assert "process 7 at 127.0.0.1:9092" in warning
     assert "warning: the node that served this data directory" in capsys.readouterr().err
 
@@ -138,15 +138,15 @@ def test_a_node_of_its_own_where_the_real_one_could_not_start_is_a_warning(
     terminal: Terminal, node: Node, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal.type("start", "--data", "other", "--kafka", node.kafka_address)
-    told: list[str] = []
+    sentences: list[str] = []
     with reach(
         argparse.Namespace(kafka=None, data=terminal.folder / "other"),
-        started=lambda said: told.extend(own_node_told(said)),
+        started=lambda said: sentences.extend(own_node_warnings(said)),
     ):
         pass
-    assert 'the last "headwater start" on this data directory failed: the Kafka port cannot be opened' in told[0]
-    assert f"warning: {told[0]}" in capsys.readouterr().err
-    assert outcome({}, told, once=True, asked_by=0) == 3
+    assert 'the last "headwater start" on this data directory failed: the Kafka port cannot be opened' in sentences[0]
+    assert f"warning: {sentences[0]}" in capsys.readouterr().err
+    assert outcome({}, sentences, once=True, asked_by=0) == 3
 
 
 def test_retries_of_the_command_go_before_those_of_the_app() -> None:

@@ -83,7 +83,7 @@ def rows(data: Path, view: str) -> int:
         return 0
 
 
-def test_one_failing_job_of_three_is_said_with_its_line_told_to_the_target_and_is_the_exit_code(
+def test_one_failing_job_of_three_is_shown_with_its_line_notified_and_is_the_exit_code(
     tmp_path: Path,
 ) -> None:
     write(tmp_path / "data", "orders", "visits", "clicks")
@@ -104,9 +104,9 @@ def test_one_failing_job_of_three_is_said_with_its_line_told_to_the_target_and_i
     assert "job orders was failing when the run ended: " in errors
     assert "shop.py:6, in share(): ZeroDivisionError: " in errors
     assert "Traceback" not in errors
-    told = json.loads(target.taken[0].body)
-    assert (told["state"], told["key"]) == ("raised", {"flow": "shop.orders"})
-    assert "shop.py:6, in share(): ZeroDivisionError: " in told["text"]
+    notified = json.loads(target.taken[0].body)
+    assert (notified["state"], notified["key"]) == ("raised", {"flow": "shop.orders"})
+    assert "shop.py:6, in share(): ZeroDivisionError: " in notified["text"]
 
 
 def test_warnings_of_a_run_that_is_done_once_are_said_and_are_the_exit_code(terminal: Terminal) -> None:

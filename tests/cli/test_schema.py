@@ -24,9 +24,9 @@ def node(terminal: Terminal) -> Iterator[Node]:
 
 
 def write(terminal: Terminal, name: str, schema: object) -> Path:
-    place = terminal.folder / name
-    place.write_text(schema if isinstance(schema, str) else json.dumps(schema))
-    return place
+    file = terminal.folder / name
+    file.write_text(schema if isinstance(schema, str) else json.dumps(schema))
+    return file
 
 
 def register(terminal: Terminal, subject: str, schema: object, name: str = "order.avsc", *more: str) -> str:
@@ -46,8 +46,8 @@ def test_a_schema_is_registered_listed_and_shown(terminal: Terminal, node: Node)
 
 
 def test_scripts_get_json(terminal: Terminal, node: Node) -> None:
-    place = write(terminal, "order.avsc", FIRST)
-    said = terminal.type("schema", "register", "orders-value", str(place), "--json")
+    file = write(terminal, "order.avsc", FIRST)
+    said = terminal.type("schema", "register", "orders-value", str(file), "--json")
     assert said.json == {"subject": "orders-value", "version": 1, "id": 1}
     (listed,) = terminal.type("schema", "list", "--json").json
     assert json.loads(listed.pop("schema")) == FIRST
@@ -55,7 +55,7 @@ def test_scripts_get_json(terminal: Terminal, node: Node) -> None:
     assert terminal.type("schema", "show", "orders-value", "--json").json["version"] == 1
 
 
-def test_the_kind_is_told_by_the_name_of_the_file_or_said(terminal: Terminal, node: Node) -> None:
+def test_the_schema_type_follows_from_the_file_name_or_is_given(terminal: Terminal, node: Node) -> None:
     register(terminal, "p", PROTO, "order.proto")
     register(terminal, "j", {"type": "object"}, "order.json")
     register(terminal, "k", {"type": "object"}, "order.txt", "--kind", "json")
@@ -144,7 +144,7 @@ def test_another_registry_can_be_asked(terminal: Terminal, node: Node, tmp_path:
         (("register", "s", "-", "--kind", "protobuf"), "the body has no schema"),
     ],
 )
-def test_a_mistake_is_told_in_one_sentence(
+def test_a_mistake_is_reported_in_one_sentence(
     terminal: Terminal, node: Node, words: tuple[str, ...], sentence: str
 ) -> None:
     said = terminal.type("schema", *words)
@@ -153,7 +153,7 @@ def test_a_mistake_is_told_in_one_sentence(
     assert said.errors.count("\n") == 1
 
 
-def test_a_node_without_an_http_port_is_told_apart(terminal: Terminal) -> None:
+def test_a_node_without_an_http_port_is_recognized(terminal: Terminal) -> None:
     with Node(terminal.data, NodeSettings(wire=WireSettings(port=0))):
         said = terminal.type("schema", "list")
     assert (said.code, "its node has no HTTP port" in said.errors) == (1, True)

@@ -10,7 +10,7 @@ from headwater.settings import START_FAILED_FILE
 from tests.cli.conftest import Terminal
 
 
-def test_a_node_listens_on_loopback_unless_told_otherwise() -> None:
+def test_a_node_listens_on_loopback_by_default() -> None:
     settings = settings_from(build_parser("start").parse_args(["start"]))
     assert (settings.wire.host, settings.wire.port) == ("127.0.0.1", 9092)
     assert not settings.wire.insecure_public_bind

@@ -101,7 +101,7 @@ def test_sound_state_is_said_to_be_sound(terminal: Terminal, job: KeptJob) -> No
     }
 
 
-def test_damage_is_told_in_sentences_and_is_exit_code_1(terminal: Terminal, job: KeptJob) -> None:
+def test_damage_is_reported_in_sentences_and_is_exit_code_1(terminal: Terminal, job: KeptJob) -> None:
     file = damage(job, "newest")
     said = terminal.type("state", "check")
     assert said.code == 1
@@ -114,7 +114,7 @@ def test_damage_is_told_in_sentences_and_is_exit_code_1(terminal: Terminal, job:
 
 def test_resharding_says_what_it_did(terminal: Terminal, job: KeptJob) -> None:
     said = terminal.type("state", "reshard", "shop.orders", "--shards", "8")
-    assert said.output == "job shop.orders has 8 shards now, and had 2: state of 2 operators written anew\n"
+    assert said.output == "job shop.orders has 8 shards now, and had 2: state of 2 operators rewritten\n"
     assert contents(job) == {"counts": COUNTS, "newest": NEWEST}
     again = terminal.type("state", "reshard", "shop.orders", "--shards", "8")
     assert again.output == "job shop.orders has 8 shards already\n"

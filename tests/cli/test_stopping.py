@@ -36,7 +36,7 @@ def test_the_first_signal_is_noted_and_the_second_ends_everything() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_nobody_has_asked_at_first() -> None:
+def test_no_signal_has_arrived_at_first() -> None:
     Stopping().check()
 
 
@@ -73,10 +73,10 @@ def test_a_run_that_is_asked_to_end_finishes_its_batch_and_says_no_more_than_usu
     # As a terminal does it: to all processes of the group.
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
     rest, errors = process.communicate()
-    told = [json.loads(line)["batch"] for line in [*lines, *rest.splitlines()]]
+    batches = [json.loads(line)["batch"] for line in [*lines, *rest.splitlines()]]
     assert (process.returncode, errors) == (128 + number, "")
-    assert told == list(range(len(told)))
+    assert batches == list(range(len(batches)))
     job = data / "flows" / "shop" / "orders"
     finished = sorted(int(file.stem) for file in (job / "batches").glob("*.json"))
-    assert finished == told, "no batch was torn in two"
-    assert len(told) < 20_000 / 300, "it did not go on to the end"
+    assert finished == batches, "no batch was torn in two"
+    assert len(batches) < 20_000 / 300, "it did not go on to the end"

@@ -15,7 +15,7 @@ def test_a_token_is_shown_once_listed_and_removed(terminal: Terminal) -> None:
     assert "there are no tokens" in terminal.type("token", "list").output
 
 
-def test_tokens_outlive_a_file_that_is_deleted_and_nobody_is_let_in_by_damage(terminal: Terminal) -> None:
+def test_tokens_outlive_a_file_that_is_deleted_and_damage_lets_no_client_in(terminal: Terminal) -> None:
     terminal.type("token", "add", "grafana", "--scope", "metrics")
     (terminal.data / "tokens.json").unlink()
     assert terminal.type("token", "list", "--json").json == [{"name": "grafana", "scopes": ["metrics"]}]

@@ -75,7 +75,7 @@ def test_rows_that_were_repetitions_are_counted_with_those_that_were_filtered() 
     assert ["shop.v", "10", "5", "5", "0", "0", "10", "5"] in [line.split() for line in lines]
 
 
-def test_one_frame_is_shown_where_nobody_watches(terminal: Terminal, node: Node) -> None:
+def test_one_frame_is_shown_without_a_terminal(terminal: Terminal, node: Node) -> None:
     node.log.create_topic("orders")
     node.log.append("orders", [Record(b"one")])
     said = terminal.type("top")

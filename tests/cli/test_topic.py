@@ -67,7 +67,7 @@ def test_partitions_never_become_fewer(terminal: Terminal, node: Node) -> None:
     assert node.log.topic("orders").partitions == 3
 
 
-def test_a_deleted_topic_is_gone(terminal: Terminal, node: Node) -> None:
+def test_a_deleted_topic_is_not_found(terminal: Terminal, node: Node) -> None:
     node.log.create_topic("orders")
     assert terminal.type("topic", "delete", "orders", "--json").json == {"deleted": "orders"}
     assert node.log.topics() == []

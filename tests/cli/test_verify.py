@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headwater.cli.verify import exit_code, summary, tell
+from headwater.cli.verify import exit_code, show, summary
 from headwater.flow.proof.proofs import Unproved
 from headwater.flow.proof.verification import DeclaredLate, Difference, Verified
 
@@ -19,21 +19,21 @@ UNKNOWN = Unproved("named", "a join depends on when rows came")
 def test_all_views_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
     every: list[Verified | Unproved] = [GOOD, RESTS, WRONG, UNKNOWN]
     for one in every:
-        tell(one, as_json=False)
-    told = capsys.readouterr().out
-    assert "revenue: 2 rows as the log says, at" in told
-    assert "sales: 2 rows as the log says but for 1 row declared late, at" in told
-    assert "rests on 1 row declared late; with them 1 key would be otherwise" in told
-    assert "orders/0@3 in batch 7: its window was over" in told
-    assert "named: cannot be proved: a join depends on when rows came" in told
+        show(one, as_json=False)
+    output = capsys.readouterr().out
+    assert "revenue: 2 rows as the log says, at" in output
+    assert "sales: 2 rows as the log says but for 1 row declared late, at" in output
+    assert "rests on 1 row declared late; with them 1 key would be otherwise" in output
+    assert "orders/0@3 in batch 7: its window was over" in output
+    assert "named: cannot be proved: a join depends on when rows came" in output
     expected = "4 views: 1 proved, 1 rests on late rows (sales), 1 different (prices), 1 unprovable (named)"
     assert summary(every) == expected
 
 
-def test_programs_are_told_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     every: tuple[Verified | Unproved, ...] = (GOOD, RESTS, WRONG, UNKNOWN)
     for one in every:
-        tell(one, as_json=True)
+        show(one, as_json=True)
     decoder, text, found = json.JSONDecoder(), capsys.readouterr().out.strip(), []
     while text:
         said, end = decoder.raw_decode(text)

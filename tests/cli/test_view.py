@@ -14,8 +14,8 @@ from headwater.cli.main import main
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.job_identity import identify
 from headwater.flow.deploy.kept_outputs import PLAN, left_over
+from headwater.views.locations import view_locations
 from headwater.views.mark import Mark
-from headwater.views.places import places_of_views
 from headwater.views.store import open_store
 
 SCHEMA = pa.schema([("currency", pa.string()), ("orders", pa.int64()), ("revenue", pa.decimal128(12, 2))])
@@ -116,7 +116,7 @@ def keep(store: str, view: str) -> None:
     kept.close()
 
 
-def test_views_in_a_database_are_found_without_being_told_where(
+def test_views_in_a_database_are_found_without_a_store_option(
     data: Path, postgres_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keep(postgres_url, "view0")
@@ -134,7 +134,7 @@ def test_a_password_is_never_written_down(data: Path, tmp_path: Path) -> None:
     assert any(b"postgresql://ada@127.0.0.1:1/shop?connect_timeout=1" in text for text in texts)
 
 
-def test_a_database_that_does_not_answer_is_told_and_the_other_views_are_shown(
+def test_a_database_that_does_not_answer_is_reported_and_the_other_views_are_shown(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     remember(data, "postgresql://ada:hidden@127.0.0.1:1/shop?connect_timeout=1")
@@ -218,9 +218,9 @@ def test_a_name_that_no_view_can_have_is_refused(data: Path, capsys: pytest.Capt
 
 def test_what_an_app_has_left_behind_is_known_with_the_way_to_remove_it(data: Path) -> None:
     kept_by_a_job(data)
-    left = left_over(data, "shop", {"other"}, places_of_views(data))
+    left = left_over(data, "shop", {"other"}, view_locations(data))
     assert [str(one) for one in left] == [
         'topic copies is no longer declared; it stays as it is until "headwater topic delete copies"',
         'view revenue is no longer declared; it stays as it is until "headwater view drop shop.revenue"',
     ]
-    assert left_over(data, "shop", {"revenue", "copies"}, places_of_views(data)) == []
+    assert left_over(data, "shop", {"revenue", "copies"}, view_locations(data)) == []

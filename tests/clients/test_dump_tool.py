@@ -23,8 +23,13 @@ BATCH_LINE = re.compile(r"^baseOffset: (\d+) lastOffset: (\d+) .* compresscodec:
 
 def batch(number: int) -> list[Record]:
     return [
-        Record(b"value-%d-%d" % (number, place), b"key-%d" % place, [("h", b"x")], NOON_MS + number * 100 + place)
-        for place in range(RECORDS_PER_BATCH)
+        Record(
+            b"value-%d-%d" % (number, number_in_batch),
+            b"key-%d" % number_in_batch,
+            [("h", b"x")],
+            NOON_MS + number * 100 + number_in_batch,
+        )
+        for number_in_batch in range(RECORDS_PER_BATCH)
     ]
 
 
@@ -57,9 +62,9 @@ def dump(paths: list[Path], *options: str) -> str:
 
 def expected_records() -> Iterator[tuple[str, str, str, str]]:
     for number in range(BATCHES):
-        for place, record in enumerate(batch(number)):
-            offset = number * RECORDS_PER_BATCH + place
-            yield str(offset), str(record.timestamp_ms), f"key-{place}", f"value-{number}-{place}"
+        for number_in_batch, record in enumerate(batch(number)):
+            offset = number * RECORDS_PER_BATCH + number_in_batch
+            yield str(offset), str(record.timestamp_ms), f"key-{number_in_batch}", f"value-{number}-{number_in_batch}"
 
 
 def test_every_record_is_found_with_its_offset_time_and_content(partition_folder: Path) -> None:
@@ -82,8 +87,8 @@ def test_the_indexes_pass_the_check_of_a_starting_broker(partition_folder: Path)
 
 
 def test_every_entry_of_an_index_points_to_its_batch(partition_folder: Path) -> None:
-    told = dump(files(partition_folder, ".index", ".timeindex"), "--verify-index-only")
-    assert [line for line in told.splitlines() if not line.startswith("Dumping")] == []
+    output = dump(files(partition_folder, ".index", ".timeindex"), "--verify-index-only")
+    assert [line for line in output.splitlines() if not line.startswith("Dumping")] == []
 
 
 def test_the_check_of_entries_finds_a_wrong_one(partition_folder: Path, tmp_path: Path) -> None:

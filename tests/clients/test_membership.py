@@ -59,11 +59,11 @@ def test_a_static_member_comes_back_without_a_rebalance(
     steady = start_member(client, Membership(topic, name, instance_id="steady", session_ms=20_000))
     restarted = start_member(client, Membership(topic, name, instance_id="restarted", session_ms=20_000))
     wait_until(lambda: len(steady.partitions) == len(restarted.partitions) == 3, "three partitions for each of two")
-    before, told = restarted.partitions, list(steady.events)
+    before, events_before = restarted.partitions, list(steady.events)
     restarted.kill()
     again = start_member(client, Membership(topic, name, instance_id="restarted", session_ms=20_000))
     assert again.wait_for(3) == before
-    assert steady.events == told
+    assert steady.events == events_before
 
 
 @for_clients("member_command", "cooperative")

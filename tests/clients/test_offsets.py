@@ -13,8 +13,8 @@ TIMES = (NOON, NOON + 1000, NOON + 500, NOON + 2000, NOON + 2000, NOON + 1500)
 @pytest.fixture
 def timed(admin: Client, topic: str) -> str:
     """A topic whose records, one batch each, have TIMES."""
-    for place, time in enumerate(TIMES):
-        admin.produce(topic, [Message(b"%d" % place, timestamp_ms=time)])
+    for index, time in enumerate(TIMES):
+        admin.produce(topic, [Message(b"%d" % index, timestamp_ms=time)])
     return topic
 
 
@@ -48,7 +48,7 @@ def test_a_time_finds_the_first_record_at_or_after_it(
 @for_clients("offset_at")
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_a_time_is_found_inside_a_batch(client: Client, admin: Client, topic: str, codec: str) -> None:
-    messages = [Message(b"x", timestamp_ms=NOON + 10 * place) for place in range(100)]
+    messages = [Message(b"x", timestamp_ms=NOON + 10 * index) for index in range(100)]
     admin.produce(topic, messages, Producing(compression=codec))
     assert client.offset_at(topic, 0, NOON + 555) == 56
 

@@ -34,7 +34,7 @@ def test_what_is_written_is_read_back(client: Client, topic: str, codec: str) ->
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_records_from_a_byte_to_a_mebibyte(client: Client, make_topic: Callable[..., str], codec: str) -> None:
     topic = make_topic(max_message_bytes=str(4 * MEBIBYTE))
-    messages = [Message(bytes([65 + place]) * size) for place, size in enumerate(SIZES)]
+    messages = [Message(bytes([65 + index]) * size) for index, size in enumerate(SIZES)]
     client.produce(topic, messages, Producing(compression=codec))
     assert contents(client.fetch(topic, 0, 0, len(messages))) == messages
 

@@ -1,7 +1,8 @@
-"""What a runner relies on from a source of changes that can be asked again. Subclass, give a `place` fixture, done.
+"""What a runner relies on from a source of changes that can be read again. Subclass, give a `system` fixture, done.
 
-A place is another system. It knows how to write a numbered change there, how to open a source on itself as a new
-process would, and which number a record tells. (Metrics by UDP cannot be asked for again: they have no such place.)
+A system is the source's database or the like. It knows how to write a numbered change there, how to open a source on
+itself as a new process would, and which number a record has. (Metrics by UDP cannot be read again: they have no such
+system.)
 """
 
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ NOTING, CONFIRMING = ("after notes",), ("before confirm", "after confirm")
 TOPIC = "numbers"
 
 
-class Place(Protocol):
+class System(Protocol):
     def write(self, *numbers: int) -> None:
         """In one transaction, where there are such."""
 
@@ -54,7 +55,7 @@ class Stopping:
 
 
 def collect(source: ChangeSource, count: int) -> tuple[list[Change], dict[str, Note]]:
-    """So many changes, and the notes that were durable before the first of them was told."""
+    """So many changes, and the notes that were durable before the first of them was emitted."""
     changes, notes = list[Change](), dict[str, Note]()
     deadline = patience() + PATIENCE_SECONDS
     while len(changes) < count:
@@ -84,86 +85,86 @@ class ChangeSourceContract:
         with Log.open(tmp_path / "data") as log:
             yield log
 
-    def test_positions_only_grow(self, place: Place) -> None:
-        source = place.source()
+    def test_positions_only_grow(self, system: System) -> None:
+        source = system.source()
         source.open({})
         source.poll(0)
-        place.write(1, 2, 3)
-        place.write(4)
+        system.write(1, 2, 3)
+        system.write(4)
         changes, _ = collect(source, 4)
         source.close()
         assert positions(changes) == sorted(set(positions(changes)))
 
-    def test_a_batch_that_ends_with_a_transaction_says_how_far_all_has_passed(self, place: Place) -> None:
-        source = place.source()
+    def test_a_batch_that_ends_with_a_transaction_says_how_far_all_has_passed(self, system: System) -> None:
+        source = system.source()
         source.open({})
         source.poll(0)
-        place.write(1, 2, 3)
-        told, deadline = list[Change](), patience() + PATIENCE_SECONDS
-        while len(told) < 3:
-            assert patience() < deadline, f"{len(told)} of 3 changes came"
+        system.write(1, 2, 3)
+        emitted, deadline = list[Change](), patience() + PATIENCE_SECONDS
+        while len(emitted) < 3:
+            assert patience() < deadline, f"{len(emitted)} of 3 changes came"
             batch = source.poll(0.05)
-            told += batch.changes
+            emitted += batch.changes
         source.close()
         assert not batch.inside
-        assert batch.inside is None or batch.passed > told[-1].position
+        assert batch.inside is None or batch.passed > emitted[-1].position
 
-    def test_every_change_belongs_to_a_table_that_is_known(self, place: Place) -> None:
-        source = place.source()
+    def test_every_change_belongs_to_a_table_that_is_known(self, system: System) -> None:
+        source = system.source()
         source.open({})
         source.poll(0)
-        place.write(1)
+        system.write(1)
         (change,), _ = collect(source, 1)
         assert change.table.topic == TOPIC
         assert TOPIC in [table.topic for table in source.tables()]
         source.close()
 
-    def test_what_was_not_confirmed_comes_again_from_the_same_positions(self, place: Place) -> None:
-        source = place.source()
+    def test_what_was_not_confirmed_comes_again_from_the_same_positions(self, system: System) -> None:
+        source = system.source()
         source.open({})
         begun = {what: note for what, note in source.poll(0).notes.items() if note is not None}
-        place.write(1, 2)
+        system.write(1, 2)
         first, notes = collect(source, 2)
         source.close()
-        place.released()
-        again = place.source()
+        system.released()
+        again = system.source()
         again.open(begun | notes)
         second, _ = collect(again, 2)
         again.close()
         assert positions(second) == positions(first)
 
-    def test_a_source_may_be_closed_twice(self, place: Place) -> None:
-        source = place.source()
+    def test_a_source_may_be_closed_twice(self, system: System) -> None:
+        source = system.source()
         source.open({})
         source.close()
         source.close()
 
-    def test_a_runner_that_is_stopped_anywhere_tells_each_change_once(
-        self, place: Place, log: Log, tmp_path: Path, point: str
+    def test_a_runner_that_is_stopped_anywhere_emits_each_change_once(
+        self, system: System, log: Log, tmp_path: Path, point: str
     ) -> None:
         stopping = Stopping("")
-        runner = self._run(place, log, tmp_path, stopping)
+        runner = self._run(system, log, tmp_path, stopping)
         stopping.left = point
-        place.write(1, 2)
-        deadline, told = patience() + PATIENCE_SECONDS, list[int]()
-        while len(told) < 5:
-            assert patience() < deadline, f"told so far: {told}"
+        system.write(1, 2)
+        deadline, emitted = patience() + PATIENCE_SECONDS, list[int]()
+        while len(emitted) < 5:
+            assert patience() < deadline, f"emitted so far: {emitted}"
             try:
                 runner.step(0.05)
             except Stopped:
                 runner.abandon()
-                place.write(3, 4)
-                place.released()
-                runner = self._run(place, log, tmp_path, stopping)
-                place.write(5)
-            told = [place.number_of(record) for record in log.read(TOPIC, 0)]
+                system.write(3, 4)
+                system.released()
+                runner = self._run(system, log, tmp_path, stopping)
+                system.write(5)
+            emitted = [system.number_of(record) for record in log.read(TOPIC, 0)]
         runner.close()
-        assert told == [1, 2, 3, 4, 5]
+        assert emitted == [1, 2, 3, 4, 5]
 
-    def _run(self, place: Place, log: Log, folder: Path, stopping: Stopping) -> Runner:
+    def _run(self, system: System, log: Log, folder: Path, stopping: Stopping) -> Runner:
         appender = LogAppender(log)
         runner = Runner(
-            place.source(), appender, Notes(appender, "shop"),
+            system.source(), appender, Notes(appender, "shop"),
             folder=folder / "capture", clock=SystemClock(), point=stopping,
         )  # fmt: skip
         runner.open()

@@ -1,4 +1,4 @@
-"""A rebuild that stops anywhere leaves the old view readable, and is gone on with. Subclass, give a `where` fixture."""
+"""A rebuild that stops anywhere leaves the old view readable, and is continued. Subclass, give a `where` fixture."""
 
 from itertools import count
 from pathlib import Path

@@ -66,7 +66,7 @@ class ViewStoreContract:
         store.write("revenue", mark(1), changed(("u", "DE", "20.00", 3)))
         assert view.rows() == [{"country": "DE", "amount": Decimal("20.00"), "orders": 3}]
 
-    def test_a_deleted_key_is_gone(self, store: ViewStore, view: View) -> None:
+    def test_a_deleted_key_is_not_found(self, store: ViewStore, view: View) -> None:
         store.write("revenue", mark(0), changed(("c", "DE", "12.50", 2), ("c", "FR", "1.00", 1)))
         store.write("revenue", mark(1), changed(("d", "DE", None, None), ("d", "never there", None, None)))
         assert [row["country"] for row in view.rows()] == ["FR"]
@@ -281,7 +281,7 @@ class ViewStoreContract:
         assert row == {"country": "DE", "amount": Decimal("12.50"), "orders": 2}
         assert view.count(at_least={"orders": {0: 6}}, timeout=0) == 1
 
-    def test_a_view_that_stays_behind_says_what_it_has(self, store: ViewStore, view: View) -> None:
+    def test_a_view_that_stays_behind_says_which_position_it_has(self, store: ViewStore, view: View) -> None:
         store.write("revenue", mark(0, offset=6), changed())
         with pytest.raises(ViewBehind) as behind:
             view.rows(at_least=Position("orders", 0, 6), timeout=0.05)
@@ -290,7 +290,7 @@ class ViewStoreContract:
 
     # Watching
 
-    def test_whoever_watches_sees_each_change(self, store: ViewStore, view: View) -> None:
+    def test_a_subscriber_sees_each_change(self, store: ViewStore, view: View) -> None:
         store.write("revenue", mark(0), changed(("c", "DE", "1.00", 1), ("c", "FR", "1.00", 1)))
         with Watching(view) as seen:
             for batch in range(1, 30):
@@ -306,7 +306,7 @@ class ViewStoreContract:
             ("upsert", {"country": "FR"}),
         ]
 
-    def test_whoever_looked_away_too_long_starts_again(
+    def test_a_subscriber_that_was_away_too_long_starts_again(
         self, store: ViewStore, view: View, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("headwater.views.tables.WRITES_REMEMBERED", 3)
@@ -413,7 +413,7 @@ class ViewStoreContract:
         store.rename("income", "earnings")
         assert store.views() == ["earnings", "revenue"]
 
-    def test_who_reads_under_the_old_name_is_told_which_names_there_are(self, store: ViewStore, view: View) -> None:
+    def test_a_read_under_the_old_name_fails_with_the_names_there_are(self, store: ViewStore, view: View) -> None:
         store.rename("revenue", "income")
         with pytest.raises(UnknownView, match=r'there is no view "revenue" in .*Known here: income'):
             view.count()
@@ -435,7 +435,7 @@ class ViewStoreContract:
 
     # Rebuilds
 
-    def test_a_rebuilt_view_takes_the_place_of_the_old_one_at_once(self, store: ViewStore, view: View) -> None:
+    def test_a_rebuilt_view_replaces_the_old_one_at_once(self, store: ViewStore, view: View) -> None:
         store.write("revenue", mark(9), changed(("c", "DE", "1.00", 1), ("c", "FR", "1.00", 1)))
         changed_schema = SCHEMA.set(2, pa.field("orders", pa.string()))
         store.begin_shadow("revenue", changed_schema, ["country"], job="shop/new/3")
@@ -469,7 +469,7 @@ class ViewStoreContract:
         reader.close()
         assert [row["country"] for row in view.rows()] == ["FR"]
 
-    def test_a_swap_leaves_no_deletes_behind(self, store: ViewStore, view: View) -> None:
+    def test_a_swap_leaves_no_deletes(self, store: ViewStore, view: View) -> None:
         """Those of the old view mean nothing to the new one, and nobody watched the shadow."""
         store.write("revenue", mark(0), changed(("d", "DE", None, None)))
         store.begin_shadow("revenue", SCHEMA, ["country"], job="shop/new/3")
@@ -487,7 +487,7 @@ class ViewStoreContract:
         with pytest.raises(JobRefused, match="no shadow"):
             store.swap("revenue", mark(7, job="shop/new/3"))
 
-    def test_a_rebuild_that_was_begun_is_gone_on_with(self, store: ViewStore, view: View) -> None:
+    def test_a_rebuild_that_was_begun_is_continued(self, store: ViewStore, view: View) -> None:
         store.begin_shadow("revenue", SCHEMA, ["country"], job="shop/new/3")
         store.write("revenue", mark(4, job="shop/new/3"), changed(("c", "DE", "1.00", 1)), shadow=True)
         assert store.begin_shadow("revenue", SCHEMA, ["country"], job="shop/new/3").batch == 4
@@ -506,7 +506,7 @@ class ViewStoreContract:
             store.swap("revenue", mark(0, job=job))
             assert [row["country"] for row in view.rows()] == [str(number)]
 
-    def test_whoever_watches_a_view_that_is_rebuilt_starts_again(self, store: ViewStore, view: View) -> None:
+    def test_a_subscriber_of_a_rebuilt_view_starts_again(self, store: ViewStore, view: View) -> None:
         store.write("revenue", mark(0), changed(("c", "DE", "1.00", 1), ("c", "FR", "1.00", 1)))
         with Watching(view) as seen:
             store.begin_shadow("revenue", SCHEMA, ["country"], job="shop/new/3")
@@ -538,7 +538,7 @@ class ViewStoreContract:
         with pytest.raises(UnknownView, match="no views yet"):
             View.open(where, "shopping", "revenue")
 
-    def test_a_view_can_be_read_when_nobody_writes(self, where: Where, store: ViewStore) -> None:
+    def test_a_view_can_be_read_without_a_writer(self, where: Where, store: ViewStore) -> None:
         store.write("revenue", mark(0), changed(("c", "DE", "1.00", 1)))
         store.close()
         with View.open(where, "shop", "revenue") as view:

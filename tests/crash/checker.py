@@ -1,15 +1,15 @@
 """Reads a history and names every promise that was broken (pure).
 
-    lost-write             an acknowledged send that nobody read, although later offsets were read
-    unseen                 an acknowledged send that nobody read, even at the end
-    vanished               a record that somebody read and that was gone at the end
+    lost-write             an acknowledged send that was not read, although later offsets were read
+    unseen                 an acknowledged send that was not read, even at the end
+    vanished               a record that was read and that was missing at the end
     duplicate              one value at two offsets
     inconsistent-offsets   two values at one offset
     failed-read            a value was read whose send certainly failed
     nonmonotonic-send      a later send of one producer got an earlier offset
     nonmonotonic-poll      a consumer was given an earlier offset after a later one
     poll-skip              a consumer was led past a record that others know
-    commit-went-back       a group was told an offset older than one it had committed
+    commit-went-back       a group got an offset older than one it had committed
 
 What retention removed (offsets before the start of the partition) and what compaction may remove (records with a newer
 one of the same key) is not missed. Values are unique, so a value names its send.
@@ -106,16 +106,16 @@ def _vanished(history: History, known: _Known) -> Iterator[Anomaly]:
     for partition, values in known.read.items():
         for value, offsets in values.items():
             if value not in known.read_at_end[partition] and known.must_be_there(partition, max(offsets), value):
-                yield Anomaly("vanished", partition, f"{value!r} was read at {max(offsets)} and is gone")
+                yield Anomaly("vanished", partition, f"{value!r} was read at {max(offsets)} and is missing")
 
 
 def _duplicates(history: History, known: _Known) -> Iterator[Anomaly]:
     acknowledged = {(send.partition, send.value): send.offset for send in history.sends if send.outcome == "ok"}
     for partition, values in known.read.items():
         for value, offsets in values.items():
-            places = offsets | ({acknowledged[partition, value]} if (partition, value) in acknowledged else set())
-            if len(places) > 1:
-                yield Anomaly("duplicate", partition, f"{value!r} is at {sorted(places)}")
+            offsets_seen = offsets | ({acknowledged[partition, value]} if (partition, value) in acknowledged else set())
+            if len(offsets_seen) > 1:
+                yield Anomaly("duplicate", partition, f"{value!r} is at {sorted(offsets_seen)}")
 
 
 def _inconsistent(known: _Known) -> Iterator[Anomaly]:
@@ -163,8 +163,8 @@ def _polls_out_of_order(history: History) -> Iterator[Anomaly]:
 def _skips(history: History, known: _Known) -> Iterator[Anomaly]:
     offsets = {partition: sorted(values) for partition, values in known.values_at.items()}
     for poll, before, offset in _steps(history):
-        places = offsets[poll.partition]
-        for skipped in places[bisect_right(places, before) : bisect_left(places, offset)]:
+        offsets_seen = offsets[poll.partition]
+        for skipped in offsets_seen[bisect_right(offsets_seen, before) : bisect_left(offsets_seen, offset)]:
             values = known.values_at[poll.partition][skipped]
             if any(known.must_be_there(poll.partition, skipped, value) for value in values):
                 detail = f"{poll.consumer} went from {before} to {offset} past {sorted(values)} at {skipped}"
@@ -179,5 +179,5 @@ def _commits_going_back(history: History) -> Iterator[Anomaly]:
             if event.outcome == "ok":
                 floor[identity] = event.offset
         elif event.offset < floor.get(identity, -1):
-            detail = f"{event.group} committed {floor[identity]} and was told {event.offset}"
+            detail = f"{event.group} committed {floor[identity]} and got {event.offset}"
             yield Anomaly("commit-went-back", event.partition, detail)

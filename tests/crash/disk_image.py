@@ -18,22 +18,22 @@ def run(*command: str | Path) -> None:
 
 
 @contextmanager
-def mounted(image: Path, place: Path) -> Iterator[Path]:
-    mount(image, place)
+def mounted(image: Path, folder: Path) -> Iterator[Path]:
+    mount(image, folder)
     try:
-        yield place
+        yield folder
     finally:
-        run("umount", place)
+        run("umount", folder)
 
 
-def mount(image: Path, place: Path) -> None:
-    place.mkdir(exist_ok=True)
-    run("mount", "-o", "loop", image, place)
+def mount(image: Path, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    run("mount", "-o", "loop", image, folder)
 
 
-def let_go(place: Path) -> None:
+def let_go(folder: Path) -> None:
     """Nobody finds it there any more; whoever still has files of it open keeps those."""
-    run("umount", "--lazy", place)
+    run("umount", "--lazy", folder)
 
 
 def made_image(path: Path, *, size: int) -> Path:

@@ -48,9 +48,9 @@ def failures(seed: int, *, steps: int, stride: int = 1) -> Iterator[Failure]:
     counter = disk.fail(Fault(CHANGING_OPERATIONS, nth=2**31))
     reading = disk.fail(Fault(READING_OPERATIONS, nth=2**31))
     Workload(disk, seed).run(steps)
-    for place, (code, sticky, operations) in enumerate(KINDS):
+    for index, (code, sticky, operations) in enumerate(KINDS):
         calls = counter.seen if operations is CHANGING_OPERATIONS else reading.seen
-        for nth in range(1 + place * stride // len(KINDS), calls + 1, stride):
+        for nth in range(1 + index * stride // len(KINDS), calls + 1, stride):
             yield Failure(nth, code, sticky, operations)
 
 

@@ -46,9 +46,7 @@ class Sound:
 
     def offsets_touched(self, path: str, touched: range) -> set[int]:
         hit = [
-            offsets
-            for place, offsets in self.batches(path)
-            if place.start < touched.stop and touched.start < place.stop
+            offsets for span, offsets in self.batches(path) if span.start < touched.stop and touched.start < span.stop
         ]
         return {offset for offsets in hit for offset in offsets}
 
@@ -56,7 +54,7 @@ class Sound:
 @dataclass
 class Found:
     records: dict[int, Record] = field(default_factory=dict)
-    told: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
 
 def build(*, stopped_cleanly: bool) -> Sound:
@@ -83,7 +81,7 @@ def read_all(disk: SimulatedDisk) -> Found:
     """Read as a careful consumer: told of damage, it goes on behind it."""
     log = Log.open("simulated", storage=disk, clock=disk.clock)
     partition, found = log.partition(TOPIC, 0), Found()
-    found.told += partition.recovery_report
+    found.lines += partition.recovery_report
     offset = partition.start_offset
     while offset < partition.high_watermark:
         try:
@@ -91,7 +89,7 @@ def read_all(disk: SimulatedDisk) -> Found:
                 found.records[record.offset] = record
             break
         except DamagedRange as damage:
-            found.told.append(str(damage))
+            found.lines.append(str(damage))
             offset = max(damage.end, offset + 1)
     return found
 
@@ -114,15 +112,15 @@ def test_a_flipped_bit_costs_its_batch_and_nothing_else(sound: Sound, seed: int)
         found = read_all(disk)
         assert_only_lost(found, sound, lost)
         if found.records.keys() != sound.records.keys():
-            assert found.told, f"bit {bit} of {path} went unnoticed"
+            assert found.lines, f"bit {bit} of {path} went unnoticed"
             assert not checked.sound
         else:
             assert harmless(sound, path, bit // 8)
 
 
 def harmless(sound: Sound, path: str, byte: int) -> bool:
-    [place] = [place for place, _ in sound.batches(path) if byte in place]
-    return byte - place.start in LEADER_EPOCH
+    [span] = [span for span, _ in sound.batches(path) if byte in span]
+    return byte - span.start in LEADER_EPOCH
 
 
 def zero_a_sector(disk: SimulatedDisk, path: str, random: Random) -> list[int]:
@@ -147,7 +145,7 @@ def test_a_lost_or_misdirected_sector_costs_its_batches_and_nothing_else(
         path, disk = random.choice(sound.logs()), sound.disk.kill()
         sectors = damage(disk, path, random)
         touched = [range(SECTOR_BYTES * sector, SECTOR_BYTES * (sector + 1)) for sector in sectors]
-        lost = set().union(*(sound.offsets_touched(path, place) for place in touched))
+        lost = set().union(*(sound.offsets_touched(path, span) for span in touched))
         assert_only_lost(read_all(disk), sound, lost)
 
 

@@ -18,15 +18,15 @@ CYCLES = 3
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "disk"
-    place.mkdir()
+    folder = tmp_path / "disk"
+    folder.mkdir()
     if os.geteuid() != 0:
         pytest.skip("only root can mount the small file system this test fills")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", place], check=False)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", folder], check=False)
     if mounted.returncode:
         pytest.skip("this machine does not let us mount a small file system")
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 class Load:

@@ -144,8 +144,8 @@ class PartitionCheck:
     def _strangers(self) -> Iterator[str]:
         known: dict[int, list[tuple[bytes | None, bytes | None, int]]] = {}
         for batch in self._promise.batches:
-            for place, (key, value) in enumerate(batch.records):
-                known.setdefault(batch.base_offset + place, []).append((key, value, batch.timestamp_ms + place))
+            for index, (key, value) in enumerate(batch.records):
+                known.setdefault(batch.base_offset + index, []).append((key, value, batch.timestamp_ms + index))
         for record in self.records:
             if (record.key, record.value, record.timestamp_ms) not in known.get(record.offset, []):
                 yield f"offset {record.offset} holds {record}; it should be one of {known.get(record.offset)}"
@@ -154,8 +154,8 @@ class PartitionCheck:
         found = {record.offset for record in self.records}
         newest = {record.key: record.offset for record in self.records}
         for batch in self._promise.batches:
-            for place, (key, value) in enumerate(batch.records if self._promised(batch) else ()):
-                offset = batch.base_offset + place
+            for index, (key, value) in enumerate(batch.records if self._promised(batch) else ()):
+                offset = batch.base_offset + index
                 if offset in found or offset < self._live.start_offset:
                     continue
                 if not (self._compacted and (newest.get(key, -1) > offset or self._deleted(key, offset))):
@@ -164,9 +164,9 @@ class PartitionCheck:
     def _deleted(self, key: bytes | None, offset: int) -> bool:
         """A tombstone at or behind the offset removes the key, and itself later."""
         return any(
-            batch.base_offset + place >= offset and known == key and value is None
+            batch.base_offset + index >= offset and known == key and value is None
             for batch in self._promise.batches
-            for place, (known, value) in enumerate(batch.records)
+            for index, (known, value) in enumerate(batch.records)
         )
 
     def _holes(self) -> Iterator[str]:
@@ -229,8 +229,8 @@ class PartitionCheck:
 
     def _answered_and_missing(self, found: dict[int, Record]) -> Iterator[str]:
         for base_offset, batch in self._answered:
-            for place, (key, value) in enumerate(batch.records):
-                offset = base_offset + place
+            for index, (key, value) in enumerate(batch.records):
+                offset = base_offset + index
                 present = offset in found and (found[offset].key, found[offset].value) == (key, value)
                 if not present and not self._compacted and offset >= self._live.start_offset:
                     yield f"{batch} was acknowledged when it was sent again, and is not at {base_offset}"

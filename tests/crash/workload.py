@@ -433,7 +433,7 @@ _WEIGHTS = [
 
 def records_of(batch: Batch) -> list[Record]:
     return [
-        Record(value, key, timestamp_ms=batch.timestamp_ms + place) for place, (key, value) in enumerate(batch.records)
+        Record(value, key, timestamp_ms=batch.timestamp_ms + index) for index, (key, value) in enumerate(batch.records)
     ]
 
 

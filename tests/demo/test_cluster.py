@@ -34,9 +34,9 @@ class Owner:
 
 
 def running() -> Iterator[tuple[int, str]]:
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
+    for status_file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            yield int(place.parent.name), place.read_text(errors="replace")
+            yield int(status_file.parent.name), status_file.read_text(errors="replace")
         except OSError:
             continue  # it has just ended
 

@@ -34,11 +34,11 @@ def decoded(event: Event) -> dict[str, Any] | None:
 
 @given(st.lists(st.integers(0, 30_000), max_size=20))
 @settings(max_examples=40)
-def test_it_does_not_matter_how_often_somebody_asks(moments: list[int]) -> None:
+def test_it_does_not_matter_how_often_it_is_called(moments: list[int]) -> None:
     often, once = Customers(Random(3), 0), Customers(Random(3), 0)
-    told = [event for moment in [*sorted(moments), 30_000] for event in often.until(moment)]
-    assert told == list(once.until(30_000))
-    assert told == sorted(told)
+    arrived = [event for moment in [*sorted(moments), 30_000] for event in often.until(moment)]
+    assert arrived == list(once.until(30_000))
+    assert arrived == sorted(arrived)
 
 
 def test_the_same_seed_gives_the_same_day(events: list[Event]) -> None:
@@ -65,7 +65,7 @@ def test_what_is_clicked_was_shown(events: list[Event]) -> None:
     assert [row for row in clicks if row["url"] not in shown[row["search_id"]]] == []
 
 
-def test_most_arrives_at_once_and_some_when_everybody_else_has_gone_on(events: list[Event]) -> None:
+def test_most_arrives_at_once_and_some_long_after_the_rest(events: list[Event]) -> None:
     ways = sorted(
         event.arrives_ms - moment_ms(row["at"])
         for event in events

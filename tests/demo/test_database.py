@@ -68,7 +68,7 @@ def test_customers_who_stop_coming_for_a_fault_of_ours_are_not_taken_for_a_quiet
     assert traffic.failure == "BufferError: the queue is full"
 
 
-def test_a_database_that_goes_away_is_told_and_not_waited_for() -> None:
+def test_a_database_that_goes_away_is_reported_and_not_waited_for() -> None:
     merchant = Merchant("postgresql://postgres@/shop?host=/nowhere", Random(1))
     merchant.start()
     merchant.stop()

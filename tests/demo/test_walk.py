@@ -101,20 +101,20 @@ def test_charts_move(desktop: Watched) -> None:
     expect(line).not_to_have_attribute("points", before)
     expect(rate.locator(".figure")).not_to_have_text("0")
     speed = desktop.go("#/views/shop.speed").get_by_role("img", name=re.compile("p99 over time"))
-    told = speed.get_attribute("aria-label") or ""
-    expect(speed).not_to_have_attribute("aria-label", told)
+    shown = speed.get_attribute("aria-label") or ""
+    expect(speed).not_to_have_attribute("aria-label", shown)
 
 
 @pytest.mark.parametrize("screen", ["desktop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_fits_every_screen(browser: Browser, demo: Demo, scheme: Scheme, screen: str) -> None:
     with watched(browser, demo.url, scheme, screen) as walk:
-        for place, heading, sign in PAGES:
-            page = walk.go(place)
+        for address, heading, sign in PAGES:
+            page = walk.go(address)
             expect(page.get_by_role("heading", level=1)).to_have_text(heading)
             expect(page.locator("main").get_by_text(sign).locator("visible=true").first).to_be_visible()
-            assert too_wide(page) <= 0, f"{place} is wider than the screen"
-            walk.picture(place.strip("#/").replace("/", "-") or "overview")
+            assert too_wide(page) <= 0, f"{address} is wider than the screen"
+            walk.picture(address.strip("#/").replace("/", "-") or "overview")
         assert walk.complaints == []
 
 
@@ -128,8 +128,8 @@ def test_an_alert_is_raised_and_resolved(desktop: Watched) -> None:
     history = page.locator("table", has=page.locator("caption", has_text="What became of alerts"))
     expect(history.get_by_text("raised").first).to_be_visible()
     expect(history.get_by_text("resolved").first).to_be_visible()
-    told = page.locator("table", has=page.locator("caption", has_text="Deliveries"))
-    expect(told.get_by_text("delivered").first).to_be_visible()
+    shown = page.locator("table", has=page.locator("caption", has_text="Deliveries"))
+    expect(shown.get_by_text("delivered").first).to_be_visible()
     desktop.picture("alerts-told")
 
 

@@ -62,9 +62,9 @@ class Reader:
         if block.language == "python" and (named := FILE_NAME.match(code)):
             (self._folder / named[1]).write_text(code, encoding="utf-8")
         elif block.language == "python":
-            self._run_python(code, place=f"{page.name}:{block.line}")
+            self._run_python(code, location=f"{page.name}:{block.line}")
         elif block.language == "sh":
-            self._run_shell(code, place=f"{page.name}:{block.line}")
+            self._run_shell(code, location=f"{page.name}:{block.line}")
 
     def close(self) -> None:
         for session in self._sessions:
@@ -73,18 +73,18 @@ class Reader:
             except ProcessLookupError:
                 pass  # everything it started has ended by itself
 
-    def _run_python(self, code: str, *, place: str) -> None:
+    def _run_python(self, code: str, *, location: str) -> None:
         lines = code.splitlines()
         for statement in ast.parse(code).body:
             promised = re.search(r"# -> (.+)$", lines[(statement.end_lineno or 1) - 1])
             if promised is None:
-                exec(compile(ast.Module([statement], []), place, "exec"), self._names)
+                exec(compile(ast.Module([statement], []), location, "exec"), self._names)
                 continue
-            assert isinstance(statement, ast.Expr), f"{place}: '# ->' must follow an expression"
-            value = eval(compile(ast.Expression(statement.value), place, "eval"), self._names)
-            assert repr(value) == promised[1], place
+            assert isinstance(statement, ast.Expr), f"{location}: '# ->' must follow an expression"
+            value = eval(compile(ast.Expression(statement.value), location, "eval"), self._names)
+            assert repr(value) == promised[1], location
 
-    def _run_shell(self, code: str, *, place: str) -> None:
+    def _run_shell(self, code: str, *, location: str) -> None:
         script = "\n".join(line for line in code.splitlines() if not line.startswith("make "))
         output = self._folder / f"output-{len(self._sessions)}"
         environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -101,7 +101,7 @@ class Reader:
             )
         self._sessions.append(session)
         code_of_exit = session.wait(LONG)
-        assert code_of_exit == 0, f"{place}:\n{output.read_text(errors='replace')}"
+        assert code_of_exit == 0, f"{location}:\n{output.read_text(errors='replace')}"
         if script.startswith("headwater start"):
             self._wait_for_node(output)
 

@@ -22,12 +22,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_page_of_guide_and_reference_is_in_the_site_and_listed(site: Path) -> None:
     index = (site / "index.html").read_text(encoding="utf-8")
     pages = [*ROOT.glob("docs/guide/*.md"), *ROOT.glob("docs/reference/*.md")]
-    places = [
+    links = [
         str(page.relative_to(ROOT)).replace("README.md", "index.md").removesuffix(".md") + ".html" for page in pages
     ]
-    assert len(places) > 15
-    assert [place for place in places if not (site / place).is_file()] == []
-    assert [place for place in places if f'href="{place}"' not in index] == []
+    assert len(links) > 15
+    assert [link for link in links if not (site / link).is_file()] == []
+    assert [link for link in links if f'href="{link}"' not in index] == []
 
 
 def test_a_browser_loads_nothing_from_elsewhere(site: Path) -> None:

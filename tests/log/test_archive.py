@@ -50,11 +50,11 @@ def batches_read(subject: ArchivedSubject) -> bytes:
 # -- there and back --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", ["beside the log", "a folder", "fsspec"])
+@pytest.mark.parametrize("where", ["beside the log", "a folder", "fsspec"])
 def test_what_was_moved_is_read_byte_for_byte_through_the_same_offsets(
-    place: str, tmp_path: Path, files: type[FlakyFiles]
+    where: str, tmp_path: Path, files: type[FlakyFiles]
 ) -> None:
-    subject = filled(url={"beside the log": "", "a folder": f"file://{tmp_path}", "fsspec": URL}[place])
+    subject = filled(url={"beside the log": "", "a folder": f"file://{tmp_path}", "fsspec": URL}[where])
     before, records = batches_read(subject), subject.records()
     subject.log.maintain()
     assert subject.local_bases() == [39]

@@ -294,7 +294,7 @@ MALFORMED = {
     "a header without a name": bytes.fromhex("10 00 00 00 01 01 02 01 01"),
     "a number that never ends": bytes.fromhex("ff" * 20),
     "an offset before the batch": bytes.fromhex("0c 00 00 01 01 01 00"),
-    "an offset behind the batch": bytes.fromhex("0c 00 00 02 01 01 00"),
+    "an offset after the batch": bytes.fromhex("0c 00 00 02 01 01 00"),
     "nothing at all": b"",
 }
 

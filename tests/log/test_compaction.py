@@ -13,7 +13,7 @@ def settings(**configs: str) -> TopicSettings:
 
 
 def segments(*sizes: int, last_append_ms: int = 0) -> list[SegmentInfo]:
-    return [SegmentInfo(10 * place, last_append_ms, size) for place, size in enumerate(sizes)]
+    return [SegmentInfo(10 * index, last_append_ms, size) for index, size in enumerate(sizes)]
 
 
 def plan(sealed: list[SegmentInfo], clean_until: int = 0, **configs: str) -> CleaningPlan | None:

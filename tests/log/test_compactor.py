@@ -251,5 +251,5 @@ def test_a_batch_that_cannot_be_unpacked_stays_and_the_others_are_compacted(code
     subject.log.maintain()
     segments = subject.partition.segments
     stored = [one.header.base_offset for segment in segments for one in segment.batches(0, limit=segment.size)]
-    assert 1 in stored, "the batch that nothing can unpack is gone"
+    assert 1 in stored, "the batch that nothing can unpack is missing"
     assert not {0, 2} & set(stored), "older values are still there"

@@ -2,36 +2,36 @@ from headwater.log.listeners import Listeners
 
 
 def test_every_listener_is_called_until_it_leaves() -> None:
-    listeners, told = Listeners(), []
-    leave_one = listeners.add(lambda: told.append("one"))
-    listeners.add(lambda: told.append("two"))
+    listeners, called = Listeners(), []
+    leave_one = listeners.add(lambda: called.append("one"))
+    listeners.add(lambda: called.append("two"))
     listeners.notify()
     leave_one()
     listeners.notify()
-    assert told == ["one", "two", "two"]
+    assert called == ["one", "two", "two"]
 
 
 def test_leaving_twice_or_during_a_call_does_no_harm() -> None:
-    listeners, told = Listeners(), []
+    listeners, called = Listeners(), []
 
     def once() -> None:
-        told.append("once")
+        called.append("once")
         leave()
 
     leave = listeners.add(once)
     listeners.notify()
     listeners.notify()
     leave()
-    assert told == ["once"]
+    assert called == ["once"]
 
 
 def test_one_callback_added_twice_leaves_with_both() -> None:
-    listeners, told = Listeners(), []
+    listeners, called = Listeners(), []
 
     def callback() -> None:
-        told.append("told")
+        called.append("called")
 
     listeners.add(callback)
     listeners.add(callback)()
     listeners.notify()
-    assert told == []
+    assert called == []

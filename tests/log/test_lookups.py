@@ -35,15 +35,15 @@ def histories(draw: st.DrawFn) -> tuple[dict[str, str], list[Batch]]:
     )
     batches = draw(st.lists(rows, min_size=1, max_size=40))
     if ordered:
-        batches = [([place * 3 + time % 3 for time in sorted(b[0])], *b[1:]) for place, b in enumerate(batches)]
+        batches = [([index * 3 + time % 3 for time in sorted(b[0])], *b[1:]) for index, b in enumerate(batches)]
     return configs, batches
 
 
 def stored(subject: Subject, batches: list[Batch], keys: int = 5) -> None:
     for number, (times, size, codec, durable) in enumerate(batches):
         rows = [
-            Record(b"v" * size, key=b"%d" % ((number + place) % keys), timestamp_ms=time)
-            for place, time in enumerate(times)
+            Record(b"v" * size, key=b"%d" % ((number + index) % keys), timestamp_ms=time)
+            for index, time in enumerate(times)
         ]
         appended = subject.partition.append(encode_batch(rows, compression=codec), durable=durable)
         if durable:
@@ -109,7 +109,7 @@ def delete_indexes_and_kill(subject: Subject) -> None:
 
 def checkpoint_and_kill(subject: Subject) -> None:
     subject.partition.checkpoint()
-    subject.put(b"behind the checkpoint")
+    subject.put(b"after the checkpoint")
     subject.kill()
 
 
@@ -132,8 +132,8 @@ EVENTS: dict[str, Callable[[Subject], None]] = {
     "nothing happened": lambda subject: None,
     "a clean restart": Subject.restart,
     "kill -9": Subject.kill,
-    "kill -9 behind a checkpoint": checkpoint_and_kill,
-    "kill -9 right behind a roll": roll_and_kill,
+    "kill -9 after a checkpoint": checkpoint_and_kill,
+    "kill -9 right after a roll": roll_and_kill,
     "the checkpoint is lost": lose_the_checkpoint_and_kill,
     "the indexes were deleted": delete_indexes_and_kill,
     "half of it was deleted": delete_half,

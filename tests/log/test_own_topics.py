@@ -93,10 +93,10 @@ def test_one_that_was_set_up_to_lose_records_is_fixed(
     log = narrow_log()
     right = ensure_own_topic(log, "own", wanted)
     log.alter_topic("own", altered)
-    mended = ensure_own_topic(log, "own", wanted)
-    assert mended.settings == right.settings
+    fixed = ensure_own_topic(log, "own", wanted)
+    assert fixed.settings == right.settings
     assert "was set up to lose records" in caplog.text
-    assert ensure_own_topic(log, "own", wanted) is mended
+    assert ensure_own_topic(log, "own", wanted) is fixed
 
 
 def test_one_that_keeps_more_than_it_must_is_left_as_it_is() -> None:

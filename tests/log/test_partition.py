@@ -692,35 +692,35 @@ def test_a_topic_that_drops_the_oldest_always_takes_more() -> None:
     assert subject.offsets()[-1] == 49
 
 
-# Being told
+# Listeners
 
 
 def test_listeners_are_called_when_records_become_visible_and_at_the_end() -> None:
     subject = Subject(TINY_SEGMENTS)
-    heard: list[int] = []
-    leave = subject.partition.subscribe(lambda: heard.append(subject.partition.high_watermark))
+    called: list[int] = []
+    leave = subject.partition.subscribe(lambda: called.append(subject.partition.high_watermark))
     subject.partition.append(batch(b"a"), durable=True)
-    assert heard == []
+    assert called == []
     subject.partition.make_durable(1)
-    assert heard == [1]
+    assert called == [1]
     subject.partition.append(batch(b"b"), durable=False)
-    assert heard == [1, 2]
+    assert called == [1, 2]
     subject.log.close()
-    assert len(heard) > 2
+    assert len(called) > 2
     leave()
-    count = len(heard)
+    count = len(called)
     subject.open()
     subject.put(b"c")
-    assert len(heard) == count
+    assert len(called) == count
 
 
 def test_listeners_are_called_when_space_is_freed() -> None:
     subject = Subject(TINY_SEGMENTS)
     subject.fill(10)
-    heard = threading.Event()
-    subject.partition.subscribe(heard.set)
+    called = threading.Event()
+    subject.partition.subscribe(called.set)
     subject.partition.delete_records(8)
-    assert heard.is_set()
+    assert called.is_set()
 
 
 def test_a_closed_partition_takes_nothing_more() -> None:

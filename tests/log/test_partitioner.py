@@ -19,10 +19,10 @@ def test_a_key_always_goes_to_the_same_partition(key: bytes, partitions: int) ->
 
 @given(keys=st.lists(st.none() | st.binary(max_size=3), max_size=30), partitions=st.integers(1, 8))
 def test_records_keep_their_order_in_each_partition(keys: list[bytes | None], partitions: int) -> None:
-    records = [Record(b"%d" % place, key=key) for place, key in enumerate(keys)]
+    records = [Record(b"%d" % index, key=key) for index, key in enumerate(keys)]
     chosen = choose_partitions(records, partitions)
     assert sorted(record.value or b"" for group in chosen.values() for record in group) == sorted(
-        b"%d" % place for place in range(len(keys))
+        b"%d" % index for index in range(len(keys))
     )
     for number, group in chosen.items():
         assert [int(record.value or b"") for record in group] == sorted(int(record.value or b"") for record in group)

@@ -252,14 +252,14 @@ def test_only_time_that_truly_passed_while_running_makes_a_producer_forgotten() 
     subject.clock.jump_wall(400 * day)
     subject.clock.advance(day - 1)
     subject.log.close()
-    subject.clock.advance(day)  # nobody was there to be forgotten by
+    subject.clock.advance(day)  # no process ran that could forget
     subject.open()
     subject.clock.advance(day)
     subject.log.maintain()
     assert sent(subject, 0).duplicate
     subject.clock.advance(1)
     subject.log.maintain()
-    assert not sent(subject, 0).duplicate, "forgotten: whoever sends now begins anew"
+    assert not sent(subject, 0).duplicate, "expired: a producer that sends now starts again"
 
 
 def test_what_was_forgotten_stays_forgotten_after_a_kill() -> None:

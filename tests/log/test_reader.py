@@ -19,7 +19,7 @@ from tests.waiting import LONG
 
 def three_a_batch(subject: Subject, batches: int = 4, codec: str = "none") -> None:
     for number in range(batches):
-        rows = [Record(b"%d" % (number * 3 + place), timestamp_ms=1_000 + number * 3 + place) for place in range(3)]
+        rows = [Record(b"%d" % (number * 3 + index), timestamp_ms=1_000 + number * 3 + index) for index in range(3)]
         subject.partition.append(encode_batch(rows, compression=codec), durable=False)
 
 
@@ -88,7 +88,7 @@ def test_all_parts_of_a_record_come_back() -> None:
 
 
 def damaged(byte: int, number: int = 3) -> Subject:
-    """Twelve batches of one record, one of them damaged on the disk behind the back of a log that trusts it."""
+    """Twelve batches of one record, one of them damaged on the disk without the log's knowledge."""
     subject = Subject({"index.interval.bytes": "0", "segment.bytes": "350"})
     subject.fill(12)
     subject.restart()
@@ -102,7 +102,7 @@ def damaged(byte: int, number: int = 3) -> Subject:
 
 
 def readable(subject: Subject) -> tuple[list[int], list[tuple[int, int]]]:
-    """Offsets that can be read, going on behind damage as the error says, and the ranges it named."""
+    """Offsets that can be read, continuing after damage as the error says, and the ranges it named."""
     found: list[int] = []
     ranges: list[tuple[int, int]] = []
     position = subject.partition.start_offset
@@ -273,12 +273,12 @@ def test_a_batch_that_unpacks_to_too_much_hides_none_of_its_neighbours(codec: st
     subject = with_bombs(codec)
     records, following = read_some(subject.partition, 0, SMALL.decompressed_bytes_max)
     assert ([one.value for one in records], following) == ([b"before"], 1)
-    with pytest.raises(DamagedRange, match="unpacks to more than 100000 bytes") as told:
+    with pytest.raises(DamagedRange, match="unpacks to more than 100000 bytes") as raised:
         read_some(subject.partition, following, SMALL.decompressed_bytes_max)
-    assert (told.value.first, told.value.end) == (1, 4)
-    with pytest.raises(DamagedRange) as told:
+    assert (raised.value.first, raised.value.end) == (1, 4)
+    with pytest.raises(DamagedRange) as raised:
         read_some(subject.partition, 5, SMALL.decompressed_bytes_max)
-    records, following = read_some(subject.partition, told.value.end, SMALL.decompressed_bytes_max)
+    records, following = read_some(subject.partition, raised.value.end, SMALL.decompressed_bytes_max)
     assert ([one.value for one in records], following) == ([b"after", b"last"], 9)
 
 

@@ -58,10 +58,10 @@ def test_gathered_records_are_the_kept_ones_byte_for_byte(rows, data):
 
 @given(records, st.integers(0, 10_000), st.integers(0, 255))
 @settings(max_examples=300, deadline=None)
-def test_any_byte_changed_is_refused_or_stays_inside_the_batch(rows, place, byte):
+def test_any_byte_changed_is_refused_or_stays_inside_the_batch(rows, position, byte):
     batch = encode_batch(rows)
-    place = HEADER_BYTES + place % (len(batch) - HEADER_BYTES)
-    batch[place] = byte
+    position = HEADER_BYTES + position % (len(batch) - HEADER_BYTES)
+    batch[position] = byte
     seal(batch)
     try:
         columns = record_columns(batch, read_header(batch), bytes_max=LIMIT)

@@ -22,9 +22,9 @@ records = st.builds(
 def test_pieces_of_contents_make_the_batch_of_their_records(rows: list[Record], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(rows)))
     first = data.draw(st.integers(0, len(rows) - 1))
-    behind = data.draw(st.integers(first + 1, len(rows)))
+    end = data.draw(st.integers(first + 1, len(rows)))
     pieces = [contents_of(part) for part in (rows[:cut], rows[cut:]) if part]
-    assert bytes(encode_contents(parts_of(pieces, first, behind))) == bytes(encode_batch(rows[first:behind]))
+    assert bytes(encode_contents(parts_of(pieces, first, end))) == bytes(encode_batch(rows[first:end]))
 
 
 def test_contents_say_whether_every_record_has_a_key() -> None:

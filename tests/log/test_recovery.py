@@ -1,4 +1,4 @@
-"""Opening after a stop that was not clean: what was promised stays, what was not may go, and nothing is told twice."""
+"""Opening after a stop that was not clean: acknowledged records stay, others may go, and none is delivered twice."""
 
 import json
 from random import Random
@@ -38,7 +38,7 @@ def append_to_file(subject: Subject, path: str, data: bytes) -> None:
     subject.overwrite(path, subject.storage.size(path), data)
 
 
-# The end that nobody was promised
+# The end that was never acknowledged
 
 
 def test_a_torn_end_is_cut_off_wherever_it_was_torn() -> None:
@@ -192,9 +192,9 @@ def test_several_damaged_ranges_in_one_segment_are_each_skipped() -> None:
     subject = Subject({"index.interval.bytes": "100"})
     subject.fill(12)
     path = subject.path(0)
-    places = [position for position, _ in headers_in(subject.bytes_of(path))]
+    positions = [position for position, _ in headers_in(subject.bytes_of(path))]
     for number in (0, 3, 4, 9, 11):
-        flip(subject, path, places[number] + 75)
+        flip(subject, path, positions[number] + 75)
     subject.lose("checkpoint")
     subject.kill()
     assert subject.offsets() == [1, 2, 5, 6, 7, 8, 10]

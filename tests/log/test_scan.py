@@ -1,4 +1,4 @@
-"""Telling what is whole from what is not, byte by byte."""
+"""Distinguishing whole batches from broken ones, byte by byte."""
 
 import random
 
@@ -94,9 +94,9 @@ def test_any_flipped_bit_hides_its_batch_or_is_of_no_consequence(bit: int) -> No
     data = bytearray(placed(0, 1, 2))
     data[bit // 8] ^= 1 << bit % 8
     size = len(data) // 3
-    place, within = bit // 8 // size, bit // 8 % size
-    leader_epoch = 12 <= within < 16  # no checksum covers it, and nobody reads it
-    assert found_in(bytes(data)) == ([0, 1, 2] if leader_epoch else list(range(place)))
+    whole, within = bit // 8 // size, bit // 8 % size
+    leader_epoch = 12 <= within < 16  # no checksum covers it, and no code reads it
+    assert found_in(bytes(data)) == ([0, 1, 2] if leader_epoch else list(range(whole)))
 
 
 def searched_by_force(data: bytes, position: int, expected: Expectation) -> int | None:
@@ -114,13 +114,13 @@ def searched_by_force(data: bytes, position: int, expected: Expectation) -> int 
 
 
 def contradicted(data: bytes, position: int, header: BatchHeader, expected: Expectation) -> bool:
-    """Does the batch right behind have lower offsets, with room before them for this one?"""
+    """Does the next batch have lower offsets, with room before them for this one?"""
     if position + HEADER_BYTES > len(data):
         return False
-    behind = read_header(data, position)
+    following = read_header(data, position)
     earliest_end = expected.offset + header.last_offset_delta + 1
-    plausible_behind = plausible(behind, bytes_left=len(data) - position)
-    return plausible_behind and earliest_end <= behind.base_offset < header.next_offset
+    plausible_next = plausible(following, bytes_left=len(data) - position)
+    return plausible_next and earliest_end <= following.base_offset < header.next_offset
 
 
 @given(data=st.data())

@@ -147,7 +147,7 @@ def test_a_damaged_file_is_named(content: bytes) -> None:
     orders, other = load_topics(storage, {})
     assert orders.topic is None
     assert "topics/orders.json" in orders.damage
-    assert other.topic is not None, "one damaged file is not everybody's"
+    assert other.topic is not None, "one damaged file does not affect other topics"
 
 
 def test_a_topic_whose_file_is_damaged_or_deleted_is_as_its_copy_says() -> None:

@@ -134,9 +134,9 @@ def test_no_bytes_are_a_failure(decoder: Decoder, order_id: int, body: bytes) ->
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(place=st.integers(0, 40), byte=st.integers(0, 255))
-def test_no_damaged_value_is_a_failure(decoder: Decoder, order_id: int, place: int, byte: int) -> None:
+@given(index=st.integers(0, 40), byte=st.integers(0, 255))
+def test_no_damaged_value_is_a_failure(decoder: Decoder, order_id: int, index: int, byte: int) -> None:
     body = bytearray(encoded(VALUE))
-    body[place % len(body)] = byte
+    body[index % len(body)] = byte
     shown = decoder.json_text(framed(order_id, bytes(body)))
     assert shown is None or isinstance(json.loads(shown), dict)

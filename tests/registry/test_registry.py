@@ -192,14 +192,14 @@ def test_only_what_is_deleted_can_be_deleted_for_good(registry: Registry) -> Non
 
 
 def test_an_id_is_never_given_to_another_schema(log: Log, registry: Registry) -> None:
-    gone = registry.register("s", A).id
+    lost = registry.register("s", A).id
     registry.delete_subject("s")
     registry.delete_subject("s", permanent=True)
     with pytest.raises(UnknownSchema):
-        registry.with_id(gone)
+        registry.with_id(lost)
     compact(log)
-    assert Registry(TopicJournal(log)).register("s", B).id == gone + 1
-    assert registry.register("t", B).id > gone
+    assert Registry(TopicJournal(log)).register("s", B).id == lost + 1
+    assert registry.register("t", B).id > lost
 
 
 def test_a_schema_can_be_built_on_another(registry: Registry) -> None:

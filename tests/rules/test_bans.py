@@ -56,7 +56,7 @@ def test_nothing_is_left_to_an_unseeded_dice() -> None:
         for node in ast.walk(tree_of(file))
         if isinstance(node, ast.Call) and dotted(node.func) == "Random" and not node.args
     ]
-    assert thrown + unseeded == [], "take a Random from whoever calls, or make one from a seed"
+    assert thrown + unseeded == [], "take a Random from the caller, or make one from a seed"
 
 
 def test_data_is_never_run_as_code() -> None:

@@ -65,7 +65,7 @@ def libraries_imported_by(file: Path) -> set[str]:
     return {name.split(".")[0] for name, level in imports_of(file) if level == 0}
 
 
-def test_every_folder_and_file_of_the_package_has_a_place_in_the_picture() -> None:
+def test_every_folder_and_file_of_the_package_is_in_the_picture() -> None:
     found = {part_of(file) for file in modules()}
     assert found == WORDS | DOORS | MAY_IMPORT.keys(), "a new or renamed part must not pass unseen"
     assert found.isdisjoint(NOT_BUILT)
@@ -106,13 +106,13 @@ def test_imports_are_absolute() -> None:
 
 
 def test_libraries_stay_where_they_belong() -> None:
-    astray = [
+    misplaced = [
         f"{name_of(file)} imports {library}"
         for file in modules()
         for library in sorted(libraries_imported_by(file) & HOMES_OF_LIBRARIES.keys())
         if part_of(file) not in HOMES_OF_LIBRARIES[library]
     ]
-    assert astray == []
+    assert misplaced == []
 
 
 def test_the_protocol_folder_knows_neither_the_log_nor_a_socket() -> None:

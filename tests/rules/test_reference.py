@@ -19,7 +19,7 @@ def page(name: str) -> str:
 
 
 def test_every_page_is_what_the_code_says() -> None:
-    assert reference.outdated() == [], 'write docs/reference anew with "make reference"'
+    assert reference.outdated() == [], 'regenerate docs/reference with "make reference"'
 
 
 def test_there_is_no_page_that_nothing_writes() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.rules.source import ROOT
 
-# This file and its patterns are the one place where these words stand.
+# These words may stand only in this file and its patterns.
 OWN = Path(__file__)
 
 TELLTALES = {

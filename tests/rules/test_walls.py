@@ -34,10 +34,10 @@ def test_no_module_is_longer_than_the_wall() -> None:
 
 
 def test_no_file_or_folder_has_a_name_without_meaning() -> None:
-    places = [
+    locations = [
         path for folder in ("src/headwater", "tests", "benchmarks", "scripts") for path in (ROOT / folder).rglob("*")
     ]
-    nameless = [name_of(path) for path in places if path.name.removesuffix(".py") in NAMES_WITHOUT_MEANING]
+    nameless = [name_of(path) for path in locations if path.name.removesuffix(".py") in NAMES_WITHOUT_MEANING]
     assert nameless == []
 
 

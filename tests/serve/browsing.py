@@ -32,8 +32,8 @@ class Watched:
         self.complaints.append(f"dialog {dialog.message}")
         dialog.dismiss()
 
-    def go(self, place: str) -> Page:
-        self.page.goto(f"{self._url}/ui/{place}")
+    def go(self, address: str) -> Page:
+        self.page.goto(f"{self._url}/ui/{address}")
         return self.page
 
     def picture(self, name: str, *, whole: bool = True) -> None:

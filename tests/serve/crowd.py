@@ -2,7 +2,7 @@
 
     python -m tests.serve.crowd --subscribers 500 --stalled 100 --seconds 20
 
-Every write has rows of its own, so that who misses one, or is told one twice, is found by the ids alone.
+Every write has rows of its own, so that a subscriber that misses one, or gets one twice, is found by the ids alone.
 """
 
 import argparse
@@ -33,13 +33,13 @@ class Crowd:
     written: dict[int, float] = field(default_factory=dict)
     """By the number of the write: when."""
     arrivals: list[tuple[int, float]] = field(default_factory=list)
-    """Which write somebody was told, and when."""
+    """Which write a subscriber received, and when."""
     faults: list[str] = field(default_factory=list)
     resumed: int = 0
     done: bool = False
 
     def follows(self, id: int, last: int) -> bool:
-        """Every write is told once; but for those of which all rows were written again since, which nobody needs."""
+        """Every write is sent once, except those whose rows were all written again since."""
         return id == last + 1 or last < id <= max(self.written, default=0) - CYCLE + 1
 
 

@@ -53,8 +53,8 @@ class Shop:
     def ask(
         self, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Said:
-        place = urlsplit(self.node.http_url)
-        connection = HTTPConnection(place.hostname or "", place.port, timeout=LONG)
+        address = urlsplit(self.node.http_url)
+        connection = HTTPConnection(address.hostname or "", address.port, timeout=LONG)
         try:
             connection.request(method, target, body=body, headers=dict(headers or {}))
             answer = connection.getresponse()

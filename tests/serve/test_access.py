@@ -32,7 +32,7 @@ def test_a_name_that_is_known_may_ask(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", [None, *UNKNOWN])
-def test_a_name_that_somebody_moved_to_this_address_may_not(host: str | None) -> None:
+def test_a_name_that_was_rebound_to_this_address_may_not(host: str | None) -> None:
     assert "allow it with --http-host" in LOOPBACK.refusal(host, None)
 
 

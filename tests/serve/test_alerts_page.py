@@ -15,7 +15,7 @@ from headwater.settings import HttpSettings, NodeSettings
 from headwater.testing import running_node
 from headwater.views.full_text import index_folder
 from headwater.views.store import open_store
-from tests.alerts.places import ALERT, APP, PLAIN, VIEW, WrittenViews
+from tests.alerts.written_views import ALERT, APP, PLAIN, VIEW, WrittenViews
 from tests.serve.browsing import PATIENCE_MS, Watched, watched
 from tests.servers.chromium import chromium
 

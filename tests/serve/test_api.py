@@ -62,7 +62,7 @@ def test_what_is_no_text_comes_as_base64_and_what_is_long_is_cut(shop: Shop) -> 
     assert one["headers"] == [{"name": "h", "value": {"bytes": 2, "base64": "/wA="}}]
 
 
-def test_views_tell_their_columns_key_and_position(shop: Shop) -> None:
+def test_views_report_their_columns_key_and_position(shop: Shop) -> None:
     (one,) = shop.get("/views").json
     assert (one["name"], one["key"], one["position"]) == ("shop.revenue", ["country"], {"orders": {"0": 1}})
     assert one["columns"][1] == {"name": "amount", "type": "decimal(12,2)"}
@@ -149,12 +149,12 @@ def read_one(shop: Shop) -> Consumer:
     return consumer
 
 
-def test_groups_tell_their_lag(shop: Shop) -> None:
+def test_groups_report_their_lag(shop: Shop) -> None:
     consumer = read_one(shop)
     group = shop.get("/groups/readers").json
     consumer.close()
-    (place,) = [one for one in group["partitions"] if one["partition"] == 0]
-    assert (group["members"], place["lag"]) == (1, place["end"] - place["offset"])
+    (first,) = [one for one in group["partitions"] if one["partition"] == 0]
+    assert (group["members"], first["lag"]) == (1, first["end"] - first["offset"])
     assert group["lag"] >= 15
     assert [one["name"] for one in shop.get("/groups").json] == ["readers"]
 

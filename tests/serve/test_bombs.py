@@ -74,7 +74,7 @@ def test_many_readers_at_once_are_all_answered(shop: Shop) -> None:
     assert {(one.status, len(json.loads(one.body)["records"])) for one in answers} == {(200, 8)}
 
 
-def test_a_request_does_not_wait_for_long_behind_others_that_unpack_large_batches(tmp_path: Path) -> None:
+def test_a_request_does_not_wait_long_for_others_that_unpack_large_batches(tmp_path: Path) -> None:
     with running_node(tmp_path, NodeSettings(http=HttpSettings())) as node:
         large = Shop(node, None)  # type: ignore[arg-type]
         node.log.create_topic("large")
@@ -132,8 +132,8 @@ def test_thirty_reads_of_batches_that_unpack_to_much_cost_the_node_a_bounded_mem
 
 
 def answered(url: str, path: str) -> tuple[int, Any]:
-    place = urlsplit(url)
-    connection = HTTPConnection(place.hostname or "", place.port, timeout=LONG)
+    address = urlsplit(url)
+    connection = HTTPConnection(address.hostname or "", address.port, timeout=LONG)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()

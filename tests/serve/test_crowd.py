@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.serve.crowd import play
 
 
-def test_nobody_of_a_crowd_misses_a_write_or_is_told_one_twice_when_the_node_is_killed(tmp_path: Path) -> None:
+def test_no_subscriber_of_many_misses_a_write_or_gets_one_twice_when_the_node_is_killed(tmp_path: Path) -> None:
     found = asyncio.run(play(tmp_path, subscribers=40, stalled=8, seconds=4, changes_per_second=400))
     assert found["faults"] == []
     assert found["complete"] == 32

@@ -79,7 +79,7 @@ def opened(browser: Browser, shop: Shop, scheme: Scheme, screen: str) -> Iterato
 def test_every_page_shows_what_there_is_and_fits_the_screen(watched: Watched, shop: Shop) -> None:
     page = watched.page
     page.route("**/flows", lambda route: route.fulfill(json=FLOWS))
-    for place, heading, sign in [
+    for address, heading, sign in [
         ("#/", "Overview", "Records per second"),
         ("#/topics", "Topics", "orders"),
         ("#/topics/orders", "orders", '{"n":19}'),
@@ -88,12 +88,12 @@ def test_every_page_shows_what_there_is_and_fits_the_screen(watched: Watched, sh
         ("#/views/shop.revenue", "shop.revenue", "100.10"),
         ("#/captures", "Captures", "There are no captures"),
     ]:
-        watched.go(place)
+        watched.go(address)
         expect(page.get_by_role("heading", level=1)).to_have_text(heading)
         expect(page.get_by_text(sign).first).to_be_visible()
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert wide <= 0, f"{place} is wider than the screen"
-        watched.picture(f"by-hand-{place.strip('#/').replace('/', '-') or 'overview'}")
+        assert wide <= 0, f"{address} is wider than the screen"
+        watched.picture(f"by-hand-{address.strip('#/').replace('/', '-') or 'overview'}")
     assert watched.complaints == []
 
 
@@ -102,7 +102,7 @@ def desktop(browser: Browser, shop: Shop) -> Iterator[Watched]:
     yield from opened(browser, shop, "light", "desktop")
 
 
-def test_a_view_is_live_and_goes_on_when_the_node_is_restarted(
+def test_a_view_is_live_and_resumes_when_the_node_is_restarted(
     desktop: Watched, shop: Shop, settings: NodeSettings
 ) -> None:
     page = desktop.go("#/views/revenue")
@@ -120,7 +120,7 @@ def test_a_view_is_live_and_goes_on_when_the_node_is_restarted(
     expect(page.get_by_text("55.55")).to_be_visible()
 
 
-def test_rows_are_filtered_and_a_mistake_is_told(desktop: Watched) -> None:
+def test_rows_are_filtered_and_a_mistake_is_reported(desktop: Watched) -> None:
     page = desktop.go("#/views/revenue")
     expect(page.get_by_text("12.50")).to_be_visible()
     page.get_by_label("Only rows where").fill("country = DE")
@@ -143,7 +143,7 @@ def test_a_record_is_found_by_its_time_and_by_its_offset(desktop: Watched) -> No
     assert desktop.complaints == []
 
 
-def test_charts_move_and_the_keyboard_keeps_its_place_while_the_page_is_renewed(desktop: Watched, shop: Shop) -> None:
+def test_charts_move_and_the_keyboard_focus_stays_while_the_page_is_renewed(desktop: Watched, shop: Shop) -> None:
     page = desktop.go("#/")
     link = page.get_by_role("link", name="shop.revenue")
     link.focus()
@@ -239,12 +239,12 @@ def test_topics_with_hostile_names_are_listed_and_opened_by_these_names(desktop:
 
 
 def test_the_policy_of_the_pages_allows_nothing_from_elsewhere(shop: Shop) -> None:
-    for place in ("/ui/", "/ui/main.js", "/ui/style.css"):
-        answer = shop.get(place)
+    for address in ("/ui/", "/ui/main.js", "/ui/style.css"):
+        answer = shop.get(address)
         assert answer.status == 200
         assert "default-src 'none'; script-src 'self'" in answer.headers["content-security-policy"]
         assert "unsafe" not in answer.headers["content-security-policy"]
-        again = shop.get(place, headers={"if-none-match": answer.headers["etag"]})
+        again = shop.get(address, headers={"if-none-match": answer.headers["etag"]})
         assert (again.status, again.body) == (304, b"")
     assert shop.get("/").headers["location"] == "/ui/"
     assert shop.get("/ui/../settings.py").status == shop.get("/ui/%2e%2e%2fapi.py").status == 404
@@ -261,7 +261,7 @@ def test_a_browser_with_a_token_gets_a_cookie_that_scripts_cannot_read(shop: Sho
     assert "SameSite=strict" in cookie
     assert shop.get("/views", headers={**far, "cookie": cookie.partition(";")[0]}).status == 200
     assert shop.get("/views", headers=far).status == 401
-    assert shop.get("/views").status == 401, "where there is a token, everybody needs one"
+    assert shop.get("/views").status == 401, "where there is a token, every client needs one"
     assert [shop.ask("POST", "/session", body, far).status for body in (b"", b"[]", b'{"token": 1}')] == [400, 401, 401]
     Tokens(shop.node.data).remove("browser")
     assert shop.get("/views").status == 200

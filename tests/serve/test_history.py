@@ -67,7 +67,7 @@ def test_no_more_than_a_day_is_kept(
     assert [one["rate"] for one in samples_of(kept)] == [0.0, 0.0, 0.0]
 
 
-def test_a_node_that_starts_again_goes_on_with_the_figures_of_the_last_day(
+def test_a_node_that_starts_again_continues_with_the_figures_of_the_last_day(
     log: Log, clock: ManualClock, tmp_path: Path
 ) -> None:
     kept = history_of(log, tmp_path)
@@ -86,7 +86,7 @@ def test_a_node_that_starts_again_goes_on_with_the_figures_of_the_last_day(
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[[1]]", b'{"checksum":"00000000","version":1,"content":[]}\n'])
-def test_a_damaged_file_is_told_and_the_figures_begin_again(
+def test_a_damaged_file_is_reported_and_the_figures_begin_again(
     log: Log, tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "history.json").write_bytes(content)
@@ -97,12 +97,12 @@ def test_a_damaged_file_is_told_and_the_figures_begin_again(
     assert "history.json" in caplog.text
 
 
-def test_a_sample_that_cannot_be_taken_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_sample_that_cannot_be_taken_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     once = history._Once()
 
     def fails() -> None:
         raise OSError("no such file")
 
     for _ in range(3):
-        once.told_of(fails)
+        once.run(fails)
     assert caplog.text.count("history of the dashboard is not kept") == 1

@@ -74,7 +74,7 @@ def test_a_service_is_given_the_parts_of_the_path_decoded_one_by_one(app: ASGIAp
         [HOST, (b"origin", b"http://localhost"), (b"origin", b"http://evil.example")],
     ],
 )
-def test_who_may_not_ask_is_told_so_and_nothing_is_done(
+def test_a_forbidden_request_is_refused_and_nothing_is_done(
     app: ASGIApp, echo: Echo, headers: list[tuple[bytes, bytes]]
 ) -> None:
     assert asked(app, "POST", "/echo", headers=headers).status == 403
@@ -144,7 +144,7 @@ def test_a_body_that_does_not_come_is_not_waited_for_without_end(app: ASGIApp, e
 
 
 @pytest.mark.parametrize("method, path, status", [("GET", "/nothing", 404), ("PATCH", "/echo", 405), ("GET", "/", 404)])
-def test_what_is_not_there_is_told_as_json(app: ASGIApp, method: str, path: str, status: int) -> None:
+def test_not_found_is_answered_in_json(app: ASGIApp, method: str, path: str, status: int) -> None:
     answer = asked(app, method, path)
     assert (answer.status, answer.json["error_code"]) == (status, status)
 
@@ -215,7 +215,7 @@ def test_the_second_request_of_a_connection_has_the_same_time(node: Node) -> Non
         assert b"200" not in rest_of(connection)
 
 
-def test_a_sender_that_is_slow_with_its_body_is_told_and_hung_up_on(node: Node) -> None:
+def test_a_sender_that_is_slow_with_its_body_gets_an_error_and_is_disconnected(node: Node) -> None:
     with connected(node) as connection:
         connection.sendall(b'POST /subjects/s/versions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 90\r\n\r\n{"sch')
         answer = rest_of(connection)

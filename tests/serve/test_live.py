@@ -1,4 +1,4 @@
-"""Views and topics as they change: nothing is missed, nothing is told twice, and who does not read costs little."""
+"""Live views and topics: nothing is missed, nothing is sent twice, and a client that does not read costs little."""
 
 import json
 import socket
@@ -42,11 +42,11 @@ def first(messages: Iterator[Any], count: int) -> list[Any]:
     return list(islice(messages, count))
 
 
-def test_a_view_is_told_as_a_snapshot_and_then_each_change(shop: Shop) -> None:
+def test_a_view_is_sent_as_a_snapshot_and_then_each_change(shop: Shop) -> None:
     watching = node_of(shop).view("revenue").watch()
-    told = first(watching, 5)
-    assert told[0] == Change("reset", {}, None)
-    assert {one.key["country"] for one in told[1:]} == {None, "DE", "FR", "IT"}
+    received = first(watching, 5)
+    assert received[0] == Change("reset", {}, None)
+    assert {one.key["country"] for one in received[1:]} == {None, "DE", "FR", "IT"}
     shop.write([row("DE", 4), {"country": "FR", "_op": "d"}])
     assert sorted(first(watching, 2)) == [
         ("delete", {"country": "FR"}, None),
@@ -58,14 +58,14 @@ def messages(shop: Shop, after: str = "", **query: object) -> Iterator[Message]:
     return node_of(shop).messages("/views/revenue/live", query, after)
 
 
-def test_who_resumes_is_told_what_came_since_and_nothing_again(shop: Shop) -> None:
+def test_a_resumed_subscriber_gets_what_came_since_and_nothing_again(shop: Shop) -> None:
     with closing(messages(shop)) as following:  # type: ignore[type-var]
         begun = next(following)
     for number in range(3):
         shop.write([row("DE", 10 + number), row(f"C{number}", 1)])
     with closing(messages(shop, begun.id)) as following:  # type: ignore[type-var]
-        told = [one for message in first(following, 3) for one in message.data["changes"]]
-    assert sorted((one["key"]["country"], one["row"]["orders"]) for one in told) == [
+        received = [one for message in first(following, 3) for one in message.data["changes"]]
+    assert sorted((one["key"]["country"], one["row"]["orders"]) for one in received) == [
         ("C0", 1), ("C1", 1), ("C2", 1), ("DE", 12),
     ]  # fmt: skip
     with closing(messages(shop, "0-2")) as following:  # type: ignore[type-var]
@@ -80,16 +80,16 @@ def test_one_key_and_rows_that_fit_can_be_followed_alone(shop: Shop) -> None:
     shop.write([row("FR", 1), row("IT", 1), row("ES", 7)])
     shop.write([row("DE", 8)])
     assert [(change.op, change.key["country"]) for change in first(one, 1)] == [("upsert", "DE")]
-    told = {(change.op, change.key["country"]) for change in first(many, 3)}
-    assert told == {("delete", "IT"), ("upsert", "ES"), ("upsert", "DE")}
+    received = {(change.op, change.key["country"]) for change in first(many, 3)}
+    assert received == {("delete", "IT"), ("upsert", "ES"), ("upsert", "DE")}
 
 
-def test_a_view_that_was_rebuilt_is_told_anew(shop: Shop) -> None:
+def test_a_view_that_was_rebuilt_is_sent_again(shop: Shop) -> None:
     with closing(messages(shop, "7-1")) as following:  # type: ignore[type-var]
         assert next(following).kind == "snapshot"
 
 
-def test_a_large_write_is_told_in_parts_of_which_only_the_last_can_be_resumed_at(shop: Shop) -> None:
+def test_a_large_write_is_sent_in_parts_of_which_only_the_last_can_be_resumed_at(shop: Shop) -> None:
     following = messages(shop, snapshot="false")
     next(following)
     shop.write([row(f"C{number}", number) for number in range(1200)])
@@ -99,21 +99,21 @@ def test_a_large_write_is_told_in_parts_of_which_only_the_last_can_be_resumed_at
     ]  # fmt: skip
 
 
-def test_records_of_a_topic_are_told_as_they_come_and_resumed_at_an_offset(shop: Shop) -> None:
+def test_records_of_a_topic_are_sent_as_they_arrive_and_resumed_at_an_offset(shop: Shop) -> None:
     node = node_of(shop)
     with closing(node.messages("/topics/orders/live", {})) as following:  # type: ignore[type-var]
         assert next(following).id == "0:20,1:1"
         shop.node.log.append("orders", Record(b"new"), partition=1)
-        told = next(following)
-        assert (told.data["records"][0]["value"]["text"], told.id) == ("new", "0:20,1:2")
+        received = next(following)
+        assert (received.data["records"][0]["value"]["text"], received.id) == ("new", "0:20,1:2")
     shop.node.log.append("orders", Record(b"newer"), partition=0)
-    with closing(node.follow("orders", after=told.id)) as records:  # type: ignore[type-var]
+    with closing(node.follow("orders", after=received.id)) as records:  # type: ignore[type-var]
         assert next(records)["value"]["text"] == "newer"
     with closing(node.follow("orders", begin="start")) as records:  # type: ignore[type-var]
         assert len(first(records, 23)) == 23
 
 
-def test_who_wants_records_that_retention_took_is_told_so(shop: Shop) -> None:
+def test_a_subscriber_behind_retention_gets_an_error(shop: Shop) -> None:
     shop.node.log.partition("orders", 0).delete_records(5)
     with pytest.raises(RequestRefused) as refused:
         next(node_of(shop).messages("/topics/orders/live", {}, "0:3,1:0"))
@@ -137,7 +137,7 @@ def test_what_cannot_be_followed_is_an_error_with_its_status(shop: Shop, path: s
     assert shop.get("/metrics").body.decode().count("headwater_live_subscribers 0\n") == 1
 
 
-def test_a_websocket_is_told_the_same(shop: Shop) -> None:
+def test_a_websocket_receives_the_same(shop: Shop) -> None:
     url = shop.node.http_url.replace("http", "ws")
     with connect_websocket(f"{url}/views/revenue/live") as opened:
         begun = json.loads(opened.recv(10))
@@ -156,18 +156,18 @@ def test_a_page_of_another_site_cannot_open_a_websocket(shop: Shop) -> None:
         connect_websocket(f"{url}/views/revenue/live", additional_headers={"Origin": "http://evil.example"})
 
 
-def test_a_client_goes_on_by_itself_when_the_node_is_restarted(tmp_path: Path) -> None:
+def test_a_client_resumes_by_itself_when_the_node_is_restarted(tmp_path: Path) -> None:
     port = free_port()
     from headwater.node import Node
     from headwater.settings import NodeSettings, WireSettings
 
     settings = NodeSettings(wire=WireSettings(port=0), http=HttpSettings(port=port))
-    told: list[Change] = []
+    received: list[Change] = []
     seen = threading.Event()
 
     def watch() -> None:
         for change in hw.connect(f"http://127.0.0.1:{port}").view("revenue").watch():
-            told.append(change)
+            received.append(change)
             if change.key.get("country") == "END":
                 seen.set()
                 return
@@ -183,16 +183,16 @@ def test_a_client_goes_on_by_itself_when_the_node_is_restarted(tmp_path: Path) -
         with Node(tmp_path / "own", settings):
             thread = threading.Thread(target=watch, daemon=True)
             thread.start()
-            while len(told) < 2:
+            while len(received) < 2:
                 time.sleep(0.01)
         for number in range(5):
             writer.write([row(f"C{number}", number)])
         with Node(tmp_path / "own", settings):
             writer.write([row("END", 1)])
             assert seen.wait(LONG)
-    countries = [change.key.get("country") for change in told]
+    countries = [change.key.get("country") for change in received]
     assert countries == [None, "DE", "C0", "C1", "C2", "C3", "C4", "END"]
-    assert [change.op for change in told].count("reset") == 1
+    assert [change.op for change in received].count("reset") == 1
 
 
 def free_port() -> int:

@@ -69,15 +69,15 @@ def test_a_banner_on_every_page_says_what_fails_and_goes_when_it_is_healed(brows
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
     expect(banner).to_have_count(0)
     job.is_now(job.health.failed(DOWN, Retries(), 1_000).failed(DOWN, Retries(), 61_000))
-    for place in PAGES:
-        browser.go(place)
+    for page_path in PAGES:
+        browser.go(page_path)
         expect(banner).to_contain_text("shop.orders fails, and is tried again: view store")
         expect(banner).to_contain_text("<b>refused</b>")
         expect(banner).to_contain_text(
             "Failed 2 times since 1970-01-01 00:00:01.000 UTC; tried again at 1970-01-01 00:01:03"
         )
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert wide <= 0, f"{place} is wider than the screen"
+        assert wide <= 0, f"{page_path} is wider than the screen"
     job.is_now(job.health.healed(90_000))
     expect(banner).to_have_count(0)
     assert browser.complaints == []
@@ -126,8 +126,8 @@ def test_offsets_that_cannot_be_read_and_topics_that_are_offline_are_on_every_pa
         opened = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
         with closing(opened), watched(opened, node.http_url, "light", "desktop") as browser:
             said = f"offsets {int(second.stem)} to {int(third.stem) - 1}"
-            for place in PAGES:
-                browser.go(place)
+            for page_path in PAGES:
+                browser.go(page_path)
                 banner = browser.page.get_by_role("alert", name="Problems")
                 expect(banner).to_contain_text("topic visits is offline: it could not be opened")
                 expect(banner).to_contain_text(f"topic orders: partition 0: {said}")

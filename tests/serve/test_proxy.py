@@ -92,7 +92,7 @@ def test_a_token_is_demanded_of_what_a_proxy_passes_on_although_it_says_nothing(
     proxied.mkdir()
     with node_with(tmp_path / "data") as node, PROXIES[kind](proxied, target_of(node)) as port:
         host = {"host": target_of(node)}
-        assert status(port, "/topics", **host) == 200, "nobody asked for tokens yet"
+        assert status(port, "/topics", **host) == 200, "there are no tokens yet"
         made = Tokens(node.data).add("reader", ("read",))
         assert status(port, "/topics", **host) == 401
         assert status(port, "/topics", made, **host) == 200

@@ -60,13 +60,13 @@ def test_a_program_searches_with_the_client(shop: Shop) -> None:
     assert [row["title"] for row in found] == ["Chair"]
 
 
-def test_a_row_that_went_since_is_not_told(shop: Shop) -> None:
-    gone = pa.Table.from_pylist([{"_op": "d", "id": None}], schema=pa.schema([("_op", pa.string()), *SCHEMA]))
-    shop.store.write("products", Mark("shop/1", 1, {}), gone)
+def test_a_row_that_was_deleted_since_is_left_out(shop: Shop) -> None:
+    deleted = pa.Table.from_pylist([{"_op": "d", "id": None}], schema=pa.schema([("_op", pa.string()), *SCHEMA]))
+    shop.store.write("products", Mark("shop/1", 1, {}), deleted)
     assert titles(shop, "lamp")
 
 
-def test_a_view_without_an_index_and_words_that_are_missing_are_told(shop: Shop) -> None:
+def test_a_view_without_an_index_and_words_that_are_missing_are_reported(shop: Shop) -> None:
     assert shop.get("/search/revenue", {"q": "x"}).json["error"] == "NotSearchable"
     assert shop.get("/search/products").status == 400
     assert shop.get("/search/nothing", {"q": "x"}).status == 404

@@ -11,7 +11,7 @@ from tests.waiting import LONG, patience
 
 
 @pytest.mark.parametrize("path", ["/views/revenue/rows", "/topics/orders/records"])
-def test_a_read_that_waits_for_a_position_is_told_that_the_node_stops(tmp_path: Path, path: str) -> None:
+def test_a_read_that_waits_for_a_position_fails_when_the_node_stops(tmp_path: Path, path: str) -> None:
     with open_shop(tmp_path) as shop, ThreadPoolExecutor(1) as pool:
         fill(shop)
         waiting = pool.submit(shop.get, path, {"at_least": "orders/0@999", "timeout_ms": 20_000})

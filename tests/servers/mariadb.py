@@ -85,12 +85,12 @@ class Mariadb:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Its own tables: the server makes them, told to by the statements that came with it."""
-        told = b"".join((SHARED / name).read_bytes() for name in SYSTEM_TABLES)
+        """Its own tables: the server creates them with the statements that came with it."""
+        statements = b"".join((SHARED / name).read_bytes() for name in SYSTEM_TABLES)
         made = subprocess.run(
             [self._server, "--no-defaults", *self._folders, f"--user={self._user}", "--bootstrap",
              "--innodb-log-file-size=16M", "--innodb-flush-method=nosync"],
-            input=b"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n" + told,
+            input=b"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n" + statements,
             check=False, capture_output=True, cwd=self._folder,
         )  # fmt: skip
         if made.returncode:
@@ -148,7 +148,7 @@ class Mariadb:
             self._process = None
 
     def revive(self) -> None:
-        """Start it after somebody has killed it."""
+        """Start it after it was killed."""
         if self._process is not None:
             self._process.wait(LONG)
         self.start()
@@ -156,7 +156,7 @@ class Mariadb:
 
 @contextmanager
 def running_mariadb(**settings: str) -> Iterator[Mariadb]:
-    """In a folder of its own that is gone afterwards; `port` is one of the settings."""
+    """In a folder of its own that is deleted afterwards; `port` is one of the settings."""
     folder = Path(tempfile.mkdtemp(prefix="headwater-mariadb-"))
     try:
         server = Mariadb(folder, settings)

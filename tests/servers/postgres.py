@@ -39,7 +39,7 @@ def running_postgres(*, durable: bool = False) -> Iterator[str]:
 def empty(url: str) -> str:
     """The same database with nothing in it."""
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("SET lock_timeout TO '10s'")  # somebody did not close a connection
+        connection.execute("SET lock_timeout TO '10s'")  # a test did not close a connection
         found = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname !~ '^(pg_|information_schema)'")
         for (schema,) in found.fetchall():
             connection.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(schema)))

@@ -15,7 +15,7 @@ __all__ = ["Cluster", "binaries", "empty_database", "running_cluster"]
 
 @contextmanager
 def running_cluster(release: str = "", **settings: str) -> Iterator[Cluster]:
-    """A server of a release, the newest that is installed if none is named, in a folder of its own that is gone
+    """A server of a release, the newest that is installed if none is named, in a folder of its own that is deleted
     afterwards. NotAvailable if it is not installed, and cannot be fetched."""
     found = binaries()
     folder = Path(tempfile.mkdtemp(prefix="headwater-cluster-"))

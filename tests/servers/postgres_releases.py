@@ -21,7 +21,7 @@ COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 
 
 def unpacked(release: str, folder: Path) -> Path:
-    """The folder of its programs, below one that everybody may read; NotAvailable."""
+    """The folder of its programs, below one that every user may read; NotAvailable."""
     with ZipFile(_jar(release)) as jar:
         name = next(name for name in jar.namelist() if name.endswith(".txz"))
         with tarfile.open(fileobj=BytesIO(jar.read(name)), mode="r:xz") as archive:

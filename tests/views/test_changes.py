@@ -18,17 +18,17 @@ def rows(*triples: tuple[str | None, str | None, int | None]) -> pa.Table:
                      "n": pa.array(numbers, pa.int64())})  # fmt: skip
 
 
-def test_deletes_are_told_apart() -> None:
+def test_deletes_are_separated() -> None:
     changes = changes_in(SHAPE, rows(("c", "a", 1), ("d", "b", None), (None, "c", 3)), as_it_is)
     assert changes.present.to_pylist() == [{"id": "a", "n": 1}, {"id": "c", "n": 3}]
-    assert changes.gone.to_pylist() == [{"id": "b"}]
-    assert changes.gone_keys.to_pylist() == ['{"id":"b"}']
+    assert changes.deleted.to_pylist() == [{"id": "b"}]
+    assert changes.deleted_keys.to_pylist() == ['{"id":"b"}']
 
 
 def test_only_the_last_row_of_a_key_is_left() -> None:
     changes = changes_in(SHAPE, rows(("c", "a", 1), ("d", "a", None), ("c", "b", 2), ("c", "a", 3)), as_it_is)
     assert changes.present.to_pylist() == [{"id": "b", "n": 2}, {"id": "a", "n": 3}]
-    assert changes.gone.num_rows == 0
+    assert changes.deleted.num_rows == 0
 
 
 def test_nulls_are_one_key() -> None:
@@ -56,7 +56,7 @@ def test_rows_without_an_operation_are_as_they_stand() -> None:
 def test_chunks_are_put_together() -> None:
     several = pa.concat_tables([rows(("c", "a", 1)), rows(("c", "b", 2)), rows(("d", "a", None))])
     changes = changes_in(SHAPE, several, as_it_is)
-    assert (changes.present.to_pylist(), changes.gone.to_pylist()) == ([{"id": "b", "n": 2}], [{"id": "a"}])
+    assert (changes.present.to_pylist(), changes.deleted.to_pylist()) == ([{"id": "b", "n": 2}], [{"id": "a"}])
 
 
 def test_no_rows_are_no_changes() -> None:

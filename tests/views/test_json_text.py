@@ -38,7 +38,7 @@ types = st.recursive(
     lambda inner: (
         inner.map(pa.list_)
         | st.lists(inner, min_size=1, max_size=3).map(
-            lambda several: pa.struct([(f'field "{place}"', type) for place, type in enumerate(several)])
+            lambda several: pa.struct([(f'field "{index}"', type) for index, type in enumerate(several)])
         )
     ),
     max_leaves=5,
@@ -55,7 +55,7 @@ def test_any_column_comes_back_as_it_was(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_every_text_is_json_that_anybody_can_read(data: st.DataObject) -> None:
+def test_every_text_is_valid_json(data: st.DataObject) -> None:
     type = data.draw(types)
     array = pa.array(data.draw(st.lists(values_of(type), max_size=6)), type)
     for text in json_text(array).to_pylist():

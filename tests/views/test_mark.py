@@ -17,7 +17,7 @@ def test_a_position_covers_itself(position: dict[str, dict[int, int]]) -> None:
     assert covers(position, position)
 
 
-def test_a_record_is_covered_when_the_next_offset_lies_behind_it() -> None:
+def test_a_record_is_covered_when_the_next_offset_lies_after_it() -> None:
     assert [covers({"a": {0: 5}}, Position("a", 0, offset)) for offset in (4, 5)] == [True, False]
 
 

@@ -33,7 +33,7 @@ def test_people_can_read_a_view_with_any_tool(postgres_url: str) -> None:
     assert rows == [("DE", Decimal("12.50")), ("FR", Decimal("3.00"))]
 
 
-def test_a_broken_connection_leaves_nothing_half_done_and_is_made_anew(postgres_url: str) -> None:
+def test_a_broken_connection_leaves_nothing_half_done_and_is_reopened(postgres_url: str) -> None:
     store = open_store(postgres_url, "shop")
     store.prepare("revenue", SCHEMA, ["country"])
     with psycopg.connect(postgres_url, autocommit=True) as other:
@@ -65,7 +65,7 @@ def test_a_text_that_postgres_cannot_hold_is_refused(postgres_url: str) -> None:
     store.close()
 
 
-def test_a_table_of_somebody_else_is_left_alone(postgres_url: str) -> None:
+def test_a_foreign_table_is_left_alone(postgres_url: str) -> None:
     with psycopg.connect(postgres_url, autocommit=True) as own:
         own.execute("CREATE TABLE public.revenue (x int)")
     store = open_store(postgres_url, "public")

@@ -48,7 +48,7 @@ def test_a_reader_makes_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_table_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_table_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "own.db"
     with sqlite3.connect(file) as own:
         own.execute("CREATE TABLE Revenue (x)")

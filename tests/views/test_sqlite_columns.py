@@ -37,7 +37,7 @@ def test_decimals_are_ordered_as_numbers(drawn: tuple[Column, list[Decimal], Dec
     connection = stored(column, values)
     found = connection.execute(f"SELECT place FROM t ORDER BY {', '.join(ordering(column))}").fetchall()
     connection.close()
-    assert [values[place] for (place,) in found] == sorted(values)
+    assert [values[index] for (index,) in found] == sorted(values)
 
 
 @given(decimals(), st.sampled_from(["<", "<=", ">", ">=", "=", "!="]))
@@ -47,6 +47,6 @@ def test_decimals_are_compared_as_numbers(drawn: tuple[Column, list[Decimal], De
              "!=": asked.__ne__}[operator]  # fmt: skip
     sql, bound = comparison(Condition(column, operator, (asked,)), 1)
     connection = stored(column, values)
-    found = {place for (place,) in connection.execute(f"SELECT place FROM t WHERE {sql}", bound)}
+    found = {index for (index,) in connection.execute(f"SELECT place FROM t WHERE {sql}", bound)}
     connection.close()
-    assert found == {place for place, value in enumerate(values) if exact(value)}
+    assert found == {index for index, value in enumerate(values) if exact(value)}

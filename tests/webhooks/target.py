@@ -1,4 +1,4 @@
-"""Somebody else's HTTP server, which answers as it is told to."""
+"""An external HTTP server, with answers that the test sets."""
 
 import shutil
 import socket

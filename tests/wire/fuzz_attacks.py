@@ -100,7 +100,7 @@ class Attacker:
     # -- the Kafka port ----------------------------------------------------------------------------------------------
 
     def mutated(self) -> None:
-        """A request that was sound, changed in a few places; its length fits, so that it is looked at."""
+        """A request that was sound, changed in a few bytes; its length fits, so that it is looked at."""
         frame = bytearray(self.dice.choice(self._frames)[4:])
         for _ in range(self.dice.choice((0, 1, 1, 2, 3, 8))):
             _mutate(frame, self.dice)
@@ -120,9 +120,9 @@ class Attacker:
         """Thousands of topics that do not exist, and one request that wants to know everything of them."""
         count = self.dice.choice((10, 500, 5000))
         names = self.dice.randbytes(8 * count).hex().encode()
-        topics = b"".join([b"\x11%b\0" % names[place : place + 16] for place in range(0, len(names), 16)])
+        topics = b"".join([b"\x11%b\0" % names[position : position + 16] for position in range(0, len(names), 16)])
         head = struct.pack(">hhih", 3, 9, 1, -1) + b"\0" + _varint(count + 1)
-        body = head + topics + b"\0\1\1\0"  # no topic is to be created, all rights are to be told
+        body = head + topics + b"\0\1\1\0"  # no topic is to be created, all rights are requested
         self._ask(struct.pack(">i", len(body)) + body)
 
     def _ask(self, data: bytes) -> None:
@@ -161,10 +161,10 @@ class Attacker:
         self._half_open.append(fresh)
         fresh.sendall(self.dice.randbytes(self.dice.randrange(4)))
         if len(self._half_open) > HALF_OPEN_MAX:
-            gone = self._half_open.pop(self.dice.randrange(len(self._half_open)))
+            dropped = self._half_open.pop(self.dice.randrange(len(self._half_open)))
             if self.dice.random() < 0.5:
-                gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            gone.close()
+                dropped.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            dropped.close()
 
     def deaf(self) -> None:
         """Ask for all topics, or all records, again and again, and read nothing."""
@@ -256,21 +256,21 @@ def _varint(number: int) -> bytes:
 
 
 def _mutate(frame: bytearray, dice: random.Random) -> None:
-    """One place is changed, behind the API's key and version in most cases."""
-    place = dice.randrange(0 if dice.random() < 0.05 else min(8, len(frame) - 1), len(frame))
+    """One byte is changed, after the API's key and version in most cases."""
+    position = dice.randrange(0 if dice.random() < 0.05 else min(8, len(frame) - 1), len(frame))
     match dice.randrange(6):
         case 0:
-            frame[place] ^= 1 << dice.randrange(8)
+            frame[position] ^= 1 << dice.randrange(8)
         case 1:
-            frame[place : place + 4] = struct.pack(">i", dice.choice((-1, -2, 0, 2**31 - 1, -(2**31), 10**6)))
+            frame[position : position + 4] = struct.pack(">i", dice.choice((-1, -2, 0, 2**31 - 1, -(2**31), 10**6)))
         case 2:
-            frame[place : place + 5] = b"\xff\xff\xff\xff\x0f"
+            frame[position : position + 5] = b"\xff\xff\xff\xff\x0f"
         case 3:
-            frame[place:place] = dice.randbytes(dice.randrange(1, 9))
+            frame[position:position] = dice.randbytes(dice.randrange(1, 9))
         case 4:
-            del frame[max(place, 12) :]
+            del frame[max(position, 12) :]
         case 5:
-            frame[place : place + 8] = struct.pack(">q", dice.choice((-1, 2**63 - 1, -(2**63), 2**32)))
+            frame[position : position + 8] = struct.pack(">q", dice.choice((-1, 2**63 - 1, -(2**63), 2**32)))
 
 
 def corpus() -> list[bytes]:

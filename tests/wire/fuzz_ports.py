@@ -5,7 +5,7 @@ python -m tests.wire.fuzz_ports --operations 1000000
 A node runs in a process of its own, so do the attackers (fuzz_attacks.py) and the good client, which stores, reads
 back, asks for metadata and reads over HTTP, over and over. Exit code 1 if the node ends or writes a traceback, if an
 answer of the good client is wrong, if the node's memory grows by more than --memory-mib, or if the 99th percentile of
-the good client's answers is above --p99-ms (0: not judged, for machines that are busy with something else).
+the good client's answers is above --p99-ms (0: not checked, for machines that are busy with something else).
 Everything is on loopback, and bounded by the number of operations and by --seconds-max.
 """
 
@@ -161,8 +161,8 @@ class FuzzRun:
             time.sleep(0.05)
         said = json.loads(file.read_text())
         host, _, port = said["kafka"].rpartition(":")
-        place = urlsplit(said["http"])
-        return Target((host, int(port)), (str(place.hostname), int(place.port or 0)))
+        url = urlsplit(said["http"])
+        return Target((host, int(port)), (str(url.hostname), int(url.port or 0)))
 
     def _prepare(self, target: Target) -> None:
         """The topics of the run, all there before memory is measured."""
@@ -252,8 +252,8 @@ class FuzzRun:
         said = self._errors.read_text(errors="replace")
         for sign in ("Traceback", "unforeseen", "bug in headwater"):
             if sign in said:
-                place = max(0, said.index(sign) - 300)
-                self.report.problems.append(f"the node wrote {sign!r}: {said[place : place + 1500]}")
+                begin = max(0, said.index(sign) - 300)
+                self.report.problems.append(f"the node wrote {sign!r}: {said[begin : begin + 1500]}")
 
 
 def resident_mib(process: int) -> float:

@@ -71,7 +71,7 @@ class Caller:
         return joined
 
     def sync(self, joined: Any, group: str = "g", *, version: int = 5, **fields: Any) -> Any:
-        """The leader gives everybody the share b"all"."""
+        """The leader assigns b"all" to every member."""
         shares = [{"member_id": member.member_id, "assignment": b"all"} for member in joined.members]
         return self.ask(
             "sync_group", version, group_id=group, generation_id=joined.generation_id, member_id=joined.member_id,

@@ -86,10 +86,10 @@ def test_a_partition_without_waiting_fetches_is_left_alone_after_two_sweeps() ->
         waiter = arrivals.watch([partition])
         arrivals.sweep()
         arrivals.sweep()
-        assert partition.callbacks, "somebody waits"
+        assert partition.callbacks, "a fetch waits"
         waiter.close()
         arrivals.sweep()
-        assert partition.callbacks, "somebody waited a moment ago"
+        assert partition.callbacks, "a fetch waited a moment ago"
         arrivals.sweep()
         assert not partition.callbacks
 

@@ -276,7 +276,7 @@ def test_clients_beyond_the_limit_are_turned_away(limit: str) -> None:
                 assert fourth.closed()
             assert clients[0].call(ApiVersionsRequest()).error_code is ErrorCode.none
         wait_until(lambda: server.look(lambda: len(server.shared_port.connections)) == 0)
-        assert alive(server), "whoever leaves makes room"
+        assert alive(server), "a client that leaves makes room"
 
 
 # Time

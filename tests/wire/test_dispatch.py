@@ -87,19 +87,19 @@ def test_a_damaged_fetch_request_is_read_or_refused(version: int) -> None:
 
 
 def damaged(whole: bytearray, dice: random.Random) -> bytearray:
-    """Damage behind the first bytes, which choose what the rest is read as."""
+    """Damage after the first bytes, which choose what the rest is read as."""
     broken = bytearray(whole)
     for _ in range(dice.randrange(1, 4)):
-        place = dice.randrange(8, len(broken))
+        position = dice.randrange(8, len(broken))
         match dice.randrange(4):
             case 0:
-                del broken[place:]
+                del broken[position:]
             case 1:
-                broken[place] = dice.randrange(256)
+                broken[position] = dice.randrange(256)
             case 2:
-                broken[place : place + 4] = struct.pack(">i", dice.choice([-1, -2, 2**31 - 1, -(2**31), 10**6]))
+                broken[position : position + 4] = struct.pack(">i", dice.choice([-1, -2, 2**31 - 1, -(2**31), 10**6]))
             case 3:
-                broken[place : place + 5] = b"\xff\xff\xff\xff\x0f"
+                broken[position : position + 5] = b"\xff\xff\xff\xff\x0f"
         if len(broken) <= 8:
             break
     return broken

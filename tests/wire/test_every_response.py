@@ -237,7 +237,7 @@ def served() -> Iterator[RunningServer]:
 
 
 async def unless_it_waits(answer: Awaitable[Any]) -> Any:
-    """CancelledError if nothing goes on for a moment: it waits for records, or for members of a group."""
+    """CancelledError if nothing happens for a moment: it waits for records, or for members of a group."""
     task, deadline = asyncio.ensure_future(answer), Deadline(0.1)
     while not task.done() and not deadline.passed:
         await asyncio.wait({task}, timeout=0.1)
@@ -325,7 +325,7 @@ class Failing:
         raise self._error
 
 
-TOLD_TO_CLIENTS = [
+ERRORS_FOR_CLIENTS = [
     kind for branch in (errors.UsageError, errors.ConflictError, errors.UnavailableError) for kind in leaves(branch)
 ]
 
@@ -333,7 +333,7 @@ TOLD_TO_CLIENTS = [
 @pytest.mark.parametrize("route, version", EVERY)
 def test_every_error_can_be_said_in_every_version(route: Route, version: int, served: RunningServer) -> None:
     @settings(few, max_examples=2 * few.max_examples)
-    @given(st.from_type(load_request_schema(route.api_key, version)), st.sampled_from(TOLD_TO_CLIENTS))
+    @given(st.from_type(load_request_schema(route.api_key, version)), st.sampled_from(ERRORS_FOR_CLIENTS))
     def check(request: Any, kind: type[HeadwaterError]) -> None:
         port, error = served.shared_port, hostile_error(kind)
         log = Failing(port.log, error, ("cluster_id", "settings", "path", "clock", "topic_count"))

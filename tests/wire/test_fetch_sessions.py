@@ -37,7 +37,7 @@ def wanted(asked: Plan) -> list[tuple[int, int]]:
     return [(one.partition.number, one.partition.offset) for one in asked.wanted]
 
 
-def heard(found: tuple[int, list[Answered]]) -> list[int]:
+def partitions_sent(found: tuple[int, list[Answered]]) -> list[int]:
     return [one.answer.number for one in found[1]]
 
 
@@ -67,16 +67,18 @@ def test_partitions_without_news_are_left_out() -> None:
     sessions = FetchSessions()
     session_id = opened(sessions, 5, 6, 7)
     asked = plan(sessions, request((session_id, 1)))
-    assert heard(asked.finish([answer(0), answer(1, end=11), answer(2)])) == [1]
+    assert partitions_sent(asked.finish([answer(0), answer(1, end=11), answer(2)])) == [1]
 
 
 def test_records_errors_and_the_end_of_an_error_are_news() -> None:
     sessions = FetchSessions()
     session_id = opened(sessions, 5, 6)
-    assert heard(plan(sessions, request((session_id, 1))).finish([answer(0, size=5), answer(1, error=3)])) == [0, 1]
-    assert heard(plan(sessions, request((session_id, 2))).finish([answer(1, error=3), answer(0)])) == [1]
-    assert heard(plan(sessions, request((session_id, 3))).finish([answer(1), answer(0)])) == [1]
-    assert heard(plan(sessions, request((session_id, 4))).finish([answer(1), answer(0)])) == []
+    assert partitions_sent(
+        plan(sessions, request((session_id, 1))).finish([answer(0, size=5), answer(1, error=3)])
+    ) == [0, 1]
+    assert partitions_sent(plan(sessions, request((session_id, 2))).finish([answer(1, error=3), answer(0)])) == [1]
+    assert partitions_sent(plan(sessions, request((session_id, 3))).finish([answer(1), answer(0)])) == [1]
+    assert partitions_sent(plan(sessions, request((session_id, 4))).finish([answer(1), answer(0)])) == []
 
 
 def test_partitions_that_were_served_move_to_the_end() -> None:

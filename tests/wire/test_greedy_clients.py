@@ -25,7 +25,7 @@ from tests.wire.running import RunningServer, running_server
 MIB = 1024**2
 PATIENT_SECONDS = 300
 MORE_THAN_A_SOCKET_TAKES = 300
-"""Answers of 90 kB: Linux keeps up to 4 MB, and more where it is told to, for a client that does not read them."""
+"""Answers of 90 kB: Linux keeps up to 4 MB, and more where configured, for a client that does not read them."""
 GOOD_SECONDS = 5
 """In which a good client is answered, on the clock of patience: a busy machine may take longer."""
 ALL_TOPICS = MetadataRequest(topics=None, include_topic_authorized_operations=False)
@@ -189,10 +189,10 @@ def test_two_hundred_clients_that_do_not_read_three_thousand_topics_leave_a_good
         times: list[float] = []
         held, good = [0], stack.enter_context(client_of(server))
 
-        def deaf_or_gone() -> int:
+        def deaf_or_disconnected() -> int:
             return len(untaken(server)) + len(deaf) + 1 - len(server.shared_port.connections)
 
-        while server.look(deaf_or_gone) < len(deaf) or len(times) < 40:
+        while server.look(deaf_or_disconnected) < len(deaf) or len(times) < 40:
             begun = waiting.patience()
             assert len(good.call(naming("topic-0001")).topics) == 1
             assert stored_small(good) is ErrorCode.none

@@ -67,7 +67,7 @@ async def stable(service: GroupService, group: str = "g", **join: Any) -> Joined
 
 
 async def eventually(question: Callable[[], bool]) -> None:
-    while not question():  # noqa: ASYNC110 (a group tells nobody that it changed)
+    while not question():  # noqa: ASYNC110 (a group has no event for a change)
         await asyncio.sleep(0.01)
 
 

@@ -59,7 +59,7 @@ def test_what_cannot_be_committed_is_named_and_the_rest_committed() -> None:
     async def scenario(writer: GroupWriter, offsets: GroupOffsets) -> None:
         refused = await writer.commit("g", {ORDERS: CommittedOffset(1), NOWHERE: CommittedOffset(1)})
         assert isinstance(refused, dict)
-        assert [(place, type(error)) for place, error in refused.items()] == [(NOWHERE, errors.UnknownTopic)]
+        assert [(partition, type(error)) for partition, error in refused.items()] == [(NOWHERE, errors.UnknownTopic)]
         assert list(offsets.fetch("g")) == [ORDERS]
 
     play(scenario)

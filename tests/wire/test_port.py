@@ -26,13 +26,13 @@ def with_port(settings: WireSettings, body: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "address, told",
+    "address, expected",
     [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::ffff:127.0.0.1", "127.0.0.1"), ("fe80::1%eth0", "fe80::1"),
      ("local", "local")],
 )  # fmt: skip
-def test_clients_receive_the_address_they_used(address: str, told: str) -> None:
+def test_clients_receive_the_address_they_used(address: str, expected: str) -> None:
     def body(port: Port) -> None:
-        assert port.node_for(address).host == told
+        assert port.node_for(address).host == expected
 
     with_port(WireSettings(), body)
 

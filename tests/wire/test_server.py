@@ -50,7 +50,7 @@ def test_stopping_answers_who_waits_and_ends_every_connection() -> None:
             begun = patience()
             server.stop()
             assert patience() - begun < 4
-            assert waiting.receive_frame(), "it hears that there is nothing"
+            assert waiting.receive_frame(), "it gets an empty response"
             assert idle.closed()
 
 

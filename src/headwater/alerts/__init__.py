@@ -1,1 +1,1 @@
-"""Alerts: rows of views that somebody must be told of, and how they are told."""
+"""Alerts: rows of views about which targets are notified."""

@@ -48,7 +48,10 @@ class AppAlerts:
     app: str
     alerts: tuple[Alert, ...]
     gone: tuple[Alert, ...] = ()
-    """No longer declared. What is under way of them comes to its end, which their targets have yet to hear."""
+    """Alerts that are no longer declared.
+
+    Their open episodes are resolved, and their targets are still notified of that.
+    """
 
     def targets(self) -> dict[str, Target]:
         return {target.name: target for alert in (*self.alerts, *self.gone) for target in alert.targets}
@@ -64,7 +67,7 @@ def alerts_topic(app: str) -> str:
 
 
 def deliveries_topic(app: str) -> str:
-    """Where every attempt to tell somebody is noted.
+    """Returns the topic that records every delivery attempt.
 
     >>> deliveries_topic("shop")
     'shop.deliveries'
@@ -86,7 +89,7 @@ class Definitions:
             self.save(replace(said, gone=tuple(one for one in (*before.alerts, *before.gone) if one.name not in names)))
 
     def forget(self, said: AppAlerts) -> bool:
-        """What is gone, and the app with it if it declares nothing else; False if something else is declared by now."""
+        """Forgets alerts that are no longer declared, and an app without others; False if its declaration changed."""
         with self._alone():
             if self._before(said.app) != said:
                 return False
@@ -98,7 +101,7 @@ class Definitions:
         return True
 
     def _before(self, app: str) -> AppAlerts | None:
-        """What is declared until now; None if nothing is, or if nobody can read it."""
+        """Returns the current declaration; None if there is none, or if it cannot be read."""
         try:
             return self.get(app)
         except FileNotFoundError:

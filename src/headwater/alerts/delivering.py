@@ -1,6 +1,6 @@
-"""Telling one target of everything that concerns it, in order, at least once.
+"""Delivers notifications to one target, in order, at least once.
 
-A target reads the topic APP.alerts like any consumer: its offset is that of a group, so that what it has not been told
+A target reads the topic APP.alerts like any consumer: its offset is that of a group, so that what was not delivered
 yet shows as lag. The offset moves when something was delivered, refused, or given up after the time that the target
 allows; a crash before that sends the same once more, under the same id. Every attempt is noted in APP.deliveries.
 """
@@ -13,10 +13,10 @@ from random import Random
 from typing import Any
 
 from headwater.alerts.definition import alerts_topic, deliveries_topic
-from headwater.alerts.episodes import TOLD
+from headwater.alerts.episodes import NOTIFIED
 from headwater.alerts.journal import Event, as_bytes, as_json, ensure_topic, events, parsed
 from headwater.alerts.notify import Target
-from headwater.alerts.targets import Notification, Tell
+from headwater.alerts.targets import Deliver, Notification
 from headwater.clock import Clock
 from headwater.errors import HeadwaterError
 from headwater.log.groups.offsets import CommittedOffset
@@ -31,7 +31,7 @@ GIVEN_UP = "given up"
 LOOK_SECONDS = 0.2
 TROUBLE_SECONDS = 2.0
 GOING_SECONDS = 2.0
-# A group of which nothing is heard for days is forgotten; one that says again where it is never.
+# The offsets of a group that commits nothing for days expire; those of one that commits again never do.
 RENEW_MS = 3_600_000
 HOUR_MS = 3_600_000
 
@@ -47,12 +47,12 @@ def group_of(app: str, target: Target) -> str:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Who is told, of what, and how."""
+    """A target, its alerts, and the function that delivers to it."""
 
     app: str
     target: Target
     alerts: frozenset[str]
-    tell: Tell
+    deliver: Deliver
 
 
 class Deliverer:
@@ -62,7 +62,7 @@ class Deliverer:
         self._delivery, self._log, self._clock = delivery, log, clock
         self._name = delivery.target.name
         self._topic, self._group = alerts_topic(delivery.app), group_of(delivery.app, delivery.target)
-        self._place = TopicPartition(self._topic, 0)
+        self._partition = TopicPartition(self._topic, 0)
         self._random = Random(self._group)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headwater-alert-delivery", daemon=True)
@@ -71,14 +71,14 @@ class Deliverer:
         self._tried_before = True
         """What waits first may have been tried before, by a process that has ended."""
         self.attempts_failed = 0
-        """In a row, of what is being told now."""
+        """Failed attempts in a row, for the current notification."""
 
     def begin(self) -> None:
-        """A target that is new is told of what comes, not of what was."""
+        """A new target receives later events only, not earlier ones."""
         ensure_topic(self._log, self._topic)
         ensure_topic(self._log, deliveries_topic(self._delivery.app))
-        known = self._log.group_offsets.fetch(self._group).get(self._place)
-        partition = self._log.partition(*self._place)
+        known = self._log.group_offsets.fetch(self._group).get(self._partition)
+        partition = self._log.partition(*self._partition)
         self._offset = partition.end_offset if known is None else max(known.offset, partition.start_offset)
         self._commit()
 
@@ -89,14 +89,14 @@ class Deliverer:
         self._stopping.set()
 
     def join(self) -> None:
-        """A target that hangs does not hold the node up: what it answers after that is not noted, and told again."""
+        """A target that hangs does not delay the node: its late answer is ignored, and the delivery repeated."""
         if self._thread.is_alive():
             self._thread.join(GOING_SECONDS)
 
     @property
     def is_done(self) -> bool:
-        """Has its target been told everything that is noted so far?"""
-        return self._offset >= self._log.partition(*self._place).end_offset
+        """Returns whether every event recorded so far was delivered to the target."""
+        return self._offset >= self._log.partition(*self._partition).end_offset
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -105,17 +105,17 @@ class Deliverer:
                 self.deliver_all()
                 if self._clock.elapsed_ms() - self._committed_ms >= RENEW_MS:
                     self._commit()
-            except Exception as error:  # whatever it is: nobody else would ever tell this target
+            except Exception as error:  # whatever it is: no other thread delivers to this target
                 pause = TROUBLE_SECONDS
                 if not self._stopping.is_set():  # else the log is closed, as it should be
                     ours = isinstance(error, HeadwaterError)
-                    _logger.warning("%s: not told for a moment: %s", self._name, error, exc_info=not ours)
+                    _logger.warning("%s: delivery is retried: %s", self._name, error, exc_info=not ours)
             self._stopping.wait(pause)
 
     def deliver_all(self) -> None:
         """All that is there now, unless it is asked to stop."""
         moved = False
-        start = max(self._offset, self._log.partition(*self._place).start_offset)
+        start = max(self._offset, self._log.partition(*self._partition).start_offset)
         for offset, event in events(self._log, self._delivery.app, offset=start):
             notification = event if event is not None and self._concerns(event) else None
             if notification is not None and not self._deliver(notification):
@@ -128,7 +128,7 @@ class Deliverer:
             self._commit()
 
     def _concerns(self, event: Event) -> bool:
-        return event["alert"] in self._delivery.alerts and event["state"] in TOLD
+        return event["alert"] in self._delivery.alerts and event["state"] in NOTIFIED
 
     def _deliver(self, notification: Notification) -> bool:
         """False if it was asked to stop first: then nothing is decided."""
@@ -151,14 +151,14 @@ class Deliverer:
 
     def _tell(self, notification: Notification) -> Answer:
         try:
-            return self._delivery.tell(notification)
+            return self._delivery.deliver(notification)
         except Exception as error:
-            # What cannot be told for a reason that nobody thought of must not keep what comes after it for ever.
-            _logger.exception("%s: %s cannot be told", self._name, notification["id"])
+            # An unexpected failure of one notification must not block the later ones for ever.
+            _logger.exception("%s: %s cannot be delivered", self._name, notification["id"])
             return Answer(FAILED, f"{type(error).__name__}; the node's log says where")
 
     def _attempts_noted(self, notification: Notification) -> int:
-        """How often this target was told it already; 0 if never."""
+        """Returns how many attempts were made to deliver this notification; 0 if none."""
         own = {"id": notification["id"], "target": self._name}
         noted = self._log.read(deliveries_topic(self._delivery.app), time_ms=notification["at_ms"])
         said = (parsed(record.value) for record in noted if record.key == as_bytes(own["id"]))
@@ -188,5 +188,5 @@ class Deliverer:
         self._log.append(deliveries_topic(self._delivery.app), record)
 
     def _commit(self) -> None:
-        self._log.group_offsets.commit(self._group, {self._place: CommittedOffset(self._offset)})
+        self._log.group_offsets.commit(self._group, {self._partition: CommittedOffset(self._offset)})
         self._committed_ms = self._clock.elapsed_ms()

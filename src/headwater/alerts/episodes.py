@@ -6,7 +6,7 @@
       └────resolved──────────────────────────────────────┘
 
 From the first moment in which a condition holds to the one in which it no longer does is an episode. Its id is the same
-all the time, and each thing that is told of it has an id of its own: who is told twice can see it.
+all the time, and each notification of it has an id of its own, by which a receiver recognizes a duplicate.
 """
 
 import hashlib
@@ -48,8 +48,8 @@ NEXT: dict[tuple[State | None, str], State] = {
     (State.REPEATED, ENDS): State.RESOLVED,
 }
 OVER = (State.RESOLVED, State.CLEARED)
-TOLD = (State.RAISED, State.REPEATED, State.RESOLVED)
-"""What people are told; the others are only noted."""
+NOTIFIED = (State.RAISED, State.REPEATED, State.RESOLVED)
+"""States that targets are notified of; the others are only recorded."""
 BRIEF = "it held only for a moment, between two looks: its row is not known"
 INTERRUPTED = "it did not hold for a moment, and holds again"
 
@@ -57,9 +57,9 @@ INTERRUPTED = "it did not hold for a moment, and holds again"
 @dataclass(frozen=True)
 class Rule:
     hold_ms: int = 0
-    """So long a condition must hold before anybody is told."""
+    """How long a condition must hold before targets are notified."""
     repeat_ms: int | None = None
-    """So often it is told again while it holds; None: never."""
+    """How often targets are notified again while it holds; None: never."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,14 @@ class Episode:
     """When it came to its state."""
     raised_ms: int | None = None
     number: int = 0
-    """How often it was told that it holds."""
+    """How often targets were notified that it holds."""
     row: Row = field(default_factory=dict)
     """As it was when the state was reached."""
     why: str = ""
 
     @property
     def notification(self) -> str:
-        """The id of what is told: the same however often it is sent.
+        """Returns the id of the notification: the same however often it is sent.
 
         >>> Episode("a1", {}, State.REPEATED, 0, 0, 0, number=3).notification
         'a1-3'
@@ -101,7 +101,7 @@ def step(
     """What happens now, given all that is under way and every key whose condition holds, by its text.
 
     `passed` are keys whose condition has ended since the last look, whether or not it holds again. One of which nothing
-    is known came and went, and is told of once, however often it did. `seen` is different whenever something else was
+    is known came and went, and is notified once, however often it did. `seen` is different whenever something else was
     seen: two episodes of a key never have the same id. One that holds but is not worth a word yet makes no event.
     """
     events: list[Episode] = []
@@ -138,7 +138,7 @@ def _begin(text: str, held: Held, now_ms: int, seen: str) -> Episode:
 
 
 def _due(rule: Rule, episode: Episode, now_ms: int) -> Iterator[Episode]:
-    """However long nobody looked, it is told once."""
+    """Notified once, however long no evaluation ran."""
     if episode.state == State.PENDING:
         due_ms: int | None = episode.since_ms + rule.hold_ms
     else:

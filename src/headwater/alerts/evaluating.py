@@ -29,7 +29,7 @@ class Evaluation:
     def __init__(
         self, said: AppAlerts, data: Path, log: Log, clock: Clock, problems: Problems = lambda app: ()
     ) -> None:
-        """`problems` tells what is wrong with the jobs of an app."""
+        """`problems` returns the problems of an app's jobs."""
         self._said, self._clock, self._problems = said, clock, problems
         self._definitions = Definitions(data)
         self._stores: dict[str, ViewStore] = {}
@@ -68,9 +68,12 @@ class Evaluation:
         except FlowError as error:
             return False, str(error)
         if watch.more:
-            return True, f"more than {KEYS_MAX:,} keys meet the condition; those beyond are not told of"
+            return True, f"more than {KEYS_MAX:,} keys meet the condition; those beyond are not notified"
         if watch.too_long:
-            return True, f"a key is longer than {KEY_TEXT_MAX:,} signs and not told of: {watch.too_long}"
+            return (
+                True,
+                f"a key is longer than {KEY_TEXT_MAX:,} characters, and is not notified: {watch.too_long}",
+            )
         return True, ""
 
     def _events(self, alert: Alert, now_ms: int) -> Iterator[Noted]:
@@ -90,8 +93,8 @@ class Evaluation:
 
     def _forgotten(self, now_ms: int) -> list[Noted]:
         """What is under way of alerts that are no longer declared comes to its end."""
-        gone = [name for name in self.journal.known if name not in self._watches]
-        return [Noted(name, end(one, now_ms, NO_LONGER)) for name in gone for one in self.journal.known[name].values()]
+        ended = [name for name in self.journal.known if name not in self._watches]
+        return [Noted(name, end(one, now_ms, NO_LONGER)) for name in ended for one in self.journal.known[name].values()]
 
     def _save(self) -> None:
         status = {one.name: self._status(one) for one in self._said.alerts}
@@ -130,7 +133,7 @@ def _shown(episode: Episode) -> dict[str, Any]:
     }
 
 
-def alerts_told(data: Path) -> list[dict[str, Any]]:
+def alert_reports(data: Path) -> list[dict[str, Any]]:
     """All alerts of a data directory and how they are, by name; nothing in it is secret."""
     definitions, found = Definitions(data), []
     for app in definitions.apps():

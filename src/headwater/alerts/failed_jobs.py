@@ -1,4 +1,4 @@
-"""An alert that no view is behind: the jobs of an app that fail. `hw.App(..., notify=[...])` declares it."""
+"""An alert without a view: on jobs of an app that fail. `hw.App(..., notify=[...])` declares it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Rows as they are told: no longer than a record, a mail or a webhook can carry. Pure."""
+"""Rows cut to the size that a record, a mail or a webhook can carry. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -23,14 +23,14 @@ def fitting(row: Mapping[str, Any], bytes_max: int = ROW_BYTES_MAX) -> dict[str,
     if _bytes(row) <= bytes_max:
         return dict(row)
     share, left = max(SHARE_BYTES_MIN, bytes_max // len(row)), bytes_max
-    told: dict[str, Any] = {}
+    cut: dict[str, Any] = {}
     for name, value in row.items():
         short = value if _bytes(value) <= share else _cut(value, share)
         left -= _bytes({name: short})
         if left < 0:
             break
-        told[name] = short
-    return told
+        cut[name] = short
+    return cut
 
 
 def _bytes(value: object) -> int:

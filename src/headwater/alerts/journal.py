@@ -6,9 +6,9 @@ One record for each step of an episode, all that happened at one look in one bat
      "since_ms": …, "at_ms": …, "raised_ms": …, "number": 1, "why": "", "seen": [0, 17], "text": "slow raised: …"}
 
 A record holds the whole episode, so the newest one of a key says how it is. `seen` is the generation and the change of
-the alert's view at that look: keys that come and go behind it have not been told of. What is under way is also kept in
-a file, with the offset up to which that is true: whoever starts reads the file and then the topic from there. Without
-the file the topic alone tells, as long as its retention lets it.
+the alert's view at that look: keys that come and go after it were not notified. What is under way is also kept in
+a file, with the offset up to which that is true: a node that starts reads the file and then the topic from there.
+Without the file it reads the topic alone, as far as retention has kept it.
 """
 
 import json
@@ -35,7 +35,7 @@ Known = dict[str, dict[str, Episode]]
 
 
 Event = Mapping[str, Any]
-"""As `told` makes it."""
+"""As `event_json` makes it."""
 WORDS: dict[str, type | tuple[type, ...]] = {
     "id": str, "episode": str, "app": str, "alert": str, "state": str, "key": dict, "row": dict, "since_ms": int,
     "at_ms": int, "raised_ms": (int, type(None)), "number": int, "why": str, "text": str,
@@ -53,7 +53,7 @@ class Noted(NamedTuple):
 
 
 def ensure_topic(log: Log, topic: str) -> None:
-    """Of what becomes of alerts, and of whom they were told."""
+    """The events of alerts and the deliveries to targets."""
     ensure_own_topic(log, topic, {"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS)})
 
 
@@ -96,14 +96,15 @@ class Journal:
         rows = list(events)
         if not rows:
             return
-        records = [Record(as_json(told(self._app, one)), as_bytes(f"{one.alert}/{one.text}")) for one in rows]
+        records = [Record(as_json(event_json(self._app, one)), as_bytes(f"{one.alert}/{one.text}")) for one in rows]
         self.end = self._log.append(self.topic, records, partition=0).offset + 1
         for one in rows:
             self._take(one)
 
     def save(self, status: Mapping[str, Any]) -> None:
         """Keep what is under way in a file, so that the next start need not read everything."""
-        episodes = [told(self._app, Noted(alert, one)) for alert, known in self.known.items() for one in known.values()]
+        noted = [Noted(alert, one) for alert, known in self.known.items() for one in known.values()]
+        episodes = [event_json(self._app, one) for one in noted]
         state = {"end": self.end, "episodes": episodes, "seen": self.seen, "status": dict(status)}
         self._definitions.save_state(self._app, state)
 
@@ -122,7 +123,7 @@ def as_json(said: Mapping[str, Any]) -> bytes:
 
 
 def header_id(id: str) -> str:
-    """An id as it stands in a header of a mail or a request. Anybody may write to a topic of alerts, and any id.
+    """An id as it stands in a header of a mail or a request. Any client may write to a topic of alerts, and any id.
 
     >>> header_id("3f2a-1"), header_id("a\\r\\nBcc: eve@x")
     ('3f2a-1', 'a--Bcc--eve-x')
@@ -138,7 +139,7 @@ def key_text(key: Mapping[str, Any]) -> str:
     return json.dumps(key, ensure_ascii=False, separators=(",", ":"))
 
 
-def told(app: str, one: Noted) -> dict[str, Any]:
+def event_json(app: str, one: Noted) -> dict[str, Any]:
     """An event as its readers get it."""
     episode = one.episode
     return {
@@ -185,7 +186,7 @@ def parsed(value: bytes | None) -> dict[str, Any]:
 
 
 def is_event(said: Event, app: str) -> bool:
-    """Has it all the words that `told` writes, and is it of this app?"""
+    """Returns whether the event has all fields that `event_json` writes, and is of this app."""
     if said.get("app") != app or not all(isinstance(said.get(word), kinds) for word, kinds in WORDS.items()):
         return False
     match said.get("seen"):
@@ -202,7 +203,7 @@ def noted(said: Event) -> Noted:
 
 
 def sentence(one: Noted) -> str:
-    """For people: which alert, of what, and the values it was told with.
+    """For people: which alert, of what, and the values of its row.
 
     >>> sentence(Noted("slow", Episode("a", {"url": "/"}, State.RAISED, 0, 0, row={"url": "/", "p99": 2.5})))
     'slow raised: url=/, p99=2.5'

@@ -55,7 +55,7 @@ def mail(target: Email, notification: Mapping[str, Any], *, now_ms: int) -> byte
 
 
 def one_line(text: str) -> str:
-    """Without line ends and tabs, and a mark in place of what no mail program shows.
+    """Without line ends and tabs, and a mark for characters that no mail program shows.
 
     >>> one_line("slow:\\r\\nBcc: eve@x \\x1b[2J")
     'slow: Bcc: eve@x \\ufffd[2J'

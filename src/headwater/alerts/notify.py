@@ -1,6 +1,6 @@
-"""Whom an alert tells: `hw.notify.webhook(...)`, `hw.notify.email(...)`, `hw.notify.topic(...)`. Plain data.
+"""The targets of an alert: `hw.notify.webhook(...)`, `hw.notify.email(...)`, `hw.notify.topic(...)`. Plain data.
 
-A target is known by its name, which tells it from others and says nothing that is secret.
+A target is known by its name, which identifies it and contains no secret.
 """
 
 import hashlib
@@ -109,12 +109,12 @@ def email(
     >>> email("ada@example.org", sender="alerts@example.org", host="mail.example.org").to
     ('ada@example.org',)
     """
-    everybody = (to,) if isinstance(to, str) else tuple(to)
-    for one in (*everybody, sender):
+    recipients = (to,) if isinstance(to, str) else tuple(to)
+    for one in (*recipients, sender):
         if not MAIL_ADDRESS.fullmatch(one) or ENCODED_WORD in one or not one.isprintable():
             raise InvalidDeclaration(f"{one[:80]!r} is no mail address", "Write only the address: ada@example.org.")
-    if not everybody:
-        raise InvalidDeclaration("a mail needs somebody to go to", 'Write email("ada@example.org", ...).')
+    if not recipients:
+        raise InvalidDeclaration("a mail needs a recipient", 'Write email("ada@example.org", ...).')
     if not MAIL_HOST.fullmatch(host):
         # It may be a whole URL, with a password: it is not repeated.
         raise InvalidDeclaration("host= is no name of a mail server", 'Write only its name: host="mail.example.org".')
@@ -125,11 +125,11 @@ def email(
     if not f"{username}{password}".isascii():
         raise InvalidDeclaration("a login at a mail server is sent in ASCII, and this one has other signs in it")
     _check_times(timeout_seconds, retry_hours)
-    return Email(everybody, sender, host, port, username, password, security, timeout_seconds, retry_hours)
+    return Email(recipients, sender, host, port, username, password, security, timeout_seconds, retry_hours)
 
 
 def topic(topic: str) -> Topic:
-    """A record in a topic, its key the id of what is told.
+    """A record in a topic, its key the id of the notification.
 
     >>> topic("on-call").name
     'topic on-call'

@@ -1,4 +1,4 @@
-"""All alerts of a node: for each app a thread that looks, and one for each target that is told.
+"""All alerts of a node: for each app a thread that evaluates, and one for each target that is notified.
 
 The folder of definitions is the order: an app that is run again with other alerts is obeyed within a second.
 """
@@ -11,7 +11,7 @@ from headwater.alerts.definition import AppAlerts, Definitions
 from headwater.alerts.delivering import Deliverer, Delivery
 from headwater.alerts.evaluating import Evaluation
 from headwater.alerts.failed_jobs import Problems
-from headwater.alerts.targets import teller
+from headwater.alerts.targets import delivery_to
 from headwater.clock import Clock
 from headwater.errors import HeadwaterError
 from headwater.log.log import Log
@@ -26,7 +26,7 @@ class Supervisor:
     """`start` returns at once; `stop` returns when everything that was under way has ended."""
 
     def __init__(self, data: Path, log: Log, clock: Clock, problems: Problems = lambda app: ()) -> None:
-        """`problems` tells what is wrong with the jobs of an app."""
+        """`problems` returns the problems of an app's jobs."""
         self._data, self._log, self._clock, self._problems = data, log, clock, problems
         self._definitions = Definitions(data)
         self._stopping = threading.Event()
@@ -122,8 +122,8 @@ class RunningAlerts:
                     break
                 self._stopping.wait(LOOK_SECONDS)
         except (HeadwaterError, OSError, ValueError, KeyError):
-            # It is begun anew by whoever watches over it, from what the log has.
-            _logger.exception("alerts of %s ended; they begin anew", self.said.app)
+            # The supervisor starts it again, from what the log has.
+            _logger.exception("alerts of %s ended; they are restarted", self.said.app)
         finally:
             for one in self._deliverers:
                 one.ask_to_stop()
@@ -133,7 +133,7 @@ class RunningAlerts:
                 evaluation.close()
 
     def _nothing_left(self, evaluation: Evaluation) -> bool:
-        """Are there alerts that are gone, and has everybody heard of their end?"""
+        """Returns whether alerts were removed and all targets were notified of their end."""
         if self.said.alerts and not self.said.gone:
             return False
         ended = not any(evaluation.journal.known.get(one.name) for one in self.said.gone)
@@ -143,8 +143,8 @@ class RunningAlerts:
         every = (*self.said.alerts, *self.said.gone)
         for name, target in self.said.targets().items():
             alerts = frozenset(one.name for one in every if name in {to.name for to in one.targets})
-            tell = teller(target, self._log, self._clock)
-            self._deliverers.append(Deliverer(Delivery(self.said.app, target, alerts, tell), self._log, self._clock))
+            deliver = delivery_to(target, self._log, self._clock)
+            self._deliverers.append(Deliverer(Delivery(self.said.app, target, alerts, deliver), self._log, self._clock))
         for one in self._deliverers:
             one.begin()
         for one in self._deliverers:

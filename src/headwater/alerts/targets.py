@@ -1,4 +1,7 @@
-"""How each kind of target is told. Each answers what came of it, and raises nothing for what the other side does."""
+"""Delivers to each kind of target.
+
+Each function returns the outcome, and raises nothing for failures of the receiver.
+"""
 
 import smtplib
 import ssl
@@ -19,13 +22,13 @@ from headwater.webhooks.sending import DELIVERED, FAILED, REFUSED, Answer, Sende
 from headwater.webhooks.signing import signature_headers
 
 Notification = Event
-Tell = Callable[[Notification], Answer]
+Deliver = Callable[[Notification], Answer]
 
 Reply = tuple[int, bytes | str]
 BROKEN_OFF: Reply = (421, b"broken off")
 
 
-def teller(target: Target, log: Log, clock: Clock) -> Tell:
+def delivery_to(target: Target, log: Log, clock: Clock) -> Deliver:
     match target:
         case Webhook():
             return by_webhook(target, clock)
@@ -35,19 +38,19 @@ def teller(target: Target, log: Log, clock: Clock) -> Tell:
             return by_topic(topic, log)
 
 
-def by_webhook(target: Webhook, clock: Clock) -> Tell:
+def by_webhook(target: Webhook, clock: Clock) -> Deliver:
     sender = Sender(target.url, target.timeout_seconds, target.allow_private)
 
-    def tell(notification: Notification) -> Answer:
+    def deliver(notification: Notification) -> Answer:
         body, own = as_json(notification), header_id(notification["id"])
         signed = signature_headers(target.secret, own, body, now_ms=clock.now_ms())
         return sender.post(body, {"content-type": "application/json", "idempotency-key": own, **signed})
 
-    return tell
+    return deliver
 
 
-def by_topic(topic: str, log: Log) -> Tell:
-    def tell(notification: Notification) -> Answer:
+def by_topic(topic: str, log: Log) -> Deliver:
+    def deliver(notification: Notification) -> Answer:
         record = Record(as_json(notification), as_bytes(notification["id"]))
         try:
             _make_missing(log, topic)
@@ -56,7 +59,7 @@ def by_topic(topic: str, log: Log) -> Tell:
             return Answer(FAILED, str(error)[:300])
         return Answer(DELIVERED, f"{position.topic}/{position.partition} at {position.offset}")
 
-    return tell
+    return deliver
 
 
 def _make_missing(log: Log, topic: str) -> None:
@@ -70,11 +73,11 @@ def _make_missing(log: Log, topic: str) -> None:
             pass
 
 
-def by_email(target: Email, clock: Clock) -> Tell:
-    """A mail server says of each recipient whether it takes the mail: who must wait is told later, alone."""
+def by_email(target: Email, clock: Clock) -> Deliver:
+    """Delivers by SMTP. The server answers for each recipient; one that must wait gets a mail of its own later."""
     current = Round("", target.to)
 
-    def tell(notification: Notification) -> Answer:
+    def deliver(notification: Notification) -> Answer:
         nonlocal current
         if current.id != notification["id"]:
             current = Round(notification["id"], target.to)
@@ -82,7 +85,7 @@ def by_email(target: Email, clock: Clock) -> Tell:
             message = mail(target, notification, now_ms=clock.now_ms())
             current = current.after(_sent(target, message, current.left))
         except smtplib.SMTPRecipientsRefused as error:
-            # Nobody has it, not even who was accepted: a server may break off in the middle of them.
+            # No recipient has it, not even an accepted one: a server may break off in the middle of them.
             current = current.after({**dict.fromkeys(current.left, BROKEN_OFF), **error.recipients})
         except smtplib.SMTPDataError as error:
             current = current.after(dict.fromkeys(current.left, (error.smtp_code, error.smtp_error)))
@@ -94,11 +97,11 @@ def by_email(target: Email, clock: Clock) -> Tell:
             return Answer(FAILED, "the login, or an address, has a sign in it that cannot be sent to the mail server")
         return current.answer()
 
-    return tell
+    return deliver
 
 
 class Round(NamedTuple):
-    """Whom a notification has yet to reach by mail. Who restarts begins with everybody."""
+    """The recipients that a notification has not reached by mail. A restart begins with all of them."""
 
     id: str
     left: tuple[str, ...]

@@ -35,7 +35,7 @@ class Watch:
     name: str
     view: str
     since: tuple[int, int] | None = None
-    """Up to where somebody has looked before this one; None: nobody has."""
+    """The position of the previous evaluation; None if there was none."""
     under_way: Callable[[], Iterable[Mapping[str, Any]]] = tuple
     """Keys that go before others where there are more than are kept."""
     held: dict[str, Held] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Watch:
     more: bool = False
     """There are more keys than are kept."""
     too_long: str = ""
-    """How a key begins that is too long to be told of, if there was one."""
+    """The beginning of a key that is too long for a notification, if there was one."""
     _newest: dict[str, Row] = field(default_factory=dict)
     _base: tuple[int, int] | None = None
 
@@ -56,21 +56,21 @@ class Watch:
 
         What cannot be read raises, and leaves `held` as it was."""
         self.passed = {}
-        base = self._base_mark()  # first: then the alert's view is never behind what it is compared with unseen
+        base = self._base_mark()  # read first: then the alert's view is never older than the base view unnoticed
         with self.store.snapshot(self.name) as snapshot:
             mark = snapshot.mark
             now = mark.generation, mark.change
             if now == self.seen and base == self._base:
                 return False
             windowed = is_windowed(snapshot.shape)
-            gone = self._take(snapshot, windowed=windowed) if now != self.seen else []
+            deleted = self._take(snapshot, windowed=windowed) if now != self.seen else []
             shape, batch = snapshot.shape, mark.batch
         if windowed:
-            settled = self._settle_windows(batch, gone)
+            settled = self._settle_windows(batch, deleted)
             if settled is None:
                 return False  # the view is a batch ahead of the alert's: the next look sees both
-            gone = settled
-        passed = [(key_text(own), own) for own in (_own(shape, key) for key in gone)]
+            deleted = settled
+        passed = [(key_text(own), own) for own in (_own(shape, key) for key in deleted)]
         self.passed = {text: own for text, own in passed if len(text) <= KEY_TEXT_MAX}
         self.seen, self._base = now, base
         return True
@@ -101,7 +101,7 @@ class Watch:
         else:
             self.held = rows
         self.more = more
-        # Of more keys than are kept nobody knows whether they were told of.
+        # Of keys beyond the limit it is not known whether they were notified.
         return [] if more or had_more else [one.key for one in changes if one.row is None]
 
     def _put_under_way(self, rows: dict[str, Any], snapshot: Snapshot) -> None:
@@ -152,9 +152,9 @@ class Watch:
             rows[text] = row
         return True
 
-    def _settle_windows(self, batch: int, gone: list[Row]) -> list[Row] | None:
+    def _settle_windows(self, batch: int, deleted: list[Row]) -> list[Row] | None:
         """Which of the newest windows that meet the condition are not past; answers which of those that went were not
-        past either, and have none that holds in their place. None: they cannot be compared."""
+        past either, and have no newer one that holds. None: they cannot be compared."""
         with self.store.snapshot(self.view) as base:
             if base.mark.batch > batch:
                 return None
@@ -169,7 +169,7 @@ class Watch:
             self.held = current
             return [
                 key
-                for key in gone
+                for key in deleted
                 if key_text(_own(base.shape, key)) not in current
                 and not _is_over(key, last)
                 and not self._has_newer(base, key)
@@ -199,7 +199,7 @@ def _start(row: Mapping[str, Any]) -> Any:
 
 
 def _is_over(row: Row, last: list[Row]) -> bool:
-    """Is the newest window of all behind it?"""
+    """Returns whether a newer window exists."""
     return bool(last) and row[WINDOW_COLUMNS[1]] < last[0][WINDOW_COLUMNS[0]]  # type: ignore[operator]  # both are times
 
 

@@ -33,7 +33,7 @@ class Appender(Protocol):
         """Grow a topic to so many."""
 
     def append(self, topic: str, partition: int, records: Sequence[Record], *, durable: bool = True) -> int:
-        """Write records; they may still be lost until `sync` returns. Answers the offset behind the last one.
+        """Write records; they may still be lost until `sync` returns. Returns the offset after the last one.
 
         Readers see them after `sync`; at once if they are not `durable`, and then a power cut may take them back.
         """
@@ -45,7 +45,7 @@ class Appender(Protocol):
         """Return when all that was appended survives a power cut."""
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
-        """The first offset and the one behind the last, written and synced. A topic that does not exist is empty."""
+        """Returns the first offset and the end offset, written and synced. A topic that does not exist is empty."""
 
     def read(self, topic: str, partition: int, offset: int) -> Iterator[Record]:
         """Records from an offset up to the end as it is now."""
@@ -81,7 +81,7 @@ class LogAppender:
     def append(self, topic: str, partition: int, records: Sequence[Record], *, durable: bool = True) -> int:
         target, end = self._log.partition(topic, partition), 0
         for group in batches(records):
-            # Marked durable: no reader sees it before `sync`, and what a power cut takes back nobody has read.
+            # Marked durable: no reader sees it before `sync`, and no reader has seen what a power cut loses.
             end = target.append(encode_batch(group), durable=durable).last_offset + 1
             if durable:
                 self._unsynced[TopicPartition(topic, partition)] = end
@@ -92,8 +92,8 @@ class LogAppender:
 
         target, end = self._log.partition(topic, partition), 0
         keyed = all(piece.keyed for piece in pieces)
-        for first, behind in groups(np.concatenate([piece.sizes for piece in pieces])):
-            batch = encode_contents(parts_of(pieces, first, behind))
+        for first, end_row in groups(np.concatenate([piece.sizes for piece in pieces])):
+            batch = encode_contents(parts_of(pieces, first, end_row))
             end = target.append(batch, durable=True, keyed=keyed).last_offset + 1
             self._unsynced[TopicPartition(topic, partition)] = end
         return end
@@ -136,8 +136,8 @@ def last_records(appender: Appender, topic: str, partition: int, count: int) -> 
 def batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
     """Records in groups of moderate size; a record that is larger has a group of its own."""
     sizes = (len(record.key or b"") + len(record.value or b"") for record in records)
-    for first, behind in groups(np.fromiter(sizes, dtype=np.int64, count=len(records))):
-        yield records[first:behind]
+    for first, end in groups(np.fromiter(sizes, dtype=np.int64, count=len(records))):
+        yield records[first:end]
 
 
 def groups(sizes: Int64Array) -> Iterator[tuple[int, int]]:
@@ -145,6 +145,6 @@ def groups(sizes: Int64Array) -> Iterator[tuple[int, int]]:
     ends = np.cumsum(sizes + RECORD_OVERHEAD_BYTES)
     start = before = 0
     while start < len(ends):
-        behind = max(start + 1, int(np.searchsorted(ends, before + BATCH_BYTES, side="right")))
-        yield start, behind
-        start, before = behind, int(ends[behind - 1])
+        end = max(start + 1, int(np.searchsorted(ends, before + BATCH_BYTES, side="right")))
+        yield start, end
+        start, before = end, int(ends[end - 1])

@@ -2,7 +2,7 @@
 
 A row is a list of JSON fragments, one for each column of its table, in the table's order. A fragment is the finished
 JSON text of one value, so that a value is converted once, where its type is known, and never looked at again. NULL of
-the database is the fragment `null`; None is a column the source did not tell: it was not part of a partial `before`, or
+the database is the fragment `null`; None is a column the source did not send: it was not part of a partial `before`, or
 it was large, unchanged, and left out by the database.
 """
 
@@ -27,7 +27,7 @@ class SourcePosition(NamedTuple):
     """Where a record stands in the log of its source; positions of one capture are ordered as tuples are.
 
     Many rows share an address (COPY writes a page of them at once), and a transaction is only in order by its commit:
-    so it takes all three. `number` tells apart the records that share `commit` and `address`.
+    so it takes all three. `number` distinguishes the records that share `commit` and `address`.
     """
 
     commit: int
@@ -41,8 +41,8 @@ class SourcePosition(NamedTuple):
         """
         return POSITION % self
 
-    def behind(self, number: int) -> "SourcePosition":
-        """That of the record which is so many records behind this one."""
+    def after(self, number: int) -> "SourcePosition":
+        """Returns the position of the record that is `number` records after this one."""
         return SourcePosition(self.commit, self.address, self.number + number)
 
     @classmethod
@@ -62,10 +62,10 @@ NOWHERE = SourcePosition(-1, -1, -1)
 
 
 def next_generation(last: int, now_ms: int) -> int:
-    """For sources that count from 1: counts of a later generation lie behind all of an earlier one, `generation << 64`.
+    """For sources that count from 1: counts of a later generation lie after all of an earlier one, `generation << 64`.
 
-    It is taken from the clock, because a capture that was removed and made anew has forgotten its last one, and its
-    topic has not. It must be noted before anything is told under it.
+    It is taken from the clock, because a capture that was removed and created again has forgotten its last one, and its
+    topic has not. It must be noted before anything is emitted under it.
 
     >>> next_generation(0, 1_700_000_000_000), next_generation(1_700_000_000_000, 5)
     (1700000000000, 1700000000001)
@@ -73,15 +73,15 @@ def next_generation(last: int, now_ms: int) -> int:
     return max(last + 1, now_ms)
 
 
-class Place(NamedTuple):
-    """Which event of its transaction a change is: of all, and of those of its table; both count from 1."""
+class TransactionOrder(NamedTuple):
+    """The order of a change among all events of its transaction, and among those of its table; both count from 1."""
 
     transaction: str
     total: int
     of_table: int
 
-    def next(self) -> "Place":
-        return Place(self.transaction, self.total + 1, self.of_table + 1)
+    def next(self) -> "TransactionOrder":
+        return TransactionOrder(self.transaction, self.total + 1, self.of_table + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +93,7 @@ class CapturedTable:
     topic: str
     columns: tuple[str, ...]
     key: tuple[int, ...]
-    """Places of the key columns; () for a table without a key."""
+    """Indexes of the key columns; () for a table without a key."""
 
     wide_bytes: int = 254
     """Bytes of a row as JSON from which the database may leave out an unchanged value. PostgreSQL does so in rows of
@@ -108,7 +108,7 @@ class CapturedTable:
 
 
 class Plain(NamedTuple):
-    """A record as it is going to be in the topic, where there is no row to tell of: an event, a line, a metric."""
+    """A record as it is going to be in the topic, where there is no row: an event, a line, a metric."""
 
     key: bytes | None
     value: bytes | None
@@ -142,7 +142,7 @@ class Change:
     superseded: bool = False
     """Of a row read by a snapshot: a later change of it is in the topic already."""
 
-    place: Place | None = None
+    order: TransactionOrder | None = None
     """In its transaction, where that is asked for."""
 
     plain: Plain | None = None

@@ -1,7 +1,7 @@
-"""Where the topics of a capture are at the end of a transaction, written beside them for whoever cuts batches.
+"""Where the topics of a capture are at the end of a transaction, written beside them for consumers that cut batches.
 
 A commit point is appended after the records it speaks of are durable, and is not synced itself: a power cut that takes
-it back takes back no promise, and the capture writes another one when it comes to the next boundary. One append of
+it back breaks no promise, and the capture writes another one when it comes to the next boundary. One append of
 records writes at most one, however many transactions it has.
 """
 
@@ -53,16 +53,16 @@ class CommitPoints:
     def land(self, topic: str, partitions: int) -> bool:
         """Look at a topic before anything is written to it. Whether it is where the last commit point says."""
         ends = {TopicPartition(topic, number): self._appender.bounds(topic, number)[1] for number in range(partitions)}
-        known = [self._written.ends.get(place, 0) for place in ends]
+        known = [self._written.ends.get(partition, 0) for partition in ends]
         if any(end < before for end, before in zip(ends.values(), known, strict=True)):
             self._history_ends = True  # it was deleted and made again
-        if any(ends.values()) and not any(place in self._written.ends for place in ends):
-            self._history_ends = True  # it has records of which no commit point tells
+        if any(ends.values()) and not any(partition in self._written.ends for partition in ends):
+            self._history_ends = True  # it has records that no commit point covers
         self._ends |= ends
         return list(ends.values()) == known
 
     def mark(self, waiting: Mapping[tuple[str, int], int]) -> None:
-        """A boundary: behind what was appended, and so many records for each partition that are going to be.
+        """Notes a boundary: after the appended records, and so many records for each partition that are going to be.
 
         A topic that no record has come for since the start keeps the end of the last commit point: left out, it would
         be read as empty.
@@ -88,17 +88,17 @@ class CommitPoints:
     def announce(self, topics: Iterable[str]) -> None:
         """Before the first records of a topic are appended, a commit point names it, at its beginning: from then on
         readers know that it has commit points. This one is synced: a power cut must not leave records without it."""
-        named = {place.topic for place in self._written.ends}
+        named = {partition.topic for partition in self._written.ends}
         if named.issuperset(topics):
             return
-        begun = {place.topic for place, end in self._ends.items() if end}
-        fresh = {place: 0 for place in self._ends if place.topic not in named | begun}
+        begun = {partition.topic for partition, end in self._ends.items() if end}
+        fresh = {partition: 0 for partition in self._ends if partition.topic not in named | begun}
         if fresh:
             self._write(CommitPoint(max(1, self._written.epoch), {**self._written.ends, **fresh}), durable=True)
 
     @property
     def due(self) -> bool:
-        """Whether there is a boundary behind the last commit point."""
+        """Whether there is a boundary after the last commit point."""
         return self._marked is not None and (self._history_ends or self._marked != self._written.ends)
 
     def write(self) -> None:
@@ -109,7 +109,7 @@ class CommitPoints:
         self._marked = None
 
     def remove(self) -> None:
-        """The capture is gone. Its topics stay, and whoever reads them waits for no boundary any more."""
+        """The capture is removed. Its topics stay, and their readers wait for no boundary any more."""
         if self._partition is not None:
             self._write(CommitPoint(self._written.epoch + 1, removed=True), durable=True)
 
@@ -129,7 +129,10 @@ class CommitPoints:
             self._appender.sync()
 
     def _claim(self, point: CommitPoint) -> CommitPoint:
-        """Take the partition of a capture that is gone, or a new one. Epochs go on, so that nothing is mixed up."""
+        """Reuses the partition of a removed capture, or adds one.
+
+        Epochs continue, so that commit points are not mixed up.
+        """
         with _claiming:
             self._appender.ensure_topic(TOPIC, partitions=1, configs=CONFIGS)
             newest = self._newest()

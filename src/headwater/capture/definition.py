@@ -54,7 +54,7 @@ class Definition:
     partitions: int = 1
     snapshot: bool = True
     transactions: bool = False
-    """Tell of transactions' begins and ends in the topic {capture}.transaction."""
+    """Write transactions' begins and ends to the topic {capture}.transaction."""
 
     heartbeat_seconds: float = 10.0
     retained_bytes_max: int | None = None
@@ -65,13 +65,13 @@ class Definition:
     key_column: str = ""
     value_column: str = "payload"
     interval_seconds: float = 10.0
-    """Of metrics: how often they are told."""
+    """Of metrics: the interval at which they are emitted."""
 
     encoding: str = "utf-8"
     """Of lines."""
 
     public: bool = False
-    """Of a port that is listened at: other machines may reach it, though nobody has to log in."""
+    """Of a port that is listened at: other machines may reach it, though there is no authentication."""
 
     token: str = ""
     """Part of the name of what it makes at the database."""
@@ -96,7 +96,9 @@ class Definition:
         if database and not self.tables:
             raise InvalidCapture(f"capture {self.name} names no table", "Say which with --table SCHEMA.TABLE.")
         if self.transactions and kind_of(self.url) != POSTGRES:
-            raise InvalidCapture(f"capture {self.name} cannot tell of transactions", "Only PostgreSQL names them.")
+            raise InvalidCapture(
+                f"capture {self.name} has no transaction boundaries", "Only a PostgreSQL capture has them."
+            )
         if self.outbox and len(self.tables) != 1:
             raise InvalidCapture(f"capture {self.name} relays one table of events", "Give each a capture of its own.")
         if kind_of(self.url) == STATSD:
@@ -104,7 +106,7 @@ class Definition:
         if kind_of(self.url) == FILES:
             check_files(pattern_of(self.url), self.encoding)
         if not self.interval_seconds > 0:
-            raise InvalidCapture(f"capture {self.name} cannot tell metrics every {self.interval_seconds:g} seconds")
+            raise InvalidCapture(f"capture {self.name} cannot emit metrics every {self.interval_seconds:g} seconds")
         if self.partitions < 1:
             raise InvalidCapture(f"capture {self.name} cannot write to {self.partitions} partitions")
 
@@ -146,7 +148,7 @@ def kind_of(url: str) -> str:
 
 
 def check_url(url: str) -> None:
-    """InvalidCapture if a password may stand where nobody looks for one. The message does not repeat it."""
+    """InvalidCapture if a password may stand in an unexpected part of the URL. The message does not repeat it."""
     if kind_of(url) in ON_HOSTS and (why := ambiguity(url)):
         raise InvalidCapture(f"the URL of a {url.partition('://')[0]} database {why}", WAY_OUT)
 
@@ -225,7 +227,7 @@ class Definitions:
         return sorted(path.parent.name for path in small_files(self.folder, f"*/{DEFINITION}"))
 
     def all(self) -> Iterator[Definition]:
-        """Those that can be read. One that cannot must not keep the others from running; it is told of once."""
+        """Those that can be read. One that cannot must not keep the others from running; it is logged once."""
         for name in self.names():
             try:
                 yield self.get(name)
@@ -272,8 +274,8 @@ class Definitions:
             same_but_for_url = known.same_as(replace(definition, url=known.url))
             if not self.is_untouched(definition.name) or not (failed or same_but_for_url):
                 raise CaptureExists(definition.name)
-            # It has never reached its source, so that nothing in the log is of it: what is said now takes its place.
-            _logger.info("capture %s takes the place of one that never began", definition.name)
+            # It has never reached its source, so that nothing in the log is of it: the new definition replaces it.
+            _logger.info("capture %s replaces one that never began", definition.name)
             definition = replace(definition, revision=known.revision + 1)
         made = replace(definition, token=definition.token or secrets.token_hex(3))
         self.of(made.name).mkdir(parents=True, exist_ok=True)
@@ -327,7 +329,7 @@ class Definitions:
     def requests(self, name: str) -> list[Path]:
         return sorted(self.of(name).glob(f"{REQUESTS}/*.json"))
 
-    def told(self, name: str) -> dict[str, object]:
+    def report(self, name: str) -> dict[str, object]:
         """How it is, also where nothing was written of it: with the reason why it does not run."""
         try:
             removing = self.get(name).removing

@@ -23,8 +23,8 @@ from headwater.capture.change import (
     UPDATE,
     CapturedTable,
     Change,
-    Place,
     Row,
+    TransactionOrder,
 )
 from headwater.record import Header, Record
 
@@ -32,12 +32,12 @@ POSITION_HEADER = "position"
 SNAPSHOT_HEADER = "snapshot"
 OLD_KEY_HEADER, NEW_KEY_HEADER = "__debezium.oldkey", "__debezium.newkey"
 UNAVAILABLE = b'"__debezium_unavailable_value"'
-"""What stands for a value that neither the database nor the topic could tell."""
+"""The placeholder for a value that neither the database nor the topic had."""
 
 NULL = b"null"
 VALUE = b'{"before":%b,"after":%b,"source":%b,"transaction":%b,"op":"%b",%b'
 PASSED = b'"ts_ms":%d,"ts_us":%d000,"ts_ns":%d000000}'
-OLD, TOMBSTONE, NEW = 0, 1, 2  # places of the records of one change
+OLD, TOMBSTONE, NEW = 0, 1, 2  # numbers of the records of one change
 OPERATIONS = {name: name.encode() for name in (CREATE, UPDATE, DELETE, READ, TRUNCATE)}
 
 
@@ -47,7 +47,7 @@ class Shape:
     def __init__(self, table: CapturedTable) -> None:
         self.names = [dumps(column, ensure_ascii=False).encode() + b":" for column in table.columns]
         self.row = _pattern(self.names)
-        self.key = _pattern([self.names[place] for place in table.key])
+        self.key = _pattern([self.names[index] for index in table.key])
 
 
 def _pattern(names: Sequence[bytes]) -> bytes:
@@ -74,16 +74,16 @@ class Envelopes:
             return [(OLD, self._record(change, TRUNCATE, None, None, None, OLD, now_ms))]
         if change.operation == DELETE:
             assert change.before is not None
-            before = self._row(change.table, change.before, told_only=True)
+            before = self._row(change.table, change.before, known_only=True)
             return self.deletion(change, self.key(change.table, change.before), before, now_ms=now_ms)
         assert change.after is not None
         if change.operation in (BEGIN, END):
             key = self.key(change.table, change.after)
             return [(OLD, Record(change.source, key, self._headers(change, OLD), change.time_ms))]
-        key, after = self.key(change.table, change.after), self._row(change.table, change.after, told_only=False)
+        key, after = self.key(change.table, change.after), self._row(change.table, change.after, known_only=False)
         if change.before is None:
             return [(OLD, self._record(change, change.operation, key, None, after, OLD, now_ms))]
-        before, old = self._row(change.table, change.before, told_only=True), self.key(change.table, change.before)
+        before, old = self._row(change.table, change.before, known_only=True), self.key(change.table, change.before)
         if old == key:
             return [(OLD, self._record(change, change.operation, key, before, after, OLD, now_ms))]
         moved: tuple[Header, ...] = ((OLD_KEY_HEADER, old),)
@@ -104,7 +104,7 @@ class Envelopes:
         if not table.key:
             return None
         shape = self._shapes.get(table) or self._shape(table)
-        return shape.key % tuple([row[place] or NULL for place in table.key])
+        return shape.key % tuple([row[index] or NULL for index in table.key])
 
     def _record(
         self,
@@ -113,33 +113,33 @@ class Envelopes:
         key: bytes | None,
         before: bytes | None,
         after: bytes | None,
-        place: int,
+        part: int,
         now_ms: int,
         more: tuple[Header, ...] = (),
     ) -> Record:
-        where = change.place and change.place.next() if place == NEW else change.place
+        where = change.order and change.order.next() if part == NEW else change.order
         if now_ms != self._now_ms:
             self._now_ms, self._passed = now_ms, PASSED % (now_ms, now_ms, now_ms)
-        told = NULL if where is None else _place(where)
-        value = VALUE % (before or NULL, after or NULL, change.source, told, OPERATIONS[operation], self._passed)
-        headers = self._headers(change, place)
+        ordered = NULL if where is None else _order(where)
+        value = VALUE % (before or NULL, after or NULL, change.source, ordered, OPERATIONS[operation], self._passed)
+        headers = self._headers(change, part)
         return Record(value, key, headers + more if more else headers, change.time_ms)
 
-    def _headers(self, change: Change, place: int) -> tuple[Header, ...]:
+    def _headers(self, change: Change, part: int) -> tuple[Header, ...]:
         commit, address, number = change.position
-        position = POSITION % (commit, address, number + place)
+        position = POSITION % (commit, address, number + part)
         if change.operation == READ:
             return ((POSITION_HEADER, position), (SNAPSHOT_HEADER, change.chunk))
         return ((POSITION_HEADER, position),)
 
-    def _row(self, table: CapturedTable, row: Row, *, told_only: bool) -> bytes:
+    def _row(self, table: CapturedTable, row: Row, *, known_only: bool) -> bytes:
         shape = self._shapes.get(table) or self._shape(table)
         try:
             return shape.row % tuple(row)
         except TypeError:
-            pass  # one value at least was not told
+            pass  # at least one value is unknown
         names = shape.names
-        if told_only:
+        if known_only:
             fields = [name + value for name, value in zip(names, row, strict=True) if value is not None]
         else:
             fields = [name + (UNAVAILABLE if value is None else value) for name, value in zip(names, row, strict=True)]
@@ -150,8 +150,8 @@ class Envelopes:
         return found
 
 
-def _place(place: Place) -> bytes:
+def _order(order: TransactionOrder) -> bytes:
     return dumps(
-        {"id": place.transaction, "total_order": place.total, "data_collection_order": place.of_table},
+        {"id": order.transaction, "total_order": order.total, "data_collection_order": order.of_table},
         separators=(",", ":"),
     ).encode()

@@ -1,4 +1,7 @@
-"""What a topic already has of a capture, as its own records tell. Decides what to write, and what not again."""
+"""What a topic already has of a capture, according to its own records.
+
+Decides which records to write and which to skip.
+"""
 
 from headwater.capture.appender import Appender, last_records
 from headwater.capture.change import NOWHERE, SourcePosition
@@ -20,7 +23,7 @@ class Landing:
         self._read: dict[bytes, set[bytes]] | None = None
         for partition in range(partitions):
             self._look(partition)
-        self.told = min(self.last)._replace(number=0)
+        self.landed_from = min(self.last)._replace(number=0)
         """Changes before this are in the topic as a whole: they come again, and nothing is left to be done for them."""
 
     def _look(self, partition: int) -> None:

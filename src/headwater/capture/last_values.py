@@ -2,7 +2,7 @@
 
 PostgreSQL does not send a large (TOASTed) value that an update did not change. The topic has it: in the last record of
 the same key. This file is an index of the topics for that question only: values of wide rows, by topic and key, with
-the offset up to which it has read. It is made from the topics and can be deleted at any time; opened behind them, it
+the offset up to which it has read. It is made from the topics and can be deleted at any time; opened with a lag, it
 reads what it missed.
 
 SQLite has no checksums, and a value from here is written to a topic as if the source had said it: so each row has one.
@@ -27,7 +27,7 @@ from headwater.record import Record, TopicPartition
 _logger = logging.getLogger(__name__)
 
 BETWEEN = b"\x1f"
-"""Stands between the fragments of a kept row: JSON never has it unescaped. An empty one was told by nobody."""
+"""Stands between the fragments of a kept row: JSON never has it unescaped. An empty one is an unknown value."""
 
 WRONG = "a row is not what was written"
 Kept = tuple[str, bytes]
@@ -41,7 +41,7 @@ PRAGMA user_version={_VERSION};
 
 
 class LastValues:
-    """Rows as JSON fragments by column; a column whose value nobody has told is missing. One thread."""
+    """Rows as JSON fragments by column; a column whose value is unknown is missing. One thread."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,8 +50,8 @@ class LastValues:
             self._database = _opened(path)
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
-                raise  # the disk, or somebody else who uses it
-            _logger.warning("%s is damaged and is made anew from the topics: %s", path, error)
+                raise  # the disk, or another process that uses it
+            _logger.warning("%s is damaged and is rebuilt from the topics: %s", path, error)
             _delete(path)
             self._database = _opened(path)
         self._pending: dict[tuple[str, bytes], Kept | None] = {}
@@ -94,11 +94,11 @@ class LastValues:
             self._take(table, key, table.columns, row)
 
     def follows(self, topic: str) -> bool:
-        """Whether it matters which rows of the topic are gone."""
+        """Whether it matters which rows of the topic were deleted."""
         return topic in self._topics
 
     def note_joined(self, table: CapturedTable, key: bytes, fragments: bytes | None) -> None:
-        """As `note` a wide row, its fragments joined already; None for one that is gone, or not wide any more."""
+        """As `note` for a wide row, its fragments joined; None for one that was deleted, or is not wide any more."""
         if fragments is None:
             self.forget(table.topic, key)
         else:
@@ -108,7 +108,7 @@ class LastValues:
         try:
             narrow = sum(map(len, row)) < table.wide_bytes  # type: ignore[arg-type]
         except TypeError:
-            narrow = False  # a value was not told
+            narrow = False  # a value is unknown
         if narrow:
             self.forget(table.topic, key)
         else:
@@ -144,14 +144,14 @@ class LastValues:
         return {name: value or None for name, value in zip(json.loads(kept[0]), kept[1].split(BETWEEN), strict=True)}
 
     def completed(self, table: CapturedTable, key: bytes | None, row: Row) -> Row:
-        """The row with what the topic knows in place of what the source left out."""
+        """Returns the row with values from the topic for those that the source left out."""
         known = self._look_up(table.topic, key)
         if known is None:
             return row
         return [known.get(name) if value is None else value for name, value in zip(table.columns, row, strict=True)]
 
-    def mended(self, table: CapturedTable, key: bytes | None, read: Row) -> Row | None:
-        """The topic's row under a key, its gaps closed with a row read from the source; None if it has no gap."""
+    def gaps_filled(self, table: CapturedTable, key: bytes | None, read: Row) -> Row | None:
+        """Returns the topic's row under a key, its gaps filled from the source's row; None if it has no gap."""
         known = self._look_up(table.topic, key)
         if known is None or None not in known.values():
             return None
@@ -168,7 +168,7 @@ class LastValues:
             for (topic, key), row in self._pending.items()
             if row is not None
         ]
-        gone = [where for where, row in self._pending.items() if row is None]
+        deleted = [where for where, row in self._pending.items() if row is None]
         reached = [
             (topic, partition, offset, checksum_of(topic, partition, offset))
             for (topic, partition), offset in self._reached.items()
@@ -176,14 +176,14 @@ class LastValues:
         with self._undamaged():
             self._database.execute("BEGIN")
             self._database.executemany("INSERT OR REPLACE INTO value VALUES (?, ?, ?, ?, ?)", kept)
-            self._database.executemany("DELETE FROM value WHERE topic = ? AND key = ?", gone)
+            self._database.executemany("DELETE FROM value WHERE topic = ? AND key = ?", deleted)
             self._database.executemany("INSERT OR REPLACE INTO reached VALUES (?, ?, ?, ?)", reached)
             self._database.execute("COMMIT")
         self._pending, self._reached = {}, {}
 
     @contextmanager
     def _undamaged(self) -> Iterator[None]:
-        """A damaged file is deleted; who opens it next makes it anew."""
+        """A damaged file is deleted; the next open rebuilds it."""
         try:
             yield
         except sqlite3.OperationalError:
@@ -191,7 +191,7 @@ class LastValues:
         except sqlite3.DatabaseError as error:
             self._database.close()
             _delete(self._path)
-            raise CaptureError(f"{self._path} is damaged and is made anew from the topics: {error}") from None
+            raise CaptureError(f"{self._path} is damaged and is rebuilt from the topics: {error}") from None
 
     @property
     def pending(self) -> int:

@@ -51,5 +51,5 @@ class Notes:
             self._appender.sync()
 
     def forget(self) -> None:
-        """All of them: the capture is gone."""
+        """Deletes all notes: the capture is removed."""
         self.write(dict.fromkeys(list(self._notes)))

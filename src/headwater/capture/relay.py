@@ -2,7 +2,7 @@
 
 A service writes its event into a table of its own database, in the transaction that made it true; the capture of that
 table relays each event once, in the order of commits. It wraps the source of any database. What decides the order is
-what decides it there: PostgreSQL's log tells transactions as they were committed, whatever numbers a sequence gave them
+what decides it there: PostgreSQL's log has transactions as they were committed, whatever numbers a sequence gave them
 before; SQLite lets one transaction write at a time. Updates and deletes are not events: rows that were relayed may be
 deleted at any time, even in the transaction that inserts them.
 """

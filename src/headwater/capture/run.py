@@ -12,7 +12,7 @@ class Route(NamedTuple):
 
     partitions: int
     followed: bool
-    """Whether last values of this topic are kept, so that it matters which of its rows are gone."""
+    """Whether last values of this topic are kept, so that it matters which of its rows were deleted."""
 
 
 class Landed(NamedTuple):
@@ -25,7 +25,7 @@ class Landed(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What is to be known of a row: its fragments, joined, if it is wide; None if it is gone, or not wide any more."""
+    """The last values of a wide row: its fragments, joined; None if it was deleted, or is not wide any more."""
 
     table: CapturedTable
     key: bytes
@@ -62,8 +62,8 @@ class Run(Protocol):
 
 
 @runtime_checkable
-class TellsRuns(Protocol):
-    """A source that can tell runs beside changes, to whoever can take them."""
+class EmitsRuns(Protocol):
+    """A source that can emit runs beside changes, to a caller that accepts them."""
 
     def allow_runs(self) -> None:
         """Say so before it is opened."""

@@ -1,8 +1,8 @@
 """A source into the log: each change once, in order, durable before it is confirmed.
 
 The four moments that matter, in this order: records are appended; they are synced; notes say how far it is; the source
-is told. A crash between any two repeats what came after the last one, and the topic's own last records say what of it
-to skip (landing.py).
+is emitted. A crash between any two repeats what came after the last one, and the topic's own last records say what of
+it to skip (landing.py).
 """
 
 import logging
@@ -19,7 +19,7 @@ from headwater.capture.envelope import Envelopes
 from headwater.capture.landing import Landing, position_of
 from headwater.capture.last_values import LastValues
 from headwater.capture.notes import Note, Notes
-from headwater.capture.run import Route, Run, TellsRuns
+from headwater.capture.run import EmitsRuns, Route, Run
 from headwater.capture.schemas import Registration, registrations
 from headwater.capture.source import Batch, ChangeSource, Drained
 from headwater.capture.waiting import Waiting
@@ -39,12 +39,12 @@ WANTED = "wanted/"
 """Begins the names of notes of rows that were asked for, because the topic has them with a gap."""
 
 KEYED = {"cleanup.policy": "compact", "max.message.bytes": str(ROW_BYTES_MAX)}
-TOLD = {"cleanup.policy": "delete"}
+EVENTS = {"cleanup.policy": "delete"}
 UNKEYED = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str(ROW_BYTES_MAX)}
 
 PLAIN = {"cleanup.policy": "delete", "max.message.bytes": str(ROW_BYTES_MAX)}
 
-DELETED, TAIL_BYTES = b'"op":"d"', 120  # it stands behind all that a user's row can say
+DELETED, TAIL_BYTES = b'"op":"d"', 120  # it stands after all that a user's row can contain
 
 Point = Callable[[str], None]
 """Called at each of the moments, with its name: tests end the process there."""
@@ -61,7 +61,7 @@ class Counts:
     records: int = 0
     skipped: int = 0
     unavailable: int = 0
-    """Values that neither the change nor the topic could tell; each was asked for, and followed later."""
+    """Values that neither the change nor the topic had; each was requested, and followed later."""
 
     last_commit_ms: int = 0
     tables: dict[str, int] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Runner:
         self.counts = Counts()
 
     def open(self) -> None:
-        if isinstance(self._source, TellsRuns):
+        if isinstance(self._source, EmitsRuns):
             self._source.allow_runs()
         self._source.open(self._notes.all())
         for table in self._source.tables():
@@ -117,7 +117,7 @@ class Runner:
         batch = self._source.poll(timeout_seconds)
         came, safe = bool(batch.count), self._take_changes(batch)
         for _ in range(POLLS_MAX - 1):
-            # Who is behind syncs once for several polls. But what is noted may be what the next poll relies on.
+            # A capture that lags syncs once for several polls. But the next poll may rely on what is noted.
             if batch.notes or (batch.count < BEHIND_CHANGES and not batch.more):
                 break
             batch = self._source.poll(0)
@@ -132,11 +132,11 @@ class Runner:
         self._asked, now_ms = False, self._clock.now_ms()
         self._transactional = self._transactional or batch.inside is not None
         start = 0
-        for place, run in batch.runs:
-            for change in batch.changes[start:place]:
+        for index, run in batch.runs:
+            for change in batch.changes[start:index]:
                 self._take(change, now_ms)
             self._take_run(run, now_ms)
-            start = place
+            start = index
         for change in batch.changes[start:] if start else batch.changes:
             self._take(change, now_ms)
         self._note_boundary(batch)
@@ -160,7 +160,7 @@ class Runner:
         self._write(batch.notes)
 
     def close(self) -> None:
-        """Tell the source how far it is, if it still listens, and let go."""
+        """Confirm the last position to the source, if it is still connected, and close."""
         try:
             if isinstance(self._source, Drained):
                 self._take_all(self._source.drain())
@@ -183,14 +183,14 @@ class Runner:
         landing = self._landings.get(table.topic) or self._land(table)
         change.time_ms = min(change.time_ms, now_ms)  # a topic refuses records from the future
         self.counts.changes += 1
-        if change.position < landing.told:
+        if change.position < landing.landed_from:
             self.counts.skipped += 1
             return
         if change.operation == TRUNCATE and table.key:
             self._truncate(change, landing, now_ms)
             return
         if change.operation == TRUNCATE and change.chunk and landing.last == [NOWHERE]:
-            return  # a copy begins, and there is nothing to take back
+            return  # a copy begins, and the topic has no rows to delete
         if change.operation == READ and not self._wanted(change, landing):
             return
         if change.after is not None and None in change.after:
@@ -200,7 +200,7 @@ class Runner:
             self._note_values(change, records[-1][1].key)
         for number, record in records:
             partition = 0 if landing.partitions == 1 else self._appender.partition_of(record.key, landing.partitions)
-            if landing.fresh(partition, change.position.behind(number) if number else change.position):
+            if landing.fresh(partition, change.position.after(number) if number else change.position):
                 self._pending[table.topic, partition].records.append(record)
                 self.counts.records += 1
             else:
@@ -227,7 +227,7 @@ class Runner:
 
     def _land(self, table: CapturedTable) -> Landing:
         kept = table.plain or bool(table.schema and table.key)
-        configs = PLAIN if table.plain else KEYED if kept else UNKEYED if table.schema else TOLD
+        configs = PLAIN if table.plain else KEYED if kept else UNKEYED if table.schema else EVENTS
         partitions = self._appender.ensure_topic(
             table.topic, partitions=self._partitions if kept else 1, configs=configs
         )
@@ -243,10 +243,10 @@ class Runner:
         assert change.after is not None
         key = self._envelopes.key(change.table, change.after)
         if change.superseded:
-            mended = self._values.mended(change.table, key, change.after)
-            if mended is None:
+            filled = self._values.gaps_filled(change.table, key, change.after)
+            if filled is None:
                 return False
-            change.after = mended
+            change.after = filled
             return True
         return not landing.read_already(change.chunk, key)
 
@@ -345,8 +345,10 @@ class Runner:
             self._confirm()
 
     def _confirm(self) -> None:
-        """All before `_safe` is durable. What is about to be confirmed is noted first: a source that has been told more
-        than the notes say has been read by somebody else."""
+        """All before `_safe` is durable.
+
+        What is about to be confirmed is noted first: a source whose confirmed position
+        is after the notes has been read by another client."""
         self._confirmed_at_ms = self._clock.elapsed_ms()
         if self._safe > self._confirmed and not self._pending:
             self._notes.write({"confirmed": {"address": self._safe}})

@@ -1,4 +1,4 @@
-"""What the records of a captured table look like, as JSON Schema: registered, so that readers need not be told. Pure.
+"""What the records of a captured table look like, as JSON Schema: registered, so that readers can look it up. Pure.
 
 The row of a table is described where its types are known (postgresql/described_types.py) and kept in the note
 `schema/…` under ROW. Here an envelope is put around it. Records carry no id of a schema: a version says what the table
@@ -42,8 +42,8 @@ def row_of(columns: Iterable[tuple[str, Described]], key: Iterable[str]) -> Desc
     >>> row_of([("id", {"type": "integer"}), ("name", {"type": "string"})], ["id"])["properties"]["name"]
     {'type': ['string', 'null']}
     """
-    told, required = dict(columns), list(key)
-    properties = {name: one if name in required else nullable(one) for name, one in told.items()}
+    known, required = dict(columns), list(key)
+    properties = {name: one if name in required else nullable(one) for name, one in known.items()}
     return {"type": "object", "properties": properties, "required": required}
 
 
@@ -59,7 +59,7 @@ def key_of(row: Described, key: Iterable[str]) -> Described:
 
 
 def envelope_of(row: Described) -> Described:
-    """`before` has only the columns that the source told of the old row; it may lack any."""
+    """`before` has only the columns that the source sent of the old row; it may lack any."""
     before = {**row, "required": []}
     whole = {"type": "integer"}
     return {

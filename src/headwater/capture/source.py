@@ -21,14 +21,14 @@ class Batch:
     """Once the changes are durable, all before this address of the source may be confirmed."""
 
     runs: list[tuple[int, Run]] = field(default_factory=list)
-    """Many changes at once, each with its place: how many of `changes` stand before it. Only for who allowed them."""
+    """Many changes at once, each with its index: how many of `changes` come before it. Only for who allowed them."""
 
     inside: bool | None = None
-    """Whether the last change has more behind it that belongs to its transaction; None where there are no transactions.
-    A batch that has the end of a transaction ends with one: nobody can see where else it ended."""
+    """Whether more changes of its transaction follow the last change; None where there are no transactions.
+    A batch that has the end of a transaction ends with one: no reader could see where else it ended."""
 
     passed: SourcePosition = NOWHERE
-    """All changes before this position have been given, in this batch or earlier, and of none behind it only a part."""
+    """All changes before this position have been given, in this batch or earlier, and no later change only in part."""
 
     more: bool = False
     """Whether more has come already, and was left for the next poll so as not to cut a transaction."""
@@ -51,7 +51,7 @@ class TableProgress:
 
 @dataclass
 class SourceStatus:
-    """What a source can tell about itself."""
+    """The state that a source reports."""
 
     position: str = ""
     lag_bytes: int | None = None
@@ -69,8 +69,8 @@ class SourceStatus:
 class ChangeSource(Protocol):
     """Another system's changes, in order, from where they were last confirmed.
 
-    A source repeats what was not confirmed, from the same positions; whoever reads it skips what the log has. Opened
-    again after any failure it goes on without a gap, or raises SourceGap.
+    A source repeats what was not confirmed, from the same positions; the reader skips what the log has. Opened
+    again after any failure it resumes without a gap, or raises SourceGap.
     """
 
     def open(self, notes: Mapping[str, Note]) -> None:
@@ -87,7 +87,7 @@ class ChangeSource(Protocol):
 
     def read_row(self, table: str, key: tuple[str, ...], *, moved: bool) -> None:
         """Read this row soon, unless it is going to be read anyhow: the topic has it with a gap. `moved`: it has come
-        to this key from another. Nothing behind its change is safe before it has come by."""
+        to this key from another. Nothing after its change is safe before the row has arrived."""
 
     def copy_again(self, tables: Sequence[str], *, where: str = "") -> None:
         """Read tables once more while their changes go on: all of them if none is named, or rows with a condition."""
@@ -100,7 +100,7 @@ class ChangeSource(Protocol):
 
 @runtime_checkable
 class Guarded(Protocol):
-    """A source that costs its system something even when nobody reads it, and can be looked after without opening it.
+    """A source that costs its system something even when no capture reads it, and can be monitored without opening it.
     SourceGap if it had to be given up."""
 
     def guard(self) -> SourceStatus: ...

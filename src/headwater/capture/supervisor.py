@@ -1,8 +1,8 @@
 """All captures of a node: each on a thread of its own, started, restarted and ended as their definitions say.
 
-The folder of definitions is the order: whoever writes there (a command, an app) is obeyed within a second. A capture
-that meets a failure of the database or the log goes on by itself when that is over; one that meets a gap stops and says
-so until somebody asks for a new copy.
+The folder of definitions is the order: a change there (by a command, an app) takes effect within a second. A capture
+that meets a failure of the database or the log resumes by itself when that is over; one that meets a gap stops and says
+so until an operator requests a new copy.
 """
 
 import json
@@ -249,7 +249,7 @@ class Worker:
         self._state, self._said = STARTING, ""
         self._status_at_ms = -(10**9)
         self._pause_seconds = PAUSE_MIN_SECONDS
-        self._last_told, self._last_told_ms, self._repeated = "", 0, 0
+        self._last_error, self._last_error_ms, self._repeated = "", 0, 0
         self._logged, self._said_often, self._failures = "", 0, 0
 
     def start(self) -> None:
@@ -276,12 +276,12 @@ class Worker:
                 else:
                     self._capture()
             except HeadwaterError as error:
-                self._failed(self._judged(error))
+                self._failed(self._permanent_if_repeated(error))
             except Exception:
                 _logger.exception("capture %s has met a bug; trying again", self.definition.name)
-                self._set_failed(WAITING, "it has met a bug of headwater; the node's log tells more")
+                self._set_failed(WAITING, "it has met a bug of headwater; see the node's log")
                 self._pause()
-        self._supervisor.press(self.definition.name, False)  # nobody waits for one that is gone
+        self._supervisor.press(self.definition.name, False)  # no caller waits for a removed one
         self._set(STOPPED, "")
 
     def _remove(self) -> None:
@@ -306,22 +306,22 @@ class Worker:
             _logger.log(level, "capture %s %s%s", self.definition.name, said, times)
 
     def _set_failed(self, state: str, said: str) -> None:
-        """Counted, so that whoever waits for it can give up."""
+        """Counted, so that a caller that waits for it can give up."""
         self._failures += 1
         self._set(state, said)
 
-    def _judged(self, error: HeadwaterError) -> HeadwaterError:
+    def _permanent_if_repeated(self, error: HeadwaterError) -> HeadwaterError:
         """What cannot be decoded may have been damaged on its way, and then comes right. What comes the same again and
-        again does not: only a new copy goes on behind it."""
-        told, now_ms = str(error), self._supervisor.clock.elapsed_ms()
-        same = told == self._last_told and now_ms - self._last_told_ms < ATTEMPTS_APART_MS
+        again does not: only a new copy can continue after it."""
+        text, now_ms = str(error), self._supervisor.clock.elapsed_ms()
+        same = text == self._last_error and now_ms - self._last_error_ms < ATTEMPTS_APART_MS
         self._repeated = self._repeated + 1 if same else 1
-        self._last_told, self._last_told_ms = told, now_ms
+        self._last_error, self._last_error_ms = text, now_ms
         if not isinstance(error, UndecodableChange) or self._repeated < ATTEMPTS_AT_A_CHANGE:
             return error
         self._repeated = 0
-        hint = f'{error.hint} Copy all anew with "headwater capture snapshot {self.definition.name}".'
-        return SourceGap(f"a change cannot be read, and all behind it waits: {error.args[0]}", hint.lstrip())
+        hint = f'{error.hint} Copy all again with "headwater capture snapshot {self.definition.name}".'
+        return SourceGap(f"a change cannot be read, and all later changes wait: {error.args[0]}", hint.lstrip())
 
     def _give_way(self, first: str) -> None:
         """Another capture is over its limit, and was declared to come first. What waits for us is looked after."""
@@ -335,7 +335,7 @@ class Worker:
         return source.guard() if isinstance(source, Guarded) else SourceStatus()
 
     def _alarm(self, error: HeadwaterError) -> None:
-        """It cannot run; what is kept for it grows all the same, and its limit holds all the same."""
+        """Checks a capture that cannot run: the WAL kept for it still grows, and its limit still applies."""
         try:
             kept = self._guarded()
         except SourceGap as gap:
@@ -367,7 +367,7 @@ class Worker:
         self._pause_seconds = min(PAUSE_MAX_SECONDS, self._pause_seconds * 2)
 
     def _wait_for_request(self) -> None:
-        """After a gap nothing goes on by itself: only a request to copy all tables anew does."""
+        """After a gap a capture does not resume by itself: only a request to copy all tables again resumes it."""
         while not self._stopping.wait(LOOK_SECONDS):
             for path in self._definitions.requests(self.definition.name):
                 what = self._asked(path)
@@ -412,7 +412,7 @@ class Worker:
         return taken
 
     def _asked(self, path: Path) -> dict[str, Any] | None:
-        """What a request says; one that nobody can read is removed, with a warning: it can be made again."""
+        """What a request says; one that cannot be read is removed, with a warning: it can be made again."""
         try:
             what, _ = unseal(path.read_bytes())
         except (OSError, ValueError):

@@ -13,7 +13,7 @@ class Waiting:
     def __init__(self) -> None:
         self._pieces: list[Contents] = []
         self.records: list[Record] = []
-        """Those behind all contents: whoever has one more puts it here."""
+        """The records after all contents: a caller appends here."""
 
     def __len__(self) -> int:
         """How many records wait."""
@@ -29,7 +29,7 @@ class Waiting:
             self.records = []
 
     def append(self, appender: Appender, topic: str, partition: int) -> int:
-        """To the log; answers the offset behind the last one."""
+        """Writes to the log; returns the offset after the last record."""
         if not self._pieces:
             return appender.append(topic, partition, self.records)
         self._close_records()

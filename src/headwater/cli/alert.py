@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from headwater.alerts.definition import AppAlerts, Definitions, alerts_topic
-from headwater.alerts.evaluating import alerts_told
+from headwater.alerts.evaluating import alert_reports
 from headwater.cli.arguments import add_action, add_actions, add_data, add_json
 from headwater.cli.failure import Failure
 from headwater.cli.output import Cell, ago, counted, say, write_json, write_table
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
     listing = add_action(actions, "list", "name all alerts, and the keys that meet their conditions", run_list)
     listing.add_argument("--raised", action="store_true", help="only those that are raised")
-    removing = add_action(actions, "remove", "let the alerts of an app that is gone come to their end", run_remove)
+    removing = add_action(actions, "remove", "resolve the alerts of an app that was removed", run_remove)
     removing.add_argument("app", metavar="APP", help="the app that declared them")
     for action in (listing, removing):
         add_data(action)
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    found = [one for one in alerts_told(arguments.data) if one["state"] == "raised" or not arguments.raised]
+    found = [one for one in alert_reports(arguments.data) if one["state"] == "raised" or not arguments.raised]
     if arguments.json:
         write_json(found)
     elif not found:
@@ -33,7 +33,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     else:
         now_ms = SystemClock().now_ms()
         write_table(
-            ["alert", "view", "state", "key", "for", "told", "says"],
+            ["alert", "view", "state", "key", "for", "notified", "says"],
             [row for one in found for row in _rows(one, now_ms)],
         )
     return 0
@@ -42,9 +42,9 @@ def run_list(arguments: argparse.Namespace) -> int:
 def run_remove(arguments: argparse.Namespace) -> int:
     """Its views stay, and so do its topics: what they hold was true."""
     app, definitions = arguments.app, Definitions(arguments.data)
-    names = [one["alert"] for one in alerts_told(arguments.data) if one["app"] == app]
+    names = [one["alert"] for one in alert_reports(arguments.data) if one["app"] == app]
     if not names:
-        apps = ", ".join(sorted({one["app"] for one in alerts_told(arguments.data)})) or "none"
+        apps = ", ".join(sorted({one["app"] for one in alert_reports(arguments.data)})) or "none"
         raise Failure(f'no alert of an app "{app}" is declared in {arguments.data}; apps that have alerts: {apps}')
     if flows := _running(arguments):
         raise Failure(
@@ -56,7 +56,7 @@ def run_remove(arguments: argparse.Namespace) -> int:
         write_json({"app": app, "removed": names})
     else:
         say(f"removed {counted(len(names), 'alert')} of {app}: {', '.join(names)}")
-        say(f"what is under way is resolved by the node, told to its targets, and noted in {alerts_topic(app)}")
+        say(f"the node resolves open alerts, notifies their targets, and records them in {alerts_topic(app)}")
     return 0
 
 

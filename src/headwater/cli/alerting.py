@@ -44,5 +44,5 @@ def _targets(said: Sequence["Target"], who: str) -> "tuple[Known, ...]":
     from headwater.alerts.notify import Email, Topic, Webhook
 
     if wrong := [target for target in said if not isinstance(target, Webhook | Email | Topic)]:
-        raise Failure(f"{who} cannot tell a {type(wrong[0]).__name__}; use hw.notify")
+        raise Failure(f"{who} cannot notify a {type(wrong[0]).__name__}; use hw.notify")
     return tuple(target for target in said if isinstance(target, Webhook | Email | Topic))

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = add_action(actions, "list", "name all captures", run_list)
     status = add_action(actions, "status", "show how far captures are", run_status)
     checking = add_action(
-        actions, "check", "tell what a database still lacks, and the statement that gives it", run_check
+        actions, "check", "show what a database still lacks, and the statement that fixes it", run_check
     )
     removing = add_action(actions, "remove", "end a capture and take away what it made at the database", run_remove)
     copying = add_action(actions, "snapshot", "copy tables again while their changes go on", run_snapshot)
@@ -81,7 +81,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--transactions",
         action="store_true",
-        help="tell of the begin and end of every transaction in the topic NAME.transaction",
+        help="write the begin and end of every transaction to the topic NAME.transaction",
     )
     parser.add_argument(
         "--outbox", action="store_true", help="the table holds events: relay each row that is inserted as a record"
@@ -91,7 +91,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--value-column", metavar="COLUMN", default="payload",
                         help="with --outbox: what becomes the record's value (default: payload)")  # fmt: skip
     parser.add_argument("--interval", metavar="TIME", type=checked(duration_seconds), default=10.0,
-                        help="of metrics: how often they are told (default: 10s)")  # fmt: skip
+                        help="of metrics: the interval at which they are emitted (default: 10s)")  # fmt: skip
     parser.add_argument(
         "--insecure-public-bind", action="store_true", help="of metrics: listen where other machines can reach it"
     )
@@ -154,7 +154,7 @@ def _wait_for_begin(definitions: Definitions, name: str) -> None:
 
 
 def _wait_for_end(definitions: Definitions, name: str) -> None:
-    """Until it is gone, or says why it is not."""
+    """Waits until the capture is removed, or says why it is not."""
     clock, pause = SystemClock(), threading.Event()
     end_ms = clock.elapsed_ms() + BEGIN_MS_MAX
     while name in definitions.names() and clock.elapsed_ms() < end_ms:
@@ -194,7 +194,7 @@ def run_status(arguments: argparse.Namespace) -> int:
     definitions = Definitions(arguments.data)
     if arguments.name and arguments.name not in definitions.names():
         raise UnknownCapture(arguments.name, definitions.names())
-    found = {name: definitions.told(name) for name in ([arguments.name] if arguments.name else definitions.names())}
+    found = {name: definitions.report(name) for name in ([arguments.name] if arguments.name else definitions.names())}
     running = locked(arguments.data / LOCK_FILE)
     if arguments.json:
         write_json([{"capture": name, "node_running": running, **status} for name, status in found.items()])
@@ -338,7 +338,10 @@ def run_remove(arguments: argparse.Namespace) -> int:
 
 
 def _remove_unreadable(arguments: argparse.Namespace, definitions: Definitions, error: InvalidCapture) -> int:
-    """Nobody runs it, so nobody else can take it away. With its notes: the next of its name begins from nothing."""
+    """Removes a capture that no node runs.
+
+    Its notes are deleted too: the next capture of this name starts from nothing.
+    """
     if not arguments.force:
         raise error
     from headwater.capture.appender import LogAppender

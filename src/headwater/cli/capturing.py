@@ -60,7 +60,7 @@ def wait_for(
     """
     from headwater.capture.definition import Definitions
 
-    definitions, pause, told = Definitions(arguments.data), threading.Event(), dict[str, str]()
+    definitions, pause, shown = Definitions(arguments.data), threading.Event(), dict[str, str]()
     for name in sorted({one.name or topic for topic, one in declared.items()}):
         while True:
             stopping.check()
@@ -74,8 +74,8 @@ def wait_for(
                 raise Failure(f"capture {name} has not begun after {attempts_max} attempts: {said}")
             if fresh and (reached(status, since_ms) if complete else state in ("copying", "streaming")):
                 break
-            if said and told.get(name) != said:
-                told[name] = said
+            if said and shown.get(name) != said:
+                shown[name] = said
                 note(f"capture {name} waits: {said}")
             pause.wait(LOOK_SECONDS)
 

@@ -29,7 +29,7 @@ NO_OFFSET = -1
 class Setting(NamedTuple):
     name: str
     value: str
-    chosen: bool  # somebody set it for this topic
+    chosen: bool  # it was set for this topic
 
 
 class Member(NamedTuple):
@@ -112,7 +112,7 @@ class Client:
         return [Setting(name, entries[name].value or "", entries[name].source == chosen) for name in sorted(entries)]
 
     def offsets(self, topic: str, partitions: Iterable[int], where: Start) -> dict[int, int]:
-        """The offset of a place in each partition; a moment after the newest record is the end of the partition."""
+        """Returns the offset of a position in each partition; a time after the newest record means its end."""
         if where.offset is not None:
             return dict.fromkeys(partitions, where.offset)
         if where.time_ms is not None:
@@ -121,7 +121,7 @@ class Client:
             spec = OffsetSpec.earliest() if where.end in ("beginning", "earliest") else OffsetSpec.latest()
         asked = {TopicPartition(topic, number): spec for number in partitions}
         futures = self._admin.list_offsets(asked, request_timeout=TIMEOUT_SECONDS) if asked else {}
-        found = {place.partition: _answer(future).offset for place, future in futures.items()}
+        found = {partition.partition: _answer(future).offset for partition, future in futures.items()}
         missing = [number for number, offset in found.items() if offset == NO_OFFSET]
         return {**found, **self.ends(topic, missing)} if missing else found
 
@@ -151,15 +151,15 @@ class Client:
     def committed(self, group: str) -> dict[tuple[str, int], int]:
         asked = [ConsumerGroupTopicPartitions(group)]
         answer = _answer(self._admin.list_consumer_group_offsets(asked, request_timeout=TIMEOUT_SECONDS)[group])
-        return {(place.topic, place.partition): place.offset for place in answer.topic_partitions if place.offset >= 0}
+        return {(one.topic, one.partition): one.offset for one in answer.topic_partitions if one.offset >= 0}
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        places = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
-        asked = [ConsumerGroupTopicPartitions(group, places)]
+        partitions = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+        asked = [ConsumerGroupTopicPartitions(group, partitions)]
         answer = _answer(self._admin.alter_consumer_group_offsets(asked, request_timeout=TIMEOUT_SECONDS)[group])
-        for place in answer.topic_partitions:
-            if place.error:
-                raise failure_of(place.error)
+        for one in answer.topic_partitions:
+            if one.error:
+                raise failure_of(one.error)
 
 
 def _group(described: Any) -> Group:
@@ -168,7 +168,7 @@ def _group(described: Any) -> Group:
             id=member.member_id,
             client_id=member.client_id,
             host=member.host,
-            partitions=sorted((place.topic, place.partition) for place in member.assignment.topic_partitions),
+            partitions=sorted((one.topic, one.partition) for one in member.assignment.topic_partitions),
         )
         for member in described.members
     ]

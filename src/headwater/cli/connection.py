@@ -49,7 +49,7 @@ def reach(
     """The address to talk to. A data directory that does not exist is an error, unless `create`.
 
     A node that is started for the command runs captures and alerts, and has an HTTP port, only if the command wants
-    them; one that runs captures runs alerts too. `started` is told of it.
+    them; one that runs captures runs alerts too. `started` is called with it.
     """
     if arguments.kafka is not None:
         check_listening(arguments.kafka)
@@ -90,7 +90,7 @@ def address_of_owner(data: Path, refusal: DataDirectoryLocked) -> str:
         if found is not None and listening(found):
             return str(found)
         pause.wait(PAUSE_SECONDS)
-    # Whoever owns it has no Kafka port: a program that opened the log in its own process.
+    # Its owner has no Kafka port: a program that opened the log in its own process.
     raise refusal
 
 
@@ -107,7 +107,7 @@ def read_node_file(data: Path) -> Address | None:
 def left_behind(data: Path) -> str:
     """What a node that was killed said about itself; a node that is stopped takes that away.
 
-    Only while nobody owns the data directory: a node that starts removes it too.
+    Only while no node owns the data directory: a node that starts removes it too.
     """
     try:
         said = json.loads((data / NODE_FILE).read_text(encoding="utf-8"))

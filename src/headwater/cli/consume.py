@@ -69,9 +69,7 @@ def bounds(client: Client, topic: str, partitions: list[int], where: Start) -> t
     if where.offset is None:
         return client.offsets(topic, partitions, where), ends
     if len(partitions) > 1:
-        raise Failure(
-            f'an offset is a place in one partition, and "{topic}" has {len(partitions)}: say --partition too'
-        )
+        raise Failure(f'an offset belongs to one partition, and "{topic}" has {len(partitions)}: give --partition too')
     [partition] = partitions
     first = client.firsts(topic, partitions)[partition]
     if not first <= where.offset <= ends[partition]:
@@ -143,7 +141,7 @@ def consumer_settings(address: str, group: str) -> dict[str, object]:
 
 
 class PartitionReader:
-    """Reads fixed partitions from fixed places, without a group."""
+    """Reads fixed partitions from fixed offsets, without a group."""
 
     def __init__(
         self, address: str, arguments: argparse.Namespace, *, starts: dict[int, int], ends: dict[int, int]
@@ -173,7 +171,7 @@ class PartitionReader:
                 yield records
 
     def done(self, messages: list[Message]) -> None:
-        """Nothing to commit: nobody else shares this reader's work."""
+        """Nothing to commit: this reader belongs to no group."""
 
     def close(self) -> None:
         self._consumer.close()
@@ -217,7 +215,7 @@ class GroupReader:
                 KafkaError.UNKNOWN_MEMBER_ID,
             ):
                 raise failure_of(error.args[0]) from None
-            note("the group was shared out anew before the last records were committed; they may come twice")
+            note("the group rebalanced before the last records were committed; they may be delivered twice")
 
     def close(self) -> None:
         self._consumer.close()
@@ -225,7 +223,7 @@ class GroupReader:
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if not partitions:
             note("the other members of the group read all partitions; there is none left for this one")
-        self._unfinished = {place.partition for place in partitions}
+        self._unfinished = {one.partition for one in partitions}
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._unfinished = None

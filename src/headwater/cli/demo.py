@@ -1,4 +1,4 @@
-"""headwater demo: a small shop, end to end, until somebody closes it; then the proof that nothing went astray."""
+"""headwater demo: a small shop, end to end, until it is stopped; then a proof that nothing was lost."""
 
 import argparse
 import os
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.data = folder_for(arguments.data, stack).absolute()
         arguments.file = shop_file()
         starting = stack.enter_context(beginning_spark(arguments, "shop"))
-        tell(arguments, "A small shop opens: its PostgreSQL, a node, and Spark are on their way.")
+        show(arguments, "A small shop opens: its PostgreSQL, a node, and Spark are on their way.")
         database = os.environ[DATABASE_VARIABLE] = stack.enter_context(shop_database(programs))
         app = load(arguments)
         since_ms = define(arguments, app.captures)
@@ -89,7 +89,7 @@ def folder_for(asked: Path | None, stack: ExitStack) -> Path:
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headwater-demo-")))
     if (asked / FLOWS / "shop").exists():
         raise Failure(
-            f"{asked} has a shop from before, whose database is gone. Say another folder, or leave --data out"
+            f"{asked} has a shop from before, whose database was deleted. Give another folder, or leave --data out"
         )
     return asked
 
@@ -126,7 +126,7 @@ def play(
         announce(arguments, address)
         with board.shown(visible=not arguments.json):
             ended_by_itself(running, arguments.seconds, stopping)
-            if stopping.asked_by == signal.SIGTERM:  # somebody who wants it gone, and reads no books
+            if stopping.asked_by == signal.SIGTERM:  # a service manager wants it to end, and reads no results
                 stopping.check()
             traffic.stop()
             merchant.stop()
@@ -135,7 +135,7 @@ def play(
         raise Failure(f"not every record could be stored: {traffic.failure}")
     if merchant.failure is not None:
         raise Failure(f"the shop's database failed: {merchant.failure}")
-    return judge(app, session, arguments.data, address, board), traffic
+    return verify_views(app, session, arguments.data, address, board), traffic
 
 
 def announce(arguments: argparse.Namespace, address: str) -> None:
@@ -143,17 +143,17 @@ def announce(arguments: argparse.Namespace, address: str) -> None:
     if arguments.json:
         write_json({"event": "ready", "http": url, "kafka": address, "data": str(arguments.data)})
     until = "until Ctrl-C" if arguments.seconds is None else f"for {arguments.seconds:g} seconds"
-    tell(arguments, f"The shop is open {until}. Its dashboard: {url or 'none, its node has no HTTP port'}")
-    tell(arguments, f"Any Kafka client can join in at {address}. Its flows are declared in {arguments.file}")
+    show(arguments, f"The shop is open {until}. Its dashboard: {url or 'none, its node has no HTTP port'}")
+    show(arguments, f"Any Kafka client can join in at {address}. Its flows are declared in {arguments.file}")
     # Without a screen it would be a browser for terminals, in the middle of ours.
     if url and not arguments.no_browser and any(os.environ.get(name) for name in SCREENS):
         webbrowser.open(url)
 
 
-def tell(arguments: argparse.Namespace, text: str) -> None:
+def show(arguments: argparse.Namespace, text: str) -> None:
     """For people; where a script reads the output, beside it."""
     (note if arguments.json else say)(text)
-    sys.stdout.flush()  # somebody waits for it, also at the other end of a pipe
+    sys.stdout.flush()  # a reader may wait for it, also at the other end of a pipe
 
 
 def drain(running: "RunningApp", board: Board, address: str) -> None:
@@ -169,8 +169,8 @@ def drain(running: "RunningApp", board: Board, address: str) -> None:
         running.wait(LOOK_SECONDS)
 
 
-def judge(app: "App", session: "SparkSession", data: Path, address: str, board: Board) -> "Verdict":
-    """Add up the accounts, and compute every view anew from the log."""
+def verify_views(app: "App", session: "SparkSession", data: Path, address: str, board: Board) -> "Verdict":
+    """Adds up the accounts, and recomputes every view from the log."""
     from headwater.demo.verdict import Verdict
     from headwater.flow.proof.proofs import prove
 
@@ -200,7 +200,7 @@ def report(arguments: argparse.Namespace, verdict: "Verdict", traffic: "Traffic"
             [one.view, one.rows, f"{one.different:,} differ" if one.different else _as_the_log_says(one)]
             for one in verdict.proofs
         ]
-        write_table(["view", "rows", "computed anew"], proofs)
+        write_table(["view", "rows", "recomputed"], proofs)
         say("")
     if not verdict.good:
         wrong = [
@@ -208,7 +208,7 @@ def report(arguments: argparse.Namespace, verdict: "Verdict", traffic: "Traffic"
             *(f"view {one}" for one in verdict.unproved),
         ]
         raise Failure(f"{counted(stored, 'record')} were stored, and the books are not in order: {', '.join(wrong)}")
-    tell(
+    show(
         arguments,
         f"{counted(stored, 'record')} stored: the accounts of {counted(len(verdict.accounts), 'output')} balance, and "
         f"{counted(len(verdict.proofs), 'view')} are exactly what the log says.",

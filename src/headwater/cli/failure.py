@@ -4,7 +4,7 @@ from headwater.errors import HeadwaterError
 
 FAILED, MISUSED, WARNED, JVM_ENDED, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 143
 """Exit codes beside 0. WARNED: `run --once` has done all there was, and something about it is probably not as it was
-meant. JVM_ENDED: Spark's JVM is gone; the same command goes on where it was. The last two: Ctrl-C and SIGTERM."""
+meant. JVM_ENDED: Spark's JVM has ended; the same command resumes where it was. The last two: Ctrl-C and SIGTERM."""
 
 
 class Failure(Exception):

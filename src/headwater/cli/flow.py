@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from headwater.flow.run.supervision import Condition
 
 ASKED = {
-    "pause": "stands still after the batch under way",
-    "resume": "goes on",
-    "restart": "starts anew after the batch under way",
+    "pause": "pauses after its current batch",
+    "resume": "resumes",
+    "restart": "restarts after its current batch",
 }
 
 
@@ -25,9 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
     listing = add_action(actions, "list", "name all flows and how far they are", run_list)
     asking = [
-        add_action(actions, "pause", "let a flow stand still after the batch under way", partial(run_ask, "pause")),
+        add_action(actions, "pause", "pause a flow after its current batch", partial(run_ask, "pause")),
         add_action(actions, "resume", "let a flow go on", partial(run_ask, "resume")),
-        add_action(actions, "restart", "start a flow anew, from the batch it has come to", partial(run_ask, "restart")),
+        add_action(actions, "restart", "restart a flow from its current batch", partial(run_ask, "restart")),
     ]
     for child in asking:
         child.add_argument("name", metavar="NAME", help="the flow, as APP.JOB, or an app for all its flows")

@@ -13,7 +13,7 @@ from headwater.cli.failure import Failure
 from headwater.errors import StoreUnavailable
 from headwater.log.storage import LocalStorage, write_small_file
 from headwater.secret_urls import without_secrets
-from headwater.views.places import APP_FILE, KnownApp, known_apps
+from headwater.views.locations import APP_FILE, KnownApp, known_apps
 
 if TYPE_CHECKING:
     from headwater.flow.declare.app import App
@@ -58,13 +58,13 @@ def check(app: "App") -> None:
 def left_behind(app: "App", data: Path) -> "list[Left]":
     """What an app has written and declares no longer. A store that does not answer says nothing of it."""
     from headwater.flow.deploy.kept_outputs import left_over
-    from headwater.views.places import places_of_views
+    from headwater.views.locations import view_locations
 
-    places = [one for one in places_of_views(data) if one.app == app.name]
+    locations = [one for one in view_locations(data) if one.app == app.name]
     try:
-        return left_over(data, app.name, app.outputs, places)
+        return left_over(data, app.name, app.outputs, locations)
     except StoreUnavailable:
-        return left_over(data, app.name, app.outputs, [one for one in places if one.where == data])
+        return left_over(data, app.name, app.outputs, [one for one in locations if one.where == data])
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def remember(arguments: argparse.Namespace, app: "App") -> None:
 
 
 def remember_app(data: Path, app: "App", file: Path) -> None:
-    """So that commands which are only given the name of a view find the code it is made by, and its place."""
+    """Records the app's file and stores, so that commands that get only a view's name find its code and its store."""
     from headwater.flow.declare.app import VIEW
 
     folder = data / FLOWS / app.name

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
     listing = add_action(actions, "list", "name all consumer groups", run_list)
     describe = add_action(actions, "describe", "show a group's members, offsets and lag", run_describe)
-    reset = add_action(actions, "reset", "move a group that has no members to another place", run_reset)
+    reset = add_action(actions, "reset", "set the offsets of a group that has no members", run_reset)
     for parser_of_one in (describe, reset):
         parser_of_one.add_argument("group", metavar="NAME", help="the group")
     reset.add_argument("--topic", metavar="NAME", required=True, help="the topic whose offsets move")
@@ -52,7 +52,7 @@ class Progress(NamedTuple):
     topic: str
     partition: int
     committed: int | None
-    end: int | None  # None: the partition is gone
+    end: int | None  # None: the partition was deleted
     member: str | None
 
     @property
@@ -67,19 +67,19 @@ def run_describe(arguments: argparse.Namespace) -> int:
     with reach(arguments) as address:
         client = Client(address)
         group = client.group(arguments.group)
-        places = progress_of(client, group)
+        partitions = progress_of(client, group)
     if arguments.json:
         members = [
             {"id": m.id, "client": m.client_id, "host": m.host, "partitions": m.partitions} for m in group.members
         ]
-        partitions = [{**place._asdict(), "lag": place.lag} for place in places]
-        write_json({"group": group.name, "state": group.state, "members": members, "partitions": partitions})
+        described = [{**one._asdict(), "lag": one.lag} for one in partitions]
+        write_json({"group": group.name, "state": group.state, "members": members, "partitions": described})
         return 0
-    lag = sum(place.lag or 0 for place in places)
+    lag = sum(one.lag or 0 for one in partitions)
     say(f'group "{group.name}" is {group.state}: {counted(len(group.members), "member")}, lag {lag:,}')
-    if places:
+    if partitions:
         say("")
-        rows = [[place.topic, place.partition, place.committed, place.end, place.lag, place.member] for place in places]
+        rows = [[one.topic, one.partition, one.committed, one.end, one.lag, one.member] for one in partitions]
         write_table(["topic", "partition", "committed", "end", "lag", "member"], rows)
     return 0
 
@@ -87,15 +87,15 @@ def run_describe(arguments: argparse.Namespace) -> int:
 def progress_of(client: Client, group: Group) -> list[Progress]:
     """Every partition that the group has committed in or that one of its members reads."""
     committed = client.committed(group.name)
-    readers = {place: member.id for member in group.members for place in member.partitions}
+    readers = {partition: member.id for member in group.members for partition in member.partitions}
     counts = client.topics()
-    places = sorted(committed.keys() | readers.keys())
+    partitions = sorted(committed.keys() | readers.keys())
     ends: dict[tuple[str, int], int] = {}
-    for topic in sorted({topic for topic, _ in places}):
-        numbers = [n for name, n in places if name == topic and n < counts.get(topic, 0)]
+    for topic in sorted({topic for topic, _ in partitions}):
+        numbers = [n for name, n in partitions if name == topic and n < counts.get(topic, 0)]
         found = client.ends(topic, numbers)
         ends |= {(topic, n): offset for n, offset in found.items()}
-    return [Progress(*place, committed.get(place), ends.get(place), readers.get(place)) for place in places]
+    return [Progress(*one, committed.get(one), ends.get(one), readers.get(one)) for one in partitions]
 
 
 def run_reset(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""headwater hook: places where signed webhooks are taken."""
+"""headwater hook: endpoints that accept signed webhooks."""
 
 import argparse
 import sys
@@ -33,11 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_add(arguments: argparse.Namespace) -> int:
-    place = arguments.secret_file
-    text = sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8")
+    file = arguments.secret_file
+    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     secrets = tuple(line.strip() for line in text.splitlines() if line.strip())
     if not secrets:
-        raise Failure(f"{place} has no secret in it")
+        raise Failure(f"{file} has no secret in it")
     hook = Hook(name=arguments.name, topic=arguments.topic, scheme=arguments.scheme, secrets=secrets, key=arguments.key)
     Hooks(arguments.data).put(hook)
     if arguments.json:

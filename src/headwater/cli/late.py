@@ -74,14 +74,14 @@ def show(rows: "list[LateRow]", limit: int) -> None:
         reason = next(row.reason for row in reversed(rows) if row.operator == operator and row.admitted is None)
         say(f"{counted(count, 'row')} late for {operator} of {job}; the newest: {reason}")
     if back:
-        say(f"{counted(back, 'row')} taken back")
+        say(f"{counted(back, 'row')} replayed")
 
 
 def cells(row: "LateRow") -> list[Cell]:
     window = f"{row.window['start']} to {row.window['end']}" if row.window else "-"
-    status = "late" if row.admitted is None else f"taken back in batch {row.admitted}"
-    place = f"{row.topic}/{row.partition}@{row.offset}"
-    return [f"{row.app}.{row.job}.{row.operator}", place, row.time, row.watermark, window, status]
+    status = "late" if row.admitted is None else f"replayed in batch {row.admitted}"
+    record = f"{row.topic}/{row.partition}@{row.offset}"
+    return [f"{row.app}.{row.job}.{row.operator}", record, row.time, row.watermark, window, status]
 
 
 # -- replay ------------------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
         running = RunningApp(app, session, settings, tell=note)
         stack.callback(running.stop)
         taken = running.take_back_late(only)
-    tell(app.name, taken, as_json=arguments.json)
+    show_replay(app.name, taken, as_json=arguments.json)
     return 0
 
 
@@ -124,7 +124,7 @@ def find_app(arguments: argparse.Namespace) -> str:
     return name.removeprefix(arguments.app).removeprefix(".")
 
 
-def tell(app: str, taken: "dict[str, TakenBack]", *, as_json: bool) -> None:
+def show_replay(app: str, taken: "dict[str, TakenBack]", *, as_json: bool) -> None:
     if as_json:
         write_json(
             {
@@ -139,7 +139,7 @@ def tell(app: str, taken: "dict[str, TakenBack]", *, as_json: bool) -> None:
         return
     for job, one in taken.items():
         for operator, count in one.rows.items():
-            say(f"{app}.{job}: {counted(count, 'row')} taken back into {operator}, in batch {one.batch}")
+            say(f"{app}.{job}: {counted(count, 'row')} replayed into {operator}, in batch {one.batch}")
         for operator, (count, why) in one.left.items():
             say(f"{app}.{job}: {counted(count, 'row')} still late for {operator}: {why}")
         if not one.rows and not one.left:

@@ -6,7 +6,7 @@ A JSON line is an object with these fields, all but `value` optional:
 
 Keys, values and header values are text, null, or {"base64": "..."} for bytes that are not text. Any other JSON value
 (a number, a list, an object) stands for its own JSON text. A timestamp is milliseconds since 1970; none, or 0, is now.
-What `consume --json` prints, `produce --jsonl` takes back.
+What `consume --json` prints, `produce --jsonl` reads again.
 """
 
 import base64

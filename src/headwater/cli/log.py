@@ -1,4 +1,4 @@
-"""headwater log: check the files of a data directory that nobody has open."""
+"""headwater log: check the files of a data directory that no node has open."""
 
 import argparse
 from collections.abc import Sequence
@@ -61,11 +61,11 @@ def show(report: Report, others: Sequence[str] = ()) -> None:
         write_table(columns, [row(partition) for partition in report.partitions])
     for line in [*findings(report), *others]:
         say(line)
-    places = counted(len(report.partitions), "partition")
+    partitions = counted(len(report.partitions), "partition")
     bad = [f"{sum(1 for partition in report.partitions if not partition.sound)} damaged"] if not report.sound else []
     bad += [f"{counted(len(report.problems), 'problem')} of the log itself"] if report.problems else []
     bad += [f"{counted(len(others), 'problem')} beside the log"] if others else []
-    say(f"{places} checked: {', and '.join(bad) or 'everything is sound'}")
+    say(f"{partitions} checked: {', and '.join(bad) or 'everything is sound'}")
 
 
 def row(partition: PartitionReport) -> list[str | int]:

@@ -1,4 +1,4 @@
-"""Lines of a log: one for each thing that is told, whatever stands in it."""
+"""Lines of a log: one for each message, whatever characters it has."""
 
 import logging
 
@@ -31,6 +31,6 @@ def set_up(level: int = logging.INFO) -> None:
 
 
 def guard_last_resort() -> None:
-    """What is told by warnings in commands that keep no log."""
+    """Shows warnings in commands that keep no log."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(OneLineFormatter())

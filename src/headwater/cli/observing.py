@@ -59,9 +59,9 @@ class Observer:
 
     def look(self) -> Frame:
         counts = {name: count for name, count in self._client.topics().items() if name not in INTERNAL}
-        places = [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
-        ends = self._client.offsets(dict.fromkeys(places, LATEST)) if places else {}
-        firsts = self._client.offsets(dict.fromkeys(places, EARLIEST)) if places else {}
+        partitions = [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
+        ends = self._client.offsets(dict.fromkeys(partitions, LATEST)) if partitions else {}
+        firsts = self._client.offsets(dict.fromkeys(partitions, EARLIEST)) if partitions else {}
         topics = self._topics(counts, firsts, ends)
         groups = [self._group(group, ends) for group in self._admin.groups(self._admin.group_names())]
         jobs = self._jobs.look(ends)
@@ -71,9 +71,9 @@ class Observer:
         now_ms = self._clock.elapsed_ms()
         totals: dict[str, int] = dict.fromkeys(counts, 0)
         held = dict(totals)
-        for place, end in ends.items():
-            totals[place.topic] += end
-            held[place.topic] += end - firsts[place]
+        for partition, end in ends.items():
+            totals[partition.topic] += end
+            held[partition.topic] += end - firsts[partition]
         before_ms, before = self._before or (now_ms, {})
         self._before = now_ms, totals
         seconds = (now_ms - before_ms) / 1000
@@ -96,5 +96,5 @@ class Observer:
 
     def _group(self, group: Group, ends: Places) -> GroupFigures:
         committed = self._admin.committed(group.name)
-        lag = sum(max(0, ends.get(TopicPartition(*place), 0) - offset) for place, offset in committed.items())
+        lag = sum(max(0, ends.get(TopicPartition(*partition), 0) - offset) for partition, offset in committed.items())
         return GroupFigures(group.name, group.state, len(group.members), lag)

@@ -37,8 +37,8 @@ def write_json(value: object) -> None:
 def plain_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
     """Columns of numbers are aligned to the right; a missing value is a hyphen."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for place, name in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[place], int | None) for row in rows)
+    for index, name in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[index], int | None) for row in rows)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*[Text(shown(cell)) for cell in row])
@@ -83,7 +83,7 @@ def counted(count: int, noun: str) -> str:
 
 
 class Meter:
-    """Shows how far a command has come; silent where nobody watches."""
+    """Shows how far a command has come; silent where the output is not a terminal."""
 
     def __init__(self, progress: Progress | None = None) -> None:
         self._progress = progress

@@ -77,7 +77,7 @@ def takes_schemas(app: "App") -> bool:
 
 
 def outline_of(app: "App", arguments: argparse.Namespace, *, spark_may_start: bool = True) -> "Outline":
-    """Spark is started only for what nobody else can say, and after everything else has been found to be in order."""
+    """Starts Spark only for what only Spark can answer, and after every other check has passed."""
     from headwater.flow.declare.graph import plan
     from headwater.flow.declare.loading import needs_session
     from headwater.flow.declare.outline import outline

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
             with meter(input_size()) as shown:
                 load.send(read_lines(arguments), shown)
         finally:
-            # Also when a line is bad or somebody pressed Ctrl-C: what was read before is stored and reported.
+            # Also when a line is bad or the user pressed Ctrl-C: the records read before are stored and reported.
             load.finish()
             load.report(as_json=arguments.json)
     return 0
@@ -83,11 +83,11 @@ def read_lines(arguments: argparse.Namespace) -> Iterator[tuple[int, Line]]:
     separator = arguments.key_separator.encode() if arguments.key_separator else None
     if sys.stdin.isatty():
         note("type one record a line; Ctrl-D ends")
-    for place, line in enumerate(sys.stdin.buffer, start=1):
+    for line_number, line in enumerate(sys.stdin.buffer, start=1):
         try:
             parsed = from_json(line) if arguments.jsonl else from_text(line, key_separator=separator)
         except BadLine as error:
-            raise Failure(f"line {place} is not a record: {error}") from None
+            raise Failure(f"line {line_number} is not a record: {error}") from None
         yield len(line), parsed
 
 
@@ -138,12 +138,12 @@ class Load:
     def report(self, *, as_json: bool) -> None:
         spans = dict(sorted(self._spans.items()))
         if as_json:
-            placed = {str(place): {"first": span.first, "last": span.last} for place, span in spans.items()}
+            placed = {str(partition): {"first": span.first, "last": span.last} for partition, span in spans.items()}
             write_json({"topic": self.topic, "records": self._stored, "failed": self._failed, "partitions": placed})
         else:
             say(f'stored {counted(self._stored, "record")} in "{self.topic}"')
-            for place, span in spans.items():
-                say(f"  partition {place}: offsets {span.first} to {span.last}")
+            for partition, span in spans.items():
+                say(f"  partition {partition}: offsets {span.first} to {span.last}")
         if self._failure is not None:
             raise Failure(f"{counted(self._failed, 'record')} could not be stored: {failure_of(self._failure)}")
 
@@ -176,10 +176,10 @@ class Load:
             self._failure = self._failure or error
             return
         self._stored += 1
-        place, offset = message.partition(), message.offset()
-        if place is None or offset is None or offset < 0:
-            return  # acks=0: nobody said where it went
-        span = self._spans.get(place)
-        self._spans[place] = (
+        partition, offset = message.partition(), message.offset()
+        if partition is None or offset is None or offset < 0:
+            return  # acks=0: the broker sends no offset
+        span = self._spans.get(partition)
+        self._spans[partition] = (
             Span(offset, offset) if span is None else Span(min(span.first, offset), max(span.last, offset))
         )

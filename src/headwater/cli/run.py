@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="wait so long before the first of them, then twice as long each time (default: as the app says, or 1s)",
     )  # fmt: skip
     parser.add_argument(
-        "--rebuild", metavar="OUTPUT", action="append", default=[], help="build a view anew from the log, then go on"
+        "--rebuild", metavar="OUTPUT", action="append", default=[], help="rebuild a view from the log, then continue"
     )
     parser.add_argument(
         "--capture-attempts",
@@ -76,16 +76,16 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_if_running(arguments.data / FLOWS / app.name)
     check(app)
     board, warnings = Board(as_json=arguments.json), list[str]()
-    # Who processes what is there now waits for somebody; who runs for ever can wait for a database for ever.
+    # A run over the current records has a user who waits; one that runs for ever can wait for a database for ever.
     attempts_max = arguments.capture_attempts or (CAPTURE_ATTEMPTS if arguments.once else None)
     with listening() as stopping, ExitStack() as stack:
         starting = stack.enter_context(beginning_spark(arguments, app.name))
         defined_ms = define(arguments, app.captures)
         parts = {"http": asks_the_node(app), "captures": bool(app.captures), "alerts": bool(app.alerts or app.notify)}
-        own_node = reach(arguments, create=True, started=lambda said: warnings.extend(own_node_told(said)), **parts)
+        own_node = reach(arguments, create=True, started=lambda said: warnings.extend(own_node_warnings(said)), **parts)
         address = stack.enter_context(own_node)
         if app.captures and asks_the_node(app):
-            # Those that have begun have told the registry what their tables are.
+            # Captures that have begun have registered the schemas of their tables.
             wait_for(arguments, app.captures, stopping, since_ms=defined_ms, complete=False, attempts_max=attempts_max)
         settle(app, arguments.data)
         check(app)  # once more, with the columns that registries have
@@ -146,7 +146,7 @@ def retries_of(arguments: argparse.Namespace, app: "App") -> "Retries | None":
     return replace(said, limit=limit, first_ms=first_ms, longest_ms=max(first_ms, said.longest_ms))
 
 
-def own_node_told(said: OwnNode) -> list[str]:
+def own_node_warnings(said: OwnNode) -> list[str]:
     """Say that no other node serves this data directory; a warning if one did and was not stopped, or could not start.
 
     A node that did serve has started after any failure that is noted: where both are there, the failure came later.
@@ -180,7 +180,7 @@ def refuse_if_running(folder: Path) -> None:
 
 
 def ended_by_itself(running: "RunningApp", seconds: float | None, stopping: Stopping) -> bool:
-    """Until all jobs have ended (True), the time is up or somebody asks; in short steps, so that Ctrl-C is heard."""
+    """Waits until all jobs have ended (True), the time is up or a stop is requested; in short steps, for Ctrl-C."""
     clock = SystemClock()
     end_ms = None if seconds is None else clock.elapsed_ms() + round(1000 * seconds)
     while not running.wait(REFRESH_SECONDS):

@@ -1,4 +1,4 @@
-"""headwater start: run a node until it is told to stop."""
+"""headwater start: run a node until it is stopped."""
 
 import argparse
 import json
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="a name under which HTTP clients may reach the port, beside localhost and its address; everybody "
+        help="a name under which HTTP clients may reach the port, beside localhost and its address; every client "
         "then needs a token; may be repeated",
     )
     parser.add_argument(
@@ -106,7 +106,7 @@ def address_or_off(text: str) -> Address | str:
 
 
 def http_settings(arguments: argparse.Namespace) -> HttpSettings | None:
-    """An address that was said is the one that is taken; nobody should have to say one to start a second node."""
+    """An explicit port is used as given; without one a second node takes any free port."""
     if arguments.http == OFF:
         return None
     said = arguments.http or Address("127.0.0.1", HttpSettings.port)

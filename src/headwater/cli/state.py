@@ -161,7 +161,7 @@ def run_reshard(arguments: argparse.Namespace) -> int:
         say(f"job {job} has {counted(done.after, 'shard')} already")
     else:
         state = counted(len(done.operators), "operator")
-        say(f"job {job} has {counted(done.after, 'shard')} now, and had {done.before}: state of {state} written anew")
+        say(f"job {job} has {counted(done.after, 'shard')} now, and had {done.before}: state of {state} rewritten")
     return 0
 
 

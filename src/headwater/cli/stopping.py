@@ -1,7 +1,7 @@
 """Being asked to end while Spark works: nothing is torn out of its hands.
 
 A signal that raised in the middle of a call to the JVM would leave both sides of the connection at odds, and a long
-report of that on the screen. So the first one is only noted, and whoever works looks for it between two pieces of work.
+report of that on the screen. So the first one is only noted, and a command checks for it between two units of work.
 The second one ends everything at once, as any program.
 """
 
@@ -18,7 +18,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Stopping:
     def __init__(self) -> None:
         self.asked_by = 0
-        """The number of the signal; 0 if nobody has asked."""
+        """The number of the signal; 0 if no signal arrived."""
 
     def listen(self) -> None:
         """From now on, whatever others have done about signals: starting Spark is such a thing."""
@@ -39,7 +39,7 @@ class Stopping:
 
 @contextmanager
 def listening() -> Iterator[Stopping]:
-    """For the block signals are noted; behind it they mean what they meant before."""
+    """Within the block signals are noted; after it they have their previous handlers."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
     stopping = Stopping()
     stopping.listen()
@@ -54,7 +54,7 @@ def listening() -> Iterator[Stopping]:
 
 @contextmanager
 def gateway_is_quiet() -> Iterator[None]:
-    """What py4j logs is a traceback of something that is also raised, and then told in a sentence."""
+    """What py4j logs is a traceback of something that is also raised, and then reported in a sentence."""
     own, root = logging.getLogger("py4j"), logging.getLogger()
     level = own.level
     own.setLevel(logging.CRITICAL + 1)

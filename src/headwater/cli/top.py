@@ -23,7 +23,7 @@ HOT_SHOWN = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--once", action="store_true", help="show one frame and stop; so it is where nobody watches")
+    parser.add_argument("--once", action="store_true", help="show one frame and stop; the default without a terminal")
     parser.add_argument(
         "--every",
         metavar="TIME",
@@ -118,7 +118,7 @@ def trouble_row(job: JobFigures) -> list[Cell]:
 
 
 def time_row(job: JobFigures) -> list[Cell]:
-    """Up to when nothing more is waited for, how far that is behind the newest, and what is not waited for."""
+    """The watermark of a job, its lag behind the newest event, and its idle partitions."""
     reached, behind = job.watermark_us, job.behind_us
     return [
         job.name,

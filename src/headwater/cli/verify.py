@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         note(f"recomputing {', '.join(names) or 'all views'}")
         for result in prove_each(app, names, session, arguments.data, address, direct=arguments.kafka is None):
-            tell(result, as_json=arguments.json)
+            show(result, as_json=arguments.json)
             results.append(result)
     if not arguments.json and len(results) != 1:
         say(summary(results))
@@ -74,8 +74,8 @@ def summary(results: "Sequence[Verified | Unproved]") -> str:
     for result in ("proved", "rests on late rows", "different", "unprovable"):
         names = [one.view for one in results if one.result == result]
         if names:
-            told = "rest on late rows" if result == "rests on late rows" and len(names) > 1 else result
-            parts.append(f"{len(names)} {told}" + ("" if result == "proved" else f" ({', '.join(names)})"))
+            outcome = "rest on late rows" if result == "rests on late rows" and len(names) > 1 else result
+            parts.append(f"{len(names)} {outcome}" + ("" if result == "proved" else f" ({', '.join(names)})"))
     return f"{counted(len(results), 'view')}: {', '.join(parts) or 'there is nothing to prove'}"
 
 
@@ -96,7 +96,7 @@ def find_app(arguments: argparse.Namespace) -> list[str]:
     return [name.rpartition(".")[2] for name in arguments.view]
 
 
-def tell(result: "Verified | Unproved", *, as_json: bool) -> None:
+def show(result: "Verified | Unproved", *, as_json: bool) -> None:
     from headwater.flow.proof.proofs import Unproved
 
     if isinstance(result, Unproved):
@@ -113,10 +113,10 @@ def _tell_verified(result: "Verified", *, as_json: bool) -> None:
         differences = [
             {"key": one.key, "view": one.view, "log": one.log, "offsets": one.offsets} for one in result.shown
         ]
-        told = {"view": result.view, "result": result.result, "rows": result.rows, "different": result.different}
+        report = {"view": result.view, "result": result.result, "rows": result.rows, "different": result.different}
         late = [{"record": one.record, "batch": one.batch, "reason": one.reason} for one in result.late_shown]
         rests = {"late": result.late, "late_rows": late, "otherwise": result.otherwise}
-        write_json(plain({**told, "position": result.position, "differences": differences, **rests}))
+        write_json(plain({**report, "position": result.position, "differences": differences, **rests}))
         return
     if not result.different:
         but = f" but for {counted(result.late, 'row')} declared late" if result.otherwise else ""

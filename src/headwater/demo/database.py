@@ -23,7 +23,7 @@ EVERY_SECONDS = 0.7
 
 @contextmanager
 def shop_database(programs: Path) -> Iterator[str]:
-    """The URL of a database with the shop's tables, in a server that is gone behind the block."""
+    """The URL of a database with the shop's tables, in a server that is stopped and deleted after the block."""
     folder = Path(mkdtemp(prefix="headwater-shop-"))
     with ExitStack() as stack:
         stack.callback(rmtree, folder, ignore_errors=True)

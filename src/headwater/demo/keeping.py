@@ -1,8 +1,8 @@
-"""A server must not outlive whoever started it, not even if that one is killed and can do nothing any more.
+"""Stops a server when the process that started it ends, even if that process is killed.
 
 A shell beside it waits at the end of a pipe whose other end only we hold. A line says that we look after everything
-ourselves. A pipe that ends without one says that we are gone: then PostgreSQL's own program stops the server, which
-knows from the folder whose number is whose, and the folder is removed.
+ourselves. A pipe that ends without one says that this process ended: then PostgreSQL's own program stops the server,
+which knows from the folder whose number is whose, and the folder is removed.
 """
 
 import subprocess

@@ -42,7 +42,7 @@ payments = app.stream(
     lateness="4 seconds",
 )
 
-# Sensors of the cold rooms have clocks that nobody sets: when something occurred is worked out from three of them.
+# Sensors of the cold rooms have clocks that are never set: the time of an event is computed from three of them.
 readings = app.stream(
     "readings",
     "sensor string, celsius double, occurred_at timestamp, sent_at timestamp",
@@ -135,7 +135,7 @@ def revenue() -> Table:
 
 @app.view(key="id")
 def unpaid() -> Table:
-    """Orders that nobody has paid within fifteen seconds."""
+    """Orders that were not paid within fifteen seconds."""
     answered = orders.join(
         payments, on=orders.id == payments.order_id, within="15 seconds", how="left", prefix="payment_"
     )
@@ -150,7 +150,7 @@ complete = cast(Stream, priced.join(buyers, on=priced.user_id == buyers.id, as_o
 
 @app.topic("orders-priced", key="id")
 def orders_priced() -> Stream:
-    """For whoever packs and ships: every order, complete, once."""
+    """For the warehouse: every order, complete, once."""
     return complete
 
 
@@ -173,12 +173,12 @@ def rooms() -> Table:
     )
 
 
-# -- whom to tell ------------------------------------------------------------------------------------------------------
+# -- alerts ------------------------------------------------------------------------------------------------------------
 
 app.alert(
     "too_warm",
     on=rooms,
     when="celsius > 6",
     notify=[hw.notify.topic("warnings")],  # or a webhook, or e-mail
-    about="A cold room is not cold: somebody has left the door open.",
+    about="A cold room is not cold: its door may be open.",
 )

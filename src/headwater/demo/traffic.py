@@ -36,7 +36,7 @@ class Traffic:
         self._thread.start()
 
     def stop(self) -> None:
-        """Nobody comes any more; what was sent is in the log when this returns, or there is a failure."""
+        """Stops the traffic; every sent record is in the log when this returns, or it raises."""
         self._stopping.set()
         self._thread.join()
         if self._producer.flush(FLUSH_SECONDS) and self.failure is None:
@@ -46,7 +46,7 @@ class Traffic:
         try:
             while not self._stopping.wait(TICK_SECONDS):
                 self._send()
-        except Exception as error:  # noqa: BLE001  # whatever ends the thread is told to whoever waits for it
+        except Exception as error:  # noqa: BLE001  # whatever ends the thread is raised in the thread that waits for it
             self.failure = self.failure or f"{type(error).__name__}: {error}"
 
     def _send(self) -> None:

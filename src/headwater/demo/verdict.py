@@ -24,7 +24,7 @@ class Verdict:
 
     @property
     def unproved(self) -> list[str]:
-        """Views that differ from the log, or that nobody has compared."""
+        """Views that differ from the log, or that were not compared."""
         proved = {one.view for one in self.proofs if not one.different}
         return sorted(self.views - proved)
 

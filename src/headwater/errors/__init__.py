@@ -18,7 +18,7 @@ The branches answer the caller's only question: may I try again?
     │   ├── InvalidGroup
     │   ├── OffsetMetadataTooLarge
     │   └── UnsafeBind
-    ├── ConflictError             someone else was first; look again, then decide
+    ├── ConflictError             a concurrent change came first; read again, then decide
     │   ├── TopicExists
     │   ├── DataDirectoryLocked
     │   ├── PortUnavailable
@@ -69,14 +69,14 @@ The branches answer the caller's only question: may I try again?
     │   ├── SourceUnavailable     the database does not answer; try again later, unchanged
     │   ├── SourceGap             changes may have been lost: a new snapshot is needed, and must be asked for
     │   └── UndecodableChange     the database sent bytes that are not what they claim to be
-    ├── RequestRefused            a node said no over HTTP; told by the client, never sent over the Kafka port
+    ├── RequestRefused            a node refused an HTTP request; raised by the client, never sent over the Kafka port
     └── FlowError                 of flows and views; never sent over the Kafka port
         ├── FlowPackageMissing    headwater was installed without its extra for flows
         ├── InvalidDeclaration    what an app declares does not fit together
         │   ├── InvalidSchema     a schema that is not Spark DDL, or that its format cannot carry
         │   └── InvalidFormat     a format of values that is unknown, or an option it does not have
         ├── JobRefused            a checkpoint, a view or an output is not this job's
-        ├── JvmEnded              Spark's JVM is gone; start again, unchanged
+        ├── JvmEnded              Spark's JVM has ended; start again, unchanged
         ├── StateDamaged          a file of an operator's state is not what was written
         ├── StateMissing          a version of state that is not there, or no longer
         ├── StateMismatch         state of another operator, key, schema or number of shards
@@ -278,6 +278,6 @@ __all__ = [
     "ViewBehind",
 ]
 
-# Whoever reads a stack trace, or looks for an error's name in one, finds it under the name that it is imported by.
+# A stack trace shows each error under the name that it is imported by.
 for _name in __all__:
     globals()[_name].__module__ = __name__

@@ -15,7 +15,7 @@ class UsageError(HeadwaterError):
 
 
 class ConflictError(HeadwaterError):
-    """Someone else was first; look again, then decide."""
+    """A concurrent change came first; read again, then decide."""
 
 
 class UnavailableError(HeadwaterError):

@@ -41,11 +41,11 @@ class SourceRefused(CaptureError):
 
 
 class SourceUnavailable(CaptureError):
-    """The database does not answer, or ended the connection; the capture goes on where it was once it does."""
+    """The database does not answer, or ended the connection; the capture resumes when the database answers again."""
 
 
 class SourceGap(CaptureError):
-    """Changes may have been lost between what the log has and what the database still tells."""
+    """Changes may have been lost between the last one in the log and the first one the database still has."""
 
 
 class UndecodableChange(CaptureError):

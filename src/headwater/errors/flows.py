@@ -39,7 +39,7 @@ class FlowPackageMissing(FlowError):
 
 
 class InvalidDeclaration(FlowError):
-    """What an app declares does not fit together; the message names the element and its place."""
+    """The declarations of an app do not fit together; the message names the element and its source line."""
 
     also: tuple["InvalidDeclaration", ...] = ()
     """Other mistakes that were found together with it."""
@@ -59,7 +59,7 @@ class JobRefused(FlowError):
 
 class JvmEnded(FlowError):
     def __init__(self) -> None:
-        super().__init__("the JVM in which Spark runs has ended", "Start again: every job goes on where it was.")
+        super().__init__("the JVM in which Spark runs has ended", "Start again: every job resumes where it was.")
 
 
 class UnknownFlow(FlowError):

@@ -126,7 +126,7 @@ class UnknownMember(ConflictError):
 
 
 class FencedMember(ConflictError):
-    """A newer instance with the same static id has taken this member's place."""
+    """A newer instance with the same static id has replaced this member."""
 
 
 class StaleGeneration(ConflictError):
@@ -134,7 +134,7 @@ class StaleGeneration(ConflictError):
 
 
 class RebalanceUnderWay(ConflictError):
-    """The group is sharing out its partitions anew: join again."""
+    """The group is rebalancing: join again."""
 
 
 class InconsistentProtocol(ConflictError):

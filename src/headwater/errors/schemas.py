@@ -46,7 +46,7 @@ class NotYetDeleted(SchemaError):
         what = f'subject "{subject}"' if version is None else f'version {version} of subject "{subject}"'
         super().__init__(f"{what} cannot be deleted for good: it has not been deleted")
         self.subject, self.version = subject, version
-        self.hint = "Delete it first without permanent=true; then nobody can have begun to use it meanwhile."
+        self.hint = "Delete it first without permanent=true, so that no client starts to use it in the meantime."
 
 
 class NoOwnCompatibility(SchemaError):

@@ -66,6 +66,6 @@ def _check_unpacked_size(
 
 
 def _check_keys(topic: str, batch: Buffer, bytes_max: int) -> None:
-    # The one place where a batch is looked into on its way in: without a key, compaction would drop it in silence.
+    # Only here the records of an incoming batch are inspected: compaction would silently drop one without a key.
     if without_key(batch, bytes_max=bytes_max):
         raise InvalidRecord(f'topic "{topic}" is compacted, so every record needs a key')

@@ -1,7 +1,7 @@
 """Schemas that were understood, kept so that each is read once. Safe to use from many threads.
 
-The lock here is held only to look something up or to put it down: reading a text, which may take a while, keeps nobody
-waiting.
+The lock here is held only to look something up or to put it down: reading a text, which may take a while, keeps no
+request waiting.
 """
 
 import hashlib

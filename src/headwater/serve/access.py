@@ -1,4 +1,4 @@
-"""Who may ask: not a web page of somebody else, in the browser of somebody who can reach this port. Pure.
+"""Which requests are allowed: none from another site's web page in the browser of a user who can reach this port. Pure.
 
 A page from elsewhere can make a browser send requests to 127.0.0.1, and with a name that it moves to that address it
 can even read the answers. The header Host gives the second away, the header Origin the first.

@@ -38,7 +38,7 @@ PRODUCED: dict[str, Any] = {
 
 
 class Api:
-    """Started by the first request; `stop` ends what goes on for ever, `close` lets go of the databases."""
+    """Started by the first request; `stop` ends live subscriptions, `close` closes the databases."""
 
     def __init__(
         self, log: Log, data: Path, sources: Sources, settings: HttpSettings, *, decode: Decode | None = None
@@ -59,21 +59,21 @@ class Api:
             self.history.endpoint(),
         ]
         self._controls, self._captures = Controls(sources.control), CaptureControls(sources.remove_capture)
-        told = (self._live.document(), self._controls.document(), self._captures.document())
-        paths = {**_posting(), **{path: said for one in told for path, said in one.items()}}
+        documents = (self._live.document(), self._controls.document(), self._captures.document())
+        paths = {**_posting(), **{path: said for one in documents for path, said in one.items()}}
         self._document = document(self.endpoints, version=version("headwater"), more=paths)
 
     def routes(self) -> list[BaseRoute]:
-        told = Route("/openapi.json", self._told, methods=["GET"])
+        openapi = Route("/openapi.json", self._openapi, methods=["GET"])
         return [
             *self._live.routes(),
             *routes_of_endpoints(self.endpoints),
             *self._controls.routes(),
             *self._captures.routes(),
-            told,
+            openapi,
         ]
 
-    async def _told(self, request: Request) -> Response:
+    async def _openapi(self, request: Request) -> Response:
         return json_response(self._document)
 
     def stop(self) -> None:

@@ -13,9 +13,9 @@ from headwater.serve.openapi import failure
 from headwater.serve.operations import CAPTURE, FLOW, Control, RemoveCapture
 
 WHAT = {
-    "pause": "Let a flow stand still after the batch under way",
+    "pause": "Pause a flow after its current batch",
     "resume": "Let a flow go on",
-    "restart": "Start a flow anew, from the batch it has come to",
+    "restart": "Restart a flow from its current batch",
 }
 ASKED: dict[str, Any] = {
     "type": "object",
@@ -25,7 +25,7 @@ ASKED: dict[str, Any] = {
 
 
 class Controls:
-    """`control` is whoever can be asked; None: nobody."""
+    """`control` passes a command to the flows; None: commands are refused."""
 
     def __init__(self, control: Control | None) -> None:
         self._control = control
@@ -65,7 +65,7 @@ class Controls:
 
 
 class CaptureControls:
-    """`remove` is whoever can be asked; None: nobody."""
+    """`remove` removes a capture; None: removal is refused."""
 
     def __init__(self, remove: RemoveCapture | None) -> None:
         self._remove = remove

@@ -1,6 +1,6 @@
 """What can be asked over HTTP, as a table: from it come the routes, the checks of what is asked, and the document.
 
-One place says what a parameter may be, so that what the document promises is what the node does.
+One declaration says what a parameter may be, so that the OpenAPI document and the node agree.
 """
 
 import re

@@ -1,7 +1,7 @@
 """GET /history: the figures of the overview over the last day, kept by the node.
 
 One sample every half a minute, in a ring of a day: some hundred kilobytes, however long the node runs. A page that is
-opened anew has the whole of it.
+reopened shows all of it.
 
 <data>/history.json   the samples as rows, with a checksum (small_file.py); written every five minutes and at the end
 
@@ -73,7 +73,7 @@ def figures(
 
 
 def read_samples(file: Path, now_ms: int) -> list[Figures]:
-    """What a node left behind within the last day; nothing if it is damaged."""
+    """Returns the samples that a node saved within the last day; none if the file is damaged."""
     try:
         rows, _ = unseal(file.read_bytes())
         return [one for one in (Figures(*row) for row in rows) if now_ms - DAY_MS < one.at_ms <= now_ms]
@@ -136,12 +136,12 @@ class History:
     def _run(self) -> None:
         failed, taken = _Once(), 0
         while not self._stopping.wait(EVERY_SECONDS):
-            failed.told_of(self.take)
+            failed.run(self.take)
             taken += 1
             if taken % SAMPLES_BETWEEN_WRITES == 0:
-                failed.told_of(self.keep)
+                failed.run(self.keep)
         if self._samples:
-            failed.told_of(self.keep)
+            failed.run(self.keep)
 
 
 def rate(before: Figures | None, now: Figures) -> float:
@@ -156,12 +156,12 @@ def rate(before: Figures | None, now: Figures) -> float:
 
 
 class _Once:
-    """Says what fails when it begins to fail, and not again every half a minute."""
+    """Runs work that may fail, and logs a failure once instead of at every attempt."""
 
     def __init__(self) -> None:
         self._failing = ""
 
-    def told_of(self, work: Callable[[], None]) -> None:
+    def run(self, work: Callable[[], None]) -> None:
         try:
             work()
         except (HeadwaterError, OSError, ValueError, KeyError) as error:

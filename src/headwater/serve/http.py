@@ -30,7 +30,7 @@ class Guard:
     """Lets through what may ask: no page of others, and where tokens are demanded only who has one for it.
 
     Where a request comes from proves nothing: what a proxy on this machine passes on comes from this machine, and most
-    do not say for whom. So a token is demanded of everybody as soon as one exists or the node has a public name.
+    do not say for whom. So every client needs a token as soon as one exists or the node has a public name.
     """
 
     def __init__(self, app: ASGIApp, access: Access, tokens: Tokens | None, *, trusts_loopback: bool) -> None:
@@ -47,7 +47,7 @@ class Guard:
         if why := self._access.refusal(_only(scope, b"host"), _only(scope, b"origin")):
             return failed(403, why, closing)
         if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
-            # Two who pass it on may take the end of the request for two different places.
+            # Two proxies may disagree about where the request ends (request smuggling).
             return failed(400, "a request has Content-Length or Transfer-Encoding; this one has both", closing)
         try:
             return self._without_token(scope)
@@ -88,7 +88,7 @@ def token_in(headers: Headers) -> str:
 
 
 def _only(scope: Scope, name: bytes) -> str | None:
-    """The value of a header. One that is said twice is no name at all: who reads the other one would be led astray."""
+    """The value of a header. A header that is given twice counts as missing: a proxy may use the other value."""
     found = [value.decode("latin-1") for said, value in scope["headers"] if said == name]
     return None if not found else found[0] if len(found) == 1 else ""
 

@@ -27,7 +27,7 @@ class Sample(NamedTuple):
     labels: Mapping[str, object] = {}
 
 
-# Name, kind, and what it means. Only what stands here is told.
+# Name, kind, and what it means. Only the metrics listed here are exported.
 METRICS: dict[str, tuple[str, str]] = {
     "kafka_brokers": ("gauge", "Number of brokers."),
     "kafka_topic_partitions": ("gauge", "Number of partitions of a topic."),
@@ -39,16 +39,16 @@ METRICS: dict[str, tuple[str, str]] = {
     "kafka_topic_partition_leader_is_preferred": ("gauge", "1 if the preferred broker leads."),
     "kafka_topic_partition_under_replicated_partition": ("gauge", "1 if a replica is missing: here, if it is offline."),
     "kafka_consumergroup_members": ("gauge", "Members of a group."),
-    "kafka_consumergroup_current_offset": ("gauge", "Where a group goes on reading."),
+    "kafka_consumergroup_current_offset": ("gauge", "The offset at which a group resumes reading."),
     "kafka_consumergroup_current_offset_sum": ("gauge", "The same, all partitions of a topic together."),
     "kafka_consumergroup_lag": ("gauge", "Records that a group has not read yet."),
     "kafka_consumergroup_lag_sum": ("gauge", "The same, all partitions of a topic together."),
     "headwater_topic_bytes": ("gauge", "What a topic takes on the disk."),
-    "headwater_flow_running": ("gauge", "1 if the flow runs; 0 if it fails, is paused, or nobody runs it."),
+    "headwater_flow_running": ("gauge", "1 if the flow runs; 0 if it fails, is paused, or is not started."),
     "headwater_flow_state": ("gauge", "1 for the state that a flow is in, 0 for the others."),
     "headwater_flow_failures_total": ("counter", "How often a flow has failed since it was first run."),
     "headwater_flow_failing_seconds": ("gauge", "When the failures under way began; since 1970. Absent if it works."),
-    "headwater_flow_warnings": ("gauge", "Warnings of a flow that somebody should look at."),
+    "headwater_flow_warnings": ("gauge", "Warnings of a flow that need attention."),
     "headwater_topic_offline": ("gauge", "1 for a topic that could not be opened; GET /topics says why."),
     "headwater_partition_unreadable_ranges": ("gauge", "Ranges of offsets that are missing or in quarantine."),
     "headwater_partition_unreadable_offsets": ("gauge", "How many offsets these ranges have."),
@@ -61,7 +61,7 @@ METRICS: dict[str, tuple[str, str]] = {
     "headwater_view_writes_total": ("counter", "Writes that brought rows to a view."),
     "headwater_view_updated_seconds": ("gauge", "When a view was last written; since 1970."),
     "headwater_capture_running": ("gauge", "1 if a capture copies or follows its database."),
-    "headwater_capture_lag_seconds": ("gauge", "How far a capture is behind its database."),
+    "headwater_capture_lag_seconds": ("gauge", "The lag of a capture behind its database."),
     "headwater_capture_retained_bytes": ("gauge", "What a database keeps of its own log (WAL) for a capture."),
     "headwater_alert_raised_keys": ("gauge", "Keys of which an alert is raised."),
     "headwater_alert_pending_keys": ("gauge", "Keys that meet an alert's condition, but not yet for long enough."),

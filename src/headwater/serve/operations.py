@@ -62,8 +62,8 @@ PROBLEMS: dict[str, Any] = {
 }
 
 
-class Told(Protocol):
-    """What another part tells of its things. Called on threads."""
+class Reports(Protocol):
+    """Returns the reports of another part as JSON objects. Called on threads."""
 
     def __call__(self) -> Sequence[Mapping[str, Any]]: ...
 
@@ -81,17 +81,17 @@ class RemoveCapture(Protocol):
 
 
 class Sources(NamedTuple):
-    """Where the node's other parts tell how they are."""
+    """The functions that report the state of the node's other parts."""
 
     groups: Callable[[], Sequence[DescribedGroup]]
-    flows: Told
+    flows: Reports
     """Each has a `name`, APP.JOB."""
-    captures: Told
+    captures: Reports
     """Each has a `name`."""
-    alerts: Told = lambda: ()
+    alerts: Reports = lambda: ()
     """Each has a `name`, APP.ALERT."""
     control: Control | None = None
-    problems: Told = lambda: ()
+    problems: Reports = lambda: ()
     """What a person should look at: each has a `flow`, a `kind` and a `text`."""
     remove_capture: RemoveCapture | None = None
 
@@ -145,17 +145,17 @@ class Operations:
         try:
             return self._log.group_offsets.fetch(group)
         except TopicOffline:
-            return {}  # the topic of offsets is offline, which the list of topics tells
+            return {}  # the topic of offsets is offline, which the list of topics reports
 
     def _group(self, group: DescribedGroup) -> dict[str, Any]:
         partitions = []
-        for place, committed in sorted(self._committed(group.id).items()):
+        for partition, committed in sorted(self._committed(group.id).items()):
             try:
-                end = self._log.partition(*place).high_watermark
+                end = self._log.partition(*partition).high_watermark
             except (UnknownTopic, UnknownPartition, TopicOffline):
-                continue  # just deleted, or told elsewhere
+                continue  # just deleted, or reported elsewhere
             lag = max(0, end - committed.offset)
-            partitions.append({**place._asdict(), "offset": committed.offset, "end": end, "lag": lag})
+            partitions.append({**partition._asdict(), "offset": committed.offset, "end": end, "lag": lag})
         return {
             "name": group.id,
             "state": str(group.state),

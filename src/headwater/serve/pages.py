@@ -17,7 +17,7 @@ TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".s
 FIRST = "index.html"
 DAY_SECONDS = 86_400
 
-# Nothing from elsewhere, nothing inline, nobody's frame: what a record holds cannot run, whatever a page does with it.
+# No external content, no inline scripts, no framing: the content of a record cannot run, whatever a page does with it.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"

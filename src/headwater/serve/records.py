@@ -61,7 +61,7 @@ def size_of(record: Record, bytes_max: int) -> int:
     return 200 + sum(map(len, shown)) + 5 * escaped + 80 * len(parts[2:])
 
 
-def told(record: Record, partition: int, *, bytes_max: int, decode: Decode | None = None) -> dict[str, Any]:
+def record_json(record: Record, partition: int, *, bytes_max: int, decode: Decode | None = None) -> dict[str, Any]:
     return {
         "partition": partition,
         "offset": record.offset,

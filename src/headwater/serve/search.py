@@ -7,7 +7,7 @@ from typing import Any
 from headwater.serve.answers import Asked, Invalid
 from headwater.serve.endpoints import Endpoint, text, whole
 from headwater.serve.stores import Stores
-from headwater.serve.views import POSITION, ROW, VIEW, position_told
+from headwater.serve.views import POSITION, ROW, VIEW, position_json
 from headwater.views.full_text import FullTextIndex, index_folder
 from headwater.views.plain import plain
 from headwater.views.query import key_query
@@ -61,8 +61,8 @@ class Search:
         hits = index.search(asked["q"], asked["limit"])
         with self._stores.opened(kept) as store, store.snapshot(name) as snapshot:
             rows = [(hit.score, snapshot.select(key_query(snapshot.shape, name, [hit.key]))) for hit in hits]
-            position = position_told(snapshot.mark.position)
-        # A row that went since it was indexed is not told.
+            position = position_json(snapshot.mark.position)
+        # A row that was deleted since it was indexed is left out.
         found = [{"score": score, "row": plain(row[0])} for score, row in rows if row]
         return {"view": f"{kept.app}.{name}", "position": position, "rows": found}
 

@@ -1,7 +1,7 @@
 """Services that answer requests with JSON, whatever part they belong to, as routes of the application.
 
 A part that wants to be reached over HTTP gives an object with `answer` (a resource that is asked and changed) or with
-`receive` (a place that takes what is posted); it needs to know nothing of HTTP itself.
+`receive` (an endpoint that takes posted bodies); it needs to know nothing of HTTP itself.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headwater.errors import HeadwaterError, StoreUnavailable, UnknownView
 from headwater.serve.answers import Invalid
-from headwater.views.places import Kept, places_of_views
+from headwater.views.locations import ViewLocation, view_locations
 from headwater.views.store import ViewStore
 
 OPEN_MAX = 4
@@ -22,19 +22,19 @@ class Stores:
     def __init__(self, data: Path) -> None:
         self.data = data
         self._lock = threading.Lock()
-        self._pools: dict[Kept, Pool] = {}
+        self._pools: dict[ViewLocation, Pool] = {}
 
-    def places(self) -> list[Kept]:
-        return places_of_views(self.data)
+    def locations(self) -> list[ViewLocation]:
+        return view_locations(self.data)
 
-    def all(self) -> list[tuple[Kept, str]]:
+    def all(self) -> list[tuple[ViewLocation, str]]:
         """Every view. Those in a database that does not answer are left out: the others can be read all the same."""
         return self._all()[0]
 
-    def _all(self) -> tuple[list[tuple[Kept, str]], list[HeadwaterError]]:
+    def _all(self) -> tuple[list[tuple[ViewLocation, str]], list[HeadwaterError]]:
         """And why some are left out."""
         found, failures = [], []
-        for kept in self.places():
+        for kept in self.locations():
             try:
                 with self.opened(kept) as store:
                     found += [(kept, name) for name in store.views()]
@@ -42,10 +42,11 @@ class Stores:
                 failures.append(error)
         return found, failures
 
-    def find(self, said: str) -> tuple[Kept, str]:
+    def find(self, said: str) -> tuple[ViewLocation, str]:
         """The view that APP.VIEW or VIEW means. UnknownView; Invalid if several apps have one of this name.
 
-        StoreUnavailable if it may be in a database that does not answer: nobody should think that it is gone.
+        StoreUnavailable if it may be in a database that does not answer: the answer must not look as if the view were
+        deleted.
         """
         views, failures = self._all()
         found = [(kept, name) for kept, name in views if said in (name, f"{kept.app}.{name}")]
@@ -62,7 +63,7 @@ class Stores:
         return found[0]
 
     @contextmanager
-    def opened(self, kept: Kept) -> Iterator[ViewStore]:
+    def opened(self, kept: ViewLocation) -> Iterator[ViewStore]:
         with self._lock:
             pool = self._pools.setdefault(kept, Pool(kept))
         with pool.taken() as store:
@@ -76,14 +77,14 @@ class Stores:
 
 
 class Pool:
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: ViewLocation) -> None:
         self._kept = kept
-        self._places = threading.BoundedSemaphore(OPEN_MAX)
+        self._slots = threading.BoundedSemaphore(OPEN_MAX)
         self._free: list[ViewStore] = []
 
     @contextmanager
     def taken(self) -> Iterator[ViewStore]:
-        if not self._places.acquire(timeout=WAIT_SECONDS):
+        if not self._slots.acquire(timeout=WAIT_SECONDS):
             raise StoreUnavailable(str(self._kept.where), "too many read it at once")
         try:
             store = self._free.pop() if self._free else self._kept.open()
@@ -97,7 +98,7 @@ class Pool:
                 raise
             self._free.append(store)
         finally:
-            self._places.release()
+            self._slots.release()
 
     def close(self) -> None:
         while self._free:

@@ -2,7 +2,8 @@
 
 data/tokens.json    {"dashboard": {"hash": "…", "scopes": ["read"]}}, readable by its owner alone; a small file, with a
                     checksum and a copy (small_file.py): a deleted file is not the end of all tokens
-data/local.token    the token of this machine, for commands; made anew when a node starts, readable by its owner alone
+data/local.token    the token of this machine, for commands; created again when a node starts, readable by its owner
+alone
 """
 
 import hashlib
@@ -50,7 +51,7 @@ class Tokens:
         self._known: dict[str, dict[str, object]] = {}
 
     def add(self, name: str, scopes: tuple[str, ...]) -> str:
-        """A new token, which is told once and never again."""
+        """Returns a new token, which is shown once and never again."""
         if not NAME.fullmatch(name):
             raise UsageError(f"{name[:80]!r} cannot name a token; use up to 100 letters, digits, dots and dashes")
         unknown = [scope for scope in scopes if scope not in SCOPES]
@@ -73,7 +74,7 @@ class Tokens:
         return [_token(name, said) for name, said in sorted(self._read().items())]
 
     def open_local(self) -> None:
-        """Make the token of this machine: whoever may read the data directory may do everything with the node."""
+        """Make the token of this machine: a user who may read the data directory may do everything with the node."""
         self._local = PREFIX + secrets.token_urlsafe(32)
         try:
             _write_privately(self._local_file, self._local)
@@ -85,11 +86,11 @@ class Tokens:
         self._local_file.unlink(missing_ok=True)
 
     def exist(self) -> bool:
-        """Has anybody made one? That of this machine does not count."""
+        """Returns whether a token exists; that of this machine does not count."""
         return bool(self._fresh())
 
     def find(self, said: str) -> Token | None:
-        """Whose token this is. Every one is compared, and in constant time, so that time tells nothing."""
+        """Whose token this is. Every one is compared, and in constant time, so that timing reveals nothing."""
         wanted, found = _hash(said), None
         if self._local and hmac.compare_digest(_hash(self._local), wanted):
             found = Token(LOCAL, tuple(SCOPES))
@@ -105,7 +106,7 @@ class Tokens:
         return self._known
 
     def _read(self) -> dict[str, dict[str, object]]:
-        """UsageError if nobody knows which tokens there are: then nobody is let in."""
+        """UsageError if the list of tokens cannot be read: then every request is refused."""
         try:
             found: dict[str, dict[str, object]] = read_small_file(self._storage, FILE).content
             return {name: {"hash": str(said["hash"]), "scopes": said["scopes"]} for name, said in found.items()}
@@ -148,19 +149,19 @@ def _token(name: str, said: dict[str, object]) -> Token:
 
 
 def _hash(token: str) -> str:
-    # 256 random bits: nobody can guess one from its hash, so that a slow hash would only be slow.
+    # 256 random bits cannot be guessed from a hash, so a slow hash would add nothing.
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
 def needed_scope(method: str, path: str) -> str | None:
-    """What a request must be allowed to do where tokens are demanded; None: everybody may.
+    """What a request must be allowed to do where tokens are demanded; None: no permission is needed.
 
     >>> needed_scope("GET", "/views"), needed_scope("POST", "/topics/orders"), needed_scope("POST", "/hooks/shop")
     ('read', 'produce', None)
     """
     root = path.strip("/").partition("/")[0]
     if root in ("hooks", "health", "ready", "session", "ui", ""):
-        return None  # signed by their senders; for those who watch over us; without anything to tell
+        return None  # hooks signed by their senders, health checks, and pages without data
     if root == "metrics":
         return "metrics"
     if method in ("GET", "HEAD", "WEBSOCKET"):

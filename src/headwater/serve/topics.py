@@ -13,7 +13,7 @@ from headwater.record import Record
 from headwater.serve.answers import Asked, Invalid
 from headwater.serve.endpoints import Endpoint, Parameter, text, truth, whole
 from headwater.serve.positions import LONGEST, PATTERN, next_offsets
-from headwater.serve.records import RECORD, Decode, shown_damage, size_of, told
+from headwater.serve.records import RECORD, Decode, record_json, shown_damage, size_of
 
 RECORDS_MAX = 1000
 ANSWER_BYTES_MAX = 4 * 1024**2
@@ -27,7 +27,7 @@ VALUE_BYTES = 64 * 1024
 PAUSE_SECONDS = 0.02
 WAIT_MS_MAX = 30_000
 LAST = 10**15
-Told = list[dict[str, Any]]
+Rows = list[dict[str, Any]]
 
 TOPIC = text("topic", "the name of the topic", in_path=True, longest=249, pattern=r"^[A-Za-z0-9._-]+$")
 AT_LEAST = text(
@@ -96,7 +96,10 @@ READING: tuple[Parameter, ...] = (
 
 
 async def pause(stopping: Event) -> None:
-    """Before the next look at what somebody waits for. A node that stops does not keep those who wait, nor they it."""
+    """The pause between two checks of a waiting request.
+
+    A node that stops neither waits for such requests nor delays them.
+    """
     if stopping.is_set():
         raise UnavailableError("the node is being stopped; ask again when it is back")
     await asyncio.sleep(PAUSE_SECONDS)
@@ -176,8 +179,8 @@ class Topics:
         partition = self._log.partition(asked["topic"], asked["partition"])
         position = self._start(partition, asked)
         end = partition.high_watermark
-        records: Told = []
-        damaged: Told = []
+        records: Rows = []
+        damaged: Rows = []
         room, unpacked = ANSWER_BYTES_MAX, 0
         while position < end and len(records) < asked["limit"] and room > 0 and unpacked < UNPACKED_BYTES_MAX:
             try:
@@ -211,13 +214,13 @@ class Topics:
             **({"damaged": damaged} if damaged else {}),
         }
 
-    def _shown(self, found: list[Record], asked: Asked, room: int, following: int, end: int) -> tuple[Told, int, int]:
+    def _shown(self, found: list[Record], asked: Asked, room: int, following: int, end: int) -> tuple[Rows, int, int]:
         """Records as JSON for as long as there is room; what is left of it, and where to go on."""
-        shown: Told = []
+        shown: Rows = []
         for record in found:
             if room <= 0 or record.offset >= end:
                 return shown, room, record.offset
-            shown.append(told(record, asked["partition"], bytes_max=asked["value_bytes"], decode=self._decode))
+            shown.append(record_json(record, asked["partition"], bytes_max=asked["value_bytes"], decode=self._decode))
             room -= size_of(record, asked["value_bytes"])
         return shown, room, following
 

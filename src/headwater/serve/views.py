@@ -14,9 +14,9 @@ from headwater.serve.stores import Stores
 from headwater.serve.topics import AT_LEAST, TIMEOUT, pause
 from headwater.views.column_types import spoken
 from headwater.views.full_text import FullTextIndex, index_folder
+from headwater.views.locations import ViewLocation
 from headwater.views.mark import covers
 from headwater.views.mark import spoken as spoken_position
-from headwater.views.places import Kept
 from headwater.views.plain import plain
 from headwater.views.query import key_query, parse_condition, parse_query
 from headwater.views.store import Snapshot
@@ -114,7 +114,7 @@ class Views:
     def describe(self, asked: Asked) -> object:
         return self._described(*self._stores.find(asked["view"]))
 
-    def _described(self, kept: Kept, name: str) -> dict[str, Any]:
+    def _described(self, kept: ViewLocation, name: str) -> dict[str, Any]:
         with self._stores.opened(kept) as store, store.snapshot(name) as snapshot:
             shape, mark = snapshot.shape, snapshot.mark
         return {
@@ -123,7 +123,7 @@ class Views:
             "view": name,
             "key": list(shape.key),
             "columns": [{"name": column.name, "type": spoken(column.type)} for column in shape.columns],
-            "position": position_told(mark.position),
+            "position": position_json(mark.position),
             "change": mark.change,
             "updated_ms": mark.updated_ms,
             "searchable": FullTextIndex(index_folder(self._stores.data, kept.app, name)).exists(),
@@ -142,18 +142,18 @@ class Views:
             self._waiting -= 1
 
     async def _wait(self, asked: Asked, wanted: dict[str, dict[int, int]]) -> None:
-        place = await run_in_threadpool(self._stores.find, asked["view"])
+        found = await run_in_threadpool(self._stores.find, asked["view"])
         position: dict[str, Any] = {}
         waited = min(asked["timeout_ms"] / 1000, self._wait_seconds_max)
         try:
             async with asyncio.timeout(waited):
-                while not covers(position := await run_in_threadpool(self._position, *place), wanted):
+                while not covers(position := await run_in_threadpool(self._position, *found), wanted):
                     await pause(self._stopping)  # no store wakes us
         except TimeoutError:
             has = spoken_position(position)
-            raise ViewBehind(place[1], wanted=spoken_position(wanted), has=has, waited=waited) from None
+            raise ViewBehind(found[1], wanted=spoken_position(wanted), has=has, waited=waited) from None
 
-    def _position(self, kept: Kept, name: str) -> Any:
+    def _position(self, kept: ViewLocation, name: str) -> Any:
         with self._stores.opened(kept) as store, store.snapshot(name) as snapshot:
             return snapshot.mark.position
 
@@ -165,7 +165,7 @@ class Views:
             order = asked["order"] or list(snapshot.shape.key)
             query = parse_query(snapshot.shape, where, order, limit + 1, skip)
             rows = snapshot.select(query)
-            position = position_told(snapshot.mark.position)
+            position = position_json(snapshot.mark.position)
         said = {"view": f"{kept.app}.{name}", "position": position, "rows": [plain(row) for row in rows[:limit]]}
         return {**said, "next": skip + limit} if len(rows) > limit else said
 
@@ -173,7 +173,7 @@ class Views:
         kept, name = self._stores.find(asked["view"])
         with self._stores.opened(kept) as store, store.snapshot(name) as snapshot:
             rows = self._select_key(snapshot, name, asked["key"])
-            position = position_told(snapshot.mark.position)
+            position = position_json(snapshot.mark.position)
         if not rows:
             key = ", ".join(asked["key"])
             raise Invalid(f"view {name} has no row with the key {key[:200]}", status=404, name="UnknownKey")
@@ -194,5 +194,5 @@ def conditions(said: list[str]) -> dict[str, object]:
     return found
 
 
-def position_told(position: Any) -> dict[str, dict[str, int]]:
+def position_json(position: Any) -> dict[str, dict[str, int]]:
     return {topic: {str(number): offset for number, offset in offsets.items()} for topic, offsets in position.items()}

@@ -1,7 +1,7 @@
-"""A batch of rows, made ready for a table: aligned to its columns, one row per key, deletes told apart. Pure.
+"""A batch of rows, made ready for a table: aligned to its columns, one row per key, deletes separated. Pure.
 
-Rows of a keyed output carry `_op`: `d` says that the key is gone; any other, or no `_op` at all, that the row is as it
-stands. Where a key comes more than once, its last row counts.
+Rows of a keyed output carry `_op`: `d` says that the key is deleted; any other, or no `_op` at all, that the row is as
+it stands. Where a key comes more than once, its last row counts.
 """
 
 from typing import NamedTuple, Protocol
@@ -24,12 +24,12 @@ class Encode(Protocol):
 
 class Changes(NamedTuple):
     present: pa.Table  # all columns of the shape, encoded for the store
-    gone: pa.Table  # its key columns
-    gone_keys: pa.Array  # the same as JSON text, for those who watch
+    deleted: pa.Table  # its key columns
+    deleted_keys: pa.Array  # the same as JSON text, for those who watch
 
     @property
     def empty(self) -> bool:
-        return not (self.present.num_rows or self.gone.num_rows)
+        return not (self.present.num_rows or self.deleted.num_rows)
 
 
 def changes_in(shape: Shape, rows: pa.Table, encode: Encode) -> Changes:
@@ -44,8 +44,8 @@ def changes_in(shape: Shape, rows: pa.Table, encode: Encode) -> Changes:
         return Changes(table, table.select(shape.key).slice(0, 0), pa.array([], pa.string()))
     gone_rows = rows.filter(deleted)
     keys = [_plain_column(gone_rows, column) for column in shape.key_columns]
-    gone_keys = json_text(pa.StructArray.from_arrays(keys, fields=list(shape.key_type)))
-    return Changes(table.filter(pc.invert(deleted)), table.select(shape.key).filter(deleted), gone_keys)
+    deleted_keys = json_text(pa.StructArray.from_arrays(keys, fields=list(shape.key_type)))
+    return Changes(table.filter(pc.invert(deleted)), table.select(shape.key).filter(deleted), deleted_keys)
 
 
 def _plain_column(rows: pa.Table, column: Column) -> pa.Array:
@@ -71,8 +71,8 @@ def _last_of_each_key(table: pa.Table, key: tuple[str, ...]) -> pa.Array | None:
     """Which rows to keep, in their order; None for all."""
     # Arrow does not group by structs, lists and maps.
     keys = {name: json_text(_whole(table[name])) if nested(table[name].type) else table[name] for name in key}
-    places = pa.table(keys).append_column("_place", pa.array(np.arange(table.num_rows)))
-    last = places.group_by(list(key), use_threads=False).aggregate([("_place", "max")]).column("_place_max")
+    indexes = pa.table(keys).append_column("_index", pa.array(np.arange(table.num_rows)))
+    last = indexes.group_by(list(key), use_threads=False).aggregate([("_index", "max")]).column("_index_max")
     if len(last) == table.num_rows:
         return None
     return pa.array(np.sort(last.to_numpy()))

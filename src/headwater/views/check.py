@@ -12,7 +12,7 @@ from zlib import crc32
 
 from headwater.small_file import read_newest, small_files
 from headwater.views.full_text import FOLDER as SEARCH
-from headwater.views.places import APP_FILE, FLOWS, VIEWS
+from headwater.views.locations import APP_FILE, FLOWS, VIEWS
 
 INDEX_MAGIC = (1337).to_bytes(4, "little")
 

@@ -58,7 +58,7 @@ def nested(type: pa.DataType) -> bool:
 
 
 def to_words(type: pa.DataType) -> object:
-    """Plain data for a type; UnstorableValue for one that no store has a place for.
+    """Plain data for a type; UnstorableValue for a type that no store supports.
 
     >>> to_words(pa.list_(pa.decimal128(12, 2)))
     {'array': 'decimal(12,2)'}
@@ -73,7 +73,7 @@ def to_words(type: pa.DataType) -> object:
         return {"map": [to_words(type.key_type), to_words(type.item_type)]}
     if pa.types.is_struct(type):
         return {"struct": [[field.name, to_words(field.type)] for field in type]}
-    raise UnstorableValue(f"there is no place in a view for the type {type}", "Cast it, or leave it out.")
+    raise UnstorableValue(f"a view cannot store the type {type}", "Cast it, or leave it out.")
 
 
 def from_words(words: object) -> pa.DataType:

@@ -66,17 +66,20 @@ class FullTextIndex:
         return None if said is None else IndexMark(**{**said, "columns": tuple(said["columns"])})
 
     def write(
-        self, mark: IndexMark, present: Iterable[tuple[str, Mapping[str, str]]], gone: Iterable[str] = (), *,
-        anew: bool = False,
+        self, mark: IndexMark, present: Iterable[tuple[str, Mapping[str, str]]], deleted: Iterable[str] = (), *,
+        reset: bool = False,
     ) -> None:  # fmt: skip
-        """Rows by the JSON of their key, and keys that are gone; `anew` forgets all others. All of it, or nothing."""
+        """Writes rows by the JSON of their key, and removes deleted keys; `reset` removes all others.
+
+        All of it, or nothing.
+        """
         tantivy = _library()
         with self._lock:
             writer = self._opened_writer()
             try:
-                if anew:
+                if reset:
                     writer.delete_all_documents()
-                for key in gone:
+                for key in deleted:
                     writer.delete_documents_by_term("_id", _id(key))
                 for key, texts in present:
                     writer.delete_documents_by_term("_id", _id(key))
@@ -157,8 +160,8 @@ class FullTextIndex:
         return StoreUnavailable(str(self._folder), why)
 
     def _read_mark_as_it_is(self) -> dict[str, Any] | None:
-        """An index that was made anew with other columns is another one: fields of the old one would be taken for
-        those in their places."""
+        """An index that was rebuilt with other columns is another one: fields of the old one would be taken for
+        those at their positions."""
         said = self._read_mark()
         if said is not None and self._writer is None and tuple(said["columns"]) != self._opened_columns:
             self._index = None

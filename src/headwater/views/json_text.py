@@ -147,8 +147,8 @@ def _joined(lists: pa.Array, elements: pa.Array) -> pa.Array:
 
 def _struct_text(values: pa.Array) -> pa.Array:
     pieces: list[pa.Array | str] = []
-    for place, field in enumerate(values.type):
+    for index, field in enumerate(values.type):
         name = escaped(pa.array([field.name]))[0].as_py()
-        pieces += [("{" if place == 0 else ",") + f'"{name}":', json_text(values.field(place))]
+        pieces += [("{" if index == 0 else ",") + f'"{name}":', json_text(values.field(index))]
     text = pc.binary_join_element_wise(*pieces, "}", "") if pieces else pa.array(["{}"] * len(values))
     return pc.if_else(values.is_valid(), text, None)

@@ -124,7 +124,7 @@ class PostgresStore(SqlStore):
             raise
         return True
 
-    def _place(self, number: int) -> str:
+    def _bind(self, number: int) -> str:
         return f"${number}"
 
     def _table(self, name: str) -> str:
@@ -147,9 +147,9 @@ class PostgresStore(SqlStore):
         return postgres_columns.encode(column, values)
 
     def _load(self, table: str, shape: Shape, changes: Changes, change: int) -> None:
-        if changes.gone.num_rows:
-            self._stage(STAGE_GONE, shape.key_columns, changes.gone)
-            self._delete_staged(table, changes.gone)
+        if changes.deleted.num_rows:
+            self._stage(STAGE_GONE, shape.key_columns, changes.deleted)
+            self._delete_staged(table, changes.deleted)
         if changes.present.num_rows:
             self._stage(STAGE, shape.columns, changes.present)
             names = listed(shape.names)
@@ -163,12 +163,12 @@ class PostgresStore(SqlStore):
         self._run(f"CREATE TEMP TABLE {stage} ({declared}) ON COMMIT DROP")
         self._copy(f"pg_temp.{stage}", rows)
 
-    def _delete_staged(self, table: str, gone: pa.Table) -> None:
+    def _delete_staged(self, table: str, keys: pa.Table) -> None:
         """Nulls are compared only where there are some: no index helps with that."""
         same = [
             f"(old.{name} = gone.{name} OR (old.{name} IS NULL AND gone.{name} IS NULL))"
             if column.null_count else f"old.{name} = gone.{name}"
-            for name, column in zip(map(quoted, gone.column_names), gone.columns, strict=True)
+            for name, column in zip(map(quoted, keys.column_names), keys.columns, strict=True)
         ]  # fmt: skip
         self._run(
             f"DELETE FROM {self._table(table)} AS old USING pg_temp.{STAGE_GONE} AS gone WHERE {' AND '.join(same)}"
@@ -186,11 +186,11 @@ class PostgresStore(SqlStore):
 
     def _comparison(self, condition: Condition, first: int) -> tuple[str, list[object]]:
         values = postgres_columns.bound(condition)
-        places = [f"${first + place}" for place in range(len(values))]
+        parameters = [f"${first + index}" for index in range(len(values))]
         name = quoted(condition.column.name)
         if condition.operator == "in":
-            return f"{name} IN ({', '.join(places)})", values
-        return f"{name} {condition.operator} {places[0]}", values
+            return f"{name} IN ({', '.join(parameters)})", values
+        return f"{name} {condition.operator} {parameters[0]}", values
 
     def _ordering(self, order: Order) -> str:
         """Nulls where Spark and SQLite have them."""

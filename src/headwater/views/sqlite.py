@@ -102,7 +102,7 @@ class SqliteStore(SqlStore):
         with self._transaction("BEGIN"):
             yield
 
-    def _place(self, number: int) -> str:
+    def _bind(self, number: int) -> str:
         return f"?{number}"
 
     def _table(self, name: str) -> str:
@@ -130,15 +130,15 @@ class SqliteStore(SqlStore):
     def _load(self, table: str, shape: Shape, changes: Changes, change: int) -> None:
         if shape.key:
             # A key with a null in it never conflicts in SQLite: such rows are removed before they come again.
-            self._delete(table, changes.gone)
+            self._delete(table, changes.deleted)
             self._delete(table, _with_nulls(changes.present.select(shape.key)))
-        places = ", ".join(f"?{number}" for number in range(1, len(shape.columns) + 2))
-        sql = f"INSERT INTO {quoted(table)} ({listed(shape.names)}, {CHANGE}) VALUES ({places})"
+        parameters = ", ".join(f"?{number}" for number in range(1, len(shape.columns) + 2))
+        sql = f"INSERT INTO {quoted(table)} ({listed(shape.names)}, {CHANGE}) VALUES ({parameters})"
         self._run_many(sql + on_conflict(shape), zip(*_lists(changes.present), repeat(change), strict=False))
 
     def _delete(self, table: str, keys: pa.Table) -> None:
         if keys.num_rows:
-            same = " AND ".join(f"{quoted(name)} IS ?{place}" for place, name in enumerate(keys.column_names, start=1))
+            same = " AND ".join(f"{quoted(name)} IS ?{index}" for index, name in enumerate(keys.column_names, start=1))
             self._run_many(f"DELETE FROM {quoted(table)} WHERE {same}", zip(*_lists(keys), strict=True))
 
     def _load_deletes(self, table: str, keys: pa.Array, change: int) -> None:

@@ -86,15 +86,15 @@ def decode(column: Column, value: Any) -> object:
 
 
 def comparison(condition: Condition, first: int) -> tuple[str, list[object]]:
-    """SQL with the places of its values from `first` on, and those values."""
+    """Returns SQL with parameters numbered from `first`, and their values."""
     name = quoted(condition.column.name)
     if pa.types.is_decimal(condition.column.type):
         return _decimal_comparison(condition, first)
     bound = python_values(encode(condition.column, as_column(condition.column, list(condition.values))))
-    places = [f"?{first + place}" for place in range(len(bound))]
+    parameters = [f"?{first + index}" for index in range(len(bound))]
     if condition.operator == "in":
-        return f"{name} IN ({', '.join(places)})", bound
-    return f"{name} {condition.operator} {places[0]}", bound
+        return f"{name} IN ({', '.join(parameters)})", bound
+    return f"{name} {condition.operator} {parameters[0]}", bound
 
 
 def ordering(column: Column) -> list[str]:
@@ -134,7 +134,7 @@ def _decimal_comparison(condition: Condition, first: int) -> tuple[str, list[obj
     rounding = ROUND_FLOOR if operator in (">", "<=") else ROUND_CEILING
     bound = number_pieces(int(numbers[0].to_integral_value(rounding)), type.precision)
     left = ", ".join(decimal_pieces(quoted(condition.column.name), type.precision))
-    right = ", ".join(f"?{first + place}" for place in range(len(bound)))
+    right = ", ".join(f"?{first + index}" for index in range(len(bound)))
     return f"({left}) {operator} ({right})", bound
 
 
@@ -143,8 +143,8 @@ def _decimal_equality(condition: Condition, whole: Sequence[Decimal], first: int
     if not whole:
         return (f"{name} IS NOT NULL" if condition.operator == "!=" else "1 = 0"), []
     bound: list[object] = [_written(int(number), scale) for number in whole]
-    places = ", ".join(f"?{first + place}" for place in range(len(bound)))
-    return f"{name} {'NOT IN' if condition.operator == '!=' else 'IN'} ({places})", bound
+    parameters = ", ".join(f"?{first + index}" for index in range(len(bound)))
+    return f"{name} {'NOT IN' if condition.operator == '!=' else 'IN'} ({parameters})", bound
 
 
 def _written(unscaled: int, scale: int) -> str:

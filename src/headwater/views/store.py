@@ -27,7 +27,7 @@ Row = dict[str, object]
 
 
 class ChangedRow(NamedTuple):
-    """`row` is None when the key is gone."""
+    """`row` is None when the key was deleted."""
 
     key: Row
     row: Row | None
@@ -50,8 +50,10 @@ class Snapshot(Protocol):
         """The same, with the number of the write; up to a write, and with it."""
 
     def last_write_within(self, change: int, rows_max: int) -> int:
-        """The last write behind one up to which at most so many rows changed; the next one, if that alone is more.
-        Keys that went are not counted."""
+        """Returns the last write after `change` up to which at most `rows_max` rows changed, or else the next write.
+
+        Deleted keys are not counted.
+        """
 
     def changed_since(self, change: int) -> int:
         """How many those are."""
@@ -78,7 +80,7 @@ class ViewStore(Protocol):
         """From now on `job` writes this view, beginning with any batch."""
 
     def begin_shadow(self, view: str, schema: pa.Schema, key: Sequence[str], *, job: str) -> StoredMark:
-        """A second, hidden table to rebuild the view in. One that the same job began is gone on with."""
+        """A second, hidden table to rebuild the view in. One that the same job began is continued."""
 
     def swap(self, view: str, mark: Mark) -> None:
         """The shadow becomes the view, in one step for all readers. Once done, doing it again does nothing."""

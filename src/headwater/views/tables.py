@@ -29,7 +29,7 @@ VIEWS, DELETES = "_headwater_views", "_headwater_deletes"
 CHANGE = "_change"
 SHADOW = "_shadow_"
 NAME_BYTES_MAX = 48  # PostgreSQL cuts names at 63, and ours are made longer
-WRITES_REMEMBERED = 10_000  # whose deletes somebody who watches can still learn one by one
+WRITES_REMEMBERED = 10_000  # whose deletes a subscriber can still receive one by one
 
 _MARK_COLUMNS = "job, batch, position, change, generation, changes_from, updated_ms"
 
@@ -73,7 +73,7 @@ class SqlStore(ABC):
         """A transaction that sees one moment, and `table`, if there is one, as it is at that moment."""
 
     @abstractmethod
-    def _place(self, number: int) -> str:
+    def _bind(self, number: int) -> str:
         """How the statement refers to its n-th value, from 1."""
 
     @abstractmethod
@@ -94,7 +94,7 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _load(self, table: str, shape: Shape, changes: Changes, change: int) -> None:
-        """Upsert what is present and delete what is gone, a whole batch at a time."""
+        """Upserts the present rows and deletes the deleted keys, a whole batch at a time."""
 
     @abstractmethod
     def _load_deletes(self, table: str, keys: pa.Array, change: int) -> None: ...
@@ -108,7 +108,7 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _comparison(self, condition: Condition, first: int) -> tuple[str, list[object]]:
-        """SQL for one condition whose values begin at place `first`; never about nulls."""
+        """Returns SQL for one condition whose parameters are numbered from `first`; never about nulls."""
 
     @abstractmethod
     def _ordering(self, order: Order) -> str: ...
@@ -144,7 +144,7 @@ class SqlStore(ABC):
             self._drop(shadow)
             current = self._stored(view)
             self._create(shadow, wanted, generation=current[1].generation + 1 if current else 0)
-            self._run(f"UPDATE {self._table(VIEWS)} SET job = {self._place(1)} WHERE view = {self._place(2)}",
+            self._run(f"UPDATE {self._table(VIEWS)} SET job = {self._bind(1)} WHERE view = {self._bind(2)}",
                       (job, shadow))  # fmt: skip
             return self._known(shadow)[1]
 
@@ -155,11 +155,11 @@ class SqlStore(ABC):
             if rebuilt is None:
                 if current is not None and current[1].holds(mark):
                     return
-                raise JobRefused(f'view "{view}" has no shadow that could take its place', "Begin the rebuild again.")
+                raise JobRefused(f'view "{view}" has no shadow that could replace it', "Begin the rebuild again.")
             self._drop(view)
             self._run(f"ALTER TABLE {self._table(shadow)} RENAME TO {quoted(view)}")
-            self._run(f"DELETE FROM {self._table(DELETES)} WHERE view = {self._place(1)}", (shadow,))
-            self._run(f"UPDATE {self._table(VIEWS)} SET view = {self._place(1)} WHERE view = {self._place(2)}",
+            self._run(f"DELETE FROM {self._table(DELETES)} WHERE view = {self._bind(1)}", (shadow,))
+            self._run(f"UPDATE {self._table(VIEWS)} SET view = {self._bind(1)} WHERE view = {self._bind(2)}",
                       (view, shadow))  # fmt: skip
             change = max(rebuilt[1].change, current[1].change if current else 0) + 1
             generation = current[1].generation + 1 if current else 0
@@ -187,7 +187,7 @@ class SqlStore(ABC):
             self._run(f"ALTER TABLE {self._table(view)} RENAME TO {quoted(new)}")
             self._run(f"CREATE INDEX {quoted(other)} ON {self._table(new)} ({CHANGE})")
             for table in (DELETES, VIEWS):
-                self._run(f"UPDATE {self._table(table)} SET view = {self._place(1)} WHERE view = {self._place(2)}",
+                self._run(f"UPDATE {self._table(table)} SET view = {self._bind(1)} WHERE view = {self._bind(2)}",
                           (new, view))  # fmt: skip
 
     def adopt(self, view: str, job: str) -> None:
@@ -225,8 +225,8 @@ class SqlStore(ABC):
         change = stored.change if changes.empty else stored.change + 1
         if not changes.empty:
             self._load(table, shape, changes, change)
-        if len(changes.gone_keys):
-            self._load_deletes(table, changes.gone_keys, change)
+        if len(changes.deleted_keys):
+            self._load_deletes(table, changes.deleted_keys, change)
         forgotten = self._forget_deletes(table, stored, change)
         self._store_mark(table, replace(stored, job=mark.job, batch=mark.batch, position=mark.position,
                                         change=change, changes_from=forgotten))  # fmt: skip
@@ -237,7 +237,7 @@ class SqlStore(ABC):
             return stored.changes_from
         until = change - WRITES_REMEMBERED
         self._run(
-            f"DELETE FROM {self._table(DELETES)} WHERE view = {self._place(1)} AND change <= {self._place(2)}",
+            f"DELETE FROM {self._table(DELETES)} WHERE view = {self._bind(1)} AND change <= {self._bind(2)}",
             (table, until),
         )
         return until
@@ -286,10 +286,10 @@ class SqlStore(ABC):
         # SQLite cannot rename an index, so that of a rebuilt view has a number of its own.
         index = change_index(table.removeprefix(SHADOW), generation)
         self._run(f"CREATE INDEX {quoted(index)} ON {self._table(table)} ({CHANGE})")
-        places = ", ".join(self._place(number) for number in range(1, 7))
+        parameters = ", ".join(self._bind(number) for number in range(1, 7))
         self._run(
             f"INSERT INTO {self._table(VIEWS)} (view, shape, batch, position, change, generation, changes_from, "
-            f"updated_ms) VALUES ({places}, 0, 0)",
+            f"updated_ms) VALUES ({parameters}, 0, 0)",
             (table, shape.to_json(), -1, "{}", 0, generation),
         )
 
@@ -298,20 +298,20 @@ class SqlStore(ABC):
         for column in added:
             self._run(f"ALTER TABLE {self._table(view)} ADD COLUMN {quoted(column.name)} {self._column_type(column)}")
         if added:
-            self._run(f"UPDATE {self._table(VIEWS)} SET shape = {self._place(1)} WHERE view = {self._place(2)}",
+            self._run(f"UPDATE {self._table(VIEWS)} SET shape = {self._bind(1)} WHERE view = {self._bind(2)}",
                       (grown.to_json(), view))  # fmt: skip
 
     def _drop(self, view: str) -> None:
         if self._stored(view) is None:
             return
         self._run(f"DROP TABLE IF EXISTS {self._table(view)}")
-        self._run(f"DELETE FROM {self._table(DELETES)} WHERE view = {self._place(1)}", (view,))
-        self._run(f"DELETE FROM {self._table(VIEWS)} WHERE view = {self._place(1)}", (view,))
+        self._run(f"DELETE FROM {self._table(DELETES)} WHERE view = {self._bind(1)}", (view,))
+        self._run(f"DELETE FROM {self._table(VIEWS)} WHERE view = {self._bind(1)}", (view,))
 
     def _stored(self, view: str, *, locked: bool = True) -> tuple[Shape, StoredMark] | None:
         lock = self.row_lock if locked else ""
         found = self._run(
-            f"SELECT shape, {_MARK_COLUMNS} FROM {self._table(VIEWS)} WHERE view = {self._place(1)}{lock}", (view,)
+            f"SELECT shape, {_MARK_COLUMNS} FROM {self._table(VIEWS)} WHERE view = {self._bind(1)}{lock}", (view,)
         )
         return (Shape.from_json(str(found[0][0])), _stored_mark(found[0][1:])) if found else None
 
@@ -325,9 +325,9 @@ class SqlStore(ABC):
         values = (mark.job, mark.batch, position_to_json(mark.position), mark.change, mark.generation,
                   mark.changes_from, self._clock.now_ms())  # fmt: skip
         names = _MARK_COLUMNS.split(", ")
-        settings = ", ".join(f"{name} = {self._place(number)}" for number, name in enumerate(names, start=1))
+        settings = ", ".join(f"{name} = {self._bind(number)}" for number, name in enumerate(names, start=1))
         self._run(
-            f"UPDATE {self._table(VIEWS)} SET {settings} WHERE view = {self._place(len(names) + 1)}", (*values, view)
+            f"UPDATE {self._table(VIEWS)} SET {settings} WHERE view = {self._bind(len(names) + 1)}", (*values, view)
         )
 
     # Reading rows
@@ -360,16 +360,16 @@ class SqlSnapshot:
         return (changed for _, changed in self.numbered_changes_after(change))
 
     def numbered_changes_after(self, change: int, until: int | None = None) -> list[tuple[int, ChangedRow]]:
-        place, last = self._store._place, self.mark.change if until is None else until
-        gone = self._store._run(
+        bind, last = self._store._bind, self.mark.change if until is None else until
+        deleted = self._store._run(
             f"SELECT change, key FROM {self._store._table(DELETES)} "
-            f"WHERE view = {place(1)} AND change > {place(2)} AND change <= {place(3)}", (self._view, change, last)
+            f"WHERE view = {bind(1)} AND change > {bind(2)} AND change <= {bind(3)}", (self._view, change, last)
         )  # fmt: skip
         columns = self.shape.columns
-        between = f" WHERE {CHANGE} > {place(1)} AND {CHANGE} <= {place(2)}"
+        between = f" WHERE {CHANGE} > {bind(1)} AND {CHANGE} <= {bind(2)}"
         rows = self._rows(columns, between, [change, last], extra=CHANGE)
         events: list[tuple[int, ChangedRow]] = [
-            (int(str(number)), ChangedRow(self._key(str(key)), None)) for number, key in gone
+            (int(str(number)), ChangedRow(self._key(str(key)), None)) for number, key in deleted
         ]
         for row in rows:
             values = self._row(columns, row)
@@ -379,31 +379,29 @@ class SqlSnapshot:
         return events
 
     def last_write_within(self, change: int, rows_max: int) -> int:
-        place, store = self._store._place, self._store
+        bind, store = self._store._bind, self._store
         found = store._run(
-            f"SELECT {CHANGE} FROM {store._table(self._view)} WHERE {CHANGE} > {place(1)} "
-            f"ORDER BY {CHANGE} LIMIT 1 OFFSET {place(2)}", (change, rows_max)
+            f"SELECT {CHANGE} FROM {store._table(self._view)} WHERE {CHANGE} > {bind(1)} "
+            f"ORDER BY {CHANGE} LIMIT 1 OFFSET {bind(2)}", (change, rows_max)
         )  # fmt: skip
         return max(int(str(found[0][0])) - 1, change + 1) if found else self.mark.change
 
     def changed_since(self, change: int) -> int:
         """How many rows changed and keys went; cheaper than to read them."""
-        place, store = self._store._place, self._store
-        ((rows,),) = store._run(
-            f"SELECT count(*) FROM {store._table(self._view)} WHERE {CHANGE} > {place(1)}", [change]
-        )
-        ((gone,),) = store._run(
-            f"SELECT count(*) FROM {store._table(DELETES)} WHERE view = {place(1)} AND change > {place(2)}",
+        bind, store = self._store._bind, self._store
+        ((rows,),) = store._run(f"SELECT count(*) FROM {store._table(self._view)} WHERE {CHANGE} > {bind(1)}", [change])
+        ((deleted,),) = store._run(
+            f"SELECT count(*) FROM {store._table(DELETES)} WHERE view = {bind(1)} AND change > {bind(2)}",
             (self._view, change),
         )
-        return int(str(rows)) + int(str(gone))
+        return int(str(rows)) + int(str(deleted))
 
     def matching_since(self, change: int, query: Query, until: int | None = None) -> list[Row]:
         """Rows that changed after a write, and fit."""
         clauses, values = self._clauses(query)
         values += [change, self.mark.change if until is None else until]
-        joint, place = " AND" if query.where else " WHERE", self._store._place
-        between = f"{CHANGE} > {place(len(values) - 1)} AND {CHANGE} <= {place(len(values))}"
+        joint, bind = " AND" if query.where else " WHERE", self._store._bind
+        between = f"{CHANGE} > {bind(len(values) - 1)} AND {CHANGE} <= {bind(len(values))}"
         rows = self._rows(self.shape.columns, f"{clauses}{joint} {between}", values)
         return [self._row(self.shape.columns, row) for row in rows]
 
@@ -436,10 +434,10 @@ class SqlSnapshot:
             sql += f" ORDER BY {', '.join(self._store._ordering(order) for order in query.order)}"
         if query.limit is not None:
             values.append(query.limit)
-            sql += f" LIMIT {self._store._place(len(values))}"
+            sql += f" LIMIT {self._store._bind(len(values))}"
         if query.skip:
             values.append(query.skip)
-            sql += f" OFFSET {self._store._place(len(values))}"
+            sql += f" OFFSET {self._store._bind(len(values))}"
         return sql, values
 
     def _term(self, condition: Condition, first: int) -> tuple[str, list[object]]:

@@ -77,7 +77,7 @@ def as_utc(moment: datetime) -> datetime:
 
 
 def as_column(column: Column, values: list[object]) -> pa.Array:
-    """Values that somebody asks for, as the column has them: text is read as the column's type.
+    """Returns values of a query, as the column has them: text is read as the column's type.
 
     >>> as_column(Column("amount", pa.decimal128(12, 2)), ["3.5"])[0].as_py()
     Decimal('3.50')

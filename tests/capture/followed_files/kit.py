@@ -47,15 +47,15 @@ class Captured:
             raise Killed
 
     def step(self, kill_at: str = "") -> bool:
-        """One turn; a turn that is killed leaves everything as it is, and another process goes on."""
+        """One turn; a turn that is killed leaves everything as it is, and another process resumes."""
         self.kill_at = kill_at
         try:
-            told = self.runner.step(0)
+            emitted = self.runner.step(0)
         except Killed:
             self.crash()
-            told = True
+            emitted = True
         self.kill_at = ""
-        return told
+        return emitted
 
     def crash(self) -> "Captured":
         self.runner.abandon()
@@ -68,7 +68,7 @@ class Captured:
         return self
 
     def seen(self) -> None:
-        """Look at the files once, whatever is still to be told."""
+        """Look at the files once, whatever is still to be emitted."""
         self.step()
         self.step()
 

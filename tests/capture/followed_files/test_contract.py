@@ -9,7 +9,7 @@ from headwater.record import Record
 from tests.contracts.change_source import NOTING, TOPIC, WRITING, ChangeSourceContract
 
 
-class FilesPlace:
+class FilesSystem:
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -28,8 +28,8 @@ class FilesPlace:
 
 
 class TestFiles(ChangeSourceContract):
-    points = (*WRITING, *NOTING)  # nobody waits for a word
+    points = (*WRITING, *NOTING)  # nothing is confirmed
 
     @pytest.fixture
-    def place(self, tmp_path: Path) -> FilesPlace:
-        return FilesPlace(tmp_path / "numbers.log")
+    def system(self, tmp_path: Path) -> FilesSystem:
+        return FilesSystem(tmp_path / "numbers.log")

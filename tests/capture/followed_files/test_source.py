@@ -43,7 +43,7 @@ def program(tmp_path: Path) -> Iterator[Program]:
     made.close()
 
 
-def test_lines_are_told_when_they_are_whole(program: Program, capture: Capture) -> None:
+def test_lines_are_emitted_when_they_are_whole(program: Program, capture: Capture) -> None:
     captured = capture().caught_up()
     program.write("one\r\ntw")
     assert captured.caught_up().lines() == ["one"]
@@ -75,7 +75,7 @@ def test_what_was_written_before_a_file_was_cut_is_read_from_its_copy(program: P
 
 
 @pytest.mark.parametrize("how", ["rename", "copy_and_cut"])
-def test_rotation_while_nobody_looks_loses_nothing(program: Program, capture: Capture, how: str) -> None:
+def test_rotation_while_no_capture_runs_loses_nothing(program: Program, capture: Capture, how: str) -> None:
     captured = capture()
     program.write("a\n")
     captured.caught_up().runner.abandon()
@@ -124,7 +124,7 @@ def test_a_folder_full_of_rotated_files_is_not_listed_for_each_pair_of_them(
     assert len(listings) < 200
 
 
-def test_lines_that_were_about_to_be_told_are_found_in_a_copy(program: Program, capture: Capture) -> None:
+def test_lines_that_were_about_to_be_emitted_are_found_in_a_copy(program: Program, capture: Capture) -> None:
     captured = capture()
     program.write("a\nb\n")
     captured.step()
@@ -135,7 +135,9 @@ def test_lines_that_were_about_to_be_told_are_found_in_a_copy(program: Program, 
     assert sorted(captured.start().caught_up().lines()) == ["a", "b", "c", "d"]
 
 
-def test_a_capture_that_was_removed_and_made_anew_goes_on_in_its_topic(program: Program, capture: Capture) -> None:
+def test_a_capture_that_was_removed_and_created_again_continues_in_its_topic(
+    program: Program, capture: Capture
+) -> None:
     captured = capture()
     program.write("a\n")
     captured.caught_up()
@@ -145,7 +147,7 @@ def test_a_capture_that_was_removed_and_made_anew_goes_on_in_its_topic(program: 
     assert captured.start().caught_up().lines() == ["a", "a"]
 
 
-def test_a_file_that_is_gone_with_unread_lines_is_said(program: Program, capture: Capture) -> None:
+def test_a_file_that_is_deleted_with_unread_lines_is_reported(program: Program, capture: Capture) -> None:
     captured = capture()
     program.write("a\n")
     captured.caught_up().runner.abandon()
@@ -154,7 +156,7 @@ def test_a_file_that_is_gone_with_unread_lines_is_said(program: Program, capture
     assert "lines may be lost" in captured.source.status().warning
 
 
-def test_lines_in_another_encoding_are_told_with_what_they_were(program: Program, capture: Capture) -> None:
+def test_lines_in_another_encoding_are_emitted_with_what_they_were(program: Program, capture: Capture) -> None:
     program.path.write_bytes(b"fine\ncaf\xe9\n")
     captured = capture().caught_up()
     assert captured.lines() == ["fine", "caf\ufffd"]
@@ -176,7 +178,9 @@ def test_a_pattern_finds_files_that_come_later(program: Program, capture: Captur
     assert captured.caught_up().lines() == ["x"]
 
 
-def test_without_a_copy_only_what_comes_from_now_on_is_told(program: Program, capture: Capture, tmp_path: Path) -> None:
+def test_without_a_copy_only_what_comes_from_now_on_is_emitted(
+    program: Program, capture: Capture, tmp_path: Path
+) -> None:
     program.write("old\nhalf")
     captured = capture("*.log", from_start=False).caught_up()
     program.write(" new\n")
@@ -216,15 +220,17 @@ steps = st.lists(
 
 @settings(max_examples=120, deadline=None)
 @given(steps, st.sampled_from(["app.log", "app.log*"]))
-def test_whatever_is_done_each_line_is_told_once(taken: list[tuple[str, str]], pattern: str) -> None:
-    """A file that is renamed before anybody has seen it, or cut before anything of it was read, is not known. Numbers
-    are written, so that each can be told from all others."""
+def test_whatever_is_done_each_line_is_emitted_once(taken: list[tuple[str, str]], pattern: str) -> None:
+    """A file that is renamed before the capture has seen it, or cut before anything of it was read, is not known.
+
+    Numbers
+    are written, so that each is unique."""
     with TemporaryDirectory() as folder:
         captured = Captured(Path(folder), pattern).start()
         program, count, renamed = Program(captured.logs), 0, False
         for what, how in taken:
             if what == "write":
-                numbers = [f"n{count + place}" for place in range(how.count("{}"))]
+                numbers = [f"n{count + index}" for index in range(how.count("{}"))]
                 count += len(numbers)
                 program.write(how.format(*numbers))
             elif what == "rename" and not renamed:
@@ -250,8 +256,8 @@ def test_whatever_is_done_each_line_is_told_once(taken: list[tuple[str, str]], p
                 captured.step(how)
         program.write("\n")
         captured.caught_up()
-        told = sorted(part for line in captured.lines() for part in line.split("n") if part)
-        assert told == sorted(str(number) for number in range(count))
+        emitted = sorted(part for line in captured.lines() for part in line.split("n") if part)
+        assert emitted == sorted(str(number) for number in range(count))
         captured.close()
         program.close()
 

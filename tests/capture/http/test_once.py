@@ -80,7 +80,7 @@ def test_a_request_without_a_name_goes_to_one_partition_or_is_refused() -> None:
     assert values(log) == [b"a", b"b"]
 
 
-def test_of_two_at_the_same_time_one_is_told_to_wait() -> None:
+def test_of_two_at_the_same_time_one_must_retry_later() -> None:
     log = opened()
     requests = Requests(log)
     entered, leave = threading.Event(), threading.Event()
@@ -117,12 +117,12 @@ def test_a_request_that_the_log_refused_can_come_again() -> None:
     assert [record.value for record in log.read(TOPIC)][1:2] == [None]
 
 
-@pytest.mark.parametrize("place", range(8))
-def test_a_request_of_which_a_part_cannot_be_stored_leaves_nothing(place: int) -> None:
+@pytest.mark.parametrize("index", range(8))
+def test_a_request_of_which_a_part_cannot_be_stored_leaves_nothing(index: int) -> None:
     log = Log.open("data", storage=MemoryStorage())
     log.create_topic("orders", partitions=3, configs={"max.message.bytes": "1000"})
     with pytest.raises(BatchTooLarge):
-        Requests(log).store_once(NAME, "orders", [*KEYED, replace(KEYED[place], value=b"x" * 2000)], "body")
+        Requests(log).store_once(NAME, "orders", [*KEYED, replace(KEYED[index], value=b"x" * 2000)], "body")
     assert values(log) == []
 
 
@@ -136,11 +136,11 @@ def test_a_crash_at_any_moment_leaves_a_request_that_a_repeat_makes_whole_once(r
     disk.on_call = None
     left += [disk.crash(Random(0)), disk.kill()]
     assert len(left) > 10
-    told = []
+    stored = []
     for found in left:
         with opened(found) as after:
-            told.append(Requests(after).store_once(NAME, "orders", records, "body").repeated)
+            stored.append(Requests(after).store_once(NAME, "orders", records, "body").repeated)
             assert values(after) == sorted(record.value or b"" for record in records)
             assert Requests(after).store_once(NAME, "orders", records, "body").repeated
-    assert told[-2:] == [True, True]
-    assert False in told
+    assert stored[-2:] == [True, True]
+    assert False in stored

@@ -87,8 +87,8 @@ def test_a_signed_webhook_is_stored_and_a_replay_of_it_is_not(receiver: Receiver
     headers = {**JSON, **signed("standard", body, seconds=clock.now_ms() // 1000)}
     assert post(receiver, "hooks/pay", body, headers)[0] == 200
     clock.advance(60_000)
-    status, _, told = post(receiver, "hooks/pay", body, headers)
-    assert (status, told) == (200, {"idempotent-replayed": "true"})
+    status, _, answered = post(receiver, "hooks/pay", body, headers)
+    assert (status, answered) == (200, {"idempotent-replayed": "true"})
     clock.advance(300_000)
     assert post(receiver, "hooks/pay", body, headers)[0] == 401
     (record,) = log.read("orders")
@@ -134,7 +134,7 @@ def test_what_cannot_be_taken_has_a_status_and_a_sentence(
     assert values(log) == []
 
 
-def test_names_of_hooks_are_not_told_to_strangers(receiver: Receiver) -> None:
+def test_names_of_hooks_are_not_disclosed_without_a_secret(receiver: Receiver) -> None:
     assert "pay" not in post(receiver, "hooks/other", b"1", JSON)[1]["message"]
 
 
@@ -146,13 +146,13 @@ def test_a_record_larger_than_the_topic_takes_is_refused(receiver: Receiver, log
 
 
 @pytest.mark.parametrize("policy", ["block", "reject"])
-def test_a_full_topic_pushes_back_whoever_would_wait_elsewhere(receiver: Receiver, log: Log, policy: str) -> None:
+def test_a_full_topic_pushes_back_where_a_producer_would_wait(receiver: Receiver, log: Log, policy: str) -> None:
     log.alter_topic("orders", {"retention.bytes": "1000", "headwater.full.policy": policy})
     large = json.dumps("x" * 800).encode()
     assert post(receiver, "topics/orders", large, JSON)[0] == 200
     for headers in (JSON, {**JSON, "idempotency-key": "k"}):
-        status, said, told = post(receiver, "topics/orders", large, headers)
-        assert (status, told) == (429, {"retry-after": "10"})
+        status, said, answered = post(receiver, "topics/orders", large, headers)
+        assert (status, answered) == (429, {"retry-after": "10"})
         assert "is full" in said["message"]
     assert values(log) == [large]
 
@@ -161,7 +161,7 @@ def test_a_full_topic_pushes_back_whoever_would_wait_elsewhere(receiver: Receive
     "error, status",
     [(DiskFull("orders", 0), 507), (PartitionOffline("orders", 0, "EIO"), 503), (RuntimeError("unforeseen"), 500)],
 )
-def test_what_the_disk_refuses_is_told(
+def test_what_the_disk_refuses_is_an_error(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
 ) -> None:
     def fail(*_: Any) -> Any:
@@ -172,11 +172,11 @@ def test_what_the_disk_refuses_is_told(
     assert (found, "unforeseen" in said["message"]) == (status, False)
 
 
-def test_more_at_once_than_can_be_stored_is_told_to_wait(receiver: Receiver) -> None:
+def test_more_at_once_than_can_be_stored_must_retry_later(receiver: Receiver) -> None:
     for _ in range(UNDER_WAY_MAX):
-        receiver._places.acquire()
+        receiver._slots.acquire()
     assert post(receiver, "topics/orders", b"1", JSON)[::2] == (429, {"retry-after": "1"})
-    receiver._places.release()
+    receiver._slots.release()
     assert post(receiver, "topics/orders", b"1", JSON)[0] == 200
 
 
@@ -200,6 +200,6 @@ def test_a_hook_is_kept_where_only_its_owner_can_read_it(tmp_path: Path) -> None
         {"secrets": ("whsec_not base64!",)},
     ],
 )
-def test_a_hook_that_anybody_could_use_is_refused(wrong: dict[str, Any]) -> None:
+def test_a_hook_without_a_secret_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidCapture):
         Hook(**{"name": "pay", "topic": "t", "scheme": "standard", "secrets": (SECRET,), **wrong})

@@ -1,4 +1,4 @@
-"""A large table is copied while others write to it, the node is killed half way, and the copy goes on where it was."""
+"""A large table is copied while others write to it, the node is killed half way, and the copy resumes where it was."""
 
 import json
 import re
@@ -73,7 +73,7 @@ def copy(rows: int) -> Copied:
             writer.stop()
             catch_up(connection, found)
         found.changes_meanwhile = writer.changes
-        judge(connection, folder / "data", found)
+        compare(connection, folder / "data", found)
     if not found.anomalies:
         shutil.rmtree(folder)
     return found
@@ -136,7 +136,7 @@ def node(folder: Path, found: Copied) -> Iterator[BrokerProcess]:
 
 
 def own_memory_mib(process: int) -> float:
-    """Without the pages of files, which the kernel may take back at any time."""
+    """Without the pages of files, which the kernel may reclaim at any time."""
     try:
         text = Path(f"/proc/{process}/status").read_text()
     except OSError:
@@ -186,9 +186,9 @@ def catch_up(connection: psycopg.Connection[Any], found: Copied) -> None:
         time.sleep(0.1)
 
 
-def judge(connection: psycopg.Connection[Any], data: Path, found: Copied) -> None:
+def compare(connection: psycopg.Connection[Any], data: Path, found: Copied) -> None:
     size = found.rows + NEW_ROWS_MAX + 1
-    expected, told, reads = (np.zeros(size, dtype=np.int64) for _ in range(3))
+    expected, captured, reads = (np.zeros(size, dtype=np.int64) for _ in range(3))
     with connection.cursor().copy("COPY (SELECT id, tick FROM big) TO STDOUT") as lines:
         for line in lines:
             for row in bytes(line).splitlines():
@@ -196,12 +196,12 @@ def judge(connection: psycopg.Connection[Any], data: Path, found: Copied) -> Non
                 expected[int(id)] = int(tick)
     with Log.open(data) as log:
         for record in log.read(TOPIC, 0):
-            take(record.key or b"", record.value, told, reads)
-    wrong = np.flatnonzero(expected != told)
+            take(record.key or b"", record.value, captured, reads)
+    wrong = np.flatnonzero(expected != captured)
     if len(wrong):
         first = int(wrong[0])
         found.anomalies.append(
-            f"{len(wrong)} rows differ, the first is {first}: tick {told[first]} where the table has {expected[first]}"
+            f"{len(wrong)} rows differ, the first is {first}: tick {captured[first]}, the table has {expected[first]}"
         )
     found.rows_read_twice = int((reads > 1).sum())
     if found.rows_read_twice:
@@ -210,11 +210,11 @@ def judge(connection: psycopg.Connection[Any], data: Path, found: Copied) -> Non
         found.anomalies.append(f"the node had {found.memory_mib:.0f} MiB, and {MEMORY_MAX_MIB} are enough")
 
 
-def take(key: bytes, value: bytes | None, told: Ticks, reads: Ticks) -> None:
+def take(key: bytes, value: bytes | None, captured: Ticks, reads: Ticks) -> None:
     changed = CHANGED(value) if value is not None else None
     if changed is None:
-        told[json.loads(key)["id"]] = 0
+        captured[json.loads(key)["id"]] = 0
         return
     id = int(changed[1])
-    told[id] = int(changed[2])
+    captured[id] = int(changed[2])
     reads[id] += b'"op":"r"' in value[-120:]  # type: ignore[index]

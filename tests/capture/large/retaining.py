@@ -21,7 +21,7 @@ EVERY_SECONDS = 0.25
 STUCK_SECONDS = 60
 BEHIND_SECONDS = 45
 """What a slot needs of the past is only known at the next of PostgreSQL's own records of running transactions, which it
-writes every 15 seconds; then it has to be confirmed, and a heartbeat told of it."""
+writes every 15 seconds; then it has to be confirmed, and a heartbeat sent."""
 
 LIMIT_BYTES = 8 * 2**20
 KEPT = (
@@ -88,7 +88,7 @@ def wait_for(definitions: Definitions, state: str) -> dict[str, Any]:
 
 
 def watch(connection: psycopg.Connection[Any], minutes: float, found: Retained) -> None:
-    """What is kept must not be more than what was written in the last seconds, at any time."""
+    """The retained WAL must not be more than what was written in the last seconds, at any time."""
     positions: list[tuple[float, int]] = []
     began = time.monotonic()
     while (now := time.monotonic()) < began + minutes * 60:

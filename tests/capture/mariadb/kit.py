@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 30
 
 
 class Captured:
-    """Open with `start`; `stop` is clean; `crash` lets go of everything without a word to anybody."""
+    """Open with `start`; `stop` is clean; `crash` drops everything without closing it."""
 
     def __init__(
         self, url: str, folder: Path, tables: Sequence[str], *, partitions: int = 1, events: str | None = None,
@@ -91,7 +91,7 @@ class Captured:
     def values(self, topic: str) -> list[dict[str, Any]]:
         return [json.loads(record.value) for record in self.records(topic) if record.value is not None]
 
-    def told(self, topic: str) -> list[tuple[str, Any, Any]]:
+    def emitted(self, topic: str) -> list[tuple[str, Any, Any]]:
         """(operation, before, after) of each change."""
         return [(value["op"], value["before"], value["after"]) for value in self.values(topic)]
 

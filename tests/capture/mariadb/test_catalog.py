@@ -19,8 +19,8 @@ def facts(*columns: ColumnFacts, key: tuple[str, ...]) -> TableFacts:
     return TableFacts("shop", "users", BASE_TABLE, "InnoDB", True, 0, columns, key)
 
 
-class Told:
-    """Answers what it was told to."""
+class FixedAnswers:
+    """A database with fixed answers."""
 
     def __init__(self, table: TableFacts, *, folds: bool = False) -> None:
         self.table, self.folds = table, folds
@@ -40,7 +40,7 @@ class Told:
 
 
 def catalog(table: TableFacts, *, folds: bool = False) -> Catalog:
-    database = cast("Database", Told(table, folds=folds))
+    database = cast("Database", FixedAnswers(table, folds=folds))
     return Catalog(database, [Pattern("shop", "Users" if folds else "users")], capture="shop", topic="{table}")
 
 

@@ -1,4 +1,4 @@
-"""What a newcomer is told about a server that is not ready, and that the statements given help."""
+"""What the check reports about a server that is not ready, and that its statements help."""
 
 from collections.abc import Callable
 from typing import Any
@@ -92,7 +92,7 @@ def test_rows_that_change_by_cascade_are_warned_of(database: Any, url: str) -> N
     assert f"from users to {database.name}.orders" in said[0]
 
 
-def test_views_and_missing_tables_are_told_apart(database: Any, url: str) -> None:
+def test_views_and_missing_tables_are_distinguished(database: Any, url: str) -> None:
     run(database, "CREATE VIEW one AS SELECT 1")
     assert [finding.said for finding in lacking(url, "one", "two")] == [
         f"there is no table {database.name}.one: it is a view",
@@ -106,7 +106,7 @@ def test_the_name_in_the_front_door_is_the_function_whatever_was_loaded() -> Non
     assert "hush" not in repr(hw.capture.mariadb("mysql://ada:hush@db/shop", table="users"))
 
 
-def test_the_command_tells_it(database: Any, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_it(database: Any, url: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(database, "CREATE TABLE users (id INT PRIMARY KEY)")
     assert main(["capture", "check", url, "--table", "users"]) == 0
     assert "ok       binlog_row_metadata is FULL" in capsys.readouterr().out

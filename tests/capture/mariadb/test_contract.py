@@ -12,7 +12,7 @@ from tests.capture.mariadb.kit import run
 from tests.contracts.change_source import NOTING, TOPIC, WRITING, ChangeSourceContract
 
 
-class MariadbPlace:
+class MariadbSystem:
     def __init__(self, database: Any, url: str) -> None:
         self.database, self.url = database, url
         run(database, "CREATE TABLE numbers (id INT PRIMARY KEY, payload TEXT)")
@@ -33,7 +33,7 @@ class MariadbPlace:
         return int(json.loads(record.value or b"")["after"]["id"])
 
 
-class EventsPlace(MariadbPlace):
+class EventsSystem(MariadbSystem):
     def source(self) -> ChangeSource:
         return Relay(super().source(), key_column="id", value_column="payload")
 
@@ -42,16 +42,16 @@ class EventsPlace(MariadbPlace):
 
 
 class TestMariadb(ChangeSourceContract):
-    points = (*WRITING, *NOTING)  # the server is told nothing
+    points = (*WRITING, *NOTING)  # nothing is confirmed to the server
 
     @pytest.fixture
-    def place(self, database: Any, url: str) -> MariadbPlace:
-        return MariadbPlace(database, url)
+    def system(self, database: Any, url: str) -> MariadbSystem:
+        return MariadbSystem(database, url)
 
 
 class TestEvents(ChangeSourceContract):
     points = (*WRITING, *NOTING)
 
     @pytest.fixture
-    def place(self, database: Any, url: str) -> EventsPlace:
-        return EventsPlace(database, url)
+    def system(self, database: Any, url: str) -> EventsSystem:
+        return EventsSystem(database, url)

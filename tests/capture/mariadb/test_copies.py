@@ -1,4 +1,4 @@
-"""Tables are copied while others write to them: every row once, none behind a newer version of itself."""
+"""Tables are copied while others write to them: every row once, none after a newer version of itself."""
 
 import threading
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Writing(threading.Thread):
-    """Changes rows until it is told to stop."""
+    """Changes rows until it is stopped."""
 
     def __init__(self, connection: Any, seed: int) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ def test_a_copy_under_writes_and_crashes_is_right(server: Mariadb, database: Any
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_a_copy_goes_on_after_a_crash_with_the_chunk_it_was_at(database: Any, capture: Make) -> None:
+def test_a_copy_continues_after_a_crash_with_the_chunk_it_was_at(database: Any, capture: Make) -> None:
     run(database, "CREATE TABLE users (id INT PRIMARY KEY, tick INT)")
     run(database, f"INSERT INTO users VALUES {', '.join(f'({number}, 0)' for number in range(200))}")
     captured = capture("users").start()
@@ -88,7 +88,7 @@ def test_a_copy_goes_on_after_a_crash_with_the_chunk_it_was_at(database: Any, ca
     captured.start()
     assert captured.source.status().snapshots[0].rows >= 90
     captured.caught_up(database)
-    assert [after["id"] for _, _, after in captured.told("users")] == list(range(200))
+    assert [after["id"] for _, _, after in captured.emitted("users")] == list(range(200))
 
 
 KEYS = {
@@ -115,7 +115,7 @@ def test_every_row_is_read_once_whatever_the_key_is(database: Any, capture: Make
     # The log writes keys as queries do: or the table would be copied again.
     run(database, "DELETE FROM users WHERE b = 30 OR a = 3")
     captured.caught_up(database).caught_up(database)
-    assert {operation for operation, _, _ in captured.told("users")[35:]} == {"d"}
+    assert {operation for operation, _, _ in captured.emitted("users")[35:]} == {"d"}
 
 
 def test_a_part_of_a_table_is_copied_again_on_demand(database: Any, capture: Make) -> None:
@@ -125,7 +125,7 @@ def test_a_part_of_a_table_is_copied_again_on_demand(database: Any, capture: Mak
     captured = capture("users").start().caught_up(database)
     captured.source.copy_again([f"{database.name}.users"], where="tick > 1 OR tick IS NULL")
     captured.caught_up(database)
-    assert [(operation, after["id"]) for operation, _, after in captured.told("users")[3:]] == [("r", 2), ("r", 3)]
+    assert [(operation, after["id"]) for operation, _, after in captured.emitted("users")[3:]] == [("r", 2), ("r", 3)]
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -138,7 +138,7 @@ def test_a_part_that_is_asked_for_does_not_end_a_copy_that_is_under_way(database
     captured.runner.step(0)
     captured.crash()
     captured.start().caught_up(database)
-    assert [after["id"] for _, _, after in captured.told("users")] == [*range(60), 0, 1]
+    assert [after["id"] for _, _, after in captured.emitted("users")] == [*range(60), 0, 1]
 
 
 def test_a_part_of_a_table_without_a_key_cannot_be_copied(database: Any, capture: Make) -> None:

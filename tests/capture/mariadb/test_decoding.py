@@ -17,7 +17,7 @@ from headwater.capture.mariadb_binlog.charsets import Charsets
 from headwater.capture.mariadb_binlog.events import Begin, Commit, Decoder, Header, Other, Prepared, Query, Rows
 from headwater.capture.mariadb_binlog.gtid import Gtid
 from headwater.capture.mariadb_binlog.packets import Packets
-from headwater.capture.mariadb_binlog.places import Reached, Spot
+from headwater.capture.mariadb_binlog.positions import BinlogPosition, Reached
 from headwater.capture.mariadb_binlog.source_block import SourceBlock
 from headwater.capture.mariadb_binlog.statements import Effect, Meaning, effects
 from headwater.capture.mariadb_binlog.table_map import describe
@@ -55,7 +55,7 @@ def passed(one: Assembler, events: list[tuple[str, bytes]]) -> list[Change]:
     return one.changes
 
 
-def told(change: Change) -> tuple[str, Any, Any]:
+def as_rows(change: Change) -> tuple[str, Any, Any]:
     names = change.table.columns
     before, after = (
         None if row is None else {name: json.loads(value or b"null") for name, value in zip(names, row, strict=True)}
@@ -78,9 +78,9 @@ def test_the_events_are_these_changes() -> None:
     }  # fmt: skip
     empty = {**dict.fromkeys(zoe), "id": 4294967295}
     eve = {**zoe, "name": "Eve", "credit": "0.05"}
-    assert [told(change) for change in changes[:3]] == [("c", None, zoe), ("c", None, empty), ("u", zoe, eve)]
-    assert told(changes[3]) == ("u", eve, {**eve, "picture": b64encode(b"ab" * 100).decode()})
-    assert told(changes[4]) == ("d", empty, None)
+    assert [as_rows(change) for change in changes[:3]] == [("c", None, zoe), ("c", None, empty), ("u", zoe, eve)]
+    assert as_rows(changes[3]) == ("u", eve, {**eve, "picture": b64encode(b"ab" * 100).decode()})
+    assert as_rows(changes[4]) == ("d", empty, None)
     assert [change.operation for change in changes[5:]] == ["t", "t"]
     assert [change.position for change in changes] == sorted({change.position for change in changes})
     assert (one.reached.count, one.reached.gtid) == (8, "0-1-8")
@@ -90,7 +90,7 @@ def test_the_events_are_these_changes() -> None:
 def test_a_group_that_is_read_again_has_the_same_positions() -> None:
     whole, first = assembler(), assembler()
     everything = [change.position for change in passed(whole, EVENTS)]
-    half = next(place for place, (kind, _) in enumerate(EVENTS) if kind == "Rotate" and place > 5)
+    half = next(n for n, (kind, _) in enumerate(EVENTS) if kind == "Rotate" and n > 5)
     before = len(passed(first, EVENTS[:half]))
     resumed = assembler(first.reached)
     assert [change.position for change in passed(resumed, EVENTS[half:])] == everything[before:]
@@ -110,22 +110,28 @@ def test_another_transaction_under_the_same_number_is_found_out() -> None:
 
 
 def test_a_group_that_was_cut_off_by_a_crash_counts_for_nothing() -> None:
-    one, rotated = assembler(), next(place for place, (kind, _) in enumerate(EVENTS) if kind == "Rotate" and place > 5)
+    one, rotated = (
+        assembler(),
+        next(n for n, (kind, _) in enumerate(EVENTS) if kind == "Rotate" and n > 5),
+    )
     changes = passed(one, EVENTS[:9] + EVENTS[rotated:])
     assert [change.operation for change in changes] == ["d", "t", "t"]
     assert one.reached.count == 5
 
 
-def test_what_was_told_of_a_large_group_that_is_cut_off_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_emitted_of_a_large_group_that_is_cut_off_is_retracted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.capture.mariadb_binlog.assembling.HELD_BACK_MAX", 1)
-    one, rotated = assembler(), next(place for place, (kind, _) in enumerate(EVENTS) if kind == "Rotate" and place > 5)
+    one, rotated = (
+        assembler(),
+        next(n for n, (kind, _) in enumerate(EVENTS) if kind == "Rotate" and n > 5),
+    )
     passed(one, EVENTS[:9] + EVENTS[rotated : rotated + 1])
-    assert one.unheard == {("shop", "users"): 3}
+    assert one.unlogged == {("shop", "users"): 3}
     assert [change.position.commit for change in one.changes] == [2, 2]
     assert one.position(1, 0).commit == 3
 
 
-def test_rows_behind_the_end_of_a_table_in_one_transaction_are_behind_each_of_its_records() -> None:
+def test_rows_after_a_truncation_in_one_transaction_come_after_each_of_its_records() -> None:
     """It becomes many records, each with a number of its own."""
     one = begun(standalone=False)
     one.take(HEADER, Query("shop", "CREATE OR REPLACE TABLE users (id INT) SELECT 1 AS id"))
@@ -138,19 +144,19 @@ def test_rows_behind_the_end_of_a_table_in_one_transaction_are_behind_each_of_it
 HEADER = Header(1_700_000_000, 2, 1, 100, 200, 0)
 
 
-def begun(*, standalone: bool = True, prepared: bool = False, told: int = 0) -> Assembler:
+def begun(*, standalone: bool = True, prepared: bool = False, emitted: int = 0) -> Assembler:
     one = Assembler(planned, lambda schema, name: [TABLE], SourceBlock(capture="shop", version="1"), base=0,
-                    reached=NOTHING_YET, told=told)  # fmt: skip
+                    reached=NOTHING_YET, emitted=emitted)  # fmt: skip
     one.take(HEADER, Begin(Gtid(0, 1, 1), (1 if standalone else 0) | (64 if prepared else 0)))
     return one
 
 
 def test_the_second_half_of_an_unknown_transaction_may_have_changed_anything() -> None:
-    one, again = begun(), begun(told=1)
+    one, again = begun(), begun(emitted=1)
     for each in (one, again):
         each.take(HEADER, Query("", "XA COMMIT X'61',X'',1"))
-    assert one.unheard == {("shop", "users"): 1}
-    assert again.unheard == {}  # it was told before, and its first half need not come again
+    assert one.unlogged == {("shop", "users"): 1}
+    assert again.unlogged == {}  # it was emitted before, and its first half need not come again
 
 
 def test_a_large_distributed_transaction_is_not_remembered_but_its_tables_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,30 +168,30 @@ def test_a_large_distributed_transaction_is_not_remembered_but_its_tables_are(mo
     for _ in range(3):
         one.take(HEADER, rows)
     one.take(HEADER, Prepared("X'61',X'',1", at_once=False))
-    assert (one.unheard, one.changes, one.reached) == ({}, [], NOTHING_YET)
+    assert (one.unlogged, one.changes, one.reached) == ({}, [], NOTHING_YET)
     one.take(HEADER, Begin(Gtid(0, 1, 2), 1))
     one.take(HEADER, Query("", "XA COMMIT X'61',X'',1"))
-    assert (one.unheard, one.changes) == ({("shop", "users"): 2}, [])
+    assert (one.unlogged, one.changes) == ({("shop", "users"): 2}, [])
 
 
-def test_a_statement_is_read_in_the_character_set_of_whoever_gave_it() -> None:
+def test_a_statement_is_read_in_the_character_set_of_its_client() -> None:
     status = bytes([0, 1, 2, 3, 4, 6, 3]) + b"std" + bytes([4, 8, 0, 8, 0, 45, 0])
     body = pack("<IIBHH", 1, 0, 4, 0, len(status)) + status + b"shop\0" + "TRUNCATE `größe`".encode("latin-1")
     event = pack("<IBIIIH", 0, 2, 1, 19 + len(body), 0, 0) + body
     assert Decoder(CHARSETS).decode(event)[1] == Query("shop", "TRUNCATE `größe`")
 
 
-def test_letters_that_a_set_has_in_place_of_ascii_are_told() -> None:
+def test_letters_that_a_character_set_has_instead_of_ascii_are_emitted() -> None:
     swe7 = bytes(range(256)).decode("latin-1").replace("[", "Ä").replace("]", "Å")
     assert Charsets({10: "swe7"}, {"swe7": swe7}).converter(10)(b"[]") == '"ÄÅ"'.encode()
 
 
-@pytest.mark.parametrize("place", range(2, len(EVENTS)))
-def test_one_flipped_bit_is_noticed(place: int) -> None:
-    decoder, (_, data) = Decoder(), EVENTS[place]
+@pytest.mark.parametrize("event_index", range(2, len(EVENTS)))
+def test_one_flipped_bit_is_noticed(event_index: int) -> None:
+    decoder, (_, data) = Decoder(), EVENTS[event_index]
     for _, before in EVENTS[:2]:
         decoder.decode(before)
-    if place == 20:
+    if event_index == 20:
         return  # another description of a log begins
     with pytest.raises(UndecodableChange):
         decoder.decode(data[:20] + bytes([data[20] ^ 4]) + data[21:])
@@ -203,9 +209,9 @@ BODIES = [data for kind, data in EVENTS if kind in ("TableMap", "Rows", "Begin",
 @example(BODIES[0], [(19, 255)], 0)
 def test_mangled_events_raise_nothing_but_our_own_errors(data: bytes, pokes: list[tuple[int, int]], cut: int) -> None:
     mangled = bytearray(data[: max(19, len(data) - 4 - cut)])
-    for place, value in pokes:
-        if place < len(mangled):
-            mangled[place] = value
+    for event_index, value in pokes:
+        if event_index < len(mangled):
+            mangled[event_index] = value
     mangled[9:13] = pack("<I", len(mangled) + 4)
     checked = bytes(mangled) + pack("<I", zlib.crc32(mangled))
     one, decoder = assembler(), Decoder()
@@ -242,17 +248,17 @@ def test_a_packet_that_is_continued_is_one() -> None:
     assert Packets().feed(b"\xff\xff\xff\0" + first + b"\1\0\0\1y") == [first + b"y"]
 
 
-def test_a_place_behind_four_gibibytes_is_still_behind() -> None:
+def test_a_position_after_four_gibibytes_still_compares_as_later() -> None:
     one = assembler()
     one.take(*Decoder().decode(EVENTS[0][1]))
     for end in (4_000_000_000, 100, 4_000_000_000, 50):
         one.take(Header(0, 161, 1, 0, end, 0), Other())
-    assert one.at == Spot(1, 2 * 2**32 + 50)
+    assert one.at == BinlogPosition(1, 2 * 2**32 + 50)
     one.take(Header(0, 161, 1, 0, 40, 0), Other())
-    assert one.at == Spot(1, 2 * 2**32 + 50)  # a little less is no turn of the counter
+    assert one.at == BinlogPosition(1, 2 * 2**32 + 50)  # a little less is no turn of the counter
 
 
-EMPTIED, UNHEARD, CREATED = Meaning.EMPTIED, Meaning.UNHEARD, Meaning.CREATED
+EMPTIED, UNLOGGED, CREATED = Meaning.EMPTIED, Meaning.UNLOGGED, Meaning.CREATED
 
 
 @pytest.mark.parametrize(
@@ -268,23 +274,23 @@ EMPTIED, UNHEARD, CREATED = Meaning.EMPTIED, Meaning.UNHEARD, Meaning.CREATED
         ("CREATE TEMPORARY TABLE t (id int)", []),
         ("DROP TEMPORARY TABLE IF EXISTS `t`", []),
         ("RENAME TABLE a TO b",
-         [Effect(UNHEARD, "shop", "a"), Effect(UNHEARD, "shop", "TO"), Effect(UNHEARD, "shop", "b")]),
+         [Effect(UNLOGGED, "shop", "a"), Effect(UNLOGGED, "shop", "TO"), Effect(UNLOGGED, "shop", "b")]),
         ("ALTER TABLE a ADD COLUMN b INT DEFAULT 'RENAME TO c'", []),
         ("ALTER TABLE a RENAME COLUMN b TO c, RENAME INDEX d TO e", []),
-        ("ALTER TABLE a RENAME x.b", [Effect(UNHEARD, "shop", "a"), Effect(UNHEARD, "x", "b")]),
-        ("ALTER TABLE a TRUNCATE PARTITION p", [Effect(UNHEARD, "shop", "a")]),
+        ("ALTER TABLE a RENAME x.b", [Effect(UNLOGGED, "shop", "a"), Effect(UNLOGGED, "x", "b")]),
+        ("ALTER TABLE a TRUNCATE PARTITION p", [Effect(UNLOGGED, "shop", "a")]),
         ("ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b",
-         [Effect(UNHEARD, "shop", "a"), Effect(UNHEARD, "shop", "b")]),
-        ("/*!50100 ALTER TABLE a DROP PARTITION p */", [Effect(UNHEARD, "shop", "a")]),
-        ("ALTER TABLE a CONVERT PARTITION p TO TABLE x.b", [Effect(UNHEARD, "shop", "a"), Effect(UNHEARD, "x", "b")]),
+         [Effect(UNLOGGED, "shop", "a"), Effect(UNLOGGED, "shop", "b")]),
+        ("/*!50100 ALTER TABLE a DROP PARTITION p */", [Effect(UNLOGGED, "shop", "a")]),
+        ("ALTER TABLE a CONVERT PARTITION p TO TABLE x.b", [Effect(UNLOGGED, "shop", "a"), Effect(UNLOGGED, "x", "b")]),
         ("ALTER TABLE a CONVERT TABLE b TO PARTITION p VALUES LESS THAN (3)",
-         [Effect(UNHEARD, "shop", "a"), Effect(UNHEARD, "shop", "b")]),
+         [Effect(UNLOGGED, "shop", "a"), Effect(UNLOGGED, "shop", "b")]),
         ("ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4", []),
         ("DROP TABLE `orders#old`, `a -- b`",
          [Effect(EMPTIED, "shop", "orders#old"), Effect(EMPTIED, "shop", "a -- b")]),
         ("TRUNCATE `orders/*old*/`", [Effect(EMPTIED, "shop", "orders/*old*/")]),
-        ("ALTER TABLE a COMMENT 'see #12', DROP PRIMARY KEY", [Effect(UNHEARD, "shop", "a")]),
-        ("ALTER TABLE a ADD `it's` INT, DROP PRIMARY KEY, ADD `isn't` INT", [Effect(UNHEARD, "shop", "a")]),
+        ("ALTER TABLE a COMMENT 'see #12', DROP PRIMARY KEY", [Effect(UNLOGGED, "shop", "a")]),
+        ("ALTER TABLE a ADD `it's` INT, DROP PRIMARY KEY, ADD `isn't` INT", [Effect(UNLOGGED, "shop", "a")]),
         ("DROP TABLE a -- , b\n, c # , d\n/* , e */", [Effect(EMPTIED, "shop", "a"), Effect(EMPTIED, "shop", "c")]),
         ("CREATE INDEX i ON t (a)", []),
         ("GRANT SELECT ON users TO ada", []),
@@ -296,8 +302,8 @@ def test_a_statement_means(statement: str, expected: list[Effect]) -> None:
 
 def test_a_statement_that_writes_may_mean_any_table_it_names() -> None:
     found = effects("INSERT INTO users SELECT 'not.this' FROM `other`.`t`", "shop")
-    assert Effect(UNHEARD, "shop", "users") in found
-    assert Effect(UNHEARD, "other", "t") in found
+    assert Effect(UNLOGGED, "shop", "users") in found
+    assert Effect(UNLOGGED, "other", "t") in found
     assert not [one for one in found if one.schema == "not"]
 
 

@@ -1,4 +1,4 @@
-"""What becomes of what is done to a MariaDB server, told by the topics."""
+"""What the topics have of changes on a MariaDB server."""
 
 import shutil
 import subprocess
@@ -32,7 +32,7 @@ def test_rows_are_copied_and_every_change_follows(database: Any, capture: Make) 
     run(database, "DELETE FROM users WHERE id = 2", "UPDATE users SET id = 9 WHERE id = 3")
     captured.caught_up(database)
     ada, bob, cyd = {"id": 1, "name": "ada"}, {"id": 2, "name": "bob"}, {"id": 3, "name": "cyd"}
-    assert captured.told("users") == [
+    assert captured.emitted("users") == [
         ("r", None, ada), ("r", None, bob), ("c", None, cyd), ("u", ada, {"id": 1, "name": "eve"}), ("d", bob, None),
         ("d", cyd, None), ("c", None, {"id": 9, "name": "cyd"}),
     ]  # fmt: skip
@@ -45,7 +45,7 @@ def test_rows_are_copied_and_every_change_follows(database: Any, capture: Make) 
     assert source["gtid"].startswith("0-1-")
 
 
-def test_transactions_are_told_in_the_order_of_their_commits(server: Mariadb, database: Any, capture: Make) -> None:
+def test_transactions_are_emitted_in_the_order_of_their_commits(server: Mariadb, database: Any, capture: Make) -> None:
     run(database, USERS)
     captured = capture("users").start().caught_up(database)
     others = server.connect(database=database.name)
@@ -55,7 +55,7 @@ def test_transactions_are_told_in_the_order_of_their_commits(server: Mariadb, da
     run(others, "COMMIT")
     others.close()
     captured.caught_up(database)
-    assert [after["id"] for _, _, after in captured.told("users")] == [2, 1]
+    assert [after["id"] for _, _, after in captured.emitted("users")] == [2, 1]
 
 
 def test_domains_of_gtids_keep_the_order_of_the_log(database: Any, capture: Make) -> None:
@@ -69,7 +69,7 @@ def test_domains_of_gtids_keep_the_order_of_the_log(database: Any, capture: Make
             captured.caught_up(database).crash()
     run(database, "SET gtid_domain_id = 0")
     captured.start().caught_up(database)
-    assert [after["id"] for _, _, after in captured.told("users")] == list(range(1, 9))
+    assert [after["id"] for _, _, after in captured.emitted("users")] == list(range(1, 9))
     assert str(noted(captured)).count(",") >= 2
 
 
@@ -80,10 +80,10 @@ def test_a_table_without_transactions_is_not_copied(database: Any, capture: Make
     assert "ENGINE = InnoDB" in refusal.value.hint
     captured = capture("o*").start().caught_up(database)
     run(database, "INSERT INTO old VALUES (2)")
-    assert captured.caught_up(database).told("old") == [("c", None, {"id": 2})]
+    assert captured.caught_up(database).emitted("old") == [("c", None, {"id": 2})]
 
 
-def test_a_transaction_that_was_cut_in_the_middle_goes_on_there(
+def test_a_transaction_that_was_cut_in_the_middle_continues_there(
     database: Any, capture: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assembling, "HELD_BACK_MAX", 10)
@@ -97,8 +97,8 @@ def test_a_transaction_that_was_cut_in_the_middle_goes_on_there(
     captured.crash()
     captured.start().caught_up(database)
     assert captured.runner.counts.skipped > 300
-    told = captured.told("users")
-    assert (len(told), len(replayed(captured.records("users")))) == (40_000, 20_000)
+    changes = captured.emitted("users")
+    assert (len(changes), len(replayed(captured.records("users")))) == (40_000, 20_000)
     per_partition = [list(captured.log.read("users", partition)) for partition in range(3)]
     assert all(sorted(positions(some)) == positions(some) for some in per_partition)
 
@@ -126,7 +126,7 @@ def test_columns_are_followed_also_while_the_capture_is_down(database: Any, capt
         "INSERT INTO users VALUES (4, 'dan')",
     )
     captured.start().caught_up(database)
-    assert [after for _, _, after in captured.told("users")] == [
+    assert [after for _, _, after in captured.emitted("users")] == [
         {"id": 1, "name": "ada"},
         {"age": 4294967295, "id": 2, "name": "bob"},
         {"age": 1, "id": 3, "full_name": "ö"},
@@ -191,7 +191,7 @@ def test_a_table_that_a_pattern_names_later_joins_without_a_copy(database: Any, 
     captured = capture("*").start().caught_up(database)
     run(database, "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (1)")
     captured.caught_up(database)
-    assert captured.told("orders") == [("c", None, {"id": 1})]
+    assert captured.emitted("orders") == [("c", None, {"id": 1})]
 
 
 def test_sequences_and_views_are_no_tables(database: Any, capture: Make) -> None:
@@ -202,7 +202,9 @@ def test_sequences_and_views_are_no_tables(database: Any, capture: Make) -> None
     assert [table.name for table in captured.source.tables()] == ["users"]
 
 
-def test_a_distributed_transaction_is_told_when_it_is_committed(server: Mariadb, database: Any, capture: Make) -> None:
+def test_a_distributed_transaction_is_emitted_when_it_is_committed(
+    server: Mariadb, database: Any, capture: Make
+) -> None:
     run(database, USERS)
     captured = capture("users").start().caught_up(database)
     for name, id in (("a", 1), ("b", 2)):
@@ -211,7 +213,7 @@ def test_a_distributed_transaction_is_told_when_it_is_committed(server: Mariadb,
         run(other, f"XA END '{name}'", f"XA PREPARE '{name}'")
         other.close()
     run(database, "INSERT INTO users VALUES (3, 'c')")
-    captured.until(lambda: len(captured.told("users")) == 1)
+    captured.until(lambda: len(captured.emitted("users")) == 1)
     captured.source._noted_at_ms = -(10**9)  # what is due to be noted is noted now
     captured.runner.step(0)
     captured.crash()
@@ -220,7 +222,7 @@ def test_a_distributed_transaction_is_told_when_it_is_committed(server: Mariadb,
     captured.start().caught_up(database)
     captured.crash()
     captured.start().caught_up(database)
-    assert [after["id"] for _, _, after in captured.told("users")] == [3, 4, 2, 5]
+    assert [after["id"] for _, _, after in captured.emitted("users")] == [3, 4, 2, 5]
 
 
 def test_a_distributed_transaction_that_was_prepared_before_the_capture_began_is_copied(
@@ -235,10 +237,10 @@ def test_a_distributed_transaction_that_was_prepared_before_the_capture_began_is
     captured.caught_up(database).caught_up(database)
     assert fold(captured.records("users")) == table_of(database, "users")
     assert len(table_of(database, "users")) == 2
-    told = len(captured.records("users"))
+    changes = len(captured.records("users"))
     captured.crash()
     captured.start().caught_up(database)
-    assert len(captured.records("users")) == told
+    assert len(captured.records("users")) == changes
 
 
 def test_a_table_without_a_key_is_copied_as_it_was_at_one_moment(database: Any, capture: Make) -> None:
@@ -266,8 +268,8 @@ def test_compressed_events_are_read(database: Any, capture: Make) -> None:
     finally:
         run(database, "SET GLOBAL log_bin_compress = 0")
     captured.caught_up(database)
-    assert [operation for operation, _, _ in captured.told("users")] == ["c", "u", "d"]
-    assert captured.told("users")[2][1] == {"id": 1, "name": "y" * 9_000, "age": None}
+    assert [operation for operation, _, _ in captured.emitted("users")] == ["c", "u", "d"]
+    assert captured.emitted("users")[2][1] == {"id": 1, "name": "y" * 9_000, "age": None}
 
 
 def test_events_larger_than_a_packet_are_read(database: Any, capture: Make) -> None:
@@ -275,7 +277,7 @@ def test_events_larger_than_a_packet_are_read(database: Any, capture: Make) -> N
     captured = capture("files").start().caught_up(database)
     run(database, f"INSERT INTO files VALUES (1, REPEAT('x', {20 * 2**20}))", "INSERT INTO files VALUES (2, 'y')")
     captured.caught_up(database)
-    assert [len(after["body"]) for _, _, after in captured.told("files")] == [20 * 2**20, 1]
+    assert [len(after["body"]) for _, _, after in captured.emitted("files")] == [20 * 2**20, 1]
 
 
 def test_the_position_advances_while_only_others_are_written_to(database: Any, capture: Make) -> None:
@@ -288,7 +290,7 @@ def test_the_position_advances_while_only_others_are_written_to(database: Any, c
     assert captured.source.status().lag_seconds == 0
 
 
-def test_a_stream_that_is_ended_by_the_server_goes_on(database: Any, capture: Make) -> None:
+def test_a_stream_that_is_ended_by_the_server_continues(database: Any, capture: Make) -> None:
     run(database, USERS)
     captured = capture("users").start().caught_up(database)
     run(database, *(f"KILL {id}" for id in streams(database)), "INSERT INTO users VALUES (1, 'ada')")
@@ -296,11 +298,11 @@ def test_a_stream_that_is_ended_by_the_server_goes_on(database: Any, capture: Ma
         captured.until(lambda: False)
     captured.crash()
     captured.start().caught_up(database)
-    assert len(captured.told("users")) == 1
+    assert len(captured.emitted("users")) == 1
 
 
 def test_no_record_is_older_than_one_before_it(server: Mariadb, database: Any, capture: Make) -> None:
-    """The log tells when a statement began: one that had to wait is older than what it waited for."""
+    """The log has the time a statement began: one that had to wait is older than what it waited for."""
     run(database, USERS, "INSERT INTO users VALUES (1, 'ada')")
     captured = capture("users").start().caught_up(database)
     other = server.connect(database=database.name)
@@ -334,13 +336,13 @@ def test_a_gap_is_said_and_healed_by_a_new_copy(own_server: Mariadb, tmp_path: P
     caught_up_and_noted(captured, database).crash()
 
     # Purged, but nothing of it was missed.
-    wait_until_nobody_reads(database)
+    wait_until_unread(database)
     purge(database)
     caught_up_and_noted(captured.start(), database).crash()
-    assert len(captured.told("users")) == 3
+    assert len(captured.emitted("users")) == 3
 
-    # Purged, with changes that nobody has read.
-    wait_until_nobody_reads(database)
+    # Purged, with changes that were not read.
+    wait_until_unread(database)
     run(database, "DELETE FROM users WHERE id = 1")
     purge(database)
     run(database, "INSERT INTO users VALUES (4, 'dan')")
@@ -355,8 +357,8 @@ def test_a_gap_is_said_and_healed_by_a_new_copy(own_server: Mariadb, tmp_path: P
     run(database, "INSERT INTO users VALUES (5, 'eve')")
     caught_up_and_noted(captured, database).crash()
 
-    # Begun anew: the same numbers mean other transactions.
-    wait_until_nobody_reads(database)
+    # Reset: the same numbers mean other transactions.
+    wait_until_unread(database)
     run(database, "RESET MASTER", *(f"INSERT INTO users VALUES ({id}, 'new')" for id in range(10, 40)))
     with pytest.raises(SourceGap):
         captured.start().caught_up(database)
@@ -378,7 +380,7 @@ def test_rows_that_were_logged_without_names_are_a_gap(database: Any, capture: M
         captured.start().caught_up(database)
     captured.crash()
     renew(captured)
-    assert len(captured.start().caught_up(database).told("users")) == 1
+    assert len(captured.start().caught_up(database).emitted("users")) == 1
 
 
 def streams(database: Any) -> list[int]:
@@ -387,8 +389,8 @@ def streams(database: Any) -> list[int]:
         return [id for (id,) in cursor.fetchall()]
 
 
-def wait_until_nobody_reads(database: Any) -> None:
-    """The server takes a moment to see that somebody is gone, and purges no file that is being read."""
+def wait_until_unread(database: Any) -> None:
+    """The server takes a moment to see that a client disconnected, and purges no file that is being read."""
     deadline = patience() + PATIENCE_SECONDS
     while streams(database):
         assert patience() < deadline, "somebody goes on reading the log"
@@ -426,7 +428,7 @@ def renew(captured: Captured) -> None:
 
 @pytest.mark.parametrize("variable", ["binlog_row_metadata = 'NO_LOG'", "binlog_row_image = 'MINIMAL'",
                                       "binlog_format = 'MIXED'"])  # fmt: skip
-def test_a_server_that_does_not_tell_enough_is_refused(database: Any, capture: Make, variable: str) -> None:
+def test_a_server_whose_log_lacks_information_is_refused(database: Any, capture: Make, variable: str) -> None:
     run(database, USERS)
     name, wanted = variable.split()[0], {"binlog_format": "ROW"}.get(variable.split()[0], "FULL")
     try:
@@ -450,7 +452,7 @@ def test_events_of_an_outbox_are_relayed_in_commit_order(database: Any, capture:
     assert (record.key, record.value, dict(record.headers)["id"]) == (b"o1", b'{"n": 1}', b"2")
 
 
-def test_a_capture_goes_on_at_a_replica_that_takes_over(tmp_path: Path) -> None:
+def test_a_capture_continues_at_a_replica_that_takes_over(tmp_path: Path) -> None:
     replicating = {"server-id": "2", "log-slave-updates": "ON"}
     with running_mariadb() as first, running_mariadb(**replicating) as second:
         database, other = first.connect(), second.connect()
@@ -472,7 +474,7 @@ def test_a_capture_goes_on_at_a_replica_that_takes_over(tmp_path: Path) -> None:
         run(other, "STOP SLAVE", "USE shop", "INSERT INTO users VALUES (5, 'eve')")
         captured.settings = replace(captured.settings, url=f"{second.url}shop")
         captured.start().caught_up(other)
-        assert [operation for operation, _, _ in captured.told("users")] == ["r", "r", "c", "c", "d", "c"]
+        assert [operation for operation, _, _ in captured.emitted("users")] == ["r", "r", "c", "c", "d", "c"]
         assert fold(captured.records("users")) == table_of(other, "users")
         captured.close()
         other.close()
@@ -497,7 +499,7 @@ def test_a_server_is_believed_only_with_its_certificate(tmp_path: Path) -> None:
             url = f"mysql://ada:p%2Fw@127.0.0.1:{server.port}/shop?ssl-ca={certificate}"
             captured = Captured(url, tmp_path / "right", ["users"]).start().caught_up(database)
             run(database, f"INSERT INTO users VALUES (2, '{'x' * 50}')")
-            assert len(captured.caught_up(database).told("users")) == 2
+            assert len(captured.caught_up(database).emitted("users")) == 2
             captured.close()
             other = Captured(url.replace("127.0.0.1", "localhost"), tmp_path / "wrong", ["users"])
             with pytest.raises(SourceUnavailable, match="certificate"):

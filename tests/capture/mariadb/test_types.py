@@ -126,8 +126,8 @@ def check_values(database: Any, captured: Captured, rows: list[dict[str, Any]]) 
             cursor.execute(f"INSERT INTO everything VALUES ({number}, {places})", values)
     captured.source.copy_again([])
     captured.caught_up(database)
-    told = captured.told("everything")[start:]
-    from_log, copied = ([after for operation, _, after in told if operation == wanted] for wanted in "cr")
+    rows_emitted = captured.emitted("everything")[start:]
+    from_log, copied = ([after for operation, _, after in rows_emitted if operation == wanted] for wanted in "cr")
     assert from_log == copied
     for row, after in zip(rows, from_log, strict=True):
         for name, (_, _, expected) in COLUMNS.items():
@@ -135,7 +135,7 @@ def check_values(database: Any, captured: Captured, rows: list[dict[str, Any]]) 
                 assert after[name] == (None if row[name] is None else expected(row[name])), name
 
 
-def test_every_value_is_told_as_it_is_from_the_log_and_from_a_copy(database: Any, capture: Make) -> None:
+def test_every_value_is_emitted_as_it_is_from_the_log_and_from_a_copy(database: Any, capture: Make) -> None:
     columns = ", ".join(f"{name} {kind}" for name, (kind, _, _) in COLUMNS.items())
     run(database, f"CREATE TABLE everything (id INT PRIMARY KEY, {columns})")
     run(database, "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES'")
@@ -178,7 +178,7 @@ ODD = [
 ]  # fmt: skip
 
 
-def test_odd_values_are_told_as_they_are_stored(database: Any, capture: Make) -> None:
+def test_odd_values_are_emitted_as_they_are_stored(database: Any, capture: Make) -> None:
     columns = ", ".join(f"c{number} {kind}" for number, (kind, _, _) in enumerate(ODD))
     run(database, f"CREATE TABLE odd (id INT PRIMARY KEY, {columns})", "SET sql_mode = '', time_zone = '+00:00'")
     captured = capture("odd").start().caught_up(database)
@@ -186,9 +186,9 @@ def test_odd_values_are_told_as_they_are_stored(database: Any, capture: Make) ->
     run(database, f"INSERT INTO odd (id, {names}) VALUES (1, {', '.join(value for _, value, _ in ODD)})")
     captured.source.copy_again([])
     captured.caught_up(database)
-    from_log, copied = (after for _, _, after in captured.told("odd"))
-    for number, (kind, value, told) in enumerate(ODD):
-        assert (from_log[f"c{number}"], copied[f"c{number}"]) == (told, told), (kind, value)
+    from_log, copied = (after for _, _, after in captured.emitted("odd"))
+    for number, (kind, value, rows_emitted) in enumerate(ODD):
+        assert (from_log[f"c{number}"], copied[f"c{number}"]) == (rows_emitted, rows_emitted), (kind, value)
 
 
 @pytest.mark.parametrize("kind", ["TEXT COMPRESSED", "VARCHAR(9) COMPRESSED"])
@@ -209,9 +209,9 @@ def test_json_of_every_row_is_json(database: Any, capture: Make) -> None:
     assert json.loads(captured.records("texts")[0].value or b"")["after"]["value"] == '"\\\n\t\x00\x1f\u2028/'
 
 
-def test_a_moment_is_told_in_utc_whatever_the_zone_of_the_session(database: Any, capture: Make) -> None:
+def test_a_moment_is_emitted_in_utc_whatever_the_zone_of_the_session(database: Any, capture: Make) -> None:
     run(database, "CREATE TABLE stamps (id INT PRIMARY KEY, at TIMESTAMP)", "SET time_zone = '+05:30'")
     run(database, "INSERT INTO stamps VALUES (1, '2026-01-31 12:00:00')")
     captured = capture("stamps").start().caught_up(database)
-    moment = datetime.fromisoformat(captured.told("stamps")[0][2]["at"])
+    moment = datetime.fromisoformat(captured.emitted("stamps")[0][2]["at"])
     assert moment == datetime(2026, 1, 31, 6, 30, tzinfo=UTC)

@@ -43,7 +43,7 @@ def changes_of(captured: Captured, table: str) -> list[tuple[object, ...]]:
     ]
 
 
-def test_a_burst_is_told_as_single_changes_are(
+def test_a_burst_is_emitted_as_single_changes_are(
     database: psycopg.Connection[Any], capture: Callable[..., Captured], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loading.load()
@@ -70,9 +70,9 @@ def test_a_burst_is_told_as_single_changes_are(
     single.caught_up(database)
     assert single.source._runs is None
 
-    told = {table: changes_of(behind, table) for table in tables}
-    assert told == {table: changes_of(single, table) for table in tables}
-    assert [len(told[table]) for table in tables] == [2547, 449, 50, 21]
+    emitted = {table: changes_of(behind, table) for table in tables}
+    assert emitted == {table: changes_of(single, table) for table in tables}
+    assert [len(emitted[table]) for table in tables] == [2547, 449, 50, 21]
 
 
 def test_changes_do_not_wait_for_the_loops_to_be_compiled(

@@ -1,4 +1,4 @@
-"""What is confirmed is gone at the database: so nothing is, that could still be needed."""
+"""The database deletes what is confirmed: so nothing is confirmed that could still be needed."""
 
 import struct
 from collections.abc import Callable
@@ -29,13 +29,13 @@ def test_a_keepalive_inside_a_transaction_confirms_nothing_of_it(
     real, held = ReplicationConnection.receive, list[bytes]()
 
     def receive_half(self: ReplicationConnection, timeout_seconds: float, *, bytes_max: int) -> list[bytes]:
-        """All up to the first row that is inserted, and a keepalive behind it; the rest stays away."""
+        """All up to the first row that is inserted, and a keepalive after it; the rest stays away."""
         if held:
             return []
         held.extend(real(self, timeout_seconds, bytes_max=bytes_max))
-        for place, data in enumerate(held):
+        for index, data in enumerate(held):
             if data[0] == DATA and parse_data(data)[1][:1] == b"I":
-                return [*held[: place + 1], keepalive(parse_data(data)[0] + FAR)]
+                return [*held[: index + 1], keepalive(parse_data(data)[0] + FAR)]
         passed, held[:] = held[:], []
         return passed
 
@@ -72,7 +72,7 @@ def test_a_change_with_a_gap_comes_again_until_the_gap_is_closed(
 def test_what_comes_again_is_not_asked_for(
     database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A change that the topic has, and that lacks a value which is gone by now, must not hold up what is confirmed."""
+    """A change that the topic has, and that lacks a value which no longer exists, must not delay confirmation."""
     monkeypatch.setattr("headwater.capture.runner.CONFIRM_INTERVAL_MS", 10**9)
     run(
         database,
@@ -89,11 +89,11 @@ def test_what_comes_again_is_not_asked_for(
     assert list(captured.rows("users")) == ['{"id":2}']
 
 
-def test_a_server_that_has_forgotten_what_it_was_told_does_not_set_us_back(
+def test_a_server_that_has_forgotten_what_was_confirmed_does_not_set_us_back(
     database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed, it knows what was confirmed at its last checkpoint, and begins by saying so. If our note followed it
-    there, the server would be ahead of the note as soon as it is told anew, as if somebody else had read the slot."""
+    there, the server would be ahead of the note after the next confirmation, as if another client had read the slot."""
     monkeypatch.setattr("headwater.capture.runner.CONFIRM_INTERVAL_MS", 0)
     run(database, "CREATE TABLE users (id int PRIMARY KEY)")
     captured = capture("users").start().caught_up(database)

@@ -13,7 +13,7 @@ from tests.contracts.change_source import CONFIRMING, TOPIC, WRITING, ChangeSour
 NAME = "headwater_shop_1"
 
 
-class PostgresPlace:
+class PostgresSystem:
     def __init__(self, database: psycopg.Connection[Any], url: str) -> None:
         self.database, self.url = database, url
         database.execute("CREATE TABLE numbers (id int PRIMARY KEY)")
@@ -43,5 +43,5 @@ class TestPostgres(ChangeSourceContract):
     points = (*WRITING, *CONFIRMING)  # it notes how far copies are, and here there are none
 
     @pytest.fixture
-    def place(self, database: psycopg.Connection[Any], url: str) -> PostgresPlace:
-        return PostgresPlace(database, url)
+    def system(self, database: psycopg.Connection[Any], url: str) -> PostgresSystem:
+        return PostgresSystem(database, url)

@@ -1,4 +1,4 @@
-"""Debezium is the judge: on the same work, the envelopes are the same field by field, but for what is meant."""
+"""Debezium is the oracle: on the same work, the envelopes are the same field by field, but for what is meant."""
 
 import json
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ TYPES = {
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Event], list[Event]]]:
-    """What Debezium and we tell of the same work."""
+    """What Debezium and we emit for the same work."""
     folder, port = tmp_path_factory.mktemp("debezium"), free_port()
     tables = ["public.users", "public.full_rows", "public.every_type"]
     with (
@@ -62,12 +62,12 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Event]
                 debezium.until(lambda events: len(events) >= 4)
                 change(database)
                 for number, statement in enumerate(ALTERATIONS):
-                    # One at a time: Debezium asks the database for columns, and may then miss those that are gone.
+                    # One at a time: Debezium asks the database for columns, and may then miss dropped ones.
                     run(database, f"INSERT INTO users (id) VALUES ({1000 + number})")
                     theirs = debezium.until(lambda events, key=1000 + number: has(events, key))  # type: ignore[misc]
                     run(database, *statement)
             captured.start().caught_up(database)
-            yield theirs, told(captured)
+            yield theirs, events_of(captured)
         finally:
             captured.source.close()
             captured.close()
@@ -123,7 +123,7 @@ def has(events: list[Event], key: int) -> bool:
     return any(event["key"] == {"id": key} and event["value"] for event in events)
 
 
-def told(captured: Captured) -> list[Event]:
+def events_of(captured: Captured) -> list[Event]:
     topics = ("shop.public.users", "shop.public.full_rows", "shop.public.every_type", "shop.transaction")
     return [
         {
@@ -152,7 +152,7 @@ def test_envelopes_are_those_of_debezium(both: Both, table: str) -> None:
     assert [found for number, (our, their) in pairs for found in differing(f"event {number}", our, their)] == []
 
 
-def test_transactions_are_told_as_debezium_does(both: Both) -> None:
+def test_transactions_are_written_as_debezium_does(both: Both) -> None:
     theirs, ours = (
         [{**event["value"], "id": event["value"]["id"].partition(":")[0]} for event in events
          if event["topic"] == "shop.transaction"]

@@ -1,4 +1,4 @@
-"""A partition that is attached brings rows that no change tells of; one that is detached or dropped takes some away."""
+"""A partition that is attached brings rows without a change event; one that is detached or dropped takes some away."""
 
 from collections.abc import Callable
 from typing import Any
@@ -47,7 +47,7 @@ def test_rows_of_an_attached_partition_come_and_no_others_again(database: Connec
     assert reads(captured) == [1, 2, 3, 4]
 
 
-def test_a_partition_attached_while_nobody_looked_is_found(database: Connection, capture: Make) -> None:
+def test_a_partition_attached_while_no_capture_ran_is_found(database: Connection, capture: Make) -> None:
     run(database, *SALES)
     captured = capture("sales").start().copied()
     captured.crash()
@@ -57,7 +57,7 @@ def test_a_partition_attached_while_nobody_looked_is_found(database: Connection,
 
 
 @pytest.mark.parametrize("how", ["ALTER TABLE sales DETACH PARTITION sales_2025", "DROP TABLE sales_2025"])
-def test_rows_of_a_partition_that_is_gone_are_deleted(database: Connection, capture: Make, how: str) -> None:
+def test_rows_of_a_removed_partition_are_deleted(database: Connection, capture: Make, how: str) -> None:
     run(database, *SALES, ATTACH)
     captured = capture("sales").start().copied()
     run(database, how)
@@ -77,7 +77,9 @@ def test_what_happens_to_a_detached_table_is_no_change_of_the_captured_one(datab
     assert ids(captured) == [2]
 
 
-def test_a_table_without_a_key_is_told_as_a_whole_when_it_is_attached_to(database: Connection, capture: Make) -> None:
+def test_a_table_without_a_key_is_emitted_as_a_whole_when_it_is_attached_to(
+    database: Connection, capture: Make
+) -> None:
     run(
         database,
         "CREATE TABLE sales (id int, day date) PARTITION BY RANGE (day)",

@@ -63,7 +63,7 @@ WORK = (
 
 @pytest.fixture(scope="module")
 def messages(cluster: Cluster) -> Iterator[dict[str, Raw]]:
-    """The same work, told in the plain way and in pieces."""
+    """The same work, streamed whole and in pieces."""
     with psycopg.connect(empty_database(cluster, "pgoutput"), autocommit=True) as database:
         run(
             database,
@@ -89,11 +89,11 @@ def messages(cluster: Cluster) -> Iterator[dict[str, Raw]]:
 
 def peek(database: Connection, slot: str, version: int, more: dict[str, str]) -> Raw:
     options = {"proto_version": str(version), "publication_names": "judge", "messages": "true", **more}
-    told = [part for pair in options.items() for part in pair]
+    emitted = [part for pair in options.items() for part in pair]
     rows = database.execute(
         f"SELECT (lsn - '0/0')::bigint, data FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, "
-        f"{', '.join(['%s'] * len(told))})",
-        (slot, *told),
+        f"{', '.join(['%s'] * len(emitted))})",
+        (slot, *emitted),
     )
     return [(address, bytes(data)) for address, data in rows]
 
@@ -125,19 +125,19 @@ def test_every_kind_of_message_was_seen(messages: dict[str, Raw]) -> None:
     assert kinds == {kind.__name__ for kind in pgoutput.Message.__args__}
 
 
-def test_what_is_told_in_pieces_is_what_is_told_as_a_whole(messages: dict[str, Raw]) -> None:
+def test_what_is_emitted_in_pieces_is_what_is_emitted_as_a_whole(messages: dict[str, Raw]) -> None:
     """Streamed, rolled back in part, prepared: the changes are the same, in the same order, at the same commit."""
     plain, pieces = (
         [(one.operation, one.position.commit, one.before, one.after) for one in changes(messages[way])]
         for way in ("plain", "pieces")
     )
     assert len(plain) > 4_900
-    # A prepared transaction is told with its COMMIT PREPARED, which has an address of its own in both.
+    # A prepared transaction is sent with its COMMIT PREPARED, which has an address of its own in both.
     assert [one[0::2] for one in plain] == [one[0::2] for one in pieces]
     assert [one[1] for one in plain] == [one[1] for one in pieces]
 
 
-def test_the_short_way_tells_the_same(messages: dict[str, Raw]) -> None:
+def test_the_short_path_decodes_the_same(messages: dict[str, Raw]) -> None:
     for way in ("plain", "pieces"):
         long, short = (
             [
@@ -175,7 +175,7 @@ def cell(kind: bytes, value: bytes) -> bytes:
 def test_the_short_way_takes_a_row_as_it_is_or_leaves_it(kind: int, values: list[bytes], cut: int, more: bytes) -> None:
     row = len(values).to_bytes(2, "big") + b"".join(values)
     message = bytes([kind]) + (1).to_bytes(4, "big") + b"N" + row[: len(row) - cut] + more
-    told: list[list[object]] = []
+    emitted: list[list[object]] = []
     for short in (True, False):
         table = CapturedTable("public", "things", "things", ("a", "b", "c"), (0,))
         types = {23: TypeFacts("int4"), 25: TypeFacts("text"), 16: TypeFacts("bool")}
@@ -187,10 +187,10 @@ def test_the_short_way_takes_a_row_as_it_is_or_leaves_it(kind: int, values: list
             if not (short and assembler.take_row(3, message)):
                 assembler.take(3, Decoder().decode(message))
         except (UndecodableChange, ValueError):
-            told.append(["refused"])
+            emitted.append(["refused"])
         else:
-            told.append([(one.operation, one.position, one.after) for one in assembler.changes])
-    assert told[0] == told[1]
+            emitted.append([(one.operation, one.position, one.after) for one in assembler.changes])
+    assert emitted[0] == emitted[1]
 
 
 def test_positions_only_grow(messages: dict[str, Raw]) -> None:
@@ -200,24 +200,22 @@ def test_positions_only_grow(messages: dict[str, Raw]) -> None:
 
 
 def test_the_end_of_a_transaction_counts_what_was_in_it(messages: dict[str, Raw]) -> None:
-    told = changes(messages["plain"], Accounts("shop.transaction"))
-    ends = [json.loads(change.source) for change in told if change.operation == "END"]
-    begins = [json.loads(change.source) for change in told if change.operation == "BEGIN"]
+    emitted = changes(messages["plain"], Accounts("shop.transaction"))
+    ends = [json.loads(change.source) for change in emitted if change.operation == "END"]
+    begins = [json.loads(change.source) for change in emitted if change.operation == "BEGIN"]
     assert [one["id"] for one in begins] == [one["id"] for one in ends]
     assert max(one["event_count"] for one in ends) == 2902
-    moved = next(change for change in told if change.operation == "u" and change.before is not None)
-    assert moved.place is not None
-    assert next(one for one in ends if one["id"] == moved.place.transaction)["event_count"] == 2
+    moved = next(change for change in emitted if change.operation == "u" and change.before is not None)
+    assert moved.order is not None
+    assert next(one for one in ends if one["id"] == moved.order.transaction)["event_count"] == 2
 
 
 @given(data=st.data())
 def test_only_one_error_escapes_whatever_the_bytes(messages: dict[str, Raw], data: st.DataObject) -> None:
     kinds = {raw[:1]: raw for _, raw in messages["pieces"]}
     message = bytearray(data.draw(st.sampled_from(sorted(kinds.values()))))
-    for place, byte in data.draw(
-        st.lists(st.tuples(st.integers(0, len(message) - 1), st.integers(0, 255)), max_size=4)
-    ):
-        message[place] = byte
+    for at, byte in data.draw(st.lists(st.tuples(st.integers(0, len(message) - 1), st.integers(0, 255)), max_size=4)):
+        message[at] = byte
     cut = data.draw(st.integers(0, len(message)))
     decoder = Decoder()
     if data.draw(st.booleans()):

@@ -52,7 +52,7 @@ def test_the_figure_is_the_databases_own_and_grows_with_what_it_has_to_keep(
                 "INSERT INTO users VALUES (3)",
             )
             until(lambda: shown()["retained_bytes"] >= before + WRITTEN)
-            assert len(list(node.log.read("users"))) == 2, "the capture goes on, and it is kept all the same"
+            assert len(list(node.log.read("users"))) == 2, "the capture continues, and the WAL is kept all the same"
             metric = re.search(rb'headwater_capture_retained_bytes{capture="users"} (\d+)', shop.get("/metrics").body)
             assert metric is not None
             assert int(metric[1]) >= before + WRITTEN

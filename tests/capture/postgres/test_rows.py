@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import UndecodableChange
-from tests.capture.postgres import told_messages as told
-from tests.capture.postgres.told_messages import NOW_MS, UNCHANGED, Cell, KeptBatches, Table, ToldMessages, captured
+from tests.capture.postgres import message_builder as pg
+from tests.capture.postgres.message_builder import NOW_MS, UNCHANGED, Cell, KeptBatches, ScriptedSource, Table, captured
 
 Operation = tuple[Any, ...]
 
@@ -45,7 +45,7 @@ VALUES: dict[int, st.SearchStrategy[str]] = {
 }
 LOOPS_KNOW = [type for type in VALUES if type not in (17, 1266)]
 IDENTITIES: list[tuple[tuple[int, ...], bool]] = [((0,), False), ((0,), True), ((), True), ((1, 0), False)]
-"""The key, and whether whole rows are told."""
+"""The key, and whether whole rows are pg."""
 
 
 def tables(id: int) -> st.SearchStrategy[Table]:
@@ -72,30 +72,33 @@ def cells(draw: st.DrawFn, table: Table, *, unchanged: bool = False) -> list[Cel
 def changes(draw: st.DrawFn, table: Table) -> bytes:
     kind = draw(st.sampled_from(["insert", "insert", "update", "delete", "moved", "odd"]))
     old = draw(cells(table))
-    known: list[Cell] = [cell if place in table.key else None for place, cell in enumerate(old)]
+    known: list[Cell] = [cell if index in table.key else None for index, cell in enumerate(old)]
     if kind == "insert":
-        return told.insert(table, old)
+        return pg.insert(table, old)
     if kind == "delete":
-        return told.delete(table, old if table.full else known, whole=table.full)
+        return pg.delete(table, old if table.full else known, whole=table.full)
     new = draw(cells(table, unchanged=True))
     if kind == "moved":
-        return told.update(table, new, old=old if table.full else known, whole=table.full)
+        return pg.update(table, new, old=old if table.full else known, whole=table.full)
     if kind == "odd":
         return b"M\1" + bytes(8) + b"app\0\0\0\0\2hi"
-    stays = [old[place] if place in table.key else cell for place, cell in enumerate(new)]
-    return told.update(table, stays, old=old if table.full else None, whole=table.full)
+    stays = [old[index] if index in table.key else cell for index, cell in enumerate(new)]
+    return pg.update(table, stays, old=old if table.full else None, whole=table.full)
 
 
 @st.composite
 def streams(draw: st.DrawFn) -> tuple[dict[int, Table], list[bytes]]:
     """Tables, and transactions that change them, with whatever else a stream has in between."""
     chosen = {id: draw(tables(id)) for id in draw(st.sampled_from([(16,), (16, 900), (5, 16, 900)]))}
-    address, messages = 100, [told.data_message(100, told.relation_message(table)) for table in chosen.values()]
+    address, messages = (
+        100,
+        [pg.data_message(100, pg.relation_message(table)) for table in chosen.values()],
+    )
     for number in range(draw(st.integers(1, 4))):
         commit = address + 10_000
         # A clock ahead of ours: records do not come from the future.
         ahead = draw(st.sampled_from([-5_000_001, -1, 7_000_000]))
-        messages.append(told.data_message(commit, told.begin(commit, 700 + number, time_us=NOW_MS * 1000 + ahead)))
+        messages.append(pg.data_message(commit, pg.begin(commit, 700 + number, time_us=NOW_MS * 1000 + ahead)))
         for _ in range(draw(st.integers(0, 12))):
             table = draw(st.sampled_from(list(chosen.values())))
             address += draw(st.sampled_from([0, 0, 8, 300]))
@@ -103,11 +106,11 @@ def streams(draw: st.DrawFn) -> tuple[dict[int, Table], list[bytes]]:
             if between == 0:
                 messages.append(b"k" + bytes(16) + b"\0")
             elif between == 1:
-                messages.append(told.data_message(address, told.relation_message(table)))
+                messages.append(pg.data_message(address, pg.relation_message(table)))
             elif between == 2 and table.key:
-                messages.append(told.data_message(address, b"T\0\0\0\1\0" + table.id.to_bytes(4, "big")))
-            messages.append(told.data_message(address, draw(changes(table))))
-        messages.append(told.data_message(commit, told.commit(commit)))
+                messages.append(pg.data_message(address, b"T\0\0\0\1\0" + table.id.to_bytes(4, "big")))
+            messages.append(pg.data_message(address, draw(changes(table))))
+        messages.append(pg.data_message(commit, pg.commit(commit)))
         address = commit + 8
     return chosen, messages
 
@@ -123,14 +126,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def outcome(
     stream: tuple[dict[int, Table], list[bytes]], folder: Path, *, runs: bool, known: int, cut: int, generation: int
 ) -> dict[str, Any]:
-    """What a capture leaves behind that came to the stream when a part of it was in the topics already."""
+    """The records of a capture that joined the stream when a part of it was in the topics already."""
     chosen, messages = stream
     appender = KeptBatches({f"topic{table.id}": table.partitions for table in chosen.values()})
     home = folder / str(next(_numbers))
     if known:
-        before = ToldMessages(chosen, [messages[:known]], runs=False, generation=generation)
+        before = ScriptedSource(chosen, [messages[:known]], runs=False, generation=generation)
         captured(before, appender, home / "before")._values.close()
-    source = ToldMessages(chosen, [messages[:cut], messages[cut:]], runs=runs, generation=generation)
+    source = ScriptedSource(chosen, [messages[:cut], messages[cut:]], runs=runs, generation=generation)
     runner = captured(source, appender, home / "then")
     runner._values.flush()
     kept = runner._values._database.execute("SELECT topic, key, names, row FROM value ORDER BY topic, key").fetchall()
@@ -149,7 +152,7 @@ def outcome(
 
 @settings(max_examples=80)
 @given(stream=streams(), shares=st.tuples(st.floats(0, 1), st.floats(0, 1)), again=st.booleans(), later=st.booleans())
-def test_runs_leave_the_same_behind(
+def test_runs_leave_the_same_records(
     folder: Path, stream: tuple[dict[int, Table], list[bytes]], shares: tuple[float, float], again: bool, later: bool
 ) -> None:
     total = len(stream[1])
@@ -167,38 +170,40 @@ ORDER: list[Cell] = [b"7", b"customer-7", b"12.50", b'what there is to say about
 
 
 def transaction(*bodies: bytes) -> list[bytes]:
-    whole = [told.relation_message(ORDERS), told.begin(9_000, 700), *bodies, told.commit(9_000)]
-    return [told.data_message(100 + place, body) for place, body in enumerate(whole)]
+    whole = [pg.relation_message(ORDERS), pg.begin(9_000, 700), *bodies, pg.commit(9_000)]
+    return [pg.data_message(100 + index, body) for index, body in enumerate(whole)]
 
 
-def test_ordinary_changes_are_told_in_runs(tmp_path: Path) -> None:
+def test_ordinary_changes_are_decoded_in_runs(tmp_path: Path) -> None:
     messages = transaction(
-        told.insert(ORDERS, ORDER), told.update(ORDERS, ORDER), told.delete(ORDERS, [b"7", None, None, None, None])
+        pg.insert(ORDERS, ORDER),
+        pg.update(ORDERS, ORDER),
+        pg.delete(ORDERS, [b"7", None, None, None, None]),
     )
-    source = ToldMessages({16: ORDERS}, [messages], runs=True)
+    source = ScriptedSource({16: ORDERS}, [messages], runs=True)
     runner = captured(source, KeptBatches({}), tmp_path)
     assert (source.taken_in_runs, runner.counts.records) == (3, 4)
     runner._values.close()
 
 
 def test_a_length_is_not_believed_before_it_is_compared(tmp_path: Path) -> None:
-    whole = told.insert(ORDERS, ORDER)
+    whole = pg.insert(ORDERS, ORDER)
     value = ORDER[-1]
     assert isinstance(value, bytes)
     claim = whole[: -len(value) - 4] + (2**31 - 1).to_bytes(4, "big") + value
-    source = ToldMessages({16: ORDERS}, [transaction(claim)], runs=True)
+    source = ScriptedSource({16: ORDERS}, [transaction(claim)], runs=True)
     with pytest.raises(UndecodableChange, match="claims 2147483647 bytes"):
         captured(source, KeptBatches({}), tmp_path)
 
 
 @pytest.mark.parametrize("size", [300, 9_000, 2_000_000])
-def test_last_values_hear_of_wide_rows_and_of_their_end_within_one_run(folder: Path, size: int) -> None:
+def test_last_values_follow_wide_rows_and_their_deletion_within_one_run(folder: Path, size: int) -> None:
     wide_text = b"x" * size
     wide: list[Cell] = [b"8", wide_text, b"1", b"\x1f", None]
     messages = transaction(
-        told.insert(ORDERS, [b"7", *wide[1:]]), told.insert(ORDERS, wide),
-        told.delete(ORDERS, [b"7", None, None, None, None]), told.insert(ORDERS, [b"9", *wide[1:]]),
-        told.update(ORDERS, [b"9", *ORDER[1:]]),
+        pg.insert(ORDERS, [b"7", *wide[1:]]), pg.insert(ORDERS, wide),
+        pg.delete(ORDERS, [b"7", None, None, None, None]), pg.insert(ORDERS, [b"9", *wide[1:]]),
+        pg.update(ORDERS, [b"9", *ORDER[1:]]),
     )  # fmt: skip
     how = {"known": 0, "cut": 0, "generation": 0}
     outcomes = [outcome(({16: ORDERS}, messages), folder, runs=runs, **how) for runs in (True, False)]
@@ -209,10 +214,10 @@ def test_last_values_hear_of_wide_rows_and_of_their_end_within_one_run(folder: P
 
 def test_room_is_found_for_values_that_escapes_make_long(tmp_path: Path) -> None:
     long: list[Cell] = [b"7", b"\x01" * 30_000, b"0", b"\x02" * 9_000, None]
-    messages = transaction(*[told.insert(ORDERS, long)] * 30)
+    messages = transaction(*[pg.insert(ORDERS, long)] * 30)
     logs = []
     for runs in (True, False):
-        appender, source = KeptBatches({}), ToldMessages({16: ORDERS}, [list(messages)], runs=runs)
+        appender, source = KeptBatches({}), ScriptedSource({16: ORDERS}, [list(messages)], runs=runs)
         captured(source, appender, tmp_path / str(runs))._values.close()
         logs.append(appender.logs)
     assert logs[0] == logs[1]
@@ -221,22 +226,22 @@ def test_room_is_found_for_values_that_escapes_make_long(tmp_path: Path) -> None
 
 @settings(max_examples=200)
 @given(
-    place=st.integers(0, 3),
+    index=st.integers(0, 3),
     at=st.floats(0, 1),
     byte=st.integers(0, 255),
     cut=st.integers(0, 30),
     more=st.binary(max_size=3),
 )  # fmt: skip
-def test_a_mangled_message_is_refused_by_both_or_told_by_both(
-    folder: Path, place: int, at: float, byte: int, cut: int, more: bytes
+def test_a_mangled_message_is_refused_by_both_or_decoded_by_both(
+    folder: Path, index: int, at: float, byte: int, cut: int, more: bytes
 ) -> None:
     bodies = [
-        told.insert(ORDERS, ORDER), told.update(ORDERS, ORDER), told.update(ORDERS, ORDER, old=ORDER, whole=True),
-        told.delete(ORDERS, [b"7", None, None, None, None]),
+        pg.insert(ORDERS, ORDER), pg.update(ORDERS, ORDER), pg.update(ORDERS, ORDER, old=ORDER, whole=True),
+        pg.delete(ORDERS, [b"7", None, None, None, None]),
     ]  # fmt: skip
-    mangled = bytearray(bodies[place])
+    mangled = bytearray(bodies[index])
     mangled[int(at * (len(mangled) - 1))] = byte
-    bodies[place] = bytes(mangled[: len(mangled) - cut]) + more
+    bodies[index] = bytes(mangled[: len(mangled) - cut]) + more
     said: list[object] = []
     for runs in (True, False):
         try:

@@ -69,7 +69,7 @@ def until(reached: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def told(node: hw.Node) -> int:
+def versions_of(node: hw.Node) -> int:
     known = {topic.name for topic in node.log.topics()}
     return node.log.partition("every", 0).high_watermark if "every" in known else 0
 
@@ -85,9 +85,9 @@ def versions(node: hw.Node, subject: str) -> list[dict[str, Any]]:
 
 
 def test_records_are_what_their_registered_schema_says(node: hw.Node, database: Connection) -> None:
-    until(lambda: told(node) == 1)
+    until(lambda: versions_of(node) == 1)
     run(database, "UPDATE every SET small = 8", "DELETE FROM every")
-    until(lambda: told(node) == 4)
+    until(lambda: versions_of(node) == 4)
     (value,), (key,) = versions(node, "every-value"), versions(node, "every-key")
     records = list(node.log.read("every", 0))
     for record in records:
@@ -108,7 +108,7 @@ def test_another_version_of_the_table_is_another_version_of_the_schema(node: hw.
     assert "small" not in columns
 
 
-def test_a_registry_that_begins_later_is_told_all_versions(node: hw.Node, database: Connection) -> None:
+def test_a_registry_that_starts_later_gets_all_versions(node: hw.Node, database: Connection) -> None:
     until(lambda: len(versions(node, "every-value")) == 1)
     node.stop()
     without = hw.NodeSettings(wire=hw.WireSettings(port=0), captures=True)
@@ -119,7 +119,7 @@ def test_a_registry_that_begins_later_is_told_all_versions(node: hw.Node, databa
     until(lambda: len(versions(node, "every-value")) == 2)
 
 
-def test_a_rule_that_somebody_has_set_is_kept_and_the_capture_goes_on(node: hw.Node, database: Connection) -> None:
+def test_a_rule_that_was_set_is_kept_and_the_capture_continues(node: hw.Node, database: Connection) -> None:
     until(lambda: len(versions(node, "every-value")) == 1)
     assert node._http is not None
     registry_of(node).set_level("every-value", Compatibility.FULL)

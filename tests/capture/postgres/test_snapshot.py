@@ -127,7 +127,7 @@ def test_a_copy_while_others_write_equals_the_table(
     assert topic_of(captured) == table_of(database)
 
 
-def test_a_copy_that_was_cut_off_goes_on_and_reads_no_row_twice(
+def test_a_copy_that_was_cut_off_continues_and_reads_no_row_twice(
     database: Connection, capture: Make, small_chunks: None
 ) -> None:
     run(database, *USERS)
@@ -163,7 +163,7 @@ def test_rows_of_a_half_written_chunk_are_not_written_again(
     assert set(reads.values()) == {1}
 
 
-def test_a_large_value_left_out_before_its_row_was_read_is_told_by_the_copy(
+def test_a_large_value_left_out_before_its_row_was_read_is_emitted_by_the_copy(
     database: Connection, capture: Make, small_chunks: None
 ) -> None:
     run(database, *USERS)
@@ -174,7 +174,7 @@ def test_a_large_value_left_out_before_its_row_was_read_is_told_by_the_copy(
     assert topic_of(captured) == table_of(database)
 
 
-def test_a_change_inside_the_window_with_a_value_left_out_is_mended(
+def test_a_change_inside_the_window_with_a_value_left_out_is_completed(
     database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(database, *USERS)
@@ -244,7 +244,7 @@ def test_keys_of_several_columns_and_odd_names_are_copied_in_order(
     assert sorted(row["c%s"] for row in rows.values()) == list(range(1, 96))
 
 
-def test_a_table_without_a_key_that_was_cut_off_begins_anew(
+def test_an_interrupted_copy_of_a_table_without_a_key_starts_over(
     database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.capture.kit import bag

@@ -38,7 +38,7 @@ def test_rows_that_are_there_come_first_and_then_every_change(database: Connecti
     assert captured.rows("users") == {'{"id":2}': {"id": 2, "name": "ben"}, '{"id":3}': {"id": 3, "name": "cyd"}}
 
 
-def test_a_delete_is_followed_by_a_tombstone_and_tells_the_key_it_knows(database: Connection, capture: Make) -> None:
+def test_a_delete_is_followed_by_a_tombstone_and_has_the_key_it_knows(database: Connection, capture: Make) -> None:
     run(database, "CREATE TABLE users (id int PRIMARY KEY, name text)")
     captured = capture("users").start().copied()
     run(database, "INSERT INTO users VALUES (1, 'ada')", "DELETE FROM users")
@@ -48,7 +48,7 @@ def test_a_delete_is_followed_by_a_tombstone_and_tells_the_key_it_knows(database
     assert (tombstone.key, tombstone.value) == (b'{"id":1}', None)
 
 
-def test_with_full_identity_the_old_row_is_told_as_a_whole(database: Connection, capture: Make) -> None:
+def test_with_full_identity_the_old_row_is_emitted_as_a_whole(database: Connection, capture: Make) -> None:
     run(database, "CREATE TABLE users (id int PRIMARY KEY, name text)", "ALTER TABLE users REPLICA IDENTITY FULL")
     captured = capture("users").start().copied()
     run(database, "INSERT INTO users VALUES (1, 'ada')", "UPDATE users SET name = 'eve'", "DELETE FROM users")
@@ -73,7 +73,7 @@ def test_a_changed_key_is_a_delete_a_tombstone_and_a_create(database: Connection
     assert captured.rows("users") == {'{"id":7}': {"id": 7, "name": "ada"}}
 
 
-def test_the_source_of_a_change_is_told(database: Connection, capture: Make) -> None:
+def test_a_change_has_its_source(database: Connection, capture: Make) -> None:
     run(database, "CREATE TABLE users (id int PRIMARY KEY)")
     captured = capture("users").start().copied()
     with database.transaction():
@@ -261,9 +261,7 @@ def test_a_partitioned_table_is_one_topic(database: Connection, capture: Make) -
     assert [topic.name for topic in captured.log.topics() if topic.name.startswith("sales")] == ["sales"]
 
 
-def test_a_table_without_a_key_is_copied_as_it_was_at_one_place_of_the_stream(
-    database: Connection, capture: Make
-) -> None:
+def test_a_table_without_a_key_is_copied_as_of_one_position_of_the_stream(database: Connection, capture: Make) -> None:
     run(database, "CREATE TABLE bag (a int, b text)", "ALTER TABLE bag REPLICA IDENTITY FULL")
     run(database, "INSERT INTO bag VALUES (1, 'x'), (1, 'x'), (2, NULL)")
     captured = capture("bag").start()
@@ -354,16 +352,16 @@ def test_a_heartbeat_moves_the_slot_of_a_database_where_nothing_happens(
     assert captured.records("users") == []
 
 
-def test_a_slot_that_is_gone_is_a_gap_and_not_a_fresh_start(database: Connection, capture: Make) -> None:
+def test_a_slot_that_is_deleted_is_a_gap_and_not_a_fresh_start(database: Connection, capture: Make) -> None:
     run(database, "CREATE TABLE users (id int PRIMARY KEY)")
     captured = capture("users").start().copied()
     captured.stop()
     run(database, "SELECT pg_drop_replication_slot('headwater_shop_1')")
-    with pytest.raises(SourceGap, match=r"slot headwater_shop_1 is gone.*headwater capture snapshot"):
+    with pytest.raises(SourceGap, match=r"slot headwater_shop_1 was deleted.*headwater capture snapshot"):
         captured.start()
 
 
-def test_a_slot_that_somebody_else_has_read_is_a_gap(database: Connection, capture: Make) -> None:
+def test_a_slot_that_another_client_has_read_is_a_gap(database: Connection, capture: Make) -> None:
     run(database, "CREATE TABLE users (id int PRIMARY KEY)")
     captured = capture("users").start().copied()
     captured.stop()
@@ -385,12 +383,12 @@ def test_a_database_that_has_lost_what_the_log_has_is_a_gap(database: Connection
         captured.start()
 
 
-def test_a_publication_that_is_gone_is_a_gap(database: Connection, capture: Make) -> None:
+def test_a_publication_that_is_deleted_is_a_gap(database: Connection, capture: Make) -> None:
     run(database, "CREATE TABLE users (id int PRIMARY KEY)")
     captured = capture("users").start().copied()
     captured.stop()
     run(database, "DROP PUBLICATION headwater_shop_1")
-    with pytest.raises(SourceGap, match="publication headwater_shop_1 is gone"):
+    with pytest.raises(SourceGap, match="publication headwater_shop_1 was deleted"):
         captured.start()
 
 
@@ -423,7 +421,9 @@ def test_what_happened_to_a_table_unheard_is_made_good_by_a_copy(
     assert sorted(row["id"] for row in captured.rows("users").values()) == [2, 3, 4]
 
 
-def test_lag_is_told_in_bytes_and_seconds(database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lag_is_reported_in_bytes_and_seconds(
+    database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("headwater.capture.postgresql.watching.LOOK_INTERVAL_MS", 0)
     monkeypatch.setattr("headwater.capture.runner.CONFIRM_INTERVAL_MS", 0)
     run(database, "CREATE TABLE users (id int PRIMARY KEY)")

@@ -148,12 +148,12 @@ def test_a_value_is_the_same_after_its_way_through_json(
     @settings(max_examples=40)
     @given(VALUES[type])
     def check(literal: str) -> None:
-        fragment, told = through_json(*asking, type, literal)
+        fragment, emitted = through_json(*asking, type, literal)
         value = json.loads(fragment, parse_float=str, parse_int=str)
         # Some types cannot be compared with one another, but as the texts that they are.
         same = "::text" if type in ("json", "point") or type.startswith("box") else ""
         equal = f"SELECT %s::{type}{same} IS NOT DISTINCT FROM %s::{type}{same}"
-        assert asking[0].one(equal, back(type, value), told.decode()), fragment
+        assert asking[0].one(equal, back(type, value), emitted.decode()), fragment
 
     check()
 
@@ -163,8 +163,8 @@ def through_json(database: Database, catalog: dict[int, TypeFacts], type: str, l
     row = f"SELECT %s::{type}, pg_typeof(%s::{type})::oid"
     result = database.connection.execute(row, (literal, literal)).pgresult
     assert result is not None
-    told, oid = result.get_value(0, 0) or b"", int(result.get_value(0, 1) or 0)
-    return converter(oid, result.fmod(0), catalog)(told), told
+    emitted, oid = result.get_value(0, 0) or b"", int(result.get_value(0, 1) or 0)
+    return converter(oid, result.fmod(0), catalog)(emitted), emitted
 
 
 @pytest.mark.parametrize("type", ["json", "jsonb"])
@@ -174,5 +174,5 @@ def test_documents_stay_the_text_they_are(asking: tuple[Database, dict[int, Type
     assert converter(oid, -1, catalog)(b'{"a":  1.10}') == b'"{\\"a\\":  1.10}"'
 
 
-def test_a_type_that_nobody_knows_is_the_text_that_the_database_shows() -> None:
+def test_an_unknown_type_is_the_text_that_the_database_shows() -> None:
     assert converter(1, -1, {})(b'any "thing"') == b'"any \\"thing\\""'

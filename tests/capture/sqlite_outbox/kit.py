@@ -1,4 +1,4 @@
-"""A SQLite database with a capture of it, stepped by the test, and a judge of what the topic tells."""
+"""A SQLite database with a capture of it, stepped by the test, and an oracle for the topic."""
 
 import json
 import sqlite3
@@ -64,7 +64,7 @@ class Captured:
         count = self.log.topic(topic).partitions
         return [record for partition in range(count) for record in self.log.read(topic, partition)]
 
-    def told(self, topic: str) -> list[tuple[str, Any, Any]]:
+    def emitted(self, topic: str) -> list[tuple[str, Any, Any]]:
         """(operation, before, after) of each change."""
         values = [json.loads(record.value) for record in self.records(topic) if record.value is not None]
         return [(value["op"], value["before"], value["after"]) for value in values]
@@ -74,10 +74,10 @@ class Captured:
 
 
 def replayed(records: Iterable[Record]) -> dict[str, Any]:
-    """The topic folded into a table by somebody who believes nothing: a row is created where there is none, and what a
-    change says was there before was there. Only a row that no copy has come to yet can change unheard of."""
+    """The topic folded into a table by a sceptical reader: a row is created where there is none, and what a
+    change says was there before was there. Only a row that no copy has come to yet can change uncaptured."""
     table: dict[str, Any] = {}
-    heard: set[str] = set()
+    seen: set[str] = set()
     for record in records:
         assert record.key is not None
         key = record.key.decode()
@@ -90,9 +90,9 @@ def replayed(records: Iterable[Record]) -> dict[str, Any]:
             assert key not in table, f"{key} is created twice"
         elif operation == "r":
             assert key not in table or table[key] == after, f"{key} is read as it was not"
-        elif key in heard:
+        elif key in seen:
             assert table.get(key) == before, f"{key} was {table.get(key)} before, and not {before}"
-        heard.add(key)
+        seen.add(key)
         if after is None:
             table.pop(key, None)
         else:

@@ -79,7 +79,7 @@ def test_after_a_crash_between_records_and_their_commit_point_it_follows(
     captured.log.close()
 
 
-def test_a_capture_that_is_gone_has_no_commit_points_and_the_next_takes_its_place(
+def test_a_removed_capture_has_no_commit_points_and_the_next_one_reuses_its_partition(
     bank: sqlite3.Connection, tmp_path: Path
 ) -> None:
     captured = Captured(tmp_path, *TOPICS).start().caught_up()

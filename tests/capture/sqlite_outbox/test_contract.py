@@ -13,7 +13,7 @@ from headwater.record import Record
 from tests.contracts.change_source import TOPIC, ChangeSourceContract
 
 
-class SqlitePlace:
+class SqliteSystem:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.database = sqlite3.connect(path, isolation_level=None)
@@ -38,7 +38,7 @@ class SqlitePlace:
         return int(json.loads(record.value or b"")["after"]["id"])
 
 
-class EventsPlace(SqlitePlace):
+class EventsSystem(SqliteSystem):
     def source(self) -> ChangeSource:
         return Relay(super().source(), key_column="id", value_column="payload")
 
@@ -48,15 +48,15 @@ class EventsPlace(SqlitePlace):
 
 class TestSqlite(ChangeSourceContract):
     @pytest.fixture
-    def place(self, tmp_path: Path) -> Iterator[SqlitePlace]:
-        place = SqlitePlace(tmp_path / "shop.db")
-        yield place
-        place.database.close()
+    def system(self, tmp_path: Path) -> Iterator[SqliteSystem]:
+        system = SqliteSystem(tmp_path / "shop.db")
+        yield system
+        system.database.close()
 
 
 class TestEvents(ChangeSourceContract):
     @pytest.fixture
-    def place(self, tmp_path: Path) -> Iterator[EventsPlace]:
-        place = EventsPlace(tmp_path / "shop.db")
-        yield place
-        place.database.close()
+    def system(self, tmp_path: Path) -> Iterator[EventsSystem]:
+        system = EventsSystem(tmp_path / "shop.db")
+        yield system
+        system.database.close()

@@ -1,4 +1,4 @@
-"""Whatever is done to a table, with every way SQLite has to resolve a conflict: the topic tells each change of it."""
+"""Whatever is done to a table, with every way SQLite has to resolve a conflict: the topic has each change of it."""
 
 import json
 import sqlite3
@@ -36,7 +36,7 @@ steps = st.lists(
 
 
 def take(database: sqlite3.Connection, step: Step) -> None:
-    """What SQLite refuses (a constraint, a transaction that is not there) is its answer, and nothing to tell."""
+    """What SQLite refuses (a constraint, a transaction that is not there) is its answer, and no change."""
     try:
         database.execute(*step)
     except sqlite3.Error:

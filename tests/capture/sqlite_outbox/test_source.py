@@ -1,4 +1,4 @@
-"""A capture of SQLite: what is told of tables, whoever writes and whatever happens to them."""
+"""A capture of SQLite: what is emitted for tables, for every writer and whatever happens to them."""
 
 import shutil
 import sqlite3
@@ -31,7 +31,7 @@ def test_rows_that_are_there_come_first_and_then_every_change(users: sqlite3.Con
     users.execute("UPDATE users SET name = 'Ada' WHERE id = 1")
     users.execute("DELETE FROM users WHERE id = 2")
     captured.caught_up()
-    assert captured.told("users") == [
+    assert captured.emitted("users") == [
         ("r", None, {"id": 1, "name": "ada", "score": 1.0}),
         ("r", None, {"id": 2, "name": "bob", "score": None}),
         ("c", None, {"id": 3, "name": "eve", "score": 0.5}),
@@ -41,34 +41,34 @@ def test_rows_that_are_there_come_first_and_then_every_change(users: sqlite3.Con
     assert captured.rows("users") == table_of(users, "users")
 
 
-def test_what_any_other_process_writes_is_told(users: sqlite3.Connection, capture: Capture, tmp_path: Path) -> None:
+def test_what_any_other_process_writes_is_emitted(users: sqlite3.Connection, capture: Capture, tmp_path: Path) -> None:
     captured = capture("users").start().caught_up()
     program = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('DELETE FROM users'); c.commit()"
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "shop.db")], check=True)
     captured.caught_up()
-    assert [operation for operation, _, _ in captured.told("users")] == ["r", "r", "d", "d"]
+    assert [operation for operation, _, _ in captured.emitted("users")] == ["r", "r", "d", "d"]
 
 
-def test_what_was_rolled_back_is_not_told(users: sqlite3.Connection, capture: Capture) -> None:
+def test_what_was_rolled_back_is_not_emitted(users: sqlite3.Connection, capture: Capture) -> None:
     captured = capture("users", snapshot=False).start().caught_up()
     users.executescript("""
         BEGIN; INSERT INTO users VALUES (7, 'x', 0); ROLLBACK;
         BEGIN; SAVEPOINT part; DELETE FROM users; ROLLBACK TO part; INSERT INTO users VALUES (8, 'y', 0); COMMIT;
     """)
     captured.caught_up()
-    assert captured.told("users") == [("c", None, {"id": 8, "name": "y", "score": 0.0})]
+    assert captured.emitted("users") == [("c", None, {"id": 8, "name": "y", "score": 0.0})]
 
 
 def test_a_changed_key_ends_the_old_one(users: sqlite3.Connection, capture: Capture) -> None:
     captured = capture("users").start().caught_up()
     users.execute("UPDATE users SET id = 9 WHERE id = 1")
     captured.caught_up()
-    assert [operation for operation, _, _ in captured.told("users")] == ["r", "r", "d", "c"]
+    assert [operation for operation, _, _ in captured.emitted("users")] == ["r", "r", "d", "c"]
     assert captured.rows("users") == table_of(users, "users")
 
 
 @pytest.mark.parametrize("recursive", ["OFF", "ON"])
-def test_rows_that_replace_deletes_are_told_once(
+def test_rows_that_replace_deletes_are_emitted_once(
     database: sqlite3.Connection, capture: Capture, recursive: str
 ) -> None:
     database.execute("CREATE TABLE users (id INTEGER PRIMARY KEY, email TEXT UNIQUE COLLATE NOCASE)")
@@ -78,7 +78,7 @@ def test_rows_that_replace_deletes_are_told_once(
     database.execute("INSERT OR REPLACE INTO users VALUES (1, 'B')")
     database.execute("INSERT OR IGNORE INTO users VALUES (5, 'b')")
     captured.caught_up()
-    operations = [(operation, (before or after)["id"]) for operation, before, after in captured.told("users")]
+    operations = [(operation, (before or after)["id"]) for operation, before, after in captured.emitted("users")]
     assert operations[:2] == [("c", 1), ("c", 2)]
     assert sorted(operations[2:4]) == [("d", 1), ("d", 2)]
     assert operations[4:] == [("c", 1)]
@@ -95,14 +95,14 @@ def test_a_key_that_differs_in_case_replaces_another(database: sqlite3.Connectio
     assert captured.rows("t") == table_of(database, "t") == {'{"id":"A"}': {"id": "A", "v": 2}}
 
 
-def test_every_value_is_told_as_it_is(database: sqlite3.Connection, capture: Capture) -> None:
+def test_every_value_is_emitted_as_it_is(database: sqlite3.Connection, capture: Capture) -> None:
     database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v)")
     captured = capture("t").start().caught_up()
     values = [2**63 - 1, -(2**63), 0.1, 1e300, float("inf"), 'q"\u2028\x00é', b"\x00\xff", None]
     database.executemany("INSERT INTO t (v) VALUES (?)", [(value,) for value in values])
     captured.caught_up()
-    told = [after["v"] for _, _, after in captured.told("t")]
-    assert told == [2**63 - 1, -(2**63), 0.1, 1e300, "Infinity", 'q"\u2028\x00é', "AP8=", None]
+    values_emitted = [after["v"] for _, _, after in captured.emitted("t")]
+    assert values_emitted == [2**63 - 1, -(2**63), 0.1, 1e300, "Infinity", 'q"\u2028\x00é', "AP8=", None]
 
 
 def test_a_table_without_a_key_is_a_bag(database: sqlite3.Connection, capture: Capture) -> None:
@@ -111,11 +111,11 @@ def test_a_table_without_a_key_is_a_bag(database: sqlite3.Connection, capture: C
     captured = capture("bag").start().caught_up()
     database.execute("DELETE FROM bag WHERE rowid = 1")
     captured.caught_up()
-    assert [operation for operation, _, _ in captured.told("bag")] == ["r", "r", "d"]
+    assert [operation for operation, _, _ in captured.emitted("bag")] == ["r", "r", "d"]
     assert {record.key for record in captured.records("bag")} == {None}
 
 
-def test_a_copy_goes_on_where_a_crash_left_it_while_others_write(
+def test_a_copy_resumes_where_a_crash_left_it_while_others_write(
     users: sqlite3.Connection, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox_module, "CHUNK_ROWS", 3)
@@ -128,7 +128,7 @@ def test_a_copy_goes_on_where_a_crash_left_it_while_others_write(
         captured.start()
     captured.caught_up()
     assert captured.rows("users") == table_of(users, "users")
-    assert [operation for operation, _, _ in captured.told("users")].count("r") == 22
+    assert [operation for operation, _, _ in captured.emitted("users")].count("r") == 22
 
 
 def test_a_key_of_several_columns_with_nulls_is_copied_whole(
@@ -155,10 +155,10 @@ def test_columns_that_are_added_and_renamed_show_in_every_row(users: sqlite3.Con
 
 def _last(captured: Captured) -> dict[str, object]:
     return {(record.key or b"").decode(): after for record, (_, _, after) in
-            zip(captured.records("users"), captured.told("users"), strict=True)}  # fmt: skip
+            zip(captured.records("users"), captured.emitted("users"), strict=True)}  # fmt: skip
 
 
-def test_a_table_that_was_made_anew_is_copied_and_what_it_lost_is_ended(
+def test_a_table_that_was_created_again_is_copied_and_what_it_lost_is_ended(
     users: sqlite3.Connection, capture: Capture
 ) -> None:
     captured = capture("users").start().caught_up()
@@ -187,7 +187,7 @@ def test_what_is_confirmed_leaves_the_outbox_but_for_its_last_row(users: sqlite3
     assert len(captured.records("users")) == 2
 
 
-def test_an_earlier_state_of_the_database_is_a_gap_until_all_is_copied_anew(
+def test_an_earlier_state_of_the_database_is_a_gap_until_all_is_copied_again(
     users: sqlite3.Connection, capture: Capture, tmp_path: Path
 ) -> None:
     captured = capture("users").start().caught_up()
@@ -223,7 +223,9 @@ def test_a_file_that_was_replaced_is_noticed(users: sqlite3.Connection, capture:
         captured.start()
 
 
-def test_removing_leaves_nothing_and_writers_go_on(users: sqlite3.Connection, capture: Capture, tmp_path: Path) -> None:
+def test_removing_leaves_nothing_and_writers_continue(
+    users: sqlite3.Connection, capture: Capture, tmp_path: Path
+) -> None:
     captured = capture("users").start().caught_up()
     captured.stop()
     drop(tmp_path / "shop.db", "headwater_shop_1")
@@ -231,7 +233,7 @@ def test_removing_leaves_nothing_and_writers_go_on(users: sqlite3.Connection, ca
     assert users.execute("SELECT count(*) FROM sqlite_master WHERE name LIKE 'headwater%'").fetchone() == (0,)
 
 
-def test_a_capture_that_was_removed_and_made_anew_goes_on_in_its_topic(
+def test_a_capture_that_was_removed_and_created_again_continues_in_its_topic(
     users: sqlite3.Connection, capture: Capture, tmp_path: Path
 ) -> None:
     captured = capture("users").start().caught_up()
@@ -241,14 +243,14 @@ def test_a_capture_that_was_removed_and_made_anew_goes_on_in_its_topic(
     captured.start().caught_up()
     users.execute("DELETE FROM users WHERE id = 1")
     captured.caught_up()
-    assert [operation for operation, _, _ in captured.told("users")] == ["r", "r", "r", "r", "d"]
+    assert [operation for operation, _, _ in captured.emitted("users")] == ["r", "r", "r", "r", "d"]
 
 
 def test_a_copy_with_a_condition_reads_only_such_rows(users: sqlite3.Connection, capture: Capture) -> None:
     captured = capture("users").start().caught_up()
     captured.source.copy_again(["main.users"], where="name = 'bob'")
     captured.caught_up()
-    assert [after["name"] for _, _, after in captured.told("users")] == ["ada", "bob", "bob"]
+    assert [after["name"] for _, _, after in captured.emitted("users")] == ["ada", "bob", "bob"]
     with pytest.raises(InvalidCapture, match="is no condition"):
         captured.source.copy_again(["users"], where="nonsense = 1")
     with pytest.raises(InvalidCapture, match="has no table"):

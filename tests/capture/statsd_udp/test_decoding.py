@@ -1,4 +1,4 @@
-"""Lines of StatsD, and whatever else somebody sends to the port."""
+"""Lines of StatsD, and whatever else is sent to the port."""
 
 import json
 import math
@@ -49,7 +49,7 @@ pieces = st.sampled_from([b"a", b":", b"|", b"c", b"g", b"ms", b"s", b"@", b"#",
 @given(st.one_of(st.binary(max_size=200), st.lists(pieces, max_size=60).map(b"".join)))
 @example(b"a:1|c|@1e-6")
 @example(b"a:1e100|c|@1e-6\na:1e100|ms|@1e-6")
-def test_whatever_is_sent_can_be_gathered_and_told(packet: bytes) -> None:
+def test_whatever_is_sent_can_be_gathered_and_emitted(packet: bytes) -> None:
     metrics, bad = decode(packet)
     lines = [line for line in packet.split(b"\n") if line.strip(b"\r \x00")]
     assert bad <= len(lines)
@@ -66,8 +66,8 @@ def test_whatever_is_sent_can_be_gathered_and_told(packet: bytes) -> None:
     st.dictionaries(st.text("xyz", min_size=1), st.text("xyz:")),
 )  # fmt: skip
 def test_what_a_client_writes_is_read_back(kind: bytes, name: str, value: int, tags: dict[str, str]) -> None:
-    told = ",".join(f"{tag}:{text}" for tag, text in tags.items())
-    ((metric,), bad) = decode(f"{name}:{value}|{kind.decode()}|#{told}".encode())
+    text_of_tags = ",".join(f"{tag}:{text}" for tag, text in tags.items())
+    ((metric,), bad) = decode(f"{name}:{value}|{kind.decode()}|#{text_of_tags}".encode())
     assert bad == 0
     assert (metric.name, metric.kind, dict(metric.tags)) == (name, KINDS[kind], tags)
     assert metric.member == str(value) if kind == b"s" else metric.value == value

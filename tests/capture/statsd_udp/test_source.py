@@ -45,13 +45,13 @@ class Listening:
         return self
 
     def flush(self) -> list[dict[str, Any]]:
-        """What the interval that now ends has told."""
+        """What the interval that now ends has emitted."""
         before = len(list(self.log.read("metrics", 0)))
         self.clock.advance(INTERVAL_MS)
         self.runner.step(0)
-        return self.told()[before:]
+        return self.emitted()[before:]
 
-    def told(self) -> list[dict[str, Any]]:
+    def emitted(self) -> list[dict[str, Any]]:
         return [json.loads(record.value or b"") for record in self.log.read("metrics", 0)]
 
 
@@ -63,7 +63,7 @@ def listening(tmp_path: Path) -> Iterator[Listening]:
     made.log.close()
 
 
-def test_an_interval_tells_every_series_once(listening: Listening) -> None:
+def test_an_interval_emits_every_series_once(listening: Listening) -> None:
     listening.send(b"hits:1|c|#page:a\nhits:1|c|@0.5|#page:a", b"hits:5|c", b"load:10|ms\nload:30|ms", b"u:x|s\nu:x|s")
     *metrics, receiver = listening.flush()
     assert [(row["metric"], row["tags"], row.get("value", row.get("count"))) for row in metrics] == [
@@ -76,7 +76,7 @@ def test_an_interval_tells_every_series_once(listening: Listening) -> None:
                                                                            b"headwater.statsd"]  # fmt: skip
 
 
-def test_counters_begin_anew_and_gauges_go_on(listening: Listening) -> None:
+def test_counters_start_over_and_gauges_continue(listening: Listening) -> None:
     listening.send(b"hits:1|c\nroom:20|g").flush()
     assert [row["metric"] for row in listening.flush()] == ["headwater.statsd"]
     hits, room, _ = listening.send(b"hits:4|c\nroom:-3|g\nroom:+1|g").flush()
@@ -92,7 +92,7 @@ def test_a_gauge_is_known_after_a_restart_and_a_clock_that_went_back(listening: 
     assert room["value"] == 21.0
 
 
-def test_a_capture_that_was_removed_and_made_anew_goes_on_in_its_topic(listening: Listening) -> None:
+def test_a_capture_that_was_removed_and_created_again_continues_in_its_topic(listening: Listening) -> None:
     listening.send(b"hits:1|c").flush()
     listening.runner.abandon()
     Notes(LogAppender(listening.log), "m").forget()
@@ -100,10 +100,10 @@ def test_a_capture_that_was_removed_and_made_anew_goes_on_in_its_topic(listening
     assert hits["value"] == 2.0
 
 
-def test_stopping_tells_what_was_gathered(listening: Listening) -> None:
+def test_stopping_emits_what_was_aggregated(listening: Listening) -> None:
     listening.send(b"hits:7|c")
     listening.runner.close()
-    assert [row["metric"] for row in listening.told()] == ["hits", "headwater.statsd"]
+    assert [row["metric"] for row in listening.emitted()] == ["hits", "headwater.statsd"]
 
 
 def test_what_the_kernel_dropped_is_counted(listening: Listening, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_what_the_kernel_dropped_is_counted(listening: Listening, monkeypatch: p
     assert hits["value"] + receiver["dropped_by_kernel"] == sent
     assert "the kernel has dropped" in listening.source.status().warning
     (again,) = listening.flush()
-    assert again["dropped_by_kernel"] == 0, "each is told once"
+    assert again["dropped_by_kernel"] == 0, "each is emitted once"
 
 
 def test_series_beyond_the_limit_are_counted(listening: Listening, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_series_beyond_the_limit_are_counted(listening: Listening, monkeypatch: 
     assert receiver["refused"] == 1
 
 
-def test_many_senders_at_once_are_all_heard(listening: Listening) -> None:
+def test_many_senders_at_once_are_all_received(listening: Listening) -> None:
     threads = [threading.Thread(target=listening.send, args=[b"hits:1|c"] * 50) for _ in range(8)]
     for thread in threads:
         thread.start()

@@ -1,8 +1,8 @@
-"""Kill a capture, its node or its database again and again, and see whether the topics tell what the database did.
+"""Kill a capture, its node or its database again and again, and see whether the topics have what the database did.
 
 One database, one data directory and writers that never stop through all rounds. A round starts the node, which strikes
 at its chosen moment (node_process.py) or is killed at a random time; the next has to recover from that. At the end the
-writers stop, a node works in peace until it has caught up, and the judge compares.
+writers stop, a node works in peace until it has caught up, and the oracle compares.
 """
 
 import json
@@ -25,17 +25,17 @@ from headwater.capture.appender import LogAppender
 from headwater.capture.definition import Definition, Definitions
 from headwater.capture.notes import Notes
 from headwater.log.log import Log
-from tests.crash.capture.judge import (
+from tests.crash.capture.node_process import CAPTURE, DATABASE, NODE, NOTHING
+from tests.crash.capture.oracle import (
     boundaries,
     committed,
     compare,
     cut_by_commit_points,
     differences,
+    events_of,
     fold,
     prepare,
-    told,
 )
-from tests.crash.capture.node_process import CAPTURE, DATABASE, NOBODY, NODE
 from tests.crash.capture.writers import SCHEMA, Writer
 from tests.servers.postgres_cluster import Cluster, running_cluster
 from tests.waiting import LONG, Deadline, patience, wait_until
@@ -103,9 +103,9 @@ class Process:
 
     def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        return self.gone()
+        return self.wait_ended()
 
-    def gone(self) -> int:
+    def wait_ended(self) -> int:
         code = self.process.wait(LONG)
         assert self.process.stdout is not None
         self.process.stdout.close()
@@ -160,19 +160,19 @@ class Killing:
         process = Process(self._folder, self._data, one, cluster.process_id)
         if not process.line():
             self.outcome.anomalies.append(f"round {self.outcome.rounds}: the node does not start; see node.log")
-            process.gone()
+            process.wait_ended()
             return
         struck = self._strike_at_random(cluster, process, one) if one.point == RANDOM else self._wait(process)
         self.outcome.kills[f"{one.victim}, {one.point}"] += struck
         self.outcome.missed += not struck
         if not cluster.alive:
             cluster.revive()
-            time.sleep(self._dice.uniform(0, 1.0))  # it goes on with the revived one, before it is killed
+            time.sleep(self._dice.uniform(0, 1.0))  # it continues with the revived one, before it is killed
         elif struck and one.victim == CAPTURE:
             time.sleep(self._dice.uniform(0, 1.0))
         if process.process.poll() is None:
             process.process.send_signal(signal.SIGKILL)
-        process.gone()
+        process.wait_ended()
         self._look_for_gaps()
         if not cluster.alive:
             cluster.revive()  # it was struck after all, when we had given up waiting for that
@@ -210,16 +210,16 @@ class Killing:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _finish(self, cluster: Cluster, url: str) -> None:
-        process = Process(self._folder, self._data, Round(NOBODY, RANDOM), 0)
+        process = Process(self._folder, self._data, Round(NOTHING, RANDOM), 0)
         process.line()
         with psycopg.connect(url, autocommit=True) as connection:
-            behind = self._catch_up(connection)
+            lagging = self._catch_up(connection)
             if (code := process.end(signal.SIGTERM)) != 0:
                 self.outcome.anomalies.append(f"the node did not stop cleanly: exit code {code}")
-            if behind:
-                self.outcome.anomalies.append(f"captures do not catch up any more: {behind}; see node.log")
+            if lagging:
+                self.outcome.anomalies.append(f"captures do not catch up any more: {lagging}; see node.log")
                 return
-            self._judge(connection)
+            self._compare(connection)
 
     def _catch_up(self, connection: psycopg.Connection[Any]) -> list[str]:
         """Captures that have not come to where the database is now, and do not get on."""
@@ -242,7 +242,7 @@ class Killing:
                 return [*(str(row[0]) for row in rows), *copying]
             time.sleep(0.1)
 
-    def _judge(self, connection: psycopg.Connection[Any]) -> None:
+    def _compare(self, connection: psycopg.Connection[Any]) -> None:
         found = self.outcome.anomalies
         with Log.open(self._data) as log:
             starts = {name: _start_of(log, name) for name in CAPTURES}
@@ -259,7 +259,7 @@ class Killing:
 
     def _differences(self, topic: str, expected: list[Any], records: list[list[Any]]) -> list[str]:
         if len(records) == 1:
-            return differences(topic, expected, told(records[0]))
+            return differences(topic, expected, events_of(records[0]))
         # Several partitions: what is in order is each of them.
         appender = LogAppender(None)  # type: ignore[arg-type]
         found = []
@@ -268,7 +268,7 @@ class Killing:
                 event for event in expected
                 if appender.partition_of(b'{"id":%d}' % event.key, len(records)) == partition
             ]  # fmt: skip
-            found += differences(f"{topic}-{partition}", own, told(some))
+            found += differences(f"{topic}-{partition}", own, events_of(some))
         return found
 
 
@@ -289,7 +289,7 @@ def _copied(status: dict[str, Any] | None) -> bool:
 
 
 def _start_of(log: Log, capture: str) -> int:
-    """Where the slot of a capture began to tell."""
+    """Where the slot of a capture began."""
     note = Notes(LogAppender(log), capture).get("slot")
     assert note is not None
     return int(str(note["address"]))

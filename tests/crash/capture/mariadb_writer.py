@@ -47,7 +47,7 @@ class Writer:
 
     def _transaction(self, cursor: Any) -> None:
         cursor.execute("BEGIN")
-        # Whoever has this row writes alone until its commit: so ticks are in the order of commits.
+        # The transaction that has this row writes alone until its commit: so ticks are in the order of commits.
         cursor.execute("SELECT tick FROM turn FOR UPDATE")
         (tick,) = cursor.fetchone()
         for _ in range(self._dice.choice((1, 1, 2, 5, 200))):
@@ -58,21 +58,21 @@ class Writer:
     def _change(self, cursor: Any, tick: int) -> int:
         key, other, kind = self._dice.randint(1, KEYS), self._dice.randint(1, KEYS), self._dice.random()
         cursor.execute("SELECT 1 FROM users WHERE id = %s", (key,))
-        told: list[tuple[str, int]]
+        changed: list[tuple[str, int]]
         if not cursor.fetchone():
-            told = [("c", key)]
+            changed = [("c", key)]
             cursor.execute("INSERT INTO users VALUES (%s, %s, %s)", (key, tick, "x" * self._dice.randint(0, 2_000)))
         elif kind < 0.6:
-            told = [("u", key)]
+            changed = [("u", key)]
             cursor.execute("UPDATE users SET tick = %s WHERE id = %s", (tick, key))
         elif kind < 0.8 or self._there(cursor, other):
-            told = [("d", key)]
+            changed = [("d", key)]
             cursor.execute("DELETE FROM users WHERE id = %s", (key,))
         else:
-            told = [("d", key), ("c", other)]
+            changed = [("d", key), ("c", other)]
             cursor.execute("UPDATE users SET id = %s, tick = %s WHERE id = %s", (other, tick + 1, key))
         cursor.execute("INSERT INTO bag VALUES (%s)", (tick,))
-        for operation, id in told:
+        for operation, id in changed:
             cursor.execute("INSERT INTO truth VALUES (%s, %s, %s)", (tick, operation, id))
             tick += 1
         return tick

@@ -18,7 +18,7 @@ from headwater.errors import SourceUnavailable
 from headwater.log.log import Log
 from tests.crash.node_process import SETTINGS
 
-NODE, DATABASE, CAPTURE, NOBODY = "node", "database", "capture", "nobody"
+NODE, DATABASE, CAPTURE, NOTHING = "node", "database", "capture", "nothing"
 
 
 class Striking:
@@ -45,7 +45,7 @@ class Striking:
 
 
 def main(data: str, victim: str, point: str, nth: str, database: str) -> None:
-    # A capture without transactions told tells most of its changes in runs; the other one by one.
+    # A capture without transaction boundaries emits most of its changes in runs; the other one by one.
     source.RUNS_FROM_MESSAGES, source.RUN_MESSAGES_MIN = 32, 4
     loading.load()
     striking, ending = Striking(victim, point, int(nth), int(database)), threading.Event()

@@ -15,7 +15,7 @@ from headwater.clock import SystemClock
 from headwater.log.log import Log
 from tests.capture.followed_files.kit import Program
 from tests.crash.capture.killing import RANDOM, Process, Round
-from tests.crash.capture.node_process import NOBODY, NODE
+from tests.crash.capture.node_process import NODE, NOTHING
 from tests.waiting import patience, wait_until
 
 ROUNDS = int(os.environ.get("HEADWATER_FILES_ROUNDS", "4"))
@@ -33,7 +33,7 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         while not self._ending.is_set():
-            lines = "".join(f"line {self.count + place}\n" for place in range(self._dice.choice((1, 5, 100))))
+            lines = "".join(f"line {self.count + index}\n" for index in range(self._dice.choice((1, 5, 100))))
             self.count += lines.count("\n")
             middle = self._dice.randint(0, len(lines))
             self._program.write(lines[:middle])
@@ -63,7 +63,7 @@ def catch_up(data: Path, *, since_ms: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(60 + 30 * ROUNDS)
-def test_each_line_is_told_once_whenever_the_node_is_killed(tmp_path: Path) -> None:
+def test_each_line_is_emitted_once_whenever_the_node_is_killed(tmp_path: Path) -> None:
     logs, data, dice = tmp_path / "logs", tmp_path / "data", Random(2)
     logs.mkdir()
     Definitions(data).add(Definition(name="app", url=f"file://{logs}/app.log*"))
@@ -78,10 +78,10 @@ def test_each_line_is_told_once_whenever_the_node_is_killed(tmp_path: Path) -> N
             node.process.send_signal(signal.SIGKILL)
         else:
             struck += bool(node.line())
-        node.gone()
+        node.wait_ended()
     wait_until(lambda: writer.count > LINES_MIN, "lines are written")
     writer.stop()
-    node = Process(tmp_path, data, Round(NOBODY, RANDOM), 0)
+    node = Process(tmp_path, data, Round(NOTHING, RANDOM), 0)
     node.line()
     catch_up(data, since_ms=SystemClock().now_ms())
     assert node.end(signal.SIGTERM) == 0

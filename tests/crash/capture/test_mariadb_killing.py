@@ -16,10 +16,10 @@ import pytest
 
 from headwater.capture.definition import Definition, Definitions
 from headwater.log.log import Log
-from tests.crash.capture.judge import Event, compare, differences, fold, told
 from tests.crash.capture.killing import RANDOM, ROOT, Process, Round
 from tests.crash.capture.mariadb_writer import SCHEMA
-from tests.crash.capture.node_process import CAPTURE, DATABASE, NOBODY, NODE
+from tests.crash.capture.node_process import CAPTURE, DATABASE, NODE, NOTHING
+from tests.crash.capture.oracle import Event, compare, differences, events_of, fold
 from tests.servers.mariadb import Mariadb, running_mariadb
 from tests.waiting import LONG, patience, wait_until
 
@@ -56,7 +56,7 @@ def strike_at_random(server: Mariadb, node: Process, victim: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240 + 30 * ROUNDS)
-def test_each_change_is_told_once_and_in_order_whoever_is_killed(tmp_path: Path) -> None:
+def test_each_change_is_emitted_once_and_in_order_whichever_process_is_killed(tmp_path: Path) -> None:
     dice, data, struck = Random(3), tmp_path / "data", Counter[str]()
     with running_mariadb() as server:
         prepare(server, data)
@@ -71,12 +71,12 @@ def test_each_change_is_told_once_and_in_order_whoever_is_killed(tmp_path: Path)
             for writer in writers:
                 writer.kill()
                 writer.wait(LONG)
-        node = Process(tmp_path, data, Round(NOBODY, RANDOM), 0)
+        node = Process(tmp_path, data, Round(NOTHING, RANDOM), 0)
         node.line()
         catch_up(server, data)
         assert node.end(signal.SIGTERM) == 0
         assert sum(struck.values()) >= ROUNDS - 1 - ROUNDS // 5
-        assert judged(server, data) == []
+        assert compared(server, data) == []
 
 
 def prepare(server: Mariadb, data: Path) -> None:
@@ -93,15 +93,15 @@ def prepare(server: Mariadb, data: Path) -> None:
 
 
 def begin(folder: Path, data: Path) -> None:
-    """What is written before a capture begins is not told, only read."""
-    node = Process(folder, data, Round(NOBODY, RANDOM), 0)
+    """What is written before a capture begins is not emitted, only read."""
+    node = Process(folder, data, Round(NOTHING, RANDOM), 0)
     node.line()
     deadline = patience() + PATIENCE_SECONDS
     while any((Definitions(data).status(name) or {}).get("state") not in BEGUN for name in ("users", "bag")):
         assert patience() < deadline, "the captures do not begin"
         time.sleep(0.02)
     node.process.send_signal(signal.SIGKILL)
-    node.gone()
+    node.wait_ended()
 
 
 def killed(server: Mariadb, one: Round, folder: Path, data: Path, dice: Random) -> bool:
@@ -117,9 +117,9 @@ def killed(server: Mariadb, one: Round, folder: Path, data: Path, dice: Random) 
     if one.victim == DATABASE:
         server.revive()
     if one.victim != NODE:
-        time.sleep(dice.uniform(0.5, 1.5))  # it goes on with the revived one, before it is killed
+        time.sleep(dice.uniform(0.5, 1.5))  # it continues with the revived one, before it is killed
         node.process.send_signal(signal.SIGKILL)
-    node.gone()
+    node.wait_ended()
     return struck
 
 
@@ -145,10 +145,10 @@ def catch_up(server: Mariadb, data: Path) -> None:
         assert patience() < deadline, f"they do not catch up to {target}: {statuses}"
         time.sleep(0.1)
         statuses = {name: Definitions(data).status(name) or {"state": ""} for name in ("users", "bag")}
-    time.sleep(1)  # what is told is durable a moment later
+    time.sleep(1)  # what is emitted is durable a moment later
 
 
-def judged(server: Mariadb, data: Path) -> list[str]:
+def compared(server: Mariadb, data: Path) -> list[str]:
     connection = server.connect()
     with connection.cursor() as cursor:
         cursor.execute("SELECT tick, operation, id FROM shop.truth ORDER BY tick")
@@ -163,7 +163,7 @@ def judged(server: Mariadb, data: Path) -> list[str]:
         for partition in range(PARTITIONS):
             mine = list(log.read("users", partition))
             keys = {json.loads(record.key or b"")["id"] for record in mine}
-            found += differences("users", [event for event in truth if event.key in keys], told(mine))
+            found += differences("users", [event for event in truth if event.key in keys], events_of(mine))
             records += mine
         found += compare("users", rows, fold(records))
         told_ticks, expected_ticks = Counter(bag_of(log)), Counter(ticks)

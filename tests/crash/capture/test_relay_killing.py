@@ -16,9 +16,9 @@ from headwater.capture.appender import LogAppender
 from headwater.capture.definition import Definition, Definitions
 from headwater.capture.notes import Notes
 from headwater.log.log import Log
-from tests.crash.capture.judge import committed, prepare
 from tests.crash.capture.killing import RANDOM, STRIKE_SECONDS, Process, Round
-from tests.crash.capture.node_process import NOBODY, NODE
+from tests.crash.capture.node_process import NODE, NOTHING
+from tests.crash.capture.oracle import committed, prepare
 from tests.servers.postgres_cluster import running_cluster
 from tests.waiting import Alarm, patience, wait_until
 
@@ -30,7 +30,7 @@ Connection = psycopg.Connection[Any]
 
 
 class Writer(threading.Thread):
-    """Events in transactions of any size; some are taken back, some deleted as soon as they are written."""
+    """Events in transactions of any size; some are rolled back, some deleted as soon as they are written."""
 
     def __init__(self, url: str, seed: int) -> None:
         super().__init__(daemon=True)
@@ -106,11 +106,11 @@ def test_each_event_is_relayed_once_in_the_order_of_commits_whenever_the_node_is
             node = Process(tmp_path, data, Round(NODE, point, dice.choice((1, 2, 5))), 0)
             node.line()
             kills += struck(node, point, dice)
-            node.gone()
+            node.wait_ended()
         wait_until(lambda: ticks(connection) > TICKS_MIN, "events are written")
         for writer in writers:
             writer.stop()
-        node = Process(tmp_path, data, Round(NOBODY, RANDOM), 0)
+        node = Process(tmp_path, data, Round(NOTHING, RANDOM), 0)
         node.line()
         catch_up(connection)
         assert node.end(signal.SIGTERM) == 0

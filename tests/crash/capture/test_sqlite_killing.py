@@ -16,9 +16,9 @@ import pytest
 
 from headwater.capture.definition import Definition, Definitions
 from headwater.log.log import Log
-from tests.crash.capture.judge import Event, compare, differences, fold, told
 from tests.crash.capture.killing import POINTS, RANDOM, ROOT, Process, Round
-from tests.crash.capture.node_process import NOBODY, NODE
+from tests.crash.capture.node_process import NODE, NOTHING
+from tests.crash.capture.oracle import Event, compare, differences, events_of, fold
 from tests.crash.capture.sqlite_writer import first_rows
 from tests.waiting import LONG, patience, wait_until
 
@@ -50,7 +50,7 @@ def catch_up(database: sqlite3.Connection, data: Path) -> None:
 
 
 def wait_for_triggers(database: sqlite3.Connection) -> None:
-    """What is written before them is not told, only read."""
+    """What is written before them is not emitted, only read."""
     deadline = patience() + PATIENCE_SECONDS
     while not database.execute("SELECT 1 FROM sqlite_master WHERE type = 'trigger'").fetchone():
         assert patience() < deadline, "the capture does not begin"
@@ -59,7 +59,7 @@ def wait_for_triggers(database: sqlite3.Connection) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(60 + 30 * ROUNDS)
-def test_each_change_is_told_once_and_in_order_whoever_is_killed(tmp_path: Path) -> None:
+def test_each_change_is_emitted_once_and_in_order_whichever_process_is_killed(tmp_path: Path) -> None:
     dice, path, data = Random(1), tmp_path / "shop.db", tmp_path / "data"
     database = sqlite3.connect(path, timeout=60, isolation_level=None)
     first_rows(database, FIRST_ROWS)
@@ -76,16 +76,16 @@ def test_each_change_is_told_once_and_in_order_whoever_is_killed(tmp_path: Path)
             node.process.send_signal(signal.SIGKILL)
         else:
             struck += bool(node.line())
-        node.gone()
+        node.wait_ended()
         wait_until(partial(more_changes_than, database, CHANGES_MIN * (seed + 1)), "rows are written")
         for writer in writers:
             kill(writer)
-    node = Process(tmp_path, data, Round(NOBODY, RANDOM), 0)
+    node = Process(tmp_path, data, Round(NOTHING, RANDOM), 0)
     node.line()
     catch_up(database, data)
     assert node.end(signal.SIGTERM) == 0
     assert struck >= ROUNDS - 1 - ROUNDS // len(POINTS)
-    assert judged(database, data) == []
+    assert compared(database, data) == []
 
 
 def more_changes_than(database: sqlite3.Connection, some: int) -> bool:
@@ -93,7 +93,7 @@ def more_changes_than(database: sqlite3.Connection, some: int) -> bool:
     return int(count) > some
 
 
-def judged(database: sqlite3.Connection, data: Path) -> list[str]:
+def compared(database: sqlite3.Connection, data: Path) -> list[str]:
     truth = [
         Event(operation, id, None if operation == "d" else tick)
         for tick, operation, id in database.execute("SELECT tick, operation, id FROM truth ORDER BY tick")
@@ -105,6 +105,6 @@ def judged(database: sqlite3.Connection, data: Path) -> list[str]:
         for partition in range(PARTITIONS):
             mine = list(log.read("users", partition))
             keys = {json.loads(record.key or b"")["id"] for record in mine}
-            found += differences("users", [event for event in truth if event.key in keys], told(mine))
+            found += differences("users", [event for event in truth if event.key in keys], events_of(mine))
             records += mine
     return found + compare("users", {f'{{"id":{row["id"]}}}': row for row in rows}, fold(records))

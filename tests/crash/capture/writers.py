@@ -1,7 +1,7 @@
 """Clients of a database that is killed now and then: all kinds of transactions, for as long as they are let.
 
-Every change of a row gives it a new `tick`, so that each can be told from all others. What was committed, and in which
-order, is for the database to say (judge.py): a writer whose connection breaks in a COMMIT does not know.
+Every change of a row gives it a new `tick`, so that each is unique. What was committed, and in which
+order, is for the database to say (oracle.py): a writer whose connection breaks in a COMMIT does not know.
 """
 
 import threading
@@ -119,8 +119,8 @@ class Writer(threading.Thread):
         first = self._dice.randint(KEYS, 10**9)
         ticks = connection.execute("SELECT nextval('tick') FROM generate_series(1, %s)", (rows,)).fetchall()
         with connection.cursor().copy("COPY notes (id, tick, body) FROM STDIN") as copy:
-            for place, (tick,) in enumerate(ticks):
-                copy.write_row((first + place, tick, "copied"))
+            for index, (tick,) in enumerate(ticks):
+                copy.write_row((first + index, tick, "copied"))
 
     def _alter(self, connection: Connection) -> None:
         name = f"extra_{self._dice.randint(1, 10**9)}"

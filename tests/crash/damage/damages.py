@@ -28,7 +28,7 @@ def _truncate(file: Path) -> None:
     file.write_bytes(content[: len(content) * 2 // 3])
 
 
-def places(file: Path) -> list[int]:
+def positions(file: Path) -> list[int]:
     """Where a bit is flipped, one after the other: the middle, both ends, and some that the file's name chooses."""
     size = file.stat().st_size
     chance = Random(f"{file.parent.name}/{file.name}")
@@ -39,14 +39,14 @@ def places(file: Path) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def flip(file: Path, place: int) -> None:
+def flip(file: Path, position: int) -> None:
     content = bytearray(file.read_bytes())
-    content[place] ^= 0x04
+    content[position] ^= 0x04
     file.write_bytes(content)
 
 
 def _flip(file: Path) -> None:
-    flip(file, places(file)[0])
+    flip(file, positions(file)[0])
 
 
 def _unreadable(file: Path) -> None:
@@ -55,8 +55,8 @@ def _unreadable(file: Path) -> None:
     file.unlink()
     folder = os.open(file.parent, os.O_RDONLY)
     try:
-        with socket.socket(socket.AF_UNIX) as nobody:
-            nobody.bind(f"/proc/self/fd/{folder}/{file.name}")  # its own path may be longer than a socket's can be
+        with socket.socket(socket.AF_UNIX) as endpoint:
+            endpoint.bind(f"/proc/self/fd/{folder}/{file.name}")  # its own path may be longer than a socket's can be
     finally:
         os.close(folder)
 
@@ -67,7 +67,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 def possible(damage: str, file: Path, older: Path) -> bool:
-    """Is there something to damage, and another version to put in its place?"""
+    """Is there something to damage, and another version to replace it with?"""
     if damage == OLDER:
         return older.is_file() and older.read_bytes() != file.read_bytes()
     return damage in (DELETED, UNREADABLE) or file.stat().st_size > 0
@@ -75,11 +75,12 @@ def possible(damage: str, file: Path, older: Path) -> bool:
 
 def like_a_crash(damage: str, file: Path, older: Path) -> bool:
     """Between the two renames with which a small file and its copy are replaced (small_file.py), a crash leaves one of
-    them a version behind, or the first without a copy: nothing is lost by it, and nobody can tell it from damage."""
+    them a version behind, or the first without a copy: nothing is lost by it, and it cannot be distinguished from
+    damage."""
     if damage == OLDER and version_of(file) >= 0:
         return older.is_file() and version_of(older) >= 0 and version_of(file) - version_of(older) == 1
     if file.suffix in (".index", ".timeindex") and file == max(file.parent.glob(f"*{file.suffix}")):
-        # That of the active segment is written now and then: a start believes no entry behind the checkpoint, and
+        # That of the active segment is written now and then: a start believes no entry after the checkpoint, and
         # reads the segment for those that it does not have.
         return damage != UNREADABLE
     if file.suffix == ".sqlite" and damage == TRUNCATED:
@@ -95,11 +96,11 @@ def version_of(file: Path) -> int:
     return int(found[1]) if found else -1
 
 
-def inflict(damage: str, file: Path, older: Path, *, place: int | None = None) -> None:
-    """`place`: of the byte that is flipped."""
+def inflict(damage: str, file: Path, older: Path, *, position: int | None = None) -> None:
+    """`position`: of the byte that is flipped."""
     if damage == OLDER:
         shutil.copyfile(older, file)
-    elif place is not None:
-        flip(file, place)
+    elif position is not None:
+        flip(file, position)
     else:
         DAMAGES[damage](file)

@@ -30,10 +30,10 @@ from tests.crash.damage.building import (
     declare,
     node_settings,
 )
-from tests.crash.damage.damages import DAMAGES, EMPTY, FLIPPED, TRUNCATED, inflict, like_a_crash, places, possible
+from tests.crash.damage.damages import DAMAGES, EMPTY, FLIPPED, TRUNCATED, inflict, like_a_crash, positions, possible
 from tests.crash.damage.damages import OLDER as OLDER_VERSION
-from tests.crash.damage.judging import Seen, check_lines, judge, look, no_traces
 from tests.crash.damage.kinds import KINDS, Found, Kind, files_of, kind_of
+from tests.crash.damage.oracle import Seen, check_lines, judge, look, no_traces
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -82,25 +82,25 @@ def all_files(data: Path) -> tuple[Found, ...]:
 
 
 def broken_promises(images: Images, truth: Seen, image: str, damaged: Found, damage: str, folder: Path) -> list[str]:
-    """Of one case; a bit is flipped in several places, one after the other."""
+    """Of one case; a bit is flipped in several positions, one after the other."""
     whole = images.of(image) / "data" / damaged.path
-    flips = places(whole) if damage == FLIPPED and not damaged.kind.harmless else [None]
+    flips = positions(whole) if damage == FLIPPED and not damaged.kind.harmless else [None]
     return [
-        f"{damaged.path} {damage}{'' if place is None else f' at {place}'} ({image}): {problem}"
-        for place in flips
-        for problem in _broken_promises(images, truth, image, damaged, damage, folder, place)
+        f"{damaged.path} {damage}{'' if position is None else f' at {position}'} ({image}): {problem}"
+        for position in flips
+        for problem in _broken_promises(images, truth, image, damaged, damage, folder, position)
     ]
 
 
 def _broken_promises(
-    images: Images, truth: Seen, image: str, damaged: Found, damage: str, folder: Path, place: int | None
+    images: Images, truth: Seen, image: str, damaged: Found, damage: str, folder: Path, position: int | None
 ) -> list[str]:
     case = folder / "case"
     shutil.rmtree(case, ignore_errors=True)
     shutil.copytree(images.of(image), case)
     data = case / "data"
     older = images.of(OLDER) / "data" / damaged.path
-    inflict(damage, data / damaged.path, older, place=place)
+    inflict(damage, data / damaged.path, older, position=position)
     with no_traces() as traces:
         lines = check_lines(data)
         seen = look(data)
@@ -136,9 +136,9 @@ def test_there_is_a_case_of_every_damage_of_every_kind_but_for_those_that_cannot
 
 
 CHOSEN = [
-    pytest.param(kind, damage, (KILLED, STOPPED)[place % 2], id=f"{kind.name}-{damage}")
-    for place, kind in enumerate(KINDS)
-    for damage in (EVERY_DAMAGE[place % len(EVERY_DAMAGE)],)
+    pytest.param(kind, damage, (KILLED, STOPPED)[position % 2], id=f"{kind.name}-{damage}")
+    for position, kind in enumerate(KINDS)
+    for damage in (EVERY_DAMAGE[position % len(EVERY_DAMAGE)],)
 ]
 """One damage of every kind, in turns."""
 
@@ -202,7 +202,7 @@ def test_a_whole_folder_that_is_gone_is_named(images: Images, tmp_path: Path, fo
     assert any(folder.rpartition("/")[2] in line for line in lines), lines
 
 
-def test_a_job_whose_sink_has_lost_its_file_and_the_copy_names_it_and_the_others_go_on(
+def test_a_job_whose_sink_has_lost_its_file_and_the_copy_names_it_and_the_others_continue(
     images: Images, spark: SparkSession
 ) -> None:
     root = images.root  # a job does not let its folder be moved

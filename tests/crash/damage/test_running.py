@@ -86,13 +86,13 @@ def wrong(node: Node, data: Path) -> list[str]:
     users = {order["user_id"] for order in orders}
     of_user = {user: [one["amount"] for one in orders if one["user_id"] == user] for user in users}
     found = [] if spent == {user: (len(all_), sum(all_)) for user, all_ in of_user.items()} else [f"the view: {spent}"]
-    told = Counter(json.loads(record.value or b"")["id"] for record in node.log.read(TOTALS))
+    counts = Counter(json.loads(record.value or b"")["id"] for record in node.log.read(TOTALS))
     right = Counter(order["id"] for order in orders if order["amount"] > 10)
-    return found + ([] if told == right else [f"{TOTALS}: {told - right} too often, {right - told} missing"])
+    return found + ([] if counts == right else [f"{TOTALS}: {counts - right} too often, {right - counts} missing"])
 
 
 @pytest.mark.parametrize(("path", "damage"), RESTORED)
-def test_a_job_whose_file_can_be_restored_goes_on_without_loss(
+def test_a_job_whose_file_can_be_restored_continues_without_loss(
     images: Images,
     spark: SparkSession,
     path: str,

@@ -32,8 +32,8 @@ class StoppingIndex(FullTextIndex):
         return found
 
     def write(
-        self, mark: IndexMark, present: Iterable[tuple[str, Mapping[str, str]]], gone: Iterable[str] = (), *,
-        anew: bool = False,
+        self, mark: IndexMark, present: Iterable[tuple[str, Mapping[str, str]]], deleted: Iterable[str] = (), *,
+        reset: bool = False,
     ) -> None:  # fmt: skip
         def counted() -> Iterator[tuple[str, Mapping[str, str]]]:
             for one in present:
@@ -41,7 +41,7 @@ class StoppingIndex(FullTextIndex):
                 yield one
                 self.faults.behind()
 
-        super().write(mark, counted(), gone, anew=anew)
+        super().write(mark, counted(), deleted, reset=reset)
         self.faults.before()
         self.faults.behind()
 

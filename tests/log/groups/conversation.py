@@ -119,7 +119,7 @@ class Conversation:
         """All who joined ask for their share; the leader brings them."""
         everybody = sorted((self.joined(ticket) for ticket in tickets), key=lambda one: one.leader_id != one.member_id)
         leader = everybody[0]
-        shares = {member.id: str(place).encode() for place, member in enumerate(leader.members)}
+        shares = {member.id: str(index).encode() for index, member in enumerate(leader.members)}
         for member in everybody:
             self.ask_to_sync(member, shares if member is leader else None)
         return everybody

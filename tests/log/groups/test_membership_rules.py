@@ -51,22 +51,22 @@ class Members(RuleBasedStateMachine):
         self._asked(self.talk.ask_to_join(protocols=offer, instance_id=instance, can_skip_assignment=skips))
 
     @precondition(lambda self: self.ids_given)
-    @rule(offer=offers, place=places)
-    def one_joins_with_the_id_it_was_given(self, offer: tuple[Protocol, ...], place: int) -> None:
-        member_id = self.ids_given[-1 - place % len(self.ids_given)]
+    @rule(offer=offers, index=places)
+    def one_joins_with_the_id_it_was_given(self, offer: tuple[Protocol, ...], index: int) -> None:
+        member_id = self.ids_given[-1 - index % len(self.ids_given)]
         self._asked(self.talk.ask_to_join(member_id, protocols=offer))
 
     @precondition(lambda self: self.known)
-    @rule(offer=offers, place=places)
-    def a_member_joins_again(self, offer: tuple[Protocol, ...], place: int) -> None:
-        member_id = self.known[-1 - place % len(self.known)].member_id
+    @rule(offer=offers, index=places)
+    def a_member_joins_again(self, offer: tuple[Protocol, ...], index: int) -> None:
+        member_id = self.known[-1 - index % len(self.known)].member_id
         instance = self.instances.get(member_id)
         self._asked(self.talk.ask_to_join(member_id, protocols=offer, instance_id=instance))
 
     @precondition(lambda self: self.known)
-    @rule(place=places)
-    def a_member_asks_for_its_share(self, place: int) -> None:
-        self._sync(self.known[-1 - place % len(self.known)])
+    @rule(index=places)
+    def a_member_asks_for_its_share(self, index: int) -> None:
+        self._sync(self.known[-1 - index % len(self.known)])
 
     def _sync(self, member: Joined) -> None:
         brought: dict[str, bytes] = {}
@@ -76,9 +76,9 @@ class Members(RuleBasedStateMachine):
         self._asked(self.talk.ask_to_sync(member, brought, **claims))
 
     @precondition(lambda self: self.known)
-    @rule(place=places)
-    def a_member_lives(self, place: int) -> None:
-        member = self.known[-1 - place % len(self.known)]
+    @rule(index=places)
+    def a_member_lives(self, index: int) -> None:
+        member = self.known[-1 - index % len(self.known)]
         try:
             self.talk.heartbeat(member, self.instances.get(member.member_id))
         except errors.RebalanceUnderWay:
@@ -89,9 +89,9 @@ class Members(RuleBasedStateMachine):
             assert self.talk.group.state in (State.COMPLETING, State.STABLE)
 
     @precondition(lambda self: self.known)
-    @rule(place=places)
-    def a_member_commits(self, place: int) -> None:
-        member = self.known[-1 - place % len(self.known)]
+    @rule(index=places)
+    def a_member_commits(self, index: int) -> None:
+        member = self.known[-1 - index % len(self.known)]
         claim = Claim(member.member_id, member.generation, self.instances.get(member.member_id))
         try:
             self.talk.group.check_commit(claim, self.talk.now_ms)
@@ -101,9 +101,9 @@ class Members(RuleBasedStateMachine):
         assert self.talk.group.state in (State.STABLE, State.PREPARING)
 
     @precondition(lambda self: self.known)
-    @rule(place=places)
-    def a_member_leaves(self, place: int) -> None:
-        member = self.known[-1 - place % len(self.known)]
+    @rule(index=places)
+    def a_member_leaves(self, index: int) -> None:
+        member = self.known[-1 - index % len(self.known)]
         try:
             self.talk.leave(member.member_id, self.instances.get(member.member_id))
         except (errors.UnknownMember, errors.FencedMember):
@@ -111,9 +111,9 @@ class Members(RuleBasedStateMachine):
         self._listen()
 
     @precondition(lambda self: self.asked_ms)
-    @rule(place=places)
-    def a_connection_closes(self, place: int) -> None:
-        ticket = sorted(self.asked_ms)[place % len(self.asked_ms)]
+    @rule(index=places)
+    def a_connection_closes(self, index: int) -> None:
+        ticket = sorted(self.asked_ms)[index % len(self.asked_ms)]
         self.talk.took(self.talk.group.abandon(ticket, self.talk.now_ms))
         del self.asked_ms[ticket]
         self._listen()
@@ -191,8 +191,8 @@ class Members(RuleBasedStateMachine):
             name = outcome.member_id.rpartition("-")[0]
             self.instances[outcome.member_id] = name if name in INSTANCES else None
             if outcome.members and not outcome.skip_assignment:
-                told = self.leaders.setdefault(outcome.generation, outcome.member_id)
-                assert told == outcome.member_id, "one leader a generation"
+                announced = self.leaders.setdefault(outcome.generation, outcome.member_id)
+                assert announced == outcome.member_id, "one leader a generation"
         if isinstance(outcome, Synced):
             assert outcome.assignment.startswith(f"{generation}/".encode()), "a share of this generation"
             assert state is State.STABLE
@@ -242,9 +242,9 @@ class Members(RuleBasedStateMachine):
     def a_generation_consists_of_those_who_joined_it(self) -> None:
         group = self.talk.group
         if group.state is State.COMPLETING:
-            told = {one.id for one in group._roster if one.sync_expected or one.sync_ticket is not None}
-            assert group._roster.leader_id in told
-            assert told >= {one.id for one in group._roster if one.instance_id is None}
+            announced = {one.id for one in group._roster if one.sync_expected or one.sync_ticket is not None}
+            assert group._roster.leader_id in announced
+            assert announced >= {one.id for one in group._roster if one.instance_id is None}
 
     @invariant()
     def what_the_leader_brought_belongs_to_its_generation(self) -> None:

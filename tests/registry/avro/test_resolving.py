@@ -228,7 +228,7 @@ PROMOTED = {"int": ["long", "float", "double"], "long": ["double"], "string": ["
 
 @st.composite
 def evolutions(draw: st.DrawFn) -> tuple[Schema, Schema]:
-    """A writer's schema, and a reader's that somebody could have made of it; or one that has nothing to do with it."""
+    """A writer's schema, and a reader's that could have evolved from it; or one that has nothing to do with it."""
     writer = draw(records())
     if draw(st.integers(0, 3)) == 0:
         return draw(records()), writer

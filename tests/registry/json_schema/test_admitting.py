@@ -131,7 +131,7 @@ def resources(count: int) -> dict[str, Any]:
         f"D{number}": closed(
             ["kind"],
             kind={"const": f"D{number}"},
-            **{f"p{place}": {"$ref": f"#/$defs/D{(number * 7 + place * 5) % count}"} for place in range(8)},
+            **{f"p{index}": {"$ref": f"#/$defs/D{(number * 7 + index * 5) % count}"} for index in range(8)},
         )
         for number in range(count)
     }

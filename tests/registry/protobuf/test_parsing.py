@@ -45,9 +45,9 @@ def test_there_are_published_files_to_read() -> None:
 @pytest.mark.parametrize("path", PUBLISHED)
 def test_the_text_of_a_published_file_gives_the_descriptor_that_was_published_with_it(path: str) -> None:
     module = import_module(path.removesuffix(".proto").replace("/", ".") + "_pb2")
-    [place] = [file for file in files("googleapis-common-protos") or [] if str(file) == path]
+    [packaged] = [file for file in files("googleapis-common-protos") or [] if str(file) == path]
     beneath = references_of(module.DESCRIPTOR)
-    text = Path(str(place.locate())).read_text(encoding="utf-8")
+    text = Path(str(packaged.locate())).read_text(encoding="utf-8")
     assert parsed(text, **beneath).canonical == parsed(serialized(descriptor(module.DESCRIPTOR)), **beneath).canonical
 
 

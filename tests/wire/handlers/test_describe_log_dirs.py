@@ -31,8 +31,8 @@ def test_sizes_are_reported_in_every_version(server: RunningServer, client: RawC
 def test_only_what_is_asked_for_and_exists_is_reported(server: RunningServer, client: RawClient) -> None:
     server.log.create_topic("orders", partitions=2)
     (found,) = client.call(describe({"orders": (1, 9), "nowhere": (0,)})).results
-    told = {topic.name: [part.partition_index for part in topic.partitions] for topic in found.topics}
-    assert told == {"orders": [1], "nowhere": []}
+    listed = {topic.name: [part.partition_index for part in topic.partitions] for topic in found.topics}
+    assert listed == {"orders": [1], "nowhere": []}
 
 
 def test_a_log_in_memory_has_no_disk(client: RawClient) -> None:

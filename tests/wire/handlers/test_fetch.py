@@ -133,7 +133,7 @@ def test_a_fetch_fails_when_its_topic_is_deleted(server: RunningServer, client: 
     "why, request_, code",
     [
         ("before the start", fetch("orders", {1: 1}), ErrorCode.offset_out_of_range),
-        ("behind the end", fetch("orders", {0: 99}), ErrorCode.offset_out_of_range),
+        ("past the end", fetch("orders", {0: 99}), ErrorCode.offset_out_of_range),
         ("negative", fetch("orders", {0: -5}), ErrorCode.offset_out_of_range),
         ("unknown topic", fetch("nowhere"), ErrorCode.unknown_topic_or_partition),
         ("unknown partition", fetch("orders", {7: 0}), ErrorCode.unknown_topic_or_partition),

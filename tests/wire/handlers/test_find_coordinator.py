@@ -13,8 +13,8 @@ def test_this_node_coordinates_every_group(version: int, caller: Caller, group_s
 @pytest.mark.parametrize("version", [version for version in versions_of("find_coordinator") if version >= 4])
 def test_several_groups_are_asked_for_at_once(version: int, caller: Caller, group_server: RunningServer) -> None:
     found = caller.ask("find_coordinator", version, coordinator_keys=["g", "h"], key_type=0).coordinators
-    places = [(one.key, one.error_code, one.node_id, one.host, one.port) for one in found]
-    assert places == [(key, 0, 1, "127.0.0.1", group_server.port) for key in ("g", "h")]
+    coordinators = [(one.key, one.error_code, one.node_id, one.host, one.port) for one in found]
+    assert coordinators == [(key, 0, 1, "127.0.0.1", group_server.port) for key in ("g", "h")]
 
 
 def test_an_empty_request_finds_no_coordinator(caller: Caller) -> None:

@@ -24,7 +24,7 @@ def test_a_member_lives(version: int, caller: Caller) -> None:
 def test_a_member_learns_of_a_rebalance(version: int, caller: Caller, second_caller: Caller) -> None:
     member = caller.stable_member()
     second_caller.ask_and_go_on("join_group", 3, group_id="g", member_id="", **JOINING)
-    wait_until(lambda: beat(caller, member, version) == "rebalance_in_progress", "it hears of it")
+    wait_until(lambda: beat(caller, member, version) == "rebalance_in_progress", "it learns of the rebalance")
 
 
 def test_an_id_that_was_only_given_out_disturbs_no_member(caller: Caller, second_caller: Caller) -> None:

@@ -21,7 +21,10 @@ def test_any_client_may_commit_for_a_group_without_members(
     answer = caller.commit({("orders", 0): 5, ("orders", 1): 6}, version=version)
     assert codes(answer) == [(0, "none"), (1, "none")]
     committed = group_server.log.group_offsets.fetch("g")
-    assert {place: one.offset for place, one in committed.items()} == {("orders", 0): 5, ("orders", 1): 6}
+    assert {topic_partition: one.offset for topic_partition, one in committed.items()} == {
+        ("orders", 0): 5,
+        ("orders", 1): 6,
+    }
 
 
 def test_a_topic_may_be_named_by_its_id(caller: Caller, group_server: RunningServer) -> None:
@@ -59,14 +62,14 @@ def test_metadata_has_a_bound(caller: Caller) -> None:
 @pytest.mark.parametrize("version", NAMED)
 def test_members_commit_under_their_generation(version: int, caller: Caller) -> None:
     member = caller.stable_member()
-    place = {("orders", 0): 5}
+    topic_partition = {("orders", 0): 5}
     mine = {"member_id": member.member_id, "generation_id_or_member_epoch": 1}
-    assert codes(caller.commit(place, version=version, **mine)) == [(0, "none")]
+    assert codes(caller.commit(topic_partition, version=version, **mine)) == [(0, "none")]
     stale = {**mine, "generation_id_or_member_epoch": 0}
-    assert codes(caller.commit(place, version=version, **stale)) == [(0, "illegal_generation")]
+    assert codes(caller.commit(topic_partition, version=version, **stale)) == [(0, "illegal_generation")]
     strange = {**mine, "member_id": "ghost"}
-    assert codes(caller.commit(place, version=version, **strange)) == [(0, "unknown_member_id")]
-    assert codes(caller.commit(place, version=version)) == [(0, "unknown_member_id")]
+    assert codes(caller.commit(topic_partition, version=version, **strange)) == [(0, "unknown_member_id")]
+    assert codes(caller.commit(topic_partition, version=version)) == [(0, "unknown_member_id")]
 
 
 def test_a_former_self_is_fenced(caller: Caller) -> None:

@@ -16,8 +16,8 @@ def committed(group_server: RunningServer) -> None:
     group_server.log.group_offsets.commit("g", {ORDERS: CommittedOffset(7)})
 
 
-def delete(caller: Caller, *places: tuple[str, int], group: str = "g") -> Any:
-    topics = [{"name": topic, "partitions": [{"partition_index": number}]} for topic, number in places]
+def delete(caller: Caller, *partitions: tuple[str, int], group: str = "g") -> Any:
+    topics = [{"name": topic, "partitions": [{"partition_index": number}]} for topic, number in partitions]
     return caller.ask("offset_delete", group_id=group, topics=topics)
 
 

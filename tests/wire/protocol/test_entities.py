@@ -63,18 +63,18 @@ def test_damaged_requests_raise_a_protocol_error_and_nothing_else(schema: Any) -
 def damaged(data: bytes, dice: random.Random) -> bytes:
     """Cut, overwritten with extreme numbers, or with bytes put in or taken out."""
     broken = bytearray(data) or bytearray(1)
-    place = dice.randrange(len(broken))
+    position = dice.randrange(len(broken))
     match dice.randrange(5):
         case 0:
-            del broken[place:]
+            del broken[position:]
         case 1:
-            broken[place] = dice.randrange(256)
+            broken[position] = dice.randrange(256)
         case 2:
-            broken[place : place + 4] = struct.pack(">i", dice.choice([-1, -2, 2**31 - 1, -(2**31), 10**6]))
+            broken[position : position + 4] = struct.pack(">i", dice.choice([-1, -2, 2**31 - 1, -(2**31), 10**6]))
         case 3:
-            broken[place:place] = dice.randbytes(dice.randrange(1, 9))
+            broken[position:position] = dice.randbytes(dice.randrange(1, 9))
         case 4:
-            broken[place : place + 5] = b"\xff\xff\xff\xff\x0f"
+            broken[position : position + 5] = b"\xff\xff\xff\xff\x0f"
     return bytes(broken)
 
 

@@ -46,7 +46,7 @@ class Followed:
         return cls(id, Path(str(note["path"])), rotated=bool(note["rotated"]), **numbers)
 
     def advance(self, data: bytes) -> None:
-        """These bytes were read behind `offset`."""
+        """These bytes were read after `offset`."""
         if self.offset < HEAD_BYTES:
             self.head = zlib.crc32(data[: HEAD_BYTES - self.offset], self.head)
         self.checksum = zlib.crc32(data, self.checksum)
@@ -60,7 +60,7 @@ class Followed:
             left -= len(piece)
             self.advance(piece if left else piece[: piece.rfind(b"\n") + 1])
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         self.offset = self.checksum = self.head = 0
 
     def is_at(self, file: BinaryIO) -> bool:

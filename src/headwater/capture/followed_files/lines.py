@@ -12,7 +12,7 @@ class Line(NamedTuple):
 
     content: bytes
     cut: bool
-    """It goes on in the next one: no line is longer than LINE_BYTES_MAX."""
+    """It continues in the next one: no line is longer than LINE_BYTES_MAX."""
 
 
 def whole(data: bytes, *, final: bool = False) -> int:

@@ -1,8 +1,8 @@
 """Files followed like `tail -F`: every line once, through rotation and crashes.
 
 What is going to be read is decided and noted first: a number, and ranges of bytes in files. Then the ranges are read
-and told, at positions that the number and the lines give. After a crash in between, the same ranges are read again and
-make the same records, and the topic says which of them it has.
+and emitted, at positions that the number and the lines give. After a crash in between, the same ranges are read again
+and make the same records, and the topic says which of them it has.
 """
 
 import glob
@@ -63,9 +63,9 @@ class FilesSettings:
 
 @dataclass
 class Range:
-    """Bytes that are to be told: all lines of them, or a last line without an end."""
+    """Bytes that are to be emitted: all lines of them, or a last line without an end."""
 
-    place: int
+    index: int
     """In its plan."""
 
     followed: Followed
@@ -114,8 +114,8 @@ class FilesSource:
         ranges = plan.get("ranges")
         if isinstance(ranges, list) and ranges:
             self._plan = [
-                Range(place, self._files[id], start, end, checksum)
-                for place, (id, start, end, checksum) in enumerate(ranges)
+                Range(index, self._files[id], start, end, checksum)
+                for index, (id, start, end, checksum) in enumerate(ranges)
             ]
 
     def _find(self, followed: Followed) -> None:
@@ -123,7 +123,7 @@ class FilesSource:
         if file is not None:
             self._open[followed.id] = file
             found = os.fstat(file.fileno())
-            # A copy is a file of its own; what has come under the name since is another one, and is found anew.
+            # A copy is a file of its own; the file now at that name is another one, and is found as a new file.
             followed.rotated = followed.rotated or (found.st_dev, found.st_ino) != (followed.device, followed.inode)
             followed.device, followed.inode = found.st_dev, found.st_ino
 
@@ -157,8 +157,8 @@ class FilesSource:
         return Batch(notes=notes)
 
     def _plan_note(self, ranges: Sequence[Range]) -> Note:
-        told = [[one.followed.id, one.start, one.end, one.checksum] for one in ranges]
-        return {"generation": self._generation, "number": self._number, "last_id": self._last_id, "ranges": told}
+        planned = [[one.followed.id, one.start, one.end, one.checksum] for one in ranges]
+        return {"generation": self._generation, "number": self._number, "last_id": self._last_id, "ranges": planned}
 
     def _look(self) -> None:
         """Which files there are now, and what has become of those that were."""
@@ -194,7 +194,7 @@ class FilesSource:
     def _look_at(self, followed: Followed) -> None:
         file = self._open.get(followed.id)
         if file is None:
-            self._lose(followed, "is gone, and nothing beside it begins as it did")
+            self._lose(followed, "was deleted, and no file beside it begins as it did")
             return
         try:
             now = os.stat(followed.path)
@@ -210,11 +210,11 @@ class FilesSource:
                 self._follow(followed.path, copy, followed)
             elif followed.offset:
                 _logger.warning("%s was cut; what was written to it just before may be lost", followed.path)
-            followed.begin_anew()
+            followed.restart()
             self._keep(followed)
 
     def _is_copy(self, path: Path, file: BinaryIO) -> bool:
-        """Whether a file that nobody knows is a copy of one that is followed, made to cut that one: then it is not
+        """Whether an unknown file is a copy of one that is followed, made to truncate that one: then it is not
         read, or only from where the other one ends. One that is still being written is waited for."""
         for followed in self._files.values():
             if followed.offset and named_after(path, followed.path):
@@ -256,7 +256,9 @@ class FilesSource:
         return ranges
 
     def _over(self, followed: Followed, file: BinaryIO, size: int) -> bool:
-        """Whether a file that has lost its name has not grown for so long that nobody writes to it any more. As long as
+        """Whether a file that has lost its name has not grown for so long that no program writes to it any more.
+
+        As long as
         no other has its name, its program may still have it open."""
         if not followed.rotated or (not followed.path.exists() and os.fstat(file.fileno()).st_nlink):
             return False
@@ -280,7 +282,8 @@ class FilesSource:
         _logger.warning("capture %s: %s", self.settings.capture, self._lost)
         self._forget(followed)
 
-    # -- telling it --------------------------------------------------------------------------------------------------
+    # -- emitting lines
+    # --------------------------------------------------------------------------------------------------
 
     def _tell(self, plan: Sequence[Range]) -> Batch:
         changes: list[Change] = []
@@ -302,7 +305,7 @@ class FilesSource:
         followed = one.followed
         if (file := self._open.get(followed.id)) is not None and (data := _bytes(file, one)) is not None:
             return data
-        # It was cut before anything of it was told: then only what was planned says which file is its copy.
+        # It was truncated before any of its lines were emitted: then only what was planned says which file is its copy.
         for path in neighbours(followed.path):
             if (copy := open_file(path)) is None:
                 continue
@@ -327,7 +330,7 @@ class FilesSource:
             if raw is not None:
                 self._undecodable += 1
                 headers.append(("undecodable", raw))
-            position = SourcePosition((self._generation << 64) + self._number, one.place, number * RECORDS_PER_CHANGE)
+            position = SourcePosition((self._generation << 64) + self._number, one.index, number * RECORDS_PER_CHANGE)
             plain = Plain(path, value, tuple(headers))
             found.append(Change(self._table, CREATE, position, b"", time_ms=now_ms, plain=plain))
         return found
@@ -335,13 +338,13 @@ class FilesSource:
     # -- what there is no need for -----------------------------------------------------------------------------------
 
     def confirm(self, address: int) -> None:
-        """Nobody waits for it: the notes say all."""
+        """No one waits for a confirmation: the notes say all."""
 
     def read_row(self, table: str, key: tuple[str, ...], *, moved: bool) -> None:
         """There are no rows."""
 
     def copy_again(self, tables: Sequence[str], *, where: str = "") -> None:
-        raise InvalidCapture("lines are told once, and cannot be copied again")
+        raise InvalidCapture("lines are emitted once, and cannot be copied again")
 
     def status(self) -> SourceStatus:
         return self._status

@@ -1,4 +1,4 @@
-"""Places where signed webhooks are taken, as they are kept: one file each, that only its owner can read.
+"""Endpoints for signed webhooks, as they are stored: one file each, that only its owner can read.
 
 data/hooks/NAME.json    {"topic": "payments", "scheme": "stripe", "secrets": ["..."], "key": ""}
 
@@ -37,7 +37,7 @@ class Hook:
         if not self.secrets or any(len(secret) < SECRET_CHARACTERS_MIN for secret in self.secrets):
             raise InvalidCapture(
                 f"hook {self.name} needs a secret of at least {SECRET_CHARACTERS_MIN} characters",
-                "Without one anybody could send.",
+                "Without one any client could send.",
             )
         try:
             for secret in self.secrets:
@@ -57,7 +57,7 @@ class Hooks:
         return sorted(path.stem for path in small_files(self._folder, "*.json"))
 
     def get(self, name: str) -> Hook:
-        """UnknownHook if there is none, DamagedFile if nobody can read it. Read each time: a command may change it."""
+        """UnknownHook if there is none, DamagedFile if it cannot be read. Read each time: a command may change it."""
         try:
             if not NAME.fullmatch(name):
                 raise FileNotFoundError
@@ -76,7 +76,7 @@ class Hooks:
         write_small_file(self._storage, f"{hook.name}.json", said)
 
     def remove(self, name: str) -> None:
-        """Also one that nobody can read any more."""
+        """Also one that cannot be read any more."""
         if name not in self.names():
             raise UnknownHook(name, self.names())
         delete_small_file(self._storage, f"{name}.json")

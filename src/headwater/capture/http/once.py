@@ -11,7 +11,7 @@ were stored; the partitions do, between `from` and where they ended when the log
 again is then completed where something is missing, and otherwise answered as the first time.
 
 Intents are kept for a day; a request that is repeated later is a new one. So is one whose records compaction took in
-between, if the node has been started anew since.
+between, if the node has restarted since.
 """
 
 import itertools
@@ -65,7 +65,7 @@ class Intent:
     time_ms: int
     found: dict[int, Range] = field(default_factory=dict)
     checked: bool = True
-    """False: read back after a start, and nobody has looked yet what was stored."""
+    """False: read back after a start, and not yet compared with what was stored."""
 
 
 class Requests:
@@ -195,15 +195,15 @@ class Requests:
             count = self._ends.get((intent.topic, number), 0) - start
             try:
                 records = self._log.read(intent.topic, number, offset=start, limit=count) if count > 0 else iter(())
-                places = [
+                offsets = [
                     record.offset
                     for record in records
                     if any(one == HEADER and value == name for one, value in record.headers)
                 ]
             except OffsetOutOfRange:
                 continue  # retention or a deletion took what followed; there is nothing to look at
-            if places:
-                intent.found[number] = Range(places[0], places[-1])
+            if offsets:
+                intent.found[number] = Range(offsets[0], offsets[-1])
         intent.checked = True
 
     # -- records -----------------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class Requests:
         return made
 
     def _append(self, topic: str, number: int, batch: bytearray) -> Range:
-        """Durable when this returns. TopicFull also where a producer would wait: somebody waits here too."""
+        """Durable when this returns. TopicFull also where a producer would wait: an HTTP client waits here too."""
         partition = self._log.partition(topic, number)
         appended = partition.append(batch, durable=True)
         partition.make_durable(appended.last_offset + 1)
@@ -231,7 +231,7 @@ class Requests:
 
 
 def grouped(records: Sequence[Record], partitions: int, *, keyless: int) -> dict[int, list[Record]]:
-    """Records by partition; the same for the same request, so that what is missing of it can be told."""
+    """Records by partition; the same for the same request, so that missing records can be found."""
     groups: dict[int, list[Record]] = {}
     for record in records:
         number = keyless % partitions if record.key is None else partition_of(record.key, partitions)

@@ -48,11 +48,11 @@ class Receiver:
     def __init__(self, log: Log, data: Path) -> None:
         self._log, self._hooks = log, Hooks(data)
         self._requests = Requests(log)
-        self._places = threading.BoundedSemaphore(UNDER_WAY_MAX)
+        self._slots = threading.BoundedSemaphore(UNDER_WAY_MAX)
 
     def receive(self, path: Sequence[str], query: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Answer:
         """What goes wrong is an answer as well, never an exception."""
-        if not self._places.acquire(blocking=False):
+        if not self._slots.acquire(blocking=False):
             return _refused(429, "too much is being stored at once; try again", {"retry-after": str(RETRY_SECONDS)})
         try:
             return self._received(path, query, headers, body)
@@ -64,7 +64,7 @@ class Receiver:
             logger.exception("a request could not be stored, in an unforeseen way")
             return _refused(500, "the node failed; its log says why")
         finally:
-            self._places.release()
+            self._slots.release()
 
     def _received(
         self, path: Sequence[str], query: Mapping[str, str], headers: Mapping[str, str], body: bytes
@@ -92,8 +92,8 @@ class Receiver:
         else:
             digest = hashlib.sha256(headers.get("content-type", "").encode() + b"\0" + body).hexdigest()[:32]
             stored = self._requests.store_once(name, topic, records, digest)
-        told = {"idempotent-replayed": "true"} if stored.repeated else {}
-        return 200, _said(topic, stored), told
+        answered = {"idempotent-replayed": "true"} if stored.repeated else {}
+        return 200, _said(topic, stored), answered
 
 
 def _said(topic: str, stored: Stored) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def failure(error: HeadwaterError) -> Answer:
         case UnknownTopic():
             return _refused(404, str(error))
         case UnknownHook():
-            return _refused(404, "there is no such hook")  # who asks has shown no secret: no names are told
+            return _refused(404, "there is no such hook")  # the client has shown no secret: no names are disclosed
         case BatchTooLarge():
             return _refused(413, str(error))
         case TopicFull():

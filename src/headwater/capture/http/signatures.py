@@ -1,6 +1,6 @@
 """Whether a webhook was sent by who knows the secret, and lately. Pure.
 
-Each scheme says what is signed, where the signature stands, and how deliveries are told apart; all use HMAC-SHA256.
+Each scheme says what is signed, where the signature stands, and what identifies a delivery; all use HMAC-SHA256.
 
 standard   webhook-id, webhook-timestamp, webhook-signature: "v1,BASE64 v1,BASE64"   ID.TIME.BODY
 stripe     stripe-signature: "t=TIME,v1=HEX,v1=HEX"                                  TIME.BODY
@@ -31,11 +31,11 @@ class Signed(NamedTuple):
     time: str | None
     """Seconds since 1970; None where the scheme has no time."""
     id: str | None
-    """Of the delivery, the same when it is sent again; None: what was signed tells."""
+    """Of the delivery, the same when it is sent again; None: the signed content identifies it."""
 
 
 def delivery_of(scheme: str, secrets: Sequence[str], headers: Mapping[str, str], body: bytes, *, now_ms: int) -> str:
-    """What tells this delivery from others. Refusal 401 if it is not signed, not by one of the secrets, or not lately.
+    """Returns the id of this delivery. Refusal 401 if it is not signed, not by one of the secrets, or not lately.
 
     A delivery that is repeated with the same signature has the same name, so that who listened in cannot send it twice.
     """
@@ -51,7 +51,7 @@ def delivery_of(scheme: str, secrets: Sequence[str], headers: Mapping[str, str],
 
 
 def secret_bytes(secret: str) -> bytes:
-    """Standard Webhooks writes secrets in base64 behind a prefix; others take the text as it is."""
+    """Standard Webhooks writes secrets in base64 after a prefix; others take the text as it is."""
     if not secret.startswith(SECRET_PREFIX):
         return secret.encode()
     return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
@@ -66,7 +66,7 @@ def _check_time(said: str, now_ms: int) -> None:
 
 def _header(headers: Mapping[str, str], name: str) -> str:
     if not headers.get(name):
-        raise Refusal(401, f"the request has no header {name}, in which its signature is told")
+        raise Refusal(401, f"the request has no header {name}, for its signature")
     return headers[name]
 
 

@@ -42,7 +42,7 @@ from headwater.capture.mariadb_binlog.events import (
     TableMap,
 )
 from headwater.capture.mariadb_binlog.gtid import Gtid, parse_position, position_text
-from headwater.capture.mariadb_binlog.places import Reached, Spot, spot
+from headwater.capture.mariadb_binlog.positions import BinlogPosition, Reached, binlog_position
 from headwater.capture.mariadb_binlog.source_block import SourceBlock
 from headwater.capture.mariadb_binlog.statements import COMMIT, ROLLBACK, Effect, Meaning, effects
 from headwater.capture.mariadb_binlog.values import RowReader
@@ -52,7 +52,7 @@ HELD_BACK_MAX = 20_000
 """Changes of a group that wait for its end. A larger group passes in parts."""
 
 PREPARED_MAX = 200_000
-"""Changes of a distributed transaction that wait for its second half. The tables of a larger one are copied anew."""
+"""Changes of a distributed transaction that wait for its second half. The tables of a larger one are copied again."""
 
 _END_BITS = 1 << 32
 
@@ -91,15 +91,18 @@ class Half(NamedTuple):
 
 
 class Assembler:
-    """Takes events one by one; `changes` fills, and whoever takes them from it empties it."""
+    """Takes events one by one; `changes` fills, and the caller empties it."""
 
     def __init__(
         self, planner: Planner, named: Named, source: SourceBlock, *, base: int, reached: Reached, verify: bool = False,
-        told: int = 0, copies: bool = True,
+        emitted: int = 0, copies: bool = True,
     ) -> None:  # fmt: skip
-        """`told`: of so many groups all is in the topics. `copies`: what cannot be told is copied instead."""
+        """`emitted`: the topics have all changes of so many groups.
+
+        `copies`: a table whose changes cannot be read is copied.
+        """
         self._planner, self._named, self._source, self._base = planner, named, source, base
-        self._reached, self._verify, self._told, self._copies = reached, verify, told, copies
+        self._reached, self._verify, self._emitted, self._copies = reached, verify, emitted, copies
         start = reached.before if verify and reached.before is not None else reached.gtid
         self._position = parse_position(start)
         self._count = reached.count - 1 if verify else reached.count
@@ -112,15 +115,15 @@ class Assembler:
         self._given_up: dict[CapturedTable, None] = {}
         self._prepared: dict[str, Half] = {}
         self._file = ""
-        self.at: Spot | None = None
-        """Behind the last event, once that is known."""
+        self.at: BinlogPosition | None = None
+        """The position after the last event, once that is known."""
 
-        self.ended_at: Spot | None = None
-        """Behind the last group that has passed on this connection."""
+        self.ended_at: BinlogPosition | None = None
+        """The position after the last group that has passed on this connection."""
 
         self.changes: list[Change] = []
-        self.unheard: dict[tuple[str, str], int] = {}
-        """Tables whose rows have become others without a word, each with the number from which it is told again."""
+        self.unlogged: dict[tuple[str, str], int] = {}
+        """Tables whose rows changed without a row event, each with the number from which it is copied again."""
 
         self.created: set[tuple[str, str]] = set()
         self.time_ms = reached.time_ms
@@ -131,13 +134,13 @@ class Assembler:
         return self._group is not None
 
     @property
-    def inside_told(self) -> bool:
-        """Whether a group has been told in part, because it is too large to wait for its end."""
+    def inside_emitted(self) -> bool:
+        """Whether a group has been emitted in part, because it is too large to wait for its end."""
         return self._group is not None and self._parts
 
     @property
     def passed(self) -> SourcePosition:
-        """Behind all groups that have ended, and all rows of copies that stand behind them."""
+        """The position after all groups that have ended, and all rows of copies that follow them."""
         return SourcePosition(self._base + self._count + (self._group is None), 0, -1)
 
     @property
@@ -152,9 +155,9 @@ class Assembler:
         return self._verify
 
     @property
-    def told(self) -> int:
+    def emitted(self) -> int:
         """How many groups have passed as a whole."""
-        return max(self._told, self._reached.count)
+        return max(self._emitted, self._reached.count)
 
     @property
     def count(self) -> int:
@@ -165,7 +168,7 @@ class Assembler:
         return self._file
 
     def position(self, address: int, number: int) -> SourcePosition:
-        """Behind the last group that has passed."""
+        """The position after the last group that has passed."""
         return SourcePosition(self._base + self._count, address, number * RECORDS_PER_CHANGE)
 
     def take(self, header: Header, event: Event) -> None:
@@ -182,10 +185,10 @@ class Assembler:
                 self._query(header, schema, statement)
             case Prepared(name, at_once):
                 self._end(None if at_once else name)
-            case Rotate(place, file):
+            case Rotate(position, file):
                 self._cut_off()
                 self._file, self._plans = file, {}
-                self.at = None if header.artificial else spot(file, place)
+                self.at = None if header.artificial else binlog_position(file, position)
             case Format():
                 self._cut_off()
             case Heartbeat(file):
@@ -194,7 +197,7 @@ class Assembler:
             case Incident(said):
                 raise SourceGap(
                     f"the database says that its log lacks something: {said or 'events were lost'}",
-                    'Copy the tables anew with "headwater capture snapshot NAME".',
+                    'Copy the tables again with "headwater capture snapshot NAME".',
                 )
         if not isinstance(event, Rotate | Heartbeat):
             self._move(header)
@@ -203,11 +206,13 @@ class Assembler:
 
     def _move(self, header: Header) -> None:
         if header.end and self._file and (header.type == HEARTBEAT or not header.artificial):
-            here = spot(self._file, header.end)
+            here = binlog_position(self._file, header.end)
             if self.at is not None and self.at.file == here.file:
                 # A header has room for 4 GiB only, and a group may be larger than the limit of a file.
-                place = header.end + self.at.place - self.at.place % _END_BITS
-                here = Spot(here.file, place + _END_BITS if self.at.place - place > _END_BITS // 2 else place)
+                position = header.end + self.at.position - self.at.position % _END_BITS
+                here = BinlogPosition(
+                    here.file, position + _END_BITS if self.at.position - position > _END_BITS // 2 else position
+                )
                 here = max(here, self.at)
             self.at = here
 
@@ -233,9 +238,9 @@ class Assembler:
             self._count -= 1
 
     def _take_back(self) -> None:
-        """What was told of tables has not happened: they are copied anew, under a number of its own."""
+        """Emitted changes were rolled back: their tables are copied again, under a number of its own."""
         self._count += 1
-        self._say_unheard(self._touched)
+        self._mark_unlogged(self._touched)
 
     def _end(self, prepared: str | None = None) -> None:
         group = self._group
@@ -254,7 +259,7 @@ class Assembler:
         elif prepared is not None:
             self._prepared[prepared] = Half(self._passing, known, self._given_up)
         else:
-            self._say_unheard(self._given_up)
+            self._mark_unlogged(self._given_up)
             self.changes += self._passing
         self._passing = []
 
@@ -263,8 +268,8 @@ class Assembler:
         if (self._reached.gtid, self._reached.last, self._reached.mark) != (known.gtid, known.last, known.mark):
             raise SourceGap(
                 f"the database's log has another transaction {known.last} than the one that was captured: it was begun "
-                "anew, or is an earlier state",
-                'Changes may be missing: copy all anew with "headwater capture snapshot NAME".',
+                "again, or is an earlier state",
+                'Changes may be missing: copy all again with "headwater capture snapshot NAME".',
             )
 
     def _complete(self, statement: str) -> None:
@@ -276,10 +281,10 @@ class Assembler:
         if word.upper() == ROLLBACK or self._verify:
             return
         if half is None:
-            if self._count > self._told:  # its first half came before the capture began: nobody knows what is in it
-                self._say_unheard(dict.fromkeys(self._named("", "")))
+            if self._count > self._emitted:  # its first half came before the capture began: its changes are unknown
+                self._mark_unlogged(dict.fromkeys(self._named("", "")))
             return
-        self._say_unheard(half.given_up)
+        self._mark_unlogged(half.given_up)
         for change in half.changes:
             change.position, change.time_ms = self._next_position(), self.time_ms
         self._passing += half.changes
@@ -313,17 +318,17 @@ class Assembler:
             self.created.add((effect.schema, effect.table))
             return
         tables = self._named(effect.schema, effect.table)
-        if effect.meaning is Meaning.UNHEARD:
-            self._say_unheard(dict.fromkeys(tables))
+        if effect.meaning is Meaning.UNLOGGED:
+            self._mark_unlogged(dict.fromkeys(tables))
             return
         for table in tables:
             self._add(header, group, table, TRUNCATE, None, None, 0)
             # It becomes as many records as the table had rows, and rows of the same group may follow it.
             self._address, self._number = self._address + 1, 0
 
-    def _say_unheard(self, tables: Mapping[CapturedTable, None]) -> None:
+    def _mark_unlogged(self, tables: Mapping[CapturedTable, None]) -> None:
         for table in tables:
-            self.unheard[table.schema, table.name] = self._base + self._count
+            self.unlogged[table.schema, table.name] = self._base + self._count
 
     def _rows(self, header: Header, event: Rows) -> None:
         group = self._group
@@ -345,7 +350,7 @@ class Assembler:
                 self._add(header, group, plan.table, CREATE, None, first, number)
             elif event.kind == CHANGE:
                 assert second is not None
-                if None in second:  # told only as far as it has changed
+                if None in second:  # sent only as far as it has changed
                     second = [old if new is None else new for old, new in zip(first, second, strict=True)]
                 self._add(header, group, plan.table, UPDATE, first, second, number)
             else:
@@ -358,7 +363,7 @@ class Assembler:
             self._passing = []
 
     def _give_up_if_large(self) -> None:
-        """What is told only when it is committed must be remembered until then: not more than there is room for."""
+        """Changes that are emitted only at their commit must be held until then: not more than there is room for."""
         if self._copies and (self._given_up or len(self._passing) > PREPARED_MAX):
             self._given_up, self._passing = self._touched, []
 
@@ -368,9 +373,9 @@ class Assembler:
     ) -> None:  # fmt: skip
         source = self._source.of(
             table, time_ms=group.time_ms, gtid=str(group.gtid), server=group.server, file=self._file,
-            place=header.end - header.size, row=row,
+            position=header.end - header.size, row=row,
         )  # fmt: skip
         change = Change(table, operation, self._next_position(), source, before, after, self.time_ms)
         if after is not None and None in after:
-            change.key_text = ()  # the whole table is asked for, if the topic cannot tell
+            change.key_text = ()  # the whole table is read, if the topic does not have the row
         self._passing.append(change)

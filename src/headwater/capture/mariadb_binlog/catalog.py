@@ -56,7 +56,7 @@ class Catalog:
         self._forms: dict[CapturedTable, list[str]] = {}
         self._schemas: dict[str, Note] = {}
         self.notes: dict[str, Note | None] = {}
-        """Versions of schemas that are new: taken away by whoever writes them down."""
+        """Versions of schemas that are new: the caller that registers them empties this."""
 
         self.rekeyed: set[str] = set()
         """Tables whose keys are written otherwise than before: what their topics have is under keys of the old form."""
@@ -66,7 +66,7 @@ class Catalog:
         return (name[0].lower(), name[1].lower()) if self._folds else name
 
     def remember(self, notes: Mapping[str, Note]) -> None:
-        """What was noted: also a table that is gone since must be known, for the log may still tell its end."""
+        """The noted tables: also tables deleted since, for the log may still have their last changes."""
         self._schemas = {what: note for what, note in notes.items() if what.startswith(SCHEMA_NOTE)}
         for what, note in self._schemas.items():
             if f"{what}/{note['version']}" in self._schemas:
@@ -90,8 +90,8 @@ class Catalog:
             if not one.wild and not any(one.matches(*name) for name in there):
                 raise SourceRefused(f"there is no table {one.schema}.{one.name} in the database")
         if not found:
-            told = ", ".join(f"{one.schema}.{one.name}" for one in self._patterns)
-            raise SourceRefused(f"no table of the database is named by {told}")
+            patterns = ", ".join(f"{one.schema}.{one.name}" for one in self._patterns)
+            raise SourceRefused(f"no table of the database is named by {patterns}")
         if len({self._topic_of(table.schema, table.name) for table in found}) < len(found):
             raise InvalidCapture(
                 f"capture {self._capture} would write several tables to one topic",
@@ -100,7 +100,7 @@ class Catalog:
         return found
 
     def facts(self, full_name: str) -> TableFacts | None:
-        """What a table is at this moment; None if it is gone."""
+        """Returns the current definition of a table; None if it was deleted."""
         schema, _, name = full_name.partition(".")
         found = [table for table in self._database.tables(schema, name) if table.kind == BASE_TABLE]
         return found[0] if found else None
@@ -125,7 +125,7 @@ class Catalog:
 
     def table_of(self, facts: TableFacts) -> CapturedTable:
         names = tuple(column.name for column in facts.columns)
-        key = tuple(place for place, name in enumerate(names) if name in facts.key)
+        key = tuple(index for index, name in enumerate(names) if name in facts.key)
         return self._made(facts.schema, facts.name, names, key, [kind_of_catalog(column) for column in facts.columns])
 
     def text_plan(self, facts: TableFacts) -> TextPlan:
@@ -169,7 +169,7 @@ class Catalog:
         self, schema: str, name: str, columns: tuple[str, ...], key: tuple[int, ...], kinds: Sequence[Kind]
     ) -> CapturedTable:
         table = self._known.get((schema, name))
-        said = (columns, key, [form(kinds[place]) for place in key])
+        said = (columns, key, [form(kinds[index]) for index in key])
         if table is None or (table.columns, table.key, self._forms.get(table)) != said:
             table = CapturedTable(schema, name, self._topic_of(schema, name), columns, key, NEVER_LEFT_OUT)
         self._take_version(table, kinds)
@@ -178,8 +178,8 @@ class Catalog:
     def _take_version(self, table: CapturedTable, kinds: Sequence[Kind]) -> None:
         """From here on the table is this one."""
         self._known[table.schema, table.name] = table
-        forms = self._forms[table] = [form(kinds[place]) for place in table.key]
-        key = [table.columns[place] for place in table.key]
+        forms = self._forms[table] = [form(kinds[index]) for index in table.key]
+        key = [table.columns[index] for index in table.key]
         known = self._schemas.get(f"{SCHEMA_NOTE}{table.full_name}")
         if known is not None and (known["key"], known.get(FORMS, forms)) != (key, forms):
             self.rekeyed.add(table.full_name)

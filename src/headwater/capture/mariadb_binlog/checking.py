@@ -85,7 +85,7 @@ def _setting(name: str, found: str, wanted: str, statement: str) -> Finding:
 
 
 def _notes(facts: ServerFacts) -> list[Finding]:
-    found = [Finding(True, "settings made with SET GLOBAL are gone after a restart: write them into the server's "
+    found = [Finding(True, "settings made with SET GLOBAL are lost after a restart: write them into the server's "
                            "configuration too", note=True)]  # fmt: skip
     if facts.sync != 1:
         found.append(

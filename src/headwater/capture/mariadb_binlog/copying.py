@@ -1,9 +1,9 @@
 """Copies of tables while their changes go on: which is next, what was read, and where it belongs.
 
-A chunk is one query in a transaction that sees exactly what was committed up to a place of the log: MariaDB tells that
-place. So its rows are written where the stream comes to that place, between the changes before and those behind it. No
-lock is needed, no mark in the log, and no comparing of keys. If the stream is ahead of the place already (a commit is
-in the log a moment before queries see it), the chunk is read again a moment later.
+A chunk is one query in a transaction that sees exactly what was committed up to a position of the log: MariaDB reports
+that position. So its rows are written where the stream comes to that position, between the changes before and after it.
+No lock is needed, no mark in the log, and no comparing of keys. If the stream is ahead of the position already (a
+commit is in the log a moment before queries see it), the chunk is read again a moment later.
 """
 
 import logging
@@ -16,7 +16,7 @@ from headwater.capture.change import READ, TRUNCATE, CapturedTable, Change
 from headwater.capture.mariadb_binlog.assembling import Assembler
 from headwater.capture.mariadb_binlog.catalog import Catalog, TextPlan
 from headwater.capture.mariadb_binlog.database import Cells, Database, WholeTable
-from headwater.capture.mariadb_binlog.places import Spot
+from headwater.capture.mariadb_binlog.positions import BinlogPosition
 from headwater.capture.mariadb_binlog.source_block import SourceBlock
 from headwater.capture.mariadb_binlog.tables import TableCopy, TableFacts, rows_of_chunk
 from headwater.capture.mariadb_binlog.text_values import literal
@@ -34,18 +34,21 @@ COPY_ROWS = 10_000
 
 @dataclass
 class Window:
-    """A chunk that was read, from its query until the stream comes to its place."""
+    """A chunk that was read, from its query until the stream comes to its position."""
 
     copy: TableCopy
     facts: TableFacts
-    place: Spot
+    position: BinlogPosition
     rows: Sequence[Cells]
     last: bool
-    """Whether there was nothing behind it."""
+    """Whether it was the last chunk."""
 
 
 class Copies:
-    """All copies of a capture; one at a time is under way. `notes` fills, and whoever writes them empties it."""
+    """All copies of a capture; one at a time is under way.
+
+    `notes` fills, and the caller that writes them empties it.
+    """
 
     def __init__(self, url: str, database: Database, catalog: Catalog, source: SourceBlock, *, server: int) -> None:
         self._url, self._database, self._catalog = url, database, catalog
@@ -57,7 +60,7 @@ class Copies:
         self._rows_read = self._bytes_read = 0
         self.number = 0
         """Of the next chunk. It only grows, and also with every start: what an interrupted attempt has written never
-        lies behind what the next one writes."""
+        lies after what the next one writes."""
 
         self.notes: dict[str, Note | None] = {}
 
@@ -102,7 +105,7 @@ class Copies:
 
     def want_row(self, table: str) -> None:
         """Some row that was changed just now must be read. A copy that is under way may have passed it, and is followed
-        by another then: begun anew at each such row, it would not come to an end."""
+        by another then: restarted at each such row, it would not come to an end."""
         known = self._copies.get(table)
         if known is None or known.done:
             self.want_named(table, renews=0)
@@ -120,7 +123,7 @@ class Copies:
                 raise InvalidCapture(f"there is no table {table} in the database any more")
             if where and not facts.key:
                 raise InvalidCapture(
-                    f"table {table} has no primary key: its copy begins by taking back all that the topic has of it",
+                    f"table {table} has no primary key: its copy begins by deleting all rows that the topic has of it",
                     "Copy it as a whole, without --where.",
                 )
             self.want(facts, where=where)
@@ -138,7 +141,7 @@ class Copies:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def advance(self, assembler: Assembler) -> None:
-        """Read the next chunk, if there is one and its place can be told apart from where the stream is."""
+        """Read the next chunk, if there is one and its position differs from that of the stream."""
         if self.under_way or assembler.inside or assembler.verifying:
             return
         copy = next((one for one in self._copies.values() if not one.done), None)
@@ -146,7 +149,7 @@ class Copies:
             return
         facts = self._catalog.facts(copy.table)
         if facts is None:
-            _logger.warning("table %s is gone; its copy ends here", copy.table)
+            _logger.warning("table %s was deleted; its copy ends here", copy.table)
             self._end_missing(assembler, self._catalog.named(*copy.table.split(".", 1)), copy)
             self._keep(replace(copy, done=True, then=()))
         elif facts.key:
@@ -159,37 +162,39 @@ class Copies:
         read = self._database.chunk(facts, after=copy.after, where=copy.where, limit=limit)
         if read is None:
             return
-        place, rows = read
-        if assembler.ended_at is not None and place < assembler.ended_at:
+        position, rows = read
+        if assembler.ended_at is not None and position < assembler.ended_at:
             return  # the stream knows of commits that the query did not see
         self._rows_read += len(rows)
         self._bytes_read += sum(len(cell) for row in rows for cell in row if cell)
-        self._window = Window(copy, facts, place, rows, last=len(rows) < limit)
+        self._window = Window(copy, facts, position, rows, last=len(rows) < limit)
 
     def _begin_whole(self, copy: TableCopy, facts: TableFacts, assembler: Assembler) -> None:
-        # Without a condition, even if it was asked for when the table had a key: all that the topic has is taken back.
+        # Without a condition, even if it was asked for when the table had a key: all rows that the topic has are
+        # deleted.
         whole = WholeTable(self._url, facts)
-        if assembler.ended_at is not None and whole.place < assembler.ended_at:
+        if assembler.ended_at is not None and whole.position < assembler.ended_at:
             whole.close()
             return
         self._whole = (copy, facts, whole)
 
-    # -- in their place of the stream --------------------------------------------------------------------------------
+    # -- at their position in the stream
+    # --------------------------------------------------------------------------------
 
-    def place(self, assembler: Assembler) -> None:
+    def insert(self, assembler: Assembler) -> None:
         """If the stream has come to what was read, put it there."""
         if assembler.inside or assembler.at is None:
             return
-        if self._window is not None and assembler.at >= self._window.place:
+        if self._window is not None and assembler.at >= self._window.position:
             window, self._window = self._window, None
             self._place_window(window, assembler)
-        elif self._whole is not None and assembler.at >= self._whole[2].place:
+        elif self._whole is not None and assembler.at >= self._whole[2].position:
             self._reading = self._read_whole(assembler)
 
     def _place_window(self, window: Window, assembler: Assembler) -> None:
         plan, time_ms = self._catalog.text_plan(window.facts), assembler.time_ms
         if window.copy.renews and not window.copy.begun:
-            self._catalog.rekeyed.discard(plan.table.full_name)  # the copy tells all rows under their new keys
+            self._catalog.rekeyed.discard(plan.table.full_name)  # the copy emits all rows under their new keys
         chunk = f"{window.copy.id}/{window.copy.rows}".encode()
         source = self._block(plan.table, assembler, time_ms, "incremental")
         for number, cells in enumerate(window.rows):
@@ -201,9 +206,9 @@ class Copies:
     def _end_chunk(self, window: Window, plan: TextPlan, assembler: Assembler) -> None:
         last = None
         if window.rows:
-            columns = {column.name: (place, column) for place, column in enumerate(window.facts.columns)}
+            columns = {column.name: (index, column) for index, column in enumerate(window.facts.columns)}
             wanted = [columns[name] for name in window.facts.key]
-            last = tuple(literal(column, window.rows[-1][place] or b"") for place, column in wanted)
+            last = tuple(literal(column, window.rows[-1][index] or b"") for index, column in wanted)
         copy = self._copies[window.copy.table]
         current = copy.id == window.copy.id
         if current:
@@ -225,16 +230,16 @@ class Copies:
         self._number_on()
 
     def _block(self, table: CapturedTable, assembler: Assembler, time_ms: int, snapshot: str) -> bytes:
-        place = assembler.at.place if assembler.at else 0
+        position = assembler.at.position if assembler.at else 0
         return self._source.of(
-            table, time_ms=time_ms, gtid=None, server=self._server, file=assembler.file, place=place, row=0,
+            table, time_ms=time_ms, gtid=None, server=self._server, file=assembler.file, position=position, row=0,
             snapshot=snapshot,
         )  # fmt: skip
 
     # -- tables without a key ----------------------------------------------------------------------------------------
 
     def _read_whole(self, assembler: Assembler) -> Generator[Change]:
-        """All rows as they were where the stream now stands; what an interrupted attempt has written is taken back."""
+        """Emits all rows as of the stream's position; rows that an interrupted attempt has written are deleted."""
         assert self._whole is not None
         (copy, facts, whole), self._whole = self._whole, None
         plan, time_ms = self._catalog.text_plan(facts), assembler.time_ms

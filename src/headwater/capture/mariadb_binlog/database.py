@@ -1,4 +1,4 @@
-"""The ordinary connection to a MariaDB server: asking, and reading tables as they are at a place of its log. Thin."""
+"""The ordinary connection to a MariaDB server: queries, and snapshots of tables at a position of its log. Thin."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -10,7 +10,7 @@ from pymysql.constants import CLIENT
 from pymysql.cursors import SSCursor
 
 from headwater.capture.mariadb_binlog.charsets import Charsets
-from headwater.capture.mariadb_binlog.places import Spot, spot
+from headwater.capture.mariadb_binlog.positions import BinlogPosition, binlog_position
 from headwater.capture.mariadb_binlog.queries import (
     COLLATIONS,
     COLUMNS,
@@ -27,7 +27,7 @@ from headwater.errors import InvalidCapture, SourceRefused, SourceUnavailable
 
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 10
-"""For what is asked while the stream goes on. A node that is stopped waits for a capture that waits."""
+"""The timeout of queries during streaming. A node that stops waits for its captures."""
 
 READ_SECONDS = 600
 """For rows, and for a catalog as a whole."""
@@ -47,7 +47,7 @@ Row = dict[str, bytes | None]
 
 
 def options_of(url: str) -> dict[str, Any]:
-    """What the driver is told.
+    """The options of the driver.
 
     >>> options = options_of("mysql://ada:se%2Fcret@db.example:3307/shop?ssl-ca=ca.pem")
     >>> [options[name] for name in ("host", "port", "user", "password", "database", "ssl_ca")]
@@ -77,7 +77,7 @@ def options_of(url: str) -> dict[str, Any]:
 def connect(url: str, *, read_seconds: float = ANSWER_SECONDS, cursor: type[Any] = pymysql.cursors.Cursor) -> Any:
     """A connection whose values are the bytes that the server sends."""
     plain = {kind: encode for kind, encode in pymysql.converters.conversions.items() if not isinstance(kind, int)}
-    with telling():
+    with database_errors():
         connection = pymysql.connect(
             **options_of(url), charset="utf8mb4", use_unicode=False, conv=plain, autocommit=True, cursorclass=cursor,
             connect_timeout=CONNECT_SECONDS, read_timeout=read_seconds, write_timeout=ANSWER_SECONDS,
@@ -90,7 +90,7 @@ def connect(url: str, *, read_seconds: float = ANSWER_SECONDS, cursor: type[Any]
 
 
 @contextmanager
-def telling() -> Iterator[None]:
+def database_errors() -> Iterator[None]:
     """Errors of the driver as ours: what asks for a change of the database is a refusal, the rest may pass."""
     try:
         yield
@@ -111,7 +111,7 @@ class Database:
         self.connection = connect(url, read_seconds=read_seconds)
 
     def rows(self, query: str, *values: object) -> list[Row]:
-        with telling(), closing(self.connection.cursor()) as cursor:
+        with database_errors(), closing(self.connection.cursor()) as cursor:
             cursor.execute(query, values or None)
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -181,9 +181,9 @@ class Database:
         letters = {name: _text(cell) for name, cell in self.rows(f"SELECT {', '.join(asked)}")[0].items()}
         return Charsets({_integer(row["ID"]): _text(row["charset"]) for row in names}, letters)
 
-    def log_end(self) -> Spot:
+    def log_end(self) -> BinlogPosition:
         """Up to where everything that was committed stands in the log; in a transaction, of what it sees."""
-        return spot(*self._log_end())
+        return binlog_position(*self._log_end())
 
     def _log_end(self) -> tuple[str, int]:
         found = {_text(row["Variable_name"]).lower(): _text(row["Value"]) for row in self.rows(
@@ -195,19 +195,19 @@ class Database:
 
     def seen_position(self) -> str:
         """The GTID position up to which queries see all that was committed. @@gtid_binlog_pos is further at times: it
-        has what is in the log, and perhaps waits for a replica before anybody sees it."""
+        has what is in the log, and perhaps waits for a replica before any client sees it."""
         with self.snapshot():
-            file, place = self._log_end()
-            (row,) = self.rows("SELECT BINLOG_GTID_POS(%s, %s) AS position", file, place)
+            file, position = self._log_end()
+            (row,) = self.rows("SELECT BINLOG_GTID_POS(%s, %s) AS position", file, position)
         if row["position"] is None:
-            raise SourceUnavailable(f"the database does not find place {place} of its own log {file}")
+            raise SourceUnavailable(f"the database does not find position {position} of its own log {file}")
         return _text(row["position"])
 
     # -- rows --------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def snapshot(self) -> Iterator[Spot]:
-        """A transaction that sees exactly what was committed up to a place of the log."""
+    def snapshot(self) -> Iterator[BinlogPosition]:
+        """A transaction that sees exactly what was committed up to a position of the log."""
         self.run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         try:
             yield self.log_end()
@@ -217,33 +217,35 @@ class Database:
 
     def chunk(
         self, facts: TableFacts, *, after: Sequence[str] | None, where: str, limit: int
-    ) -> tuple[Spot, list[Cells]] | None:
-        """Rows behind a key, in its order, and the place of the log that they are of; None if the table has just been
-        altered, which is soon over."""
+    ) -> tuple[BinlogPosition, list[Cells]] | None:
+        """Returns rows after a key, in its order, and the log position of their snapshot.
+
+        None if the table is being altered.
+        """
         try:
-            with self.snapshot() as place, self.patiently(), closing(self.connection.cursor()) as cursor:
+            with self.snapshot() as position, self.patiently(), closing(self.connection.cursor()) as cursor:
                 cursor.execute(chunk_query(facts, after=after, where=where, limit=limit))
                 rows: list[Cells] = list(cursor.fetchall())
         except pymysql.err.Error as error:
             if error.args and error.args[0] in CHANGED_MEANWHILE:
                 return None
-            with telling():
+            with database_errors():
                 raise
         found = self.tables(facts.schema, facts.name)
-        return (place, rows) if found and facts.same_form(found[0]) else None
+        return (position, rows) if found and facts.same_form(found[0]) else None
 
 
 class WholeTable:
-    """A table as it was at one place of the log, row by row: on a connection of its own, that lives as long."""
+    """A table as it was at one position of the log, row by row: on a connection of its own, that lives as long."""
 
     def __init__(self, url: str, facts: TableFacts) -> None:
         self._database = Database(url, read_seconds=READ_SECONDS)
         self._database.run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-        self.place = self._database.log_end()
+        self.position = self._database.log_end()
         self._query = selection(facts)
 
     def rows(self) -> Iterator[Cells]:
-        with telling(), closing(self._database.connection.cursor(SSCursor)) as cursor:
+        with database_errors(), closing(self._database.connection.cursor(SSCursor)) as cursor:
             cursor.execute(self._query)
             yield from cursor
 

@@ -16,7 +16,7 @@ DECIMAL_DIGITS_MAX = 38
 
 
 class Kind(NamedTuple):
-    """A type as far as a schema tells of it."""
+    """A type as far as a schema describes it."""
 
     name: str
     unsigned: bool = False
@@ -49,7 +49,7 @@ TIMES = (types.DATETIME2, types.TIMESTAMP2)
 
 
 def kind_of_log(column: Column, charsets: Charsets, *, shown: bool) -> Kind:
-    """`shown`: the log has bytes of it, and they are told as the text that MariaDB shows."""
+    """`shown`: the log has its bytes, and they are emitted as the text that MariaDB shows."""
     if column.type == types.DECIMAL:
         return Kind("decimal", False, column.meta & 0xFF, column.meta >> 8)
     if column.type == types.BIT:

@@ -34,24 +34,26 @@ ONE_TABLE = " AND {0}TABLE_SCHEMA = %s AND {0}TABLE_NAME = %s"
 
 def chunk_query(facts: TableFacts, *, after: Sequence[str] | None, where: str, limit: int) -> str:
     columns = {column.name: column for column in facts.columns}
-    places = [ordered(columns[name]) for name in facts.key]
+    columns_sql = [ordered(columns[name]) for name in facts.key]
     conditions = [f"({where})"] if where else []
     if after is not None:
-        conditions.append(f"({behind(places, after)})")
-    told = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"{selection(facts)}{told} ORDER BY {', '.join(places)} LIMIT {limit}"
+        conditions.append(f"({after_key(columns_sql, after)})")
+    condition = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"{selection(facts)}{condition} ORDER BY {', '.join(columns_sql)} LIMIT {limit}"
 
 
-def behind(places: Sequence[str], after: Sequence[str]) -> str:
-    """Rows behind a key. Written out, because MariaDB reads the whole index for (a, b) > (1, 2).
+def after_key(columns_sql: Sequence[str], after: Sequence[str]) -> str:
+    """Returns the condition for rows after a key.
 
-    >>> behind(["a", "b"], ["1", "2"])
+    Written out, because MariaDB reads the whole index for (a, b) > (1, 2).
+
+    >>> after_key(["a", "b"], ["1", "2"])
     'a >= 1 AND (a > 1 OR (a = 1 AND b > 2))'
     """
-    if len(places) == 1:
-        return f"{places[0]} > {after[0]}"
-    rest = behind(places[1:], after[1:])
-    first, value = places[0], after[0]
+    if len(columns_sql) == 1:
+        return f"{columns_sql[0]} > {after[0]}"
+    rest = after_key(columns_sql[1:], after[1:])
+    first, value = columns_sql[0], after[0]
     return f"{first} >= {value} AND ({first} > {value} OR ({first} = {value} AND {rest}))"
 
 

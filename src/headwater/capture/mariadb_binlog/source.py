@@ -1,8 +1,8 @@
 """MariaDB as a source of changes: its binary log by GTID, one ordinary connection, one thread.
 
 `poll` is the heart: it takes the events that have come, turns them into changes, and where the stream comes to the
-place of a chunk puts the chunk's rows there. Nothing is made at the database, and nothing is told to it: what was
-reached is noted on our side, and the server keeps its log for as long as it was told to.
+position of a chunk inserts the chunk's rows. Nothing is created in the database, and nothing is confirmed to it: what
+was reached is noted on our side, and the server keeps its log for as long as it is configured to.
 """
 
 import logging
@@ -16,7 +16,7 @@ from headwater.capture.mariadb_binlog.catalog import Catalog
 from headwater.capture.mariadb_binlog.copying import Copies
 from headwater.capture.mariadb_binlog.database import Database
 from headwater.capture.mariadb_binlog.events import Decoder
-from headwater.capture.mariadb_binlog.places import Reached
+from headwater.capture.mariadb_binlog.positions import Reached
 from headwater.capture.mariadb_binlog.source_block import SourceBlock
 from headwater.capture.mariadb_binlog.stream import LogStream, server_id_of
 from headwater.capture.mariadb_binlog.tables import TableFacts, parse_pattern
@@ -45,7 +45,7 @@ class MariadbSettings:
     """A template: {capture}, {schema} and {table} are filled in."""
 
     name: str
-    """By which the server tells its replicas apart."""
+    """The id by which the server distinguishes its replicas."""
 
     snapshot: bool = True
     version: str = "headwater"
@@ -86,14 +86,14 @@ class MariadbSource:
         known = notes.get("log", {})
         self._generation = int(str(known.get("generation", 0)))
         copies.number = int(str(known.get("number", 0))) + NUMBERS_PER_START
-        told = 0
+        emitted = 0
         if "log" in notes and "renew" not in notes:
-            reached, told = Reached.from_note(known), int(str(known.get("told", 0)))
+            reached, emitted = Reached.from_note(known), int(str(known.get("told", 0)))
             copies.load(notes)
         else:
             reached = self._begin(database, copies, renew="renew" in notes)
-        self._start(reached, told=told)
-        # Durable before anything is told: which generation it is, and that numbers of chunks have gone on.
+        self._start(reached, emitted=emitted)
+        # Durable before anything is emitted: the generation, and the advanced numbers of chunks.
         self._note_reached()
 
     def _begin(self, database: Database, copies: Copies, *, renew: bool) -> Reached:
@@ -122,7 +122,7 @@ class MariadbSource:
                 "others write",
                 f"Run: ALTER TABLE {quoted(facts.schema)}.{quoted(facts.name)} ENGINE = InnoDB; or use --no-snapshot.",
             )
-        _logger.warning("table %s is of engine %s and cannot be copied; only its changes are told",
+        _logger.warning("table %s is of engine %s and cannot be copied; only its changes are emitted",
                         facts.full_name, facts.engine)  # fmt: skip
         return False
 
@@ -130,9 +130,9 @@ class MariadbSource:
     def _base(self) -> int:
         return self._generation << 64
 
-    def _start(self, reached: Reached, *, told: int) -> None:
-        """From the last group on, to see that it is still the same one; if its file is gone, from behind it."""
-        hint = f'Changes are missing: copy all anew with "headwater capture snapshot {self.settings.capture}".'
+    def _start(self, reached: Reached, *, emitted: int) -> None:
+        """Starts at the last group, to verify that it is the same one; after it, if its file was deleted."""
+        hint = f'Changes are missing: copy all again with "headwater capture snapshot {self.settings.capture}".'
         server_id = server_id_of(self.settings.name)
         verify = reached.before is not None
         try:
@@ -149,7 +149,7 @@ class MariadbSource:
             )  # fmt: skip
         self._assembler = Assembler(
             self._catalog.plan, self._catalog.named, self._source, base=self._base, reached=reached, verify=verify,
-            told=told, copies=self.settings.snapshot,
+            emitted=emitted, copies=self.settings.snapshot,
         )  # fmt: skip
 
     def tables(self) -> Sequence[CapturedTable]:
@@ -172,7 +172,7 @@ class MariadbSource:
             return Batch(copies.some(), self._take_notes(), inside=False)
         self._watch.look(assembler)
         copies.advance(assembler)
-        copies.place(assembler)
+        copies.insert(assembler)
         if not copies.reading:
             received, self._ahead = self._ahead, []
             wait = 0.001 if assembler.changes else BUSY_SECONDS if copies.under_way else timeout_seconds
@@ -181,16 +181,16 @@ class MariadbSource:
         self._note_if_due()
         changes, assembler.changes = assembler.changes, []
         notes = self._take_notes()  # rows that were asked for are copied, as is noted now
-        return Batch(changes, notes, safe=0, inside=assembler.inside_told, passed=assembler.passed)
+        return Batch(changes, notes, safe=0, inside=assembler.inside_emitted, passed=assembler.passed)
 
     def _take_all(self, received: list[bytes]) -> None:
         assert self._copies is not None
-        for place, data in enumerate(received, 1):
+        for index, data in enumerate(received, 1):
             self._assembler.take(*self._decoder.decode(data))
             if self._copies.under_way:
-                self._copies.place(self._assembler)
+                self._copies.insert(self._assembler)
                 if self._copies.reading:
-                    self._ahead = received[place:]  # a table is read as a whole before the stream goes on
+                    self._ahead = received[index:]  # a table is read as a whole before the stream continues
                     return
 
     def _follow_tables(self) -> None:
@@ -201,15 +201,15 @@ class MariadbSource:
             if self._catalog.matches(schema, name) and f"{schema}.{name}" not in copies:
                 copies.spare(f"{schema}.{name}")
         assembler.created.clear()
-        unheard, assembler.unheard = assembler.unheard, {}
+        unlogged, assembler.unlogged = assembler.unlogged, {}
         rekeyed, self._catalog.rekeyed = self._catalog.rekeyed, set()
         for table in self._catalog.known():
             if table.full_name not in copies or table.full_name in rekeyed:
-                unheard.setdefault((table.schema, table.name), self._base + assembler.count)
-        for (schema, name), renews in unheard.items():
+                unlogged.setdefault((table.schema, table.name), self._base + assembler.count)
+        for (schema, name), renews in unlogged.items():
             full_name = f"{schema}.{name}"
             if self.settings.snapshot:
-                _logger.warning("rows of table %s have changed without a word in the log; it is copied anew", full_name)
+                _logger.warning("rows of table %s changed without an event in the log; it is copied again", full_name)
                 copies.want_named(full_name, renews=renews)
             else:
                 _logger.warning("rows of table %s have changed without a word in the log", full_name)
@@ -230,7 +230,7 @@ class MariadbSource:
         self._noted_at_ms = self._clock.elapsed_ms()
         self._notes["log"] = {
             **reached.to_note(), "generation": self._generation, "number": self._copies.number,
-            "told": self._assembler.told,
+            "told": self._assembler.emitted,
         }  # fmt: skip
 
     def _take_notes(self) -> dict[str, Note | None]:
@@ -244,10 +244,10 @@ class MariadbSource:
     # -- the rest of the contract ------------------------------------------------------------------------------------
 
     def confirm(self, address: int) -> None:
-        """The server keeps its log for a time and for nobody: there is nothing to tell it."""
+        """The server keeps its log for a fixed time: there is nothing to confirm."""
 
     def read_row(self, table: str, key: tuple[str, ...], *, moved: bool) -> None:
-        """A session has logged rows without all their columns (binlog_row_image): the table is copied anew."""
+        """A session has logged rows without all their columns (binlog_row_image): the table is copied again."""
         assert self._copies is not None
         self._copies.want_row(table)
 

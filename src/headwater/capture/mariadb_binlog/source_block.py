@@ -14,7 +14,7 @@ class SourceBlock:
         self._tables: dict[CapturedTable, bytes] = {}
 
     def of(
-        self, table: CapturedTable, *, time_ms: int, gtid: str | None, server: int, file: str, place: int, row: int,
+        self, table: CapturedTable, *, time_ms: int, gtid: str | None, server: int, file: str, position: int, row: int,
         snapshot: str = "false",
     ) -> bytes:  # fmt: skip
         if self._for != (gtid, time_ms, file, snapshot):
@@ -27,4 +27,4 @@ class SourceBlock:
                 "gtid": gtid, "file": file, "thread": None, "query": None,
             }  # fmt: skip
             head = self._tables[table] = dumps(block, ensure_ascii=False, separators=(",", ":")).encode()[:-1]
-        return b'%b,"pos":%d,"row":%d}' % (head, place, row)
+        return b'%b,"pos":%d,"row":%d}' % (head, position, row)

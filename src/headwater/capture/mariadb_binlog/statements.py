@@ -1,7 +1,7 @@
 """What a statement in the log means for tables whose rows are followed. Pure.
 
-The log tells changed rows. A statement it has only where no rows can say it: definitions (TRUNCATE, DROP, RENAME,
-ALTER), and changes that some session insisted on logging as statements. How columns change nobody has to read here: the
+The log has changed rows. A statement it has only where no rows can say it: definitions (TRUNCATE, DROP, RENAME,
+ALTER), and changes that some session insisted on logging as statements. Changes of columns need not be parsed here: the
 next rows come with their table's new description.
 """
 
@@ -20,8 +20,8 @@ class Meaning(StrEnum):
     CREATED = "created"
     """It may be new, and then it has no rows yet but those that follow."""
 
-    UNHEARD = "unheard"
-    """Its rows are others now, and nobody has told them."""
+    UNLOGGED = "unlogged"
+    """Its rows changed, and no row event says how."""
 
 
 class Effect(NamedTuple):
@@ -78,23 +78,23 @@ def _effects(plain: str, schema: str) -> Iterator[Effect]:
     elif found := _CREATE.match(plain):
         yield _named(Meaning.EMPTIED if found[1] else Meaning.CREATED, found[2], found[3], schema)
     elif found := _RENAME.match(plain):
-        yield from _each(Meaning.UNHEARD, found[1], schema)
+        yield from _each(Meaning.UNLOGGED, found[1], schema)
     elif found := _ALTER.match(plain):
         yield from _altered(found, schema)
     elif _WRITES.match(plain):
         # Which of the names are tables only a parser could say: all of them may be.
-        yield from _each(Meaning.UNHEARD, _without_text(plain), schema)
+        yield from _each(Meaning.UNLOGGED, _without_text(plain), schema)
 
 
 def _altered(found: re.Match[str], schema: str) -> Iterator[Effect]:
     moves = list(_MOVED.finditer(_without_text(found[3])))
     if moves:
-        yield _named(Meaning.UNHEARD, found[1], found[2], schema)
+        yield _named(Meaning.UNLOGGED, found[1], found[2], schema)
     for move in moves:
         names = move.groups()
         for first, second in zip(names[::2], names[1::2], strict=True):
             if first:
-                yield _named(Meaning.UNHEARD, first, second, schema)
+                yield _named(Meaning.UNLOGGED, first, second, schema)
 
 
 def _without_text(plain: str) -> str:

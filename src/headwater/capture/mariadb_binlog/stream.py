@@ -4,7 +4,7 @@ import zlib
 from contextlib import closing
 from typing import Any
 
-from headwater.capture.mariadb_binlog.database import connect, telling
+from headwater.capture.mariadb_binlog.database import connect, database_errors
 from headwater.capture.mariadb_binlog.packets import Packets
 from headwater.clock import Clock
 from headwater.errors import SourceGap, SourceRefused, SourceUnavailable
@@ -53,7 +53,7 @@ class LogStream:
             raise
 
     def _begin(self, position: str, server_id: int) -> None:
-        with telling(), closing(self._connection.cursor()) as cursor:
+        with database_errors(), closing(self._connection.cursor()) as cursor:
             for statement in SETTINGS:
                 cursor.execute(statement)
             cursor.execute("SET @slave_connect_state = %s", (position,))

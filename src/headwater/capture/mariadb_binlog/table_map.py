@@ -1,7 +1,7 @@
-"""A version of a table, as the log tells it before rows of it. Pure.
+"""A version of a table, as the log describes it before its rows. Pure.
 
 With binlog_row_metadata = FULL the log itself has all that is needed to read the rows that follow: names, types, signs,
-character sets, members of enums, the primary key. So rows are read by the table of their own time, and nobody has to
+character sets, members of enums, the primary key. So rows are read by the table of their own time, and no code has to
 understand ALTER TABLE.
 """
 
@@ -45,11 +45,11 @@ class Described(NamedTuple):
     name: str
     columns: tuple[Column, ...]
     key: tuple[int, ...]
-    """Places of the primary key's columns, ascending."""
+    """Indexes of the primary key's columns, ascending."""
 
 
 def describe(content: bytes) -> Described:
-    """What a table map says, without the id in front. SourceGap if it lacks the names: its rows cannot be told."""
+    """What a table map says, without the id in front. SourceGap if it lacks the names: its rows cannot be decoded."""
     try:
         return _describe(content)
     except (IndexError, ValueError) as problem:
@@ -70,7 +70,7 @@ def _describe(content: bytes) -> Described:
     if NAMES not in more:
         raise SourceGap(
             f"the database's log has no names for the columns of {schema}.{table}",
-            f'Run "{METADATA}", then copy the tables anew: "headwater capture snapshot NAME".',
+            f'Run "{METADATA}", then copy the tables again: "headwater capture snapshot NAME".',
         )
     kinds = list(_kinds(types, metas))
     names = [name.decode() for name in _texts(more[NAMES])]
@@ -81,13 +81,13 @@ def _describe(content: bytes) -> Described:
     members = {which: list(_members(more.get(of, b"")))[::-1] for which, of in ((SET, SETS), (ENUM, ENUMS))}
     columns = tuple(
         Column(
-            names[place], kind, meta, signs[place], collations.get(place, 0),
+            names[index], kind, meta, signs[index], collations.get(index, 0),
             members[kind].pop() if kind in members else (),
         )
-        for place, (kind, meta) in enumerate(kinds)
+        for index, (kind, meta) in enumerate(kinds)
     )  # fmt: skip
     key = _key(more)
-    if any(place >= count for place in key):
+    if any(index >= count for index in key):
         raise UndecodableChange(f"the key of table {schema}.{table} has a column that it does not have")
     return Described(schema, table, columns, key)
 
@@ -175,19 +175,19 @@ def _members(data: bytes) -> Iterator[tuple[bytes, ...]]:
 
 
 def _collations(more: dict[int, bytes], kinds: list[tuple[int, int]]) -> dict[int, int]:
-    """By place of the column: told one by one, or as one of all with exceptions."""
+    """By index of the column: listed one by one, or as one of all with exceptions."""
     found: dict[int, int] = {}
     for wanted, one_by_one, default in (
         (TEXTS, COLUMN_CHARSETS, DEFAULT_CHARSET),
         ({ENUM, SET}, MEMBERS_CHARSETS, MEMBERS_DEFAULT_CHARSET),
     ):
-        places = [place for place, (kind, _) in enumerate(kinds) if kind in wanted]
+        indexes = [index for index, (kind, _) in enumerate(kinds) if kind in wanted]
         if one_by_one in more:
-            found |= dict(zip(places, _numbers(more[one_by_one]), strict=True))
+            found |= dict(zip(indexes, _numbers(more[one_by_one]), strict=True))
         elif default in more:
             usual, *others = _numbers(more[default])
             exceptions = dict(zip(others[::2], others[1::2], strict=True))
-            found |= {place: exceptions.get(number, usual) for number, place in enumerate(places)}
+            found |= {index: exceptions.get(number, usual) for number, index in enumerate(indexes)}
     return found
 
 

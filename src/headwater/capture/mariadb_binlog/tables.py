@@ -14,7 +14,7 @@ BASE_TABLE = "BASE TABLE"
 CHUNK_ROWS = 10_000
 CHUNK_BYTES = 8 * 1024**2
 NEVER_LEFT_OUT = 2**62
-"""The log tells whole rows: no value has to be looked up in the topic."""
+"""The log has whole rows: no value has to be looked up in the topic."""
 
 
 class TableFacts(NamedTuple):
@@ -92,8 +92,10 @@ class TableCopy:
     where: str = ""
     done: bool = False
     renews: int = 0
-    """The place from which the stream is whole again: keys that the topic knows from before, and that the copy does not
-    find, are deleted at its end. 0: nothing was missed."""
+    """The position from which the stream is whole again. 0: nothing was missed.
+
+    Keys that the topic has from before, and that the copy does not find, are deleted at its end.
+    """
 
     then: tuple[tuple[str, str], ...] = ()
     """Copies that follow when this one is done: the id of each, and its condition."""

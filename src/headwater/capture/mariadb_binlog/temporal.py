@@ -1,14 +1,14 @@
 """Dates and times as MariaDB packs them into rows, into JSON. Pure.
 
-All are told as text in ISO 8601, with as many digits of a second as the column has; a timestamp is in UTC and says so.
-What MariaDB allows and no calendar has (month 0, day 0, year 0) is told as it is stored.
+All are emitted as text in ISO 8601, with as many digits of a second as the column has; a timestamp is in UTC and says
+so. What MariaDB allows and no calendar has (month 0, day 0, year 0) is emitted as it is stored.
 """
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 Reader = Callable[[bytes, int], tuple[bytes, int]]
-"""Reads a value from a place of a row; its JSON, and the place behind it."""
+"""Reads a value at a position of a row; returns its JSON and the position after it."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_SECONDS = 86_400
@@ -34,7 +34,7 @@ def date(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def fraction(data: bytes, at: int, digits: int) -> bytes:
-    """The part behind the seconds, with its point."""
+    """The fraction of the seconds, with its point."""
     if not digits:
         return b""
     size = (digits + 1) // 2
@@ -47,16 +47,16 @@ def datetime_of(digits: int) -> Reader:
     >>> datetime_of(0)(bytes([0x99, 0xB8, 0xFE, 0xC0, 0x00]), 0)
     (b'"2026-01-31T12:00:00"', 5)
     """
-    behind = 5 + (digits + 1) // 2
+    size = 5 + (digits + 1) // 2
 
     def read(data: bytes, at: int) -> tuple[bytes, int]:
         packed = int.from_bytes(data[at : at + 5], "big") & 0x7FFFFFFFFF
         months, clock = packed >> 22, packed & 0x1FFFF
-        told = b'"%04d-%02d-%02dT%02d:%02d:%02d%b"' % (
+        text = b'"%04d-%02d-%02dT%02d:%02d:%02d%b"' % (
             months // 13, months % 13, packed >> 17 & 31, clock >> 12, clock >> 6 & 63, clock & 63,
             fraction(data, at + 5, digits),
         )  # fmt: skip
-        return told, at + behind
+        return text, at + size
 
     return read
 
@@ -66,19 +66,19 @@ def timestamp_of(digits: int) -> Reader:
     >>> timestamp_of(2)(bytes([0x69, 0x7D, 0xEE, 0xC0, 50]), 0)
     (b'"2026-01-31T12:00:00.50Z"', 5)
     """
-    behind = 4 + (digits + 1) // 2
+    size = 4 + (digits + 1) // 2
     days: dict[int, bytes] = {}
 
     def read(data: bytes, at: int) -> tuple[bytes, int]:
         seconds = int.from_bytes(data[at : at + 4], "big")
         parts = fraction(data, at + 4, digits)
         if seconds == 0 and not parts.strip(b".0"):
-            return b'"0000-00-00T00:00:00%bZ"' % parts, at + behind
+            return b'"0000-00-00T00:00:00%bZ"' % parts, at + size
         since, rest = divmod(seconds, _DAY_SECONDS)
         day = days.get(since)
         if day is None:
             day = days[since] = (_EPOCH + timedelta(days=since)).strftime("%Y-%m-%d").encode()
-        return b'"%bT%02d:%02d:%02d%bZ"' % (day, rest // 3600, rest // 60 % 60, rest % 60, parts), at + behind
+        return b'"%bT%02d:%02d:%02d%bZ"' % (day, rest // 3600, rest // 60 % 60, rest % 60, parts), at + size
 
     return read
 

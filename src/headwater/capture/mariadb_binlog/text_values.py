@@ -1,7 +1,7 @@
 """Values of MariaDB's types, from the text that a query answers with to JSON. Pure.
 
-For copies. A value must be told as it is from the log (values.py), so what a query would round or dress up is asked for
-otherwise: see `selected`.
+For copies. A value must be emitted as it is from the log (values.py), so what a query would round or dress up is asked
+for otherwise: see `selected`.
 """
 
 from collections.abc import Callable

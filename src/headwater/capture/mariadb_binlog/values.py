@@ -44,9 +44,9 @@ def reader(column: Column, charsets: Charsets, *, as_text: Convert | None = None
         case types.GEOMETRY:
             return sized(meta, base64)
         case types.ENUM:
-            return enum(meta, _told(column, charsets))
+            return enum(meta, _member_names(column, charsets))
         case types.SET:
-            return members(meta, _told(column, charsets))
+            return members(meta, _member_names(column, charsets))
         case types.BIT:
             return bits(8 * (meta >> 8) + (meta & 0xFF))
         case types.YEAR:
@@ -94,7 +94,7 @@ class RowReader:
     def _chosen(self, present: bytes) -> list[bool] | None:
         """None if all columns are there."""
         bits = int.from_bytes(present, "little")
-        found = [bool(bits >> place & 1) for place in range(len(self._readers))]
+        found = [bool(bits >> index & 1) for index in range(len(self._readers))]
         if not any(found):
             raise UndecodableChange("rows have no column at all")
         return None if all(found) else found
@@ -102,9 +102,9 @@ class RowReader:
     def _row(self, data: bytes, at: int, chosen: list[bool] | None) -> tuple[Row, int]:
         if chosen is not None:
             return self._part(data, at, chosen)
-        behind = at + self._bytes_of_all
-        nulls = int.from_bytes(data[at:behind], "little")
-        at, row = behind, list[bytes | None]()
+        values_start = at + self._bytes_of_all
+        nulls = int.from_bytes(data[at:values_start], "little")
+        at, row = values_start, list[bytes | None]()
         for read in self._readers:
             if nulls & 1:
                 row.append(NULL)
@@ -115,10 +115,10 @@ class RowReader:
         return row, at
 
     def _part(self, data: bytes, at: int, chosen: list[bool]) -> tuple[Row, int]:
-        """A row without some of its columns: they are not told."""
-        behind = at + (sum(chosen) + 7) // 8
-        nulls = int.from_bytes(data[at:behind], "little")
-        at, row = behind, list[bytes | None]()
+        """A row without some of its columns: they are unknown."""
+        values_start = at + (sum(chosen) + 7) // 8
+        nulls = int.from_bytes(data[at:values_start], "little")
+        at, row = values_start, list[bytes | None]()
         for read, there in zip(self._readers, chosen, strict=True):
             if not there:
                 row.append(None)
@@ -167,10 +167,10 @@ def decimal(precision: int, scale: int) -> Reader:
     ((b'"1.50"', 2), (b'"-1.50"', 2))
     """
     words_before, odd_before = divmod(precision - scale, _DIGITS_PER_WORD)
-    words_behind, odd_behind = divmod(scale, _DIGITS_PER_WORD)
+    fraction_words, fraction_odd = divmod(scale, _DIGITS_PER_WORD)
     before = [odd_before] * bool(odd_before) + [_DIGITS_PER_WORD] * words_before
-    behind = [_DIGITS_PER_WORD] * words_behind + [odd_behind] * bool(odd_behind)
-    size = sum(_BYTES_OF_DIGITS[digits] for digits in before + behind)
+    fraction = [_DIGITS_PER_WORD] * fraction_words + [fraction_odd] * bool(fraction_odd)
+    size = sum(_BYTES_OF_DIGITS[digits] for digits in before + fraction)
     turned = (1 << 8 * size) - 1
 
     def read(data: bytes, at: int) -> tuple[bytes, int]:
@@ -178,11 +178,11 @@ def decimal(precision: int, scale: int) -> Reader:
         packed = int.from_bytes(data[at:end], "big") ^ 1 << (8 * size - 1)
         minus = bool(packed >> (8 * size - 1))
         raw = ((packed ^ turned) if minus else packed).to_bytes(size, "big")
-        place, parts = 0, list[bytes]()
-        for digits in before + behind:
+        position, parts = 0, list[bytes]()
+        for digits in before + fraction:
             count = _BYTES_OF_DIGITS[digits]
-            parts.append(b"%0*d" % (digits, int.from_bytes(raw[place : place + count], "big")))
-            place += count
+            parts.append(b"%0*d" % (digits, int.from_bytes(raw[position : position + count], "big")))
+            position += count
         whole = b"".join(parts[: len(before)]).lstrip(b"0") or b"0"
         rest = b"." + b"".join(parts[len(before) :]) if scale else b""
         return b'"%b%b%b"' % (b"-" if minus else b"", whole, rest), end
@@ -235,7 +235,7 @@ def fixed(length: int, convert: Convert) -> Reader:
     return sized(prefix, lambda value: base64(value.ljust(length, b"\0")))
 
 
-def _told(column: Column, charsets: Charsets) -> list[bytes]:
+def _member_names(column: Column, charsets: Charsets) -> list[bytes]:
     """Names of members, without their quotes, as they stand in JSON."""
     convert = charsets.converter(column.collation)
     return [convert(member)[1:-1] for member in column.members]
@@ -243,21 +243,21 @@ def _told(column: Column, charsets: Charsets) -> list[bytes]:
 
 def enum(size: int, names: list[bytes]) -> Reader:
     """By number, from 1; 0 is what was none of them when that was not refused."""
-    told = [b'""', *(b'"%b"' % name for name in names)]
+    texts = [b'""', *(b'"%b"' % name for name in names)]
 
     def read(data: bytes, at: int) -> tuple[bytes, int]:
         end = at + size
-        return told[int.from_bytes(data[at:end], "little")], end
+        return texts[int.from_bytes(data[at:end], "little")], end
 
     return read
 
 
 def members(size: int, names: list[bytes]) -> Reader:
-    """A bit each, told as MariaDB shows them: "a,c"."""
+    """A bit each, emitted as MariaDB shows them: "a,c"."""
 
     def read(data: bytes, at: int) -> tuple[bytes, int]:
         end = at + size
         chosen = int.from_bytes(data[at:end], "little")
-        return b'"%b"' % b",".join(name for place, name in enumerate(names) if chosen >> place & 1), end
+        return b'"%b"' % b",".join(name for index, name in enumerate(names) if chosen >> index & 1), end
 
     return read

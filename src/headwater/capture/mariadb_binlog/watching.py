@@ -1,10 +1,10 @@
-"""How a server is: whether it can be captured at all, and how far behind the capture is."""
+"""The state of a server: whether it can be captured, and the lag of the capture."""
 
 from collections import deque
 
 from headwater.capture.mariadb_binlog.assembling import Assembler
 from headwater.capture.mariadb_binlog.database import Database
-from headwater.capture.mariadb_binlog.places import Spot
+from headwater.capture.mariadb_binlog.positions import BinlogPosition
 from headwater.capture.mariadb_binlog.table_map import METADATA
 from headwater.capture.source import SourceStatus
 from headwater.clock import Clock
@@ -14,7 +14,7 @@ LOOK_INTERVAL_MS = 1_000
 
 
 def require(database: Database) -> int:
-    """The server's number. SourceRefused if its log does not tell what a capture needs."""
+    """The server's number. SourceRefused if its log lacks what a capture needs."""
     version = database.one("SELECT VERSION()")
     if "mariadb" not in version.lower():
         raise SourceRefused(
@@ -39,7 +39,7 @@ class Watch:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
         self._looked_at_ms = -(10**9)
-        self._seen: deque[tuple[Spot, int]] = deque()
+        self._seen: deque[tuple[BinlogPosition, int]] = deque()
         self.status = SourceStatus()
 
     def look(self, assembler: Assembler) -> None:
@@ -54,6 +54,6 @@ class Watch:
         while self._seen and at is not None and self._seen[0][0] <= at:
             self._seen.popleft()
         self.status.lag_seconds = (now_ms - self._seen[0][1]) / 1000 if self._seen else 0.0
-        # Files between the two may have any size: then only the time is told.
+        # Files between the two may have any size: then only the time is reported.
         known = at is not None and at.file == end.file
-        self.status.lag_bytes = max(0, end.place - at.place) if known and at is not None else None
+        self.status.lag_bytes = max(0, end.position - at.position) if known and at is not None else None

@@ -20,9 +20,9 @@ from headwater.capture.change import (
     UPDATE,
     CapturedTable,
     Change,
-    Place,
     Row,
     SourcePosition,
+    TransactionOrder,
 )
 from headwater.capture.postgresql.pgoutput import (
     Begin,
@@ -52,7 +52,7 @@ from headwater.errors import UndecodableChange
 
 SOURCE_HEAD = b'{%b,"ts_ms":%d,"ts_us":%d,"ts_ns":%d,%b,"txId":%b,"xmin":null'
 SOURCE_TAIL = b'%b,"sequence":"[\\"%d\\",\\"%d\\"]","lsn":%d}'
-"""The block `source`: what a table has in common within a transaction, and behind it what each change has."""
+"""The block `source`: what a table has in common within a transaction, and after it what each change has."""
 
 SHORT = {b"I": CREATE, b"U": UPDATE}
 NEW_ROW = b"N"
@@ -62,7 +62,7 @@ Planner = Callable[[Relation], Plan | None]
 
 
 def generation_base(generation: int) -> int:
-    """What is added to commit addresses: those of a later generation lie behind all of an earlier one.
+    """What is added to commit addresses: those of a later generation lie after all of an earlier one.
 
     >>> generation_base(0), generation_base(1) > 0xFFFF_FFFF_FFFF_FFFF
     (0, True)
@@ -93,7 +93,7 @@ class SourceBlock:
         return SOURCE_TAIL % (head, transaction.commit, address, address)
 
     def fixed(self, table: CapturedTable, *, snapshot: str = "false") -> tuple[bytes, bytes]:
-        """What is the same for all transactions: what fills SOURCE_HEAD before and behind its times."""
+        """What is the same for all transactions: what fills SOURCE_HEAD before and after its times."""
         return self._fixed, _fields({"snapshot": snapshot, "schema": table.schema, "table": table.name})
 
     def _head(self, table: CapturedTable, transaction: Transaction, snapshot: str) -> bytes:
@@ -107,7 +107,7 @@ def _fields(block: dict[str, str]) -> bytes:
 
 
 class Accounts:
-    """What a transaction is made of, told in a topic of its own, so that a consumer can apply it as one."""
+    """The contents of transactions, written to a topic of their own, so that a consumer can apply it as one."""
 
     def __init__(self, topic: str) -> None:
         self.table = CapturedTable("", "transaction", topic, ("id",), (0,))
@@ -121,9 +121,9 @@ class Accounts:
     def empty(self) -> bool:
         return self._total == 0
 
-    def place(self, table: CapturedTable, *, events: int) -> Place:
+    def order(self, table: CapturedTable, *, events: int) -> TransactionOrder:
         before = self._tables.get(table.full_name, 0)
-        found = Place(self._id, self._total + 1, before + 1)
+        found = TransactionOrder(self._id, self._total + 1, before + 1)
         self._total += events
         self._tables[table.full_name] = before + events
         return found
@@ -152,7 +152,7 @@ class Passing(NamedTuple):
 
 
 class Assembler:
-    """Takes messages one by one; `changes` fills, and whoever takes them from it empties it."""
+    """Takes messages one by one; `changes` fills, and the caller empties it."""
 
     def __init__(
         self, planner: Planner, source: SourceBlock, *, generation: int = 0, accounts: Accounts | None = None
@@ -176,11 +176,11 @@ class Assembler:
         """How many descriptions of tables have passed: `plans` are the same as long as this is."""
 
         self.end = 0
-        """The address behind the last transaction that has passed as a whole."""
+        """The address after the last transaction that has passed as a whole."""
 
     @property
     def inside(self) -> bool:
-        """Whether a transaction has begun to pass and not ended: nothing behind `end` may be confirmed."""
+        """Whether a transaction has begun to pass and not ended: nothing after `end` may be confirmed."""
         return self._transaction is not None
 
     @property
@@ -207,7 +207,7 @@ class Assembler:
         return Passing(self._transaction, self._address, self._number, self.end)
 
     def go_on(self, passing: Passing, committed: Iterable[int]) -> None:
-        """Somebody else has taken messages, and is now here; so many transactions have ended on the way."""
+        """Skips messages that the compiled loops have taken; `transactions` of them have ended."""
         self._transaction, self._address, self._number, self.end = passing
         self._time_ms = 0 if self._transaction is None else self._transaction.time_us // 1000
         self.committed.extend(committed)
@@ -339,17 +339,19 @@ class Assembler:
             self._address, self._number = address, 0
         position = SourcePosition(self._base + transaction.commit, address, self._number)
         source = self._source.of(plan.table, transaction, address)
-        place = None if self._accounts is None else self._place(plan, transaction, before, after)
-        self.changes.append(Change(plan.table, operation, position, source, before, after, self._time_ms, place=place))
+        order = None if self._accounts is None else self._order(plan, transaction, before, after)
+        self.changes.append(Change(plan.table, operation, position, source, before, after, self._time_ms, order=order))
 
-    def _place(self, plan: Plan, transaction: Transaction, before: Row | None, after: Row | None) -> Place | None:
+    def _order(
+        self, plan: Plan, transaction: Transaction, before: Row | None, after: Row | None
+    ) -> TransactionOrder | None:
         if self._accounts is None:
             return None
         if self._accounts.empty:
             self._tell(BEGIN, transaction.commit)
         # A row that has come from one key to another is the end of the one and the beginning of the other.
         moved = before is not None and after is not None and any(before[one] != after[one] for one in plan.table.key)
-        return self._accounts.place(plan.table, events=1 + moved)
+        return self._accounts.order(plan.table, events=1 + moved)
 
     def _tell(self, status: str, commit: int) -> None:
         if self._accounts is not None:
@@ -357,7 +359,7 @@ class Assembler:
 
     def _add_key_text(self, plan: Plan, cells: Cells) -> None:
         """Where a large value is left out, and the topic should not have it either, its row can be asked for."""
-        key = [cells[place] for place in plan.table.key]
+        key = [cells[index] for index in plan.table.key]
         if key and all(isinstance(cell, bytes) for cell in key):
             self.changes[-1].key_text = tuple(cell.decode() for cell in key if isinstance(cell, bytes))
 
@@ -385,8 +387,8 @@ class Assembler:
         return plan.row(cells) if whole else plan.key_row(cells)
 
     def _truncate(self, address: int, relations: tuple[int, ...]) -> None:
-        for place, relation in enumerate(relations):
-            # Numbered by its place in the statement, whichever of the tables are captured today.
-            self._address, self._number = address, RECORDS_PER_CHANGE * (place - 1)
+        for index, relation in enumerate(relations):
+            # Numbered by its index in the statement, whichever of the tables are captured today.
+            self._address, self._number = address, RECORDS_PER_CHANGE * (index - 1)
             if (plan := self._plan(relation)) is not None:
                 self._add(plan, TRUNCATE, address, None, None)

@@ -1,4 +1,4 @@
-"""The tables of a capture: which they are, what the publication tells of, and how their rows are read."""
+"""The tables of a capture: which they are, what the publication covers, and how their rows are read."""
 
 import logging
 from collections.abc import Mapping
@@ -40,13 +40,13 @@ class Catalog:
         """Tables that a pattern names and that cannot be captured: they lack a key, or the role a right."""
 
         self.notes: dict[str, Note | None] = {}
-        """Versions of schemas that are new: taken away by whoever writes them down."""
+        """Versions of schemas that are new: the caller that registers them empties this."""
 
     def remember(self, notes: Mapping[str, Note]) -> None:
         self._schemas = {what: note for what, note in notes.items() if what.startswith("schema/")}
 
     def publish(self, *, all_there: bool) -> list[TableFacts]:
-        """Let the publication tell of every table that is wanted now; those that it did not tell of before.
+        """Adds every wanted table to the publication; returns those that it did not have before.
 
         `all_there`: a table that was named, and is not in the database, is an error.
         """
@@ -91,7 +91,7 @@ class Catalog:
         return [table for table in tables if table not in unfit]
 
     def named(self, full_name: str) -> TableFacts | None:
-        """What the table with this name is at this moment; None if it is gone."""
+        """Returns the current definition of the table with this name; None if it was deleted."""
         known = next((one for one in self.facts.values() if one.full_name == full_name), None)
         found = self._database.tables(known.id) if known else []
         if not found:
@@ -116,7 +116,7 @@ class Catalog:
         if relation.identity in (FULL, NOTHING):
             key = tuple(names.index(name) for name in (facts.primary_key if facts else ()) if name in names)
         else:
-            key = tuple(place for place, column in enumerate(relation.columns) if column.identity)
+            key = tuple(index for index, column in enumerate(relation.columns) if column.identity)
         wide = (facts.toast_target if facts else TOAST_TARGET) // PACKED
         table = CapturedTable(relation.namespace, relation.name, topic, tuple(names), key, wide)
         return self._made(table, relation)
@@ -127,7 +127,7 @@ class Catalog:
             Column(column.name, column.type, column.modifier, column.name in facts.key) for column in facts.columns
         )
         names = [column.name for column in columns]
-        key = tuple(place for place, name in enumerate(names) if name in facts.key)
+        key = tuple(index for index, name in enumerate(names) if name in facts.key)
         table = CapturedTable(
             facts.schema, facts.name, self._topics[facts.id], tuple(names), key, facts.toast_target // PACKED
         )
@@ -141,7 +141,7 @@ class Catalog:
 
     def _note_schema(self, table: CapturedTable, relation: Relation) -> None:
         columns = [[column.name, self._type_name(column.type)] for column in relation.columns]
-        key = [table.columns[place] for place in table.key]
+        key = [table.columns[index] for index in table.key]
         row = row_of(((one.name, described(one.type, one.modifier, self._types)) for one in relation.columns), key)
         what = f"schema/{table.full_name}"
         known = self._schemas.get(what)

@@ -118,7 +118,7 @@ def _may(allowed: bool) -> str:
 
 def check_table(table: TableFacts, role: str) -> list[Finding]:
     name, full = quoted(table), table.full_name
-    told = f"its key ({', '.join(table.key)})" if table.key else "the full old row"
+    identity = f"its key ({', '.join(table.key)})" if table.key else "the full old row"
     findings = [
         Finding(
             table.readable,
@@ -133,9 +133,9 @@ def check_table(table: TableFacts, role: str) -> list[Finding]:
         ),
         Finding(
             not table.changes_refused,
-            f"{full} has no key to tell changed rows by: published as it is, its updates and deletes would fail"
+            f"{full} has no key to identify changed rows by: published as it is, its updates and deletes would fail"
             if table.changes_refused
-            else f"changed rows of {full} can be told by {told}",
+            else f"changed rows of {full} can be identified by {identity}",
             f"ALTER TABLE {name} REPLICA IDENTITY FULL;",
         ),
     ]

@@ -21,13 +21,13 @@ SELECT c.oid, n.nspname, c.relname, c.relreplident, c.relispartition, c.relkind,
        greatest(c.reltuples, 0)::bigint AS rows,
        (SELECT option_value::int FROM pg_options_to_table(c.reloptions)
         WHERE option_name = 'toast_tuple_target') AS toast_target,
-       (SELECT array_agg(a.attname::text ORDER BY k.place) FROM pg_index i,
-               unnest(i.indkey) WITH ORDINALITY k(n, place), pg_attribute a
-        WHERE i.indrelid = c.oid AND i.indisprimary AND k.place <= i.indnkeyatts
+       (SELECT array_agg(a.attname::text ORDER BY k.ordinal) FROM pg_index i,
+               unnest(i.indkey) WITH ORDINALITY k(n, ordinal), pg_attribute a
+        WHERE i.indrelid = c.oid AND i.indisprimary AND k.ordinal <= i.indnkeyatts
           AND a.attrelid = c.oid AND a.attnum = k.n) AS primary_key,
-       (SELECT array_agg(a.attname::text ORDER BY k.place) FROM pg_index i,
-               unnest(i.indkey) WITH ORDINALITY k(n, place), pg_attribute a
-        WHERE i.indrelid = c.oid AND i.indisreplident AND k.place <= i.indnkeyatts
+       (SELECT array_agg(a.attname::text ORDER BY k.ordinal) FROM pg_index i,
+               unnest(i.indkey) WITH ORDINALITY k(n, ordinal), pg_attribute a
+        WHERE i.indrelid = c.oid AND i.indisreplident AND k.ordinal <= i.indnkeyatts
           AND a.attrelid = c.oid AND a.attnum = k.n) AS index_key,
        (SELECT json_agg(json_build_array(a.attname, a.atttypid::bigint, a.atttypmod,
                                          format_type(a.atttypid, a.atttypmod)) ORDER BY a.attnum)
@@ -91,14 +91,14 @@ class Visible(NamedTuple):
         >>> [seen.includes(id) for id in (99, 103, 104, 110)], Visible(2**32 + 5, 2**32 + 9, frozenset()).includes(4)
         ([True, False, True, False], True)
         """
-        # The nearest long id, before or behind, that ends in the short one: no two live ids are 2^31 apart.
+        # The nearest long id, before or after, that ends in the short one: no two live ids are 2^31 apart.
         distance = (transaction - self.end + 2**31) % 2**32 - 2**31
         full = self.end + distance
         return full < self.first or (full < self.end and full not in self.under_way)
 
 
 @contextmanager
-def telling() -> Iterator[None]:
+def database_errors() -> Iterator[None]:
     """What the driver raises, as the error of ours that says whether to try again."""
     try:
         yield
@@ -113,7 +113,7 @@ class Database:
 
     def __init__(self, url: str) -> None:
         options = " ".join(f"-c {name}={value.replace(' ', '')}" for name, value in SESSION.items())
-        with telling():
+        with database_errors():
             self.connection = psycopg.connect(
                 url,
                 autocommit=True,
@@ -128,17 +128,17 @@ class Database:
 
     def one(self, query: LiteralString | SQL | Composed, *values: object) -> object:
         """The first column of the first row; None if there is none."""
-        with telling():
+        with database_errors():
             row = self.connection.execute(_composed(query), values or None).fetchone()
         return row[0] if row else None
 
     def rows(self, query: LiteralString | SQL | Composed, *values: object) -> list[dict[str, object]]:
-        with telling(), self.connection.cursor(row_factory=dict_row) as cursor:
+        with database_errors(), self.connection.cursor(row_factory=dict_row) as cursor:
             found: list[dict[str, object]] = cursor.execute(_composed(query), values or None).fetchall()
             return found
 
     def run(self, statement: LiteralString | SQL | Composed, *values: object) -> None:
-        with telling():
+        with database_errors():
             self.connection.execute(_composed(statement), values or None)
 
     # -- the catalog -------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class Database:
         )
 
     def published(self, publication: str) -> dict[tuple[str, str], int] | None:
-        """Tables that were named for a publication, each with a number that is another one if it is named anew; None if
+        """Tables that were named for a publication, each with a number that changes if it is named again; None if
         there is no such publication."""
         if self.one("SELECT 1 FROM pg_publication WHERE pubname = %s", publication) is None:
             return None
@@ -194,7 +194,7 @@ class Database:
     def emit(self, prefix: str, content: str) -> None:
         """Write a mark into the database's log that only decoders see. It is on its way when this returns.
 
-        What is no part of a transaction waits for somebody's flush; before PostgreSQL 17 only a commit is one.
+        What is no part of a transaction waits for the next flush; before PostgreSQL 17 only a commit is one.
         """
         if self.connection.info.server_version >= 170_000:
             self.run("SELECT pg_logical_emit_message(false, %s, %s::text, true)", prefix, content)
@@ -211,7 +211,7 @@ class Database:
         """
         statement = Composed([SQL("COPY ("), query, SQL(") TO STDOUT")]).as_string(self.connection)
         link = self.connection.pgconn
-        with telling():
+        with database_errors():
             begun = link.exec_(statement.encode())
             if begun.status != pq.ExecStatus.COPY_OUT:
                 raise SourceRefused(f"the database refused: {first_line(begun.error_message.decode())}")
@@ -242,15 +242,15 @@ _ESCAPES = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v
 
 def _unescaped(cell: bytes) -> bytes:
     pieces = cell.split(b"\\")
-    out, place = [pieces[0]], 1
-    while place < len(pieces):
-        piece = pieces[place]
+    out, index = [pieces[0]], 1
+    while index < len(pieces):
+        piece = pieces[index]
         if piece:
             out.append(_ESCAPES.get(piece[:1], piece[:1]) + piece[1:])
-        else:  # two backslashes: the piece behind them has nothing before it
-            place += 1
-            out.append(b"\\" + pieces[place])
-        place += 1
+        else:  # two backslashes: the piece after them has nothing before it
+            index += 1
+            out.append(b"\\" + pieces[index])
+        index += 1
     return b"".join(out)
 
 

@@ -8,7 +8,7 @@ from headwater.capture.schemas import COLUMN_TYPE, Described, nullable
 
 DECIMAL_DIGITS_MAX = 38
 HEADER_BYTES = 4
-"""Of a modifier of numeric: precision and scale stand behind it, in sixteen bits each (the scale in eleven)."""
+"""Of a modifier of numeric: precision and scale follow it, in sixteen bits each (the scale in eleven)."""
 
 SIMPLE: dict[str, tuple[Any, str]] = {
     "bool": ("boolean", "boolean"),

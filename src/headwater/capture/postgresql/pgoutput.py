@@ -248,215 +248,215 @@ class Decoder:
         except (TooShort, IndexError):
             raise UndecodableChange(f"a message {message[:1]!r} of {len(message)} bytes is cut off") from None
         if end != len(message):
-            raise UndecodableChange(f"a message {message[:1]!r} has {len(message) - end} bytes behind its end")
+            raise UndecodableChange(f"a message {message[:1]!r} has {len(message) - end} bytes after its end")
         if kind in _STREAM_BOUNDS:
             self._streaming = kind == _STREAM_BEGINS
         return found
 
 
-def _text(message: bytes, place: int) -> tuple[str, int]:
-    end = message.find(b"\0", place)
+def _text(message: bytes, position: int) -> tuple[str, int]:
+    end = message.find(b"\0", position)
     if end < 0:
         raise UndecodableChange(f"a message {message[:1]!r} has a name without an end")
     try:
-        return message[place:end].decode(), end + 1
+        return message[position:end].decode(), end + 1
     except UnicodeDecodeError:
         raise UndecodableChange(f"a message {message[:1]!r} has a name that is not UTF-8") from None
 
 
-def _transaction(message: bytes, place: int, streaming: bool) -> tuple[int, int]:
+def _transaction(message: bytes, position: int, streaming: bool) -> tuple[int, int]:
     if not streaming:
-        return 0, place
-    return _INT32.unpack_from(message, place)[0], place + 4
+        return 0, position
+    return _INT32.unpack_from(message, position)[0], position + 4
 
 
-def read_tuple(message: bytes, place: int) -> tuple[Cells, int]:
-    (count,) = _INT16.unpack_from(message, place)
-    place += 2
+def read_tuple(message: bytes, position: int) -> tuple[Cells, int]:
+    (count,) = _INT16.unpack_from(message, position)
+    position += 2
     cells: Cells = []
     append, int32, end, text = cells.append, _INT32.unpack_from, len(message), TEXT
     for _ in range(count):
-        kind = message[place]
+        kind = message[position]
         if kind == text:
-            start = place + 5
-            place = start + int32(message, place + 1)[0]
-            if place > end:
-                raise UndecodableChange(f"a value claims {place - start} bytes where {end - start} remain")
-            append(message[start:place])
+            start = position + 5
+            position = start + int32(message, position + 1)[0]
+            if position > end:
+                raise UndecodableChange(f"a value claims {position - start} bytes where {end - start} remain")
+            append(message[start:position])
         elif kind == NULL:
             append(None)
-            place += 1
+            position += 1
         else:
-            cell, place = _read_rare_cell(message, place)
+            cell, position = _read_rare_cell(message, position)
             append(cell)
-    return cells, place
+    return cells, position
 
 
-def _read_rare_cell(message: bytes, place: int) -> tuple[Cell, int]:
-    kind = message[place]
+def _read_rare_cell(message: bytes, position: int) -> tuple[Cell, int]:
+    kind = message[position]
     if kind == _UNCHANGED_CELL:
-        return UNCHANGED, place + 1
+        return UNCHANGED, position + 1
     if kind != _BINARY:
         raise UndecodableChange(f"a value is of the unknown kind {chr(kind)!r}")
-    start = place + 5
-    end = start + _INT32.unpack_from(message, place + 1)[0]
+    start = position + 5
+    end = start + _INT32.unpack_from(message, position + 1)[0]
     if end > len(message):
         raise UndecodableChange(f"a value claims {end - start} bytes where {len(message) - start} remain")
     return Binary(message[start:end]), end
 
 
-def _expect(message: bytes, place: int, *kinds: int) -> int:
-    if message[place] not in kinds:
-        raise UndecodableChange(f"a message {message[:1]!r} has {chr(message[place])!r} where a row should begin")
-    return message[place]
+def _expect(message: bytes, position: int, *kinds: int) -> int:
+    if message[position] not in kinds:
+        raise UndecodableChange(f"a message {message[:1]!r} has {chr(message[position])!r} where a row should begin")
+    return message[position]
 
 
-def _read_begin(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    commit, time, transaction = _BEGIN.unpack_from(message, place)
-    return Begin(commit, time + EPOCH_US, transaction), place + _BEGIN.size
+def _read_begin(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    commit, time, transaction = _BEGIN.unpack_from(message, position)
+    return Begin(commit, time + EPOCH_US, transaction), position + _BEGIN.size
 
 
-def _read_commit(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    _, commit, end, time = _COMMIT.unpack_from(message, place)
-    return Commit(commit, end, time + EPOCH_US), place + _COMMIT.size
+def _read_commit(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    _, commit, end, time = _COMMIT.unpack_from(message, position)
+    return Commit(commit, end, time + EPOCH_US), position + _COMMIT.size
 
 
-def _read_origin(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    (address,) = _ORIGIN.unpack_from(message, place)
-    name, place = _text(message, place + 8)
-    return Origin(address, name), place
+def _read_origin(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    (address,) = _ORIGIN.unpack_from(message, position)
+    name, position = _text(message, position + 8)
+    return Origin(address, name), position
 
 
-def _read_relation(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    transaction, place = _transaction(message, place, streaming)
-    (id,) = _INT32.unpack_from(message, place)
-    namespace, place = _text(message, place + 4)
-    name, place = _text(message, place)
-    identity = chr(message[place])
+def _read_relation(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    transaction, position = _transaction(message, position, streaming)
+    (id,) = _INT32.unpack_from(message, position)
+    namespace, position = _text(message, position + 4)
+    name, position = _text(message, position)
+    identity = chr(message[position])
     if identity not in "dfin":
         raise UndecodableChange(f"relation {name} has the unknown replica identity {identity!r}")
-    (count,) = _INT16.unpack_from(message, place + 1)
-    place += 3
+    (count,) = _INT16.unpack_from(message, position + 1)
+    position += 3
     columns = []
     for _ in range(count):
-        flags = message[place]
-        column, place = _text(message, place + 1)
-        type, modifier = _COLUMN.unpack_from(message, place)
-        place += _COLUMN.size
+        flags = message[position]
+        column, position = _text(message, position + 1)
+        type, modifier = _COLUMN.unpack_from(message, position)
+        position += _COLUMN.size
         columns.append(Column(column, type, modifier, bool(flags & 1)))
     # The catalog's own namespace is sent as an empty name.
-    return Relation(id, namespace or "pg_catalog", name, identity, tuple(columns), transaction), place
+    return Relation(id, namespace or "pg_catalog", name, identity, tuple(columns), transaction), position
 
 
-def _read_type(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    transaction, place = _transaction(message, place, streaming)
-    (id,) = _INT32.unpack_from(message, place)
-    namespace, place = _text(message, place + 4)
-    name, place = _text(message, place)
-    return Type(id, namespace or "pg_catalog", name, transaction), place
+def _read_type(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    transaction, position = _transaction(message, position, streaming)
+    (id,) = _INT32.unpack_from(message, position)
+    namespace, position = _text(message, position + 4)
+    name, position = _text(message, position)
+    return Type(id, namespace or "pg_catalog", name, transaction), position
 
 
-def _read_insert(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
+def _read_insert(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
     transaction = 0
     if streaming:
-        transaction, place = _transaction(message, place, streaming)
-    relation, kind = _ROW.unpack_from(message, place)
+        transaction, position = _transaction(message, position, streaming)
+    relation, kind = _ROW.unpack_from(message, position)
     if kind != NEW:
-        _expect(message, place + 4, NEW)
-    cells, place = read_tuple(message, place + 5)
-    return Insert(relation, cells, transaction), place
+        _expect(message, position + 4, NEW)
+    cells, position = read_tuple(message, position + 5)
+    return Insert(relation, cells, transaction), position
 
 
-def _read_update(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    transaction, place = _transaction(message, place, streaming)
-    (relation,) = _INT32.unpack_from(message, place)
+def _read_update(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    transaction, position = _transaction(message, position, streaming)
+    (relation,) = _INT32.unpack_from(message, position)
     old, whole = None, False
-    kind = _expect(message, place + 4, _KEY, _OLD, NEW)
-    place += 5
+    kind = _expect(message, position + 4, _KEY, _OLD, NEW)
+    position += 5
     if kind != NEW:
         whole = kind == _OLD
-        old, place = read_tuple(message, place)
-        _expect(message, place, NEW)
-        place += 1
-    new, place = read_tuple(message, place)
-    return Update(relation, old, new, whole, transaction), place
+        old, position = read_tuple(message, position)
+        _expect(message, position, NEW)
+        position += 1
+    new, position = read_tuple(message, position)
+    return Update(relation, old, new, whole, transaction), position
 
 
-def _read_delete(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    transaction, place = _transaction(message, place, streaming)
-    (relation,) = _INT32.unpack_from(message, place)
-    kind = _expect(message, place + 4, _KEY, _OLD)
-    old, place = read_tuple(message, place + 5)
-    return Delete(relation, old, kind == _OLD, transaction), place
+def _read_delete(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    transaction, position = _transaction(message, position, streaming)
+    (relation,) = _INT32.unpack_from(message, position)
+    kind = _expect(message, position + 4, _KEY, _OLD)
+    old, position = read_tuple(message, position + 5)
+    return Delete(relation, old, kind == _OLD, transaction), position
 
 
-def _read_truncate(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    transaction, place = _transaction(message, place, streaming)
-    count, options = _TRUNCATE.unpack_from(message, place)
-    place += _TRUNCATE.size
-    if count > (len(message) - place) // 4:
-        raise UndecodableChange(f"a truncation claims {count} tables where {len(message) - place} bytes remain")
-    relations = Struct(f">{count}I").unpack_from(message, place)
-    return Truncate(relations, bool(options & 1), bool(options & 2), transaction), place + 4 * count
+def _read_truncate(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    transaction, position = _transaction(message, position, streaming)
+    count, options = _TRUNCATE.unpack_from(message, position)
+    position += _TRUNCATE.size
+    if count > (len(message) - position) // 4:
+        raise UndecodableChange(f"a truncation claims {count} tables where {len(message) - position} bytes remain")
+    relations = Struct(f">{count}I").unpack_from(message, position)
+    return Truncate(relations, bool(options & 1), bool(options & 2), transaction), position + 4 * count
 
 
-def _read_message(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    transaction, place = _transaction(message, place, streaming)
-    flags, address = _MESSAGE.unpack_from(message, place)
-    prefix, place = _text(message, place + _MESSAGE.size)
-    (length,) = _INT32.unpack_from(message, place)
-    place += 4
-    if length > len(message) - place:
-        raise UndecodableChange(f"a logical message claims {length} bytes where {len(message) - place} remain")
-    content = message[place : place + length]
-    return LogicalMessage(address, prefix, content, bool(flags & 1), transaction), place + length
+def _read_message(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    transaction, position = _transaction(message, position, streaming)
+    flags, address = _MESSAGE.unpack_from(message, position)
+    prefix, position = _text(message, position + _MESSAGE.size)
+    (length,) = _INT32.unpack_from(message, position)
+    position += 4
+    if length > len(message) - position:
+        raise UndecodableChange(f"a logical message claims {length} bytes where {len(message) - position} remain")
+    content = message[position : position + length]
+    return LogicalMessage(address, prefix, content, bool(flags & 1), transaction), position + length
 
 
-def _read_stream_start(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    transaction, first = _STREAM_START.unpack_from(message, place)
-    return StreamStart(transaction, bool(first)), place + _STREAM_START.size
+def _read_stream_start(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    transaction, first = _STREAM_START.unpack_from(message, position)
+    return StreamStart(transaction, bool(first)), position + _STREAM_START.size
 
 
-def _read_stream_stop(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    return StreamStop(), place
+def _read_stream_stop(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    return StreamStop(), position
 
 
-def _read_stream_commit(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    transaction, _, commit, end, time = _STREAM_COMMIT.unpack_from(message, place)
-    return StreamCommit(transaction, commit, end, time + EPOCH_US), place + _STREAM_COMMIT.size
+def _read_stream_commit(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    transaction, _, commit, end, time = _STREAM_COMMIT.unpack_from(message, position)
+    return StreamCommit(transaction, commit, end, time + EPOCH_US), position + _STREAM_COMMIT.size
 
 
-def _read_stream_abort(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    transaction, subtransaction = _STREAM_ABORT.unpack_from(message, place)
-    place += _STREAM_ABORT.size
-    if place == len(message):
-        return StreamAbort(transaction, subtransaction), place
-    address, time = _ABORTED.unpack_from(message, place)
-    return StreamAbort(transaction, subtransaction, address, time + EPOCH_US), place + _ABORTED.size
+def _read_stream_abort(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    transaction, subtransaction = _STREAM_ABORT.unpack_from(message, position)
+    position += _STREAM_ABORT.size
+    if position == len(message):
+        return StreamAbort(transaction, subtransaction), position
+    address, time = _ABORTED.unpack_from(message, position)
+    return StreamAbort(transaction, subtransaction, address, time + EPOCH_US), position + _ABORTED.size
 
 
-def _read_begin_prepare(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    prepare, end, time, transaction = _BEGIN_PREPARE.unpack_from(message, place)
-    name, place = _text(message, place + _BEGIN_PREPARE.size)
-    return BeginPrepare(prepare, end, time + EPOCH_US, transaction, name), place
+def _read_begin_prepare(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    prepare, end, time, transaction = _BEGIN_PREPARE.unpack_from(message, position)
+    name, position = _text(message, position + _BEGIN_PREPARE.size)
+    return BeginPrepare(prepare, end, time + EPOCH_US, transaction, name), position
 
 
 _Prepared = type[Prepare] | type[StreamPrepare] | type[CommitPrepared]
 
 
 def _reader_of(kind: _Prepared) -> "Callable[[bytes, int, bool], tuple[Message, int]]":
-    def read(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-        _, address, end, time, transaction = _PREPARE.unpack_from(message, place)
-        name, place = _text(message, place + _PREPARE.size)
-        return kind(address, end, time + EPOCH_US, transaction, name), place
+    def read(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+        _, address, end, time, transaction = _PREPARE.unpack_from(message, position)
+        name, position = _text(message, position + _PREPARE.size)
+        return kind(address, end, time + EPOCH_US, transaction, name), position
 
     return read
 
 
-def _read_rollback_prepared(message: bytes, place: int, streaming: bool) -> tuple[Message, int]:
-    _, prepare_end, end, prepared, time, transaction = _ROLLBACK_PREPARED.unpack_from(message, place)
-    name, place = _text(message, place + _ROLLBACK_PREPARED.size)
-    return RollbackPrepared(prepare_end, end, prepared + EPOCH_US, time + EPOCH_US, transaction, name), place
+def _read_rollback_prepared(message: bytes, position: int, streaming: bool) -> tuple[Message, int]:
+    _, prepare_end, end, prepared, time, transaction = _ROLLBACK_PREPARED.unpack_from(message, position)
+    name, position = _text(message, position + _ROLLBACK_PREPARED.size)
+    return RollbackPrepared(prepare_end, end, prepared + EPOCH_US, time + EPOCH_US, transaction, name), position
 
 
 # Every kind of message there is, by its first byte.

@@ -21,7 +21,10 @@ def keys_query(facts: TableFacts, keys: Sequence[tuple[str, ...]], names: Sequen
 
 
 def chunk_query(facts: TableFacts, *, after: tuple[str, ...] | None, where: str, limit: int) -> Composed:
-    """Rows behind a key, in its order. A row comparison is what an index on the key answers at once."""
+    """Returns the query for rows after a key, in its order.
+
+    A row comparison is what an index on the key answers at once.
+    """
     types = {column.name: column.type_name for column in facts.columns}
     conditions = [SQL("({})").format(SQL(where))] if where else []
     if after is not None:
@@ -75,7 +78,7 @@ class WholeTable:
         database.run(SQL("SET TRANSACTION SNAPSHOT {}").format(Literal(row["snapshot_name"])))
 
     def rows(self, facts: TableFacts) -> Iterator[Cells]:
-        """All of them, always: before they are told, all that the topic has of the table is taken back."""
+        """All of them, always: before they are emitted, all rows that the topic has of the table are deleted."""
         return self._database.copy(Composed([_selected(facts)]))
 
     def close(self) -> None:

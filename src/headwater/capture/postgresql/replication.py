@@ -60,19 +60,19 @@ def parse_keepalive(data: bytes) -> Keepalive:
 
 
 def whole_end(received: Sequence[bytes]) -> int:
-    """How many of these messages to take now, so that the last transaction is not cut: its begin and all behind it wait
+    """How many of these messages to take now, so that the last transaction is not cut: its begin and all after it wait
     for the next ones. One that began earlier, or begins with the first message, is taken in pieces.
 
     >>> begin, row, commit = (b"w" + bytes(24) + kind for kind in (b"B", b"I", b"C"))
     >>> whole_end([row, commit, begin, row]), whole_end([begin, row, row]), whole_end([begin, row, commit])
     (2, 3, 3)
     """
-    for place in range(len(received) - 1, -1, -1):
-        kind = received[place][_DATA.size : _DATA.size + 1] if received[place][0] == DATA else b""
+    for index in range(len(received) - 1, -1, -1):
+        kind = received[index][_DATA.size : _DATA.size + 1] if received[index][0] == DATA else b""
         if kind == COMMIT:
             break
-        if kind == BEGIN and place:
-            return place
+        if kind == BEGIN and index:
+            return index
     return len(received)
 
 
@@ -114,7 +114,7 @@ class ReplicationConnection:
         ]
 
     def start(self, slot: str, address: int, options: dict[str, str]) -> None:
-        """Begin to stream. The server goes on at the address, or at what was confirmed if that lies behind it."""
+        """Begin to stream. The server continues at the address, or at the confirmed one if that is later."""
         listed = ", ".join(f"\"{name}\" '{value}'" for name, value in options.items())
         where = f"{address >> 32:X}/{address & 0xFFFFFFFF:X}"
         result = self._connection.exec_(f'START_REPLICATION SLOT "{slot}" LOGICAL {where} ({listed})'.encode())
@@ -154,7 +154,7 @@ class ReplicationConnection:
         return found
 
     def send_status(self, flushed: int, *, answer: bool) -> None:
-        """Tell the server that all before `flushed` is safe with us; it may forget it at once."""
+        """Confirm that all before `flushed` is durable; the server may discard it at once."""
         message = status_message(flushed, now_ms=self._clock.now_ms(), answer=answer)
         try:
             self._connection.put_copy_data(message)

@@ -46,15 +46,15 @@ def protocol_version(server: int) -> int:
 
 
 def check_slot(name: str, slot: SlotFacts | None, notes: Mapping[str, Note], identity: Identity) -> bool:
-    """Whether a slot must be made. SourceGap if one that was there is gone, or was read by somebody else."""
+    """Whether a slot must be made. SourceGap if an existing one was deleted, or was read by another client."""
     known = notes.get("slot")
     if known is None:
         return slot is None
-    again = 'What happened in between may be missing: copy the tables anew with "headwater capture snapshot NAME".'
+    again = 'What happened in between may be missing: copy the tables again with "headwater capture snapshot NAME".'
     if known.get("system") not in (None, identity.system):
         raise SourceGap(f"the database is another one: it says it is system {identity.system}", again)
     if slot is None:
-        raise SourceGap(f"replication slot {name} is gone from the database", again)
+        raise SourceGap(f"replication slot {name} was deleted from the database", again)
     if slot.lost:
         raise SourceGap(f"the database has thrown away WAL that replication slot {name} needed", again)
     confirmed = max(_address(notes.get("confirmed")), _address(known))
@@ -104,7 +104,7 @@ def identify(replication: ReplicationConnection, database: Database) -> Identity
 
 
 def create_slot(replication: ReplicationConnection, name: str, identity: Identity) -> int:
-    """Make the slot; the address from which it tells every change."""
+    """Creates the slot; returns the address from which it has every change."""
     options = "SNAPSHOT 'nothing'" if identity.version >= 15 else ""
     if identity.version >= FAILOVER_VERSION:
         options += ", FAILOVER true"
@@ -114,11 +114,11 @@ def create_slot(replication: ReplicationConnection, name: str, identity: Identit
 
 
 def publish(database: Database, publication: str, tables: Sequence[TableFacts]) -> list[TableFacts]:
-    """Make the publication tell of these tables; which of them it did not tell of before."""
+    """Adds these tables to the publication; returns those that it did not have before."""
     if refused := [table for table in tables if table.changes_refused]:
         table = refused[0]
         raise SourceRefused(
-            f"table {table.full_name} has no key by which its changes could be told, so that publishing it would make "
+            f"table {table.full_name} has no key that identifies changed rows, so that publishing it would make "
             "PostgreSQL refuse its updates and deletes",
             f"ALTER TABLE {quoted(table)} REPLICA IDENTITY FULL; or give it a primary key.",
         )

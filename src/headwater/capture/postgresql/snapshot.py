@@ -1,10 +1,10 @@
 """A table read in chunks while its changes go on: what has been read, and which rows of a chunk still count. Pure.
 
-A chunk is one query, in the order of the key, behind the last key of the chunk before. With it the query's own view of
+A chunk is one query, in the order of the key, after the last key of the chunk before. With it the query's own view of
 transactions is asked for (database.py, Visible): exactly those whose work is in the rows. Then a mark is written into
 the database's log. All that the query saw was committed before the mark; so where the mark comes by in the change
 stream, every transaction has passed that the rows know, and perhaps some that they do not. Rows whose key such a later
-transaction has touched are left out: the topic has them, newer. The rest is written there, in the place of the mark.
+transaction has touched are left out: the topic has them, newer. The rest is written there, at the position of the mark.
 
 There is no low mark: where DBLog brackets the query between two marks and drops every key that changed between them, we
 ask which transactions the query saw. That is exact, and it covers the commit that is in the log already but not yet
@@ -48,11 +48,11 @@ class TableSnapshot:
     copy does not find, are deleted at the end. 0: there was no gap."""
 
     entry: int = 0
-    """The table's entry in the publication. If it is another one now, changes were not heard of in between."""
+    """The table's entry in the publication. If it is another one now, changes in between were missed."""
 
     partitions: tuple[int, ...] | None = None
-    """Of a partitioned table: the partitions whose rows the topic has once this copy is done; None if nobody looked.
-    One that is attached brings rows that no change tells of, and one that is detached takes some away."""
+    """Of a partitioned table: the partitions whose rows the topic has once this copy is done; None if unknown.
+    One that is attached brings rows without a change event, and one that is detached takes some away."""
 
     then: tuple[tuple[str, str], ...] = ()
     """Copies that follow when this one is done: the id of each, and its condition."""
@@ -94,7 +94,7 @@ class TableSnapshot:
 
 
 def snapshots_of(notes: Mapping[str, Note]) -> dict[str, TableSnapshot]:
-    """The copies that notes tell of, by table."""
+    """The copies in the notes, by table."""
     named = {what.removeprefix(PREFIX): note for what, note in notes.items() if what.startswith(PREFIX)}
     return {table: TableSnapshot.from_note(note) for table, note in named.items()}
 
@@ -109,7 +109,7 @@ def joined(known: TableSnapshot | None, asked: TableSnapshot, *, keyed: bool) ->
     """
     if asked.where and not keyed:
         raise InvalidCapture(
-            f"table {asked.table} has no primary key: its copy begins by taking back all that the topic has of it",
+            f"table {asked.table} has no primary key: its copy begins by deleting all rows that the topic has of it",
             "Copy it as a whole, without --where.",
         )
     if known is None or known.done:
@@ -126,7 +126,7 @@ class Reshaped(NamedTuple):
     """The rows; all of them if it is empty."""
 
     vanished: bool
-    """Whether rows may have gone: then those that the copy does not find are deleted."""
+    """Whether rows may have been deleted: then those that the copy does not find are deleted."""
 
 
 def reshaped(copy: TableSnapshot, now: Sequence[int]) -> Reshaped | None:
@@ -164,9 +164,9 @@ class Window:
     mark: str
     rows: Sequence[list[bytes | None]]
     last: bool
-    """Whether there was nothing behind it."""
+    """Whether it was the last chunk."""
 
-    mends: bool = False
+    completes: bool = False
     """Whether it was read to close gaps of rows, and is no part of a copy."""
 
     changed: set[RowKey] = field(default_factory=set)
@@ -180,7 +180,7 @@ class Window:
             self.emptied = True
         for row in (change.before, change.after):
             if row is not None:
-                self.changed.add(tuple(row[place] for place in change.table.key))
+                self.changed.add(tuple(row[index] for index in change.table.key))
 
     def superseded(self, key: RowKey) -> bool:
         return self.emptied or key in self.changed

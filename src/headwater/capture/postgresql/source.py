@@ -1,7 +1,7 @@
 """PostgreSQL as a source of changes: one replication stream, one ordinary connection, one thread.
 
 `poll` is the heart: it takes what the stream has, turns it into changes, and where the mark of a chunk comes by puts
-the chunk's rows in that place. What is done on the side (reading the next chunk, heartbeats, looking at the slot) is
+the chunk's rows at that mark. What is done on the side (reading the next chunk, heartbeats, looking at the slot) is
 done between two polls.
 """
 
@@ -82,7 +82,7 @@ class PostgresSettings:
 
     snapshot: bool = True
     transactions: str = ""
-    """A topic that tells of the begin and end of every transaction; "" for none."""
+    """The topic for the begin and end of every transaction; "" for none."""
 
     heartbeat: timedelta = timedelta(seconds=10)
     retained_bytes_max: int | None = None
@@ -133,7 +133,7 @@ class PostgresSource:
         accounts = Accounts(self.settings.transactions) if self.settings.transactions else None
         self._assembler = Assembler(self._catalog.plan, self._source, generation=self._generation, accounts=accounts)
         self._load_snapshots(notes)
-        self._copy_unheard()
+        self._copy_missed()
         self._confirmed = int(str(notes.get("confirmed", {}).get("address", 0)))
         self._start()
 
@@ -144,7 +144,7 @@ class PostgresSource:
         )  # fmt: skip
 
     def guard(self) -> SourceStatus:
-        """What the database keeps while nobody reads. SourceGap if that was too much, and the slot was dropped."""
+        """What the database keeps while no capture reads. SourceGap if that was too much, and the slot was dropped."""
         status, database = SourceStatus(), Database(self.settings.url)
         try:
             self._watching(database).guard(status)
@@ -158,10 +158,10 @@ class PostgresSource:
     def _open_catalog(self, notes: Mapping[str, Note]) -> Catalog:
         name = self.settings.name
         if "slot" in notes and "renew" not in notes and self._database.published(name) is None:
-            # Made anew it would not help: the slot decodes with the catalog of the time when changes were written.
+            # A new one would not help: the slot decodes with the catalog of the time when changes were written.
             raise SourceGap(
-                f"publication {name} is gone from the database",
-                f'Changes may be missing: copy the tables anew with "headwater capture snapshot '
+                f"publication {name} was deleted from the database",
+                f'Changes may be missing: copy the tables again with "headwater capture snapshot '
                 f'{self.settings.capture}".',
             )
         catalog = Catalog(
@@ -172,7 +172,7 @@ class PostgresSource:
         return catalog
 
     def _publish(self, *, all_there: bool) -> None:
-        """See to it that the publication tells of all tables that are wanted now."""
+        """Makes sure that the publication covers all wanted tables."""
         if self._catalog.publish(all_there=all_there):
             self._let_settle()
 
@@ -181,23 +181,23 @@ class PostgresSource:
         the table is only begun when all of that age have ended."""
         self._settled_from = self._database.visible().end
 
-    def _copy_unheard(self) -> None:
+    def _copy_missed(self) -> None:
         """Tables that were captured before, and were then dropped and created, or taken out of the publication and put
-        back: what happened to them unheard is made good by a new copy."""
+        back: a new copy brings the changes that were missed."""
         for table in self._catalog.facts.values():
             known = self._snapshots.get(table.full_name)
             if known is None or known.entry == self._entry(table.full_name):
                 continue
             if self.settings.snapshot:
-                _logger.warning("changes of table %s were not heard of for a while; it is copied anew", table.full_name)
+                _logger.warning("changes of table %s were missed for a while; it is copied again", table.full_name)
                 self._let_settle()
                 self._keep(self._fresh(table, renews=self._renewed_from_now()))
             else:
-                _logger.warning("changes of table %s were not heard of for a while", table.full_name)
+                _logger.warning("changes of table %s were missed for a while", table.full_name)
                 self._keep(replace(known, entry=self._entry(table.full_name)))
 
     def _copy_reshaped(self) -> None:
-        """Partitions that were attached or detached: rows have come or gone that no change tells of."""
+        """Partitions that were attached or detached: rows have appeared or disappeared without a change event."""
         for table in list(self._catalog.facts.values()):
             known = self._snapshots.get(table.full_name)
             if known is None or not table.partitioned:
@@ -206,8 +206,8 @@ class PostgresSource:
             if known.partitions is None:
                 self._keep(replace(known, partitions=now))
             elif (wanted := reshaped(known, now)) is not None and self.settings.snapshot:
-                _logger.warning("table %s has other partitions than before; rows are copied anew", table.full_name)
-                # The copy of a table without a key begins by taking back all that its topic has.
+                _logger.warning("table %s has other partitions than before; rows are copied again", table.full_name)
+                # The copy of a table without a key begins by deleting all rows that its topic has.
                 where = wanted.where if table.key else ""
                 renews = self._renewed_from_now() if wanted.vanished else 0
                 self._keep(replace(self._fresh(table, where=where, renews=renews), partitions=now))
@@ -238,7 +238,7 @@ class PostgresSource:
 
     def _renew(self, notes: Mapping[str, Note]) -> Mapping[str, Note]:
         """After a gap: a new slot, and every table is copied again. Positions start a new generation, so that they are
-        behind all that the topics have, even if the database is another one and counts from the beginning."""
+        after all that the topics have, even if the database is another one and counts from the beginning."""
         drop_slot(self._database, self.settings.name)
         self._generation = int(str(notes.get("slot", {}).get("generation", 0))) + 1
         address = create_slot(self._replication, self.settings.name, self._identity)
@@ -311,21 +311,21 @@ class PostgresSource:
         received += self._replication.receive(
             0 if received else timeout_seconds if not busy else 0.05, bytes_max=RECEIVE_BYTES
         )
-        behind = whole_end(received)
-        received, self._ahead = received[:behind], received[behind:]
-        answer, place, runs = False, 0, None if busy else self._begin_runs(received)
-        while place < len(received):
-            if runs is not None and (after := runs.take(place)) > place:
-                place = after
+        end = whole_end(received)
+        received, self._ahead = received[:end], received[end:]
+        answer, index, runs = False, 0, None if busy else self._begin_runs(received)
+        while index < len(received):
+            if runs is not None and (after := runs.take(index)) > index:
+                index = after
                 continue
-            data = received[place]
+            data = received[index]
             if data[0] != DATA:
                 keepalive = parse_keepalive(data)
                 self._keepalive, answer = keepalive.end, answer or keepalive.answer
             elif not self._take(*parse_data(data)):
-                self._ahead = received[place:] + self._ahead
+                self._ahead = received[index:] + self._ahead
                 break
-            place += 1
+            index += 1
         self._recent.extend(self._assembler.committed)
         self._assembler.committed.clear()
         self._tell(answer)
@@ -344,7 +344,7 @@ class PostgresSource:
         return self._runs
 
     def _take(self, address: int, data: bytes) -> bool:
-        """Whether it was taken: not so if a table must be read as a whole before the stream goes on."""
+        """Whether it was taken: not so if a table must be read as a whole before the stream continues."""
         if self._window is None and self._assembler.take_row(address, data):
             return True
         message = self._decoder.decode(data)
@@ -389,7 +389,7 @@ class PostgresSource:
         changes, self._assembler.changes = self._assembler.changes, []
         notes = self._take_notes()
         safe = None
-        if self._wanted or (self._window is not None and self._window.mends):
+        if self._wanted or (self._window is not None and self._window.completes):
             pass  # a gap in a row is closed by asking for it: after a crash its change must come again
         elif not self._assembler.inside and not self._ahead:
             # What the server says it has sent has been taken: it came before its word in the stream.
@@ -397,14 +397,14 @@ class PostgresSource:
         elif self._assembler.end:
             safe = self._assembler.end
         if safe is not None:
-            # A server that was killed remembers less than it was told, and begins by saying so.
+            # A server that was killed remembers less than was confirmed, and begins by saying so.
             safe = max(safe, self._confirmed)
         self._assembler.marks.clear()
-        runs = [] if self._runs is None else self._runs.told()
+        runs = [] if self._runs is None else self._runs.take_found()
         return Batch(changes, notes, safe, runs, self._assembler.inside, self._passed(), bool(self._ahead))
 
     def _passed(self) -> SourcePosition:
-        """Behind all that has come. Rows at a mark stand at address 0 of what may be the address of the next commit."""
+        """The position after all messages. Rows at a mark stand at address 0 of what may be the next commit's."""
         sent = 0 if self._ahead or self._assembler.inside else self._keepalive
         return SourcePosition(self._assembler.base + max(self._assembler.end, self._confirmed, sent), 1, 0)
 
@@ -434,7 +434,7 @@ class PostgresSource:
             return
         facts = self._catalog.named(snapshot.table)
         if facts is None:
-            _logger.warning("table %s is gone; its copy ends here", snapshot.table)
+            _logger.warning("table %s was deleted; its copy ends here", snapshot.table)
             self._keep(replace(snapshot, done=True))
             return
         if facts.key:
@@ -455,7 +455,7 @@ class PostgresSource:
         self._bytes_read += sum(len(cell) for row in rows for cell in row if cell)
 
     def _open_window(
-        self, snapshot: TableSnapshot, facts: TableFacts, query: Composed, limit: int, *, mends: bool = False
+        self, snapshot: TableSnapshot, facts: TableFacts, query: Composed, limit: int, *, completes: bool = False
     ) -> Sequence[list[bytes | None]]:
         """Read, and send the mark after it. Nothing is read if a moment must be waited for."""
         read = read_rows(self._database, query, self._recent)
@@ -464,7 +464,7 @@ class PostgresSource:
         visible, rows = read
         self._recent.clear()
         mark = f"{snapshot.id}/{snapshot.rows}/{uuid.uuid4().hex[:8]}"
-        self._window = Window(snapshot, facts, visible, mark, rows, last=len(rows) < limit, mends=mends)
+        self._window = Window(snapshot, facts, visible, mark, rows, last=len(rows) < limit, completes=completes)
         self._database.emit(f"{MARK}.{self.settings.name}", mark)
         return rows
 
@@ -472,7 +472,7 @@ class PostgresSource:
         copy = self._snapshots.get(table)
         if copy and not copy.done and not copy.where and not moved:
             # The copy has not come to this row, or the topic would know it: so it will. A row that has moved may have
-            # come from before the copy to behind it.
+            # come from before the copy to after it.
             return
         self._wanted.setdefault(table, {})[key] = None
 
@@ -485,8 +485,8 @@ class PostgresSource:
             return
         some = list(keys)[:MENDED_ROWS]
         names = [column.name for column in facts.columns if column.name in facts.key]
-        mending = TableSnapshot(table, f"mend-{uuid.uuid4().hex[:12]}")
-        self._open_window(mending, facts, keys_query(facts, some, names), len(some), mends=True)
+        completing = TableSnapshot(table, f"mend-{uuid.uuid4().hex[:12]}")
+        self._open_window(completing, facts, keys_query(facts, some, names), len(some), completes=True)
         if self._window is not None:
             self._wanted[table] = {key: None for key in keys if key not in set(some)}
             if not self._wanted[table]:
@@ -504,24 +504,24 @@ class PostgresSource:
         plan = self._catalog.plan_of(window.facts)
         origin = Transaction(0, message.address, self._clock.now_ms() * 1000)
         source = self._source.of(plan.table, origin, message.address, snapshot="incremental")
-        chunk, key_places = f"{window.snapshot.id}/{window.snapshot.rows}".encode(), plan.table.key
+        chunk, key_indexes = f"{window.snapshot.id}/{window.snapshot.rows}".encode(), plan.table.key
         for number, cells in enumerate(window.rows):
             row = plan.row(cells)  # type: ignore[arg-type]
             position = self._position(message.address, number)
-            superseded = window.superseded(tuple(row[place] for place in key_places))
+            superseded = window.superseded(tuple(row[index] for index in key_indexes))
             self._assembler.changes.append(
                 Change(
                     plan.table, READ, position, source, None, row, origin.time_us // 1000, chunk, superseded=superseded
                 )
             )
-        if not window.mends:
+        if not window.completes:
             self._end_chunk(window, plan, message.address)
 
     def _end_chunk(self, window: Window, plan: Plan, address: int) -> None:
         last = None
         if window.rows:
-            places = [plan.table.columns.index(name) for name in window.facts.key]
-            last = tuple((window.rows[-1][place] or b"").decode() for place in places)
+            indexes = [plan.table.columns.index(name) for name in window.facts.key]
+            last = tuple((window.rows[-1][index] or b"").decode() for index in indexes)
         if (known := self._snapshots[window.snapshot.table]).id == window.snapshot.id:
             self._keep(known.advanced(last=last, rows=len(window.rows), done=window.last))
         if window.last and window.snapshot.renews:
@@ -539,7 +539,7 @@ class PostgresSource:
     def _position(self, address: int, number: int) -> SourcePosition:
         """Of a row that is no part of a transaction, but stands at an address of the log.
 
-        A mark is told with the address behind it, which may be that of the commit that follows: so it must come before
+        A mark is sent with the address after it, which may be that of the commit that follows: so it must come before
         all changes of a transaction that is committed there.
         """
         return SourcePosition(generation_base(self._generation) + address, 0, number * RECORDS_PER_CHANGE)
@@ -547,7 +547,7 @@ class PostgresSource:
     # -- tables without a key ----------------------------------------------------------------------------------------
 
     def _begin_whole(self, snapshot: TableSnapshot) -> None:
-        """Make a snapshot at an address ahead of the stream, and a mark behind it, so that the stream gets there."""
+        """Make a snapshot at an address ahead of the stream, and a mark after it, so that the stream gets there."""
         name = f"{self.settings.name[:50]}_{uuid.uuid4().hex[:8]}"
         whole = WholeTable(
             Database(self.settings.url), ReplicationConnection(self.settings.url, self._clock), name, self._identity
@@ -556,7 +556,7 @@ class PostgresSource:
         self._database.emit(f"{MARK}.{self.settings.name}", f"{snapshot.id}/whole")
 
     def _read_whole(self) -> Generator[Change]:
-        """All rows as they were where the stream now stands; what an interrupted attempt has written is taken back."""
+        """Emits all rows as of the stream's position; rows that an interrupted attempt has written are deleted."""
         assert self._whole is not None
         (snapshot, whole), self._whole = self._whole, None
         facts = next(one for one in self._catalog.facts.values() if one.full_name == snapshot.table)
@@ -587,7 +587,7 @@ class PostgresSource:
         if now_ms - self._watched_at_ms >= WATCH_INTERVAL_MS:
             self._watched_at_ms = now_ms
             self._publish(all_there=False)
-            self._copy_unheard()
+            self._copy_missed()
             self._want_snapshots()
             self._copy_reshaped()
 

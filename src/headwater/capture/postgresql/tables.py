@@ -107,31 +107,31 @@ class Plan:
         self.identity = [one.identity for one in relation.columns]
         self._count = len(relation.columns).to_bytes(2, "big")
 
-    def read(self, message: bytes, place: int) -> Row | None:
+    def read(self, message: bytes, position: int) -> Row | None:
         """The short way for a tuple that ends its message, with a value for each column that is text or NULL.
 
         None if it is not so, or not sound: then it is for the decoder to say what it is.
         """
-        if message[place : place + 2] != self._count:
+        if message[position : position + 2] != self._count:
             return None
-        place += 2
+        position += 2
         row: Row = []
         append, int32, text = row.append, _INT32.unpack_from, TEXT
         try:
             for convert in self.converters:
-                kind = message[place]
+                kind = message[position]
                 if kind == text:
-                    start = place + 5
-                    place = start + int32(message, place + 1)[0]
-                    append(convert(message[start:place]))
+                    start = position + 5
+                    position = start + int32(message, position + 1)[0]
+                    append(convert(message[start:position]))
                 elif kind == NULL:
                     append(b"null")
-                    place += 1
+                    position += 1
                 else:
                     return None
         except (TooShort, IndexError):
             return None
-        return row if place == len(message) else None
+        return row if position == len(message) else None
 
     def row(self, cells: Cells) -> Row:
         return [

@@ -180,8 +180,8 @@ def time_with_zone(value: bytes) -> bytes:
     >>> time_with_zone(b"12:00:00+00"), time_with_zone(b"12:00:00.5-08"), time_with_zone(b"12:00:00+05:30")
     (b'"12:00:00Z"', b'"12:00:00.5-08:00"', b'"12:00:00+05:30"')
     """
-    place = max(value.rfind(b"+"), value.rfind(b"-"))
-    clock, zone = value[:place], value[place:]
+    index = max(value.rfind(b"+"), value.rfind(b"-"))
+    clock, zone = value[:index], value[index:]
     if zone == b"+00":
         return b'"%bZ"' % clock
     return b'"%b%b%b"' % (clock, zone, b":00" if len(zone) == 3 else b"")

@@ -22,11 +22,11 @@ class Verdict(StrEnum):
     DROP = "drop"
 
 
-def judge(retained: int, limit: int | None, at_limit: AtLimit, *, pausing: bool = False) -> Verdict:
+def verdict_on(retained: int, limit: int | None, at_limit: AtLimit, *, pausing: bool = False) -> Verdict:
     """Others that were paused stay so until it is half way back: `pausing`.
 
-    >>> judge(2**30, 2**31, AtLimit.DROP_SLOT), judge(2**31, 2**31, AtLimit.DROP_SLOT), judge(2**33, None, AtLimit.WARN)
-    (<Verdict.WARN: 'warn'>, <Verdict.DROP: 'drop'>, <Verdict.WARN: 'warn'>)
+    >>> [verdict_on(bytes, 2**31, AtLimit.DROP_SLOT) for bytes in (2**30, 2**31)], verdict_on(2**33, None, AtLimit.WARN)
+    ([<Verdict.WARN: 'warn'>, <Verdict.DROP: 'drop'>], <Verdict.WARN: 'warn'>)
     """
     threshold = UNLIMITED_WARNING_BYTES if limit is None else limit * WARN_SHARE
     if limit is not None and retained >= limit and at_limit is AtLimit.DROP_SLOT:

@@ -1,10 +1,10 @@
-"""How a slot is: what the database keeps for it, how far behind it is, and what the limit says."""
+"""The state of a slot: the WAL that the database keeps for it, its lag, and the limit."""
 
 from collections import deque
 
 from headwater.capture.postgresql.database import Database, SlotFacts
 from headwater.capture.postgresql.setup import drop_slot
-from headwater.capture.postgresql.wal_budget import AtLimit, Verdict, judge
+from headwater.capture.postgresql.wal_budget import AtLimit, Verdict, verdict_on
 from headwater.capture.source import SourceStatus
 from headwater.clock import Clock
 from headwater.errors import SourceGap
@@ -48,7 +48,7 @@ class SlotWatch:
         self._pausing = False
 
     def look(self, status: SourceStatus, confirmed: int) -> None:
-        """Write down how it is. SourceGap if the slot is gone, or has to go."""
+        """Records the state. SourceGap if the slot was deleted, or has to be."""
         now_ms = self._clock.elapsed_ms()
         if now_ms - self._looked_at_ms < LOOK_INTERVAL_MS:
             return
@@ -57,22 +57,22 @@ class SlotWatch:
         if slot is None or slot.lost:
             raise SourceGap(
                 f"replication slot {self._slot} was lost while it was read",
-                f'Copy the tables anew with "headwater capture snapshot {self._capture}".',
+                f'Copy the tables again with "headwater capture snapshot {self._capture}".',
             )
-        self._judge(status, slot, confirmed, now_ms)
+        self._apply_limit(status, slot, confirmed, now_ms)
 
     def guard(self, status: SourceStatus) -> None:
-        """The same while nobody reads the slot; one that was not made yet, or is gone, keeps nothing."""
+        """The same while no capture reads the slot; one that does not exist keeps nothing."""
         slot = self._database.slot(self._slot)
         if slot is not None and not slot.lost:
-            self._judge(status, slot, 0, self._clock.elapsed_ms())
+            self._apply_limit(status, slot, 0, self._clock.elapsed_ms())
 
-    def _judge(self, status: SourceStatus, slot: SlotFacts, confirmed: int, now_ms: int) -> None:
+    def _apply_limit(self, status: SourceStatus, slot: SlotFacts, confirmed: int, now_ms: int) -> None:
         reached = max(confirmed, slot.confirmed)
         self._lag.see(slot.now, at_ms=now_ms)
         status.retained_bytes, status.lag_bytes = slot.retained, max(0, slot.now - reached)
         status.lag_seconds = self._lag.seconds(reached, now_ms=now_ms)
-        verdict = judge(slot.retained, self._limit, self._at_limit, pausing=self._pausing)
+        verdict = verdict_on(slot.retained, self._limit, self._at_limit, pausing=self._pausing)
         self._pausing = status.pause_others = verdict is Verdict.PAUSE
         status.warning = "" if verdict is Verdict.FINE else f"the database keeps {slot.retained:,} bytes of WAL"
         if verdict is Verdict.DROP:
@@ -84,6 +84,6 @@ class SlotWatch:
         raise SourceGap(
             f"the database kept {retained:,} bytes of WAL for capture {self._capture}, more than "
             f"{self._limit:,} allowed: its replication slot was dropped",
-            f'Changes are missing from here on. Copy the tables anew with "headwater capture snapshot '
+            f'Changes are missing from here on. Copy the tables again with "headwater capture snapshot '
             f'{self._capture}".',
         )

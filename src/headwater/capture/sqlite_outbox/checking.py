@@ -19,7 +19,7 @@ def check(path: Path, patterns: Sequence[str]) -> list[Finding]:
         findings = [_writable(path)]
         (mode,) = database.execute("PRAGMA journal_mode").fetchone()
         if mode != "wal":
-            said = f"its journal is {mode}: while the capture reads, nobody can commit; with a WAL both go on"
+            said = f"its journal is {mode}: while the capture reads, no writer can commit; with a WAL both can proceed"
             findings.append(Finding(True, said, "PRAGMA journal_mode = WAL;", note=True))
         found = tables(database, patterns)
         if patterns and not found:
@@ -30,7 +30,7 @@ def check(path: Path, patterns: Sequence[str]) -> list[Finding]:
 
 
 def _writable(path: Path) -> Finding:
-    """A trigger writes as whoever fires it; it is the capture itself that has to install them and empty the outbox."""
+    """A trigger writes as the user that fires it; the capture itself has to install triggers and empty the outbox."""
     if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         return Finding(True, f"{path} and its folder can be written to")
     return Finding(False, f"{path} or its folder cannot be written to, and a capture installs triggers")
@@ -44,7 +44,7 @@ def _about(table: Table) -> list[Finding]:
     for index in table.expressions:
         said = (
             f"index {index} of table {table.name} is unique over an expression: "
-            "rows that INSERT OR REPLACE deletes because of it are not told"
+            "rows that INSERT OR REPLACE deletes because of it are not captured"
         )
         found.append(Finding(True, said, f"DROP INDEX {quoted(index)}; -- or do not use REPLACE", note=True))
     return found

@@ -1,14 +1,14 @@
 """The outbox in the user's database: made, kept in step with the tables, read, and taken away again.
 
 headwater_<capture>_<token>          every change, in the order of commits: SQLite lets one transaction write at a time,
-                                     so the next number is given by whoever commits next
+                                     so the next number goes to the next commit
 headwater_<capture>_<token>_doomed   see triggers.py; between two statements it means nothing
 headwater_<capture>_<token>_shape    each version of each captured table: its columns and its key
 headwater_<capture>_<token>_copy     how far the copies of tables are
 headwater_<capture>_<token>_last     and the key of the row each has come to
 
 Copies go through the outbox too: a chunk of rows is read and written into it in one short transaction, together with
-how far the copy is. So a row that was read stands in its place between the changes, and nothing has to be remembered
+how far the copy is. So a row that was read stands in order between the changes, and nothing has to be remembered
 anywhere else.
 """
 
@@ -116,18 +116,18 @@ class Outbox:
     # -- in step with the tables -------------------------------------------------------------------------------------
 
     def follow(self, patterns: Sequence[str], *, copying: bool) -> list[Table]:
-        """See to it that every wanted table, as it is now, is told of; within `writing`.
+        """Makes sure that every wanted table, as it is now, has triggers; within `writing`.
 
-        A table whose triggers are gone was changed unheard (it was dropped and made anew, or somebody removed them): it
-        is copied, and what it no longer has is ended. One whose columns changed is copied as well, because a new
-        column was not told until now.
+        A table without its triggers may have missed changes (it was dropped and created again, or they were removed):
+        it is copied, and what it no longer has is ended. One whose columns changed is copied as well, because a new
+        column was not captured until now.
         """
         found = tables(self._database, patterns)
         current = {shape.table: shape for shape in self.shapes().values()}  # the last of each table
         for table in found:
             shape = current.get(table.name)
             there = self._triggers_of(table.name)
-            # SQLite itself writes a renamed column into the triggers: so their text alone does not tell.
+            # SQLite itself writes a renamed column into the triggers: so their text alone is not enough.
             same = shape is not None and (shape.columns, shape.key) == (table.columns, table.key)
             if shape is not None and same and there == triggers(self.name, shape.id, table):
                 continue
@@ -183,7 +183,10 @@ class Outbox:
     # -- what it holds -----------------------------------------------------------------------------------------------
 
     def newest(self) -> int:
-        """The number of the last change. Whoever sees one change of a transaction sees all: a transaction ends here."""
+        """The number of the last change.
+
+        A reader that sees one change of a transaction sees all: a transaction ends here.
+        """
         (number,) = self._database.execute(f"SELECT max(number) FROM {quoted(self.name)}").fetchone()
         return number or 0
 
@@ -193,13 +196,13 @@ class Outbox:
             (after, until, limit),
         )
         names = [column[0] for column in cursor.description]
-        place = {name: number for number, name in enumerate(names)}
+        index = {name: number for number, name in enumerate(names)}
         shapes, found = self.shapes(), []
         for row in cursor.fetchall():
-            number, shape, operation, at_ms, mark, copy = (row[place[name]] for name in FIXED)
+            number, shape, operation, at_ms, mark, copy = (row[index[name]] for name in FIXED)
             count = len(shapes[shape].columns)
-            before = tuple(row[place[f"b{column}"]] for column in range(count))
-            after_row = tuple(row[place[f"a{column}"]] for column in range(count))
+            before = tuple(row[index[f"b{column}"]] for column in range(count))
+            after_row = tuple(row[index[f"a{column}"]] for column in range(count))
             found.append(Entry(number, shape, operation, at_ms, mark, copy or "", before, after_row))
         return found
 
@@ -212,7 +215,7 @@ class Outbox:
             self._database.execute(f"DELETE FROM {quoted(self.name)} WHERE number < ?", (before,))
 
     def waiting(self, after: int) -> tuple[int, int | None]:
-        """How many changes wait behind a number, and when the first of them was made."""
+        """How many changes wait after a number, and when the first of them was made."""
         count, at_ms = self._database.execute(
             f"SELECT count(*), min(at_ms) FROM {quoted(self.name)} WHERE number > ?", (after,)
         ).fetchone()
@@ -262,11 +265,12 @@ class Outbox:
         )
 
     def _copy_chunk(self, shape: Shape, id: str, condition: str) -> tuple[int, bool]:
-        """Rows in the order of their key, behind the one that the copy has come to.
+        """Rows in the order of their key, after the one that the copy has reached.
 
-        Rows with a NULL in their key (SQLite lets them be) have no place in that order: they are read with the first.
+        Rows with a NULL in their key (SQLite lets them be) have no position in that order: they are read with the
+        first.
         """
-        names = [quoted(shape.columns[place]) for place in shape.key]
+        names = [quoted(shape.columns[index]) for index in shape.key]
         rows = self._database.execute(
             f"SELECT value FROM {quoted(self.name + '_last')} WHERE tab = ? ORDER BY place", (shape.table,)
         )
@@ -286,10 +290,10 @@ class Outbox:
         self, shape: Shape, id: str, condition: str, more: str, values: Sequence[Value], limit: str = ""
     ) -> int:
         columns = ", ".join(quoted(column) for column in shape.columns)
-        told = ", ".join(f"a{place}" for place in range(len(shape.columns)))
+        targets = ", ".join(f"a{index}" for index in range(len(shape.columns)))
         conditions = " AND ".join(f"({one})" for one in (condition, more) if one) or "1"
         cursor = self._database.execute(
-            f"INSERT INTO {quoted(self.name)} (shape, operation, at_ms, copy, {told}) "
+            f"INSERT INTO {quoted(self.name)} (shape, operation, at_ms, copy, {targets}) "
             f"SELECT {shape.id}, '{READ}', {NOW_MS}, ?, {columns} FROM {quoted(shape.table)} "
             f"WHERE {conditions}{limit}",
             (id, *values),
@@ -297,14 +301,14 @@ class Outbox:
         return cursor.rowcount
 
     def _note_last(self, shape: Shape) -> None:
-        places = ", ".join(f"a{place}" for place in shape.key)
+        columns = ", ".join(f"a{index}" for index in shape.key)
         row = self._database.execute(
-            f"SELECT {places} FROM {quoted(self.name)} ORDER BY number DESC LIMIT 1"
+            f"SELECT {columns} FROM {quoted(self.name)} ORDER BY number DESC LIMIT 1"
         ).fetchone()
         self._database.execute(f"DELETE FROM {quoted(self.name + '_last')} WHERE tab = ?", (shape.table,))
         self._database.executemany(
             f"INSERT INTO {quoted(self.name + '_last')} VALUES (?, ?, ?)",
-            [(shape.table, place, value) for place, value in enumerate(row)],
+            [(shape.table, index, value) for index, value in enumerate(row)],
         )
 
     def copies(self) -> list[TableProgress]:

@@ -1,6 +1,6 @@
-"""SQLite as a source of changes: triggers write them into an outbox (outbox.py), whoever the writer is; this reads it.
+"""SQLite as a source of changes: triggers write them into an outbox (outbox.py), for every writer; this reads it.
 
-One reading transaction is short: in a database without a WAL nobody can commit while it lasts. What is confirmed is
+One reading transaction is short: in a database without a WAL no writer can commit while it lasts. What is confirmed is
 deleted from the outbox, all but the last row: its mark, which SQLite drew by lot, says when the capture comes back
 whether this is still the database that it left.
 """
@@ -92,7 +92,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def drop(path: Path, name: str) -> None:
-    """Take away the triggers and the outbox. A database that is gone has none."""
+    """Take away the triggers and the outbox. A deleted database has none."""
     if not path.exists():
         return
     database = connect(path)
@@ -141,7 +141,7 @@ class SqliteSource:
             self._follow()
 
     def _come_back(self, notes: Mapping[str, Note]) -> None:
-        again = f'Changes may be missing: copy all anew with "headwater capture snapshot {self.settings.capture}".'
+        again = f'Changes may be missing: copy all again with "headwater capture snapshot {self.settings.capture}".'
         if not self._outbox.exists:
             raise SourceGap(f"{self.settings.path} has no outbox {self.settings.name} any more", again)
         self._reached = int(str(notes.get("reached", {}).get("number", 0)))
@@ -152,7 +152,7 @@ class SqliteSource:
             )
 
     def _renew(self, notes: Mapping[str, Note]) -> None:
-        """After a gap: a new outbox, and every table is copied. Positions start a new generation, behind all others."""
+        """After a gap: a new outbox, and every table is copied. Positions start a new generation, after all others."""
         self._outbox.drop()
         with self._outbox.writing():
             self._outbox.make()
@@ -207,7 +207,7 @@ class SqliteSource:
 
     def poll(self, timeout_seconds: float) -> Batch:
         if self._notes:
-            # Durable before anything is told under this generation.
+            # Durable before anything is emitted under this generation.
             notes, self._notes = self._notes, {}
             return Batch(notes=notes)
         deadline_ms = self._clock.elapsed_ms() + int(timeout_seconds * 1000)
@@ -228,7 +228,7 @@ class SqliteSource:
 
     def _entries(self) -> list[Entry]:
         if _identity(self.settings.path) != self._file:
-            raise SourceUnavailable(f"{self.settings.path} was replaced by another file; it is opened anew")
+            raise SourceUnavailable(f"{self.settings.path} was replaced by another file; it is reopened")
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if (version, self._reached) == self._seen:
             return []
@@ -286,12 +286,12 @@ class SqliteSource:
         try:
             self._outbox.forget(address - self._address(0))
         except sqlite3.OperationalError:
-            return  # somebody writes for long; with the next one this is deleted too
+            return  # a writer holds the lock for long; the next pass deletes this too
         except sqlite3.DatabaseError as error:
             raise SourceUnavailable(f"{self.settings.path}: {error}") from None
 
     def read_row(self, table: str, key: tuple[str, ...], *, moved: bool) -> None:
-        """Triggers tell whole rows: there is never one to ask for."""
+        """Triggers capture whole rows: there is never one to request."""
 
     def copy_again(self, tables: Sequence[str], *, where: str = "") -> None:
         names = [shape.name for shape in self.tables()]

@@ -21,7 +21,7 @@ class Table(NamedTuple):
     name: str
     columns: tuple[str, ...]
     key: tuple[int, ...]
-    """Places of the primary key's columns; () without one."""
+    """Indexes of the primary key's columns; () without one."""
 
     rowid: str
     """By which name its rows' own number can be asked for; "" for a table WITHOUT ROWID."""
@@ -62,9 +62,9 @@ def tables(database: sqlite3.Connection, patterns: Sequence[str]) -> list[Table]
 
 def look_at(database: sqlite3.Connection, name: str) -> Table:
     rows = database.execute("SELECT name, pk, hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
-    shown = [(column, place) for column, place, hidden in rows if hidden != HIDDEN]
+    shown = [(column, ordinal) for column, ordinal, hidden in rows if hidden != HIDDEN]
     columns = tuple(column for column, _ in shown)
-    key = sorted((place, number) for number, (_, place) in enumerate(shown) if place)
+    key = sorted((ordinal, number) for number, (_, ordinal) in enumerate(shown) if ordinal)
     (without_rowid,) = database.execute(
         "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?", (name,)
     ).fetchone()

@@ -8,8 +8,8 @@
 
 REPLACE is why there are five triggers and not three. `INSERT OR REPLACE` and `UPDATE OR REPLACE` delete the rows that
 are in the way, and SQLite runs no delete trigger for them (unless recursive_triggers is on). So the triggers before
-note which rows would be in the way, and those after tell the end of the ones that are gone. Where delete triggers do
-run, they take the row off that note again: each end is told once.
+note which rows would be in the way, and those after record the deletion of rows that were replaced. Where delete
+triggers do run, they take the row off that note again: each deletion is recorded once.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ MOMENTS = ("BEFORE INSERT", "BEFORE UPDATE", "AFTER INSERT", "AFTER UPDATE", "AF
 
 
 def outbox_columns(count: int) -> list[str]:
-    return [f"{side}{place}" for place in range(count) for side in "ba"]
+    return [f"{side}{index}" for index in range(count) for side in "ba"]
 
 
 def doomed_columns(count: int) -> list[str]:
-    return [f"c{place}" for place in range(count)]
+    return [f"c{index}" for index in range(count)]
 
 
 def doomed_name(outbox: str) -> str:
@@ -42,8 +42,8 @@ def triggers(outbox: str, shape: int, table: Table) -> dict[str, str]:
     bodies = {
         "BEFORE INSERT": _note_doomed(outbox, shape, table, spared=""),
         "BEFORE UPDATE": _note_doomed(outbox, shape, table, spared=f"NOT ({_same(table, 'OLD')})"),
-        "AFTER INSERT": [*_tell_doomed(outbox, shape, table), _tell(outbox, shape, table, CREATED)],
-        "AFTER UPDATE": [*_tell_doomed(outbox, shape, table), _tell(outbox, shape, table, UPDATED)],
+        "AFTER INSERT": [*_record_doomed(outbox, shape, table), _tell(outbox, shape, table, CREATED)],
+        "AFTER UPDATE": [*_record_doomed(outbox, shape, table), _tell(outbox, shape, table, UPDATED)],
         "AFTER DELETE": [_forget(outbox, shape, table, "OLD"), _tell(outbox, shape, table, DELETED)],
     }
     made = {}
@@ -58,7 +58,7 @@ def _tell(outbox: str, shape: int, table: Table, operation: str) -> str:
     sides = {CREATED: ("NEW",), UPDATED: ("OLD", "NEW"), DELETED: ("OLD",)}[operation]
     names, values = [], []
     for side in sides:
-        names += [f"{'b' if side == 'OLD' else 'a'}{place}" for place in range(len(table.columns))]
+        names += [f"{'b' if side == 'OLD' else 'a'}{index}" for index in range(len(table.columns))]
         values += [f"{side}.{quoted(column)}" for column in table.columns]
     return _into(outbox, names) + f"VALUES ({shape}, '{operation}', {NOW_MS}, {', '.join(values)})"
 
@@ -93,7 +93,7 @@ def _same(table: Table, side: str) -> str:
     """That a row of the table is the old, or the new one."""
     if table.rowid:
         return f"{table.rowid} IS {side}.{table.rowid}"
-    names = [quoted(table.columns[place]) for place in _identity(table)]
+    names = [quoted(table.columns[index]) for index in _identity(table)]
     return " AND ".join(f"{name} IS {side}.{name} COLLATE BINARY" for name in names)
 
 
@@ -102,8 +102,8 @@ def _identity(table: Table) -> Sequence[int]:
     return table.key or range(len(table.columns))
 
 
-def _tell_doomed(outbox: str, shape: int, table: Table) -> list[str]:
-    """The end of every row that was in the way and is gone, or whose place the new row has taken."""
+def _record_doomed(outbox: str, shape: int, table: Table) -> list[str]:
+    """Records the deletion of every conflicting row that was deleted, or that the new row has replaced."""
     if not table.uniques:
         return []
     doomed = quoted(doomed_name(outbox))
@@ -111,16 +111,16 @@ def _tell_doomed(outbox: str, shape: int, table: Table) -> list[str]:
     if table.rowid:
         still = f"{table.rowid} IS doomed.id"
     else:
-        # Exactly the same: a column that takes "a" for "A" would find the new row in place of the old one.
+        # Exactly the same: a column that takes "a" for "A" would find the new row instead of the old one.
         still = " AND ".join(
-            f"{quoted(table.columns[place])} IS doomed.c{place} COLLATE BINARY" for place in _identity(table)
+            f"{quoted(table.columns[index])} IS doomed.c{index} COLLATE BINARY" for index in _identity(table)
         )
-    gone = f"({_doomed_is(table, 'NEW')}) OR NOT EXISTS (SELECT 1 FROM {quoted(table.name)} WHERE {still})"
+    replaced = f"({_doomed_is(table, 'NEW')}) OR NOT EXISTS (SELECT 1 FROM {quoted(table.name)} WHERE {still})"
     columns = ", ".join(doomed_columns(count))
     return [
-        _into(outbox, [f"b{place}" for place in range(count)])
+        _into(outbox, [f"b{index}" for index in range(count)])
         + f"SELECT {shape}, '{DELETED}', {NOW_MS}, {columns} FROM {doomed} AS doomed "
-        + f"WHERE shape = {shape} AND ({gone})",
+        + f"WHERE shape = {shape} AND ({replaced})",
         f"DELETE FROM {doomed} WHERE shape = {shape}",
     ]
 
@@ -129,7 +129,7 @@ def _doomed_is(table: Table, side: str) -> str:
     if table.rowid:
         return f"id IS {side}.{table.rowid}"
     return " AND ".join(
-        f"c{place} IS {side}.{quoted(table.columns[place])} COLLATE BINARY" for place in _identity(table)
+        f"c{index} IS {side}.{quoted(table.columns[index])} COLLATE BINARY" for index in _identity(table)
     )
 
 

@@ -1,6 +1,6 @@
 """A value of SQLite as JSON. Pure.
 
-SQLite has five kinds of value, and any column may hold any of them; what is told is the value, not what its column was
+SQLite has five kinds of value, and any column may hold any of them; the value is captured, not what its column was
 declared as. Integers and reals are numbers, and a real always shows that it is one (`1.0`). Text is text, a BLOB is
 base64. Infinity has no number in JSON and is text, as it is for PostgreSQL.
 """
@@ -31,5 +31,5 @@ def fragment(value: Value) -> bytes:
 
 
 def text_of(raw: bytes) -> str:
-    """Text that is no UTF-8, which SQLite does not forbid, shows U+FFFD in place of what cannot be read."""
+    """Text that is no UTF-8, which SQLite does not forbid, shows U+FFFD for bytes that cannot be read."""
     return raw.decode("utf-8", "replace")

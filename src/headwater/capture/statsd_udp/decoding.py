@@ -1,4 +1,4 @@
-"""Packets of StatsD as metrics. Pure, and never raises on what somebody sends.
+"""Packets of StatsD as metrics. Pure, and never raises on any packet.
 
     name:value|kind[|@rate][|#tag:value,tag]        lines of a packet, one or many
 

@@ -83,7 +83,7 @@ class Gathered:
                 self.refused += 1
 
     def rows(self, *, from_ms: int, to_ms: int) -> list[tuple[str, dict[str, object]]]:
-        """A name and what is known of it, for every series that was heard of, in the order of their first metric."""
+        """A name and what is known of it, for every series that was received, in the order of their first metric."""
         seconds = max(0.001, (to_ms - from_ms) / 1000)
         return [
             (

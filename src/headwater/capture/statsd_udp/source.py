@@ -1,7 +1,7 @@
-"""StatsD as a source: a UDP port whose metrics are gathered and told once every interval.
+"""StatsD as a source: a UDP port whose metrics are aggregated and emitted once every interval.
 
-UDP promises nothing. What the kernel dropped because nobody took it in time is counted by the kernel, and told in every
-interval beside the metrics; what a killed node had gathered since the last interval is gone.
+UDP promises nothing. The kernel counts packets that it dropped because its buffer was full; the count is emitted in
+every interval beside the metrics; what a killed node had aggregated since the last interval is lost.
 """
 
 import os
@@ -45,7 +45,7 @@ class StatsdSettings:
 
 
 class StatsdSource:
-    """A ChangeSource; see source.py for the contract. There is nothing to repeat: what was received is told once."""
+    """A ChangeSource; see source.py for the contract. There is nothing to repeat: a metric is emitted once."""
 
     def __init__(self, settings: StatsdSettings, clock: Clock) -> None:
         self.settings, self._clock = settings, clock
@@ -70,7 +70,7 @@ class StatsdSource:
             raise SourceRefused(f"{where} cannot be listened at: {error.strerror}", "Choose another port.") from None
         self._socket.setblocking(False)
         self._selector.register(self._socket, selectors.EVENT_READ)
-        # A new run has positions behind all others, whatever the wall clock has done meanwhile.
+        # A new run has positions after all others, whatever the wall clock has done meanwhile.
         last = int(str(notes.get("run", {}).get("generation", 0)))
         self._generation = next_generation(last, self._clock.now_ms())
         self._noted = {"generation": self._generation}
@@ -100,7 +100,7 @@ class StatsdSource:
 
     def poll(self, timeout_seconds: float) -> Batch:
         if self._noted is not None:
-            # Durable before anything is told under it.
+            # Durable before anything is emitted under it.
             noted, self._noted = self._noted, None
             return Batch(notes={"run": noted})
         deadline_ms = self._clock.elapsed_ms() + int(timeout_seconds * 1000)
@@ -130,21 +130,21 @@ class StatsdSource:
                 self._gathered.take(metric)
 
     def drain(self) -> Batch:
-        """All that was gathered, told now: at the end of an interval, or when the capture is stopped."""
+        """Emits all aggregated metrics: at the end of an interval, or when the capture is stopped."""
         self._receive()
         to_ms = self._clock.now_ms()
         rows = self._gathered.rows(from_ms=self._from_ms, to_ms=to_ms)
         rows.append((RECEIVER, self._own_figures(to_ms)))
         self._flushes += 1
-        changes = [self._change(place, name, row, to_ms) for place, (name, row) in enumerate(rows)]
+        changes = [self._change(index, name, row, to_ms) for index, (name, row) in enumerate(rows)]
         gauges = self._gathered.gauges
-        told = any(series[0] == GAUGE for series in self._gathered.touched)
+        has_gauges = any(series[0] == GAUGE for series in self._gathered.touched)
         self._begin(gauges)
-        return Batch(changes, {"gauges": _gauges_note(gauges)} if told else {})
+        return Batch(changes, {"gauges": _gauges_note(gauges)} if has_gauges else {})
 
-    def _change(self, place: int, name: str, row: Mapping[str, object], to_ms: int) -> Change:
+    def _change(self, index: int, name: str, row: Mapping[str, object], to_ms: int) -> Change:
         value = dumps(row, ensure_ascii=False, separators=(",", ":")).encode()
-        position = SourcePosition((self._generation << 64) + self._flushes, 0, place * RECORDS_PER_CHANGE)
+        position = SourcePosition((self._generation << 64) + self._flushes, 0, index * RECORDS_PER_CHANGE)
         return Change(self._table, CREATE, position, b"", time_ms=to_ms, plain=Plain(name.encode(), value))
 
     def _own_figures(self, to_ms: int) -> dict[str, object]:
@@ -153,7 +153,7 @@ class StatsdSource:
         fresh, self._dropped = total - self._dropped, total
         self._status.position = f"{to_ms}"
         self._status.lag_seconds = 0.0
-        self._status.warning = f"the kernel has dropped {total:,} packets: nobody took them in time" if total else ""
+        self._status.warning = f"the kernel has dropped {total:,} packets: its receive buffer was full" if total else ""
         if self._gathered.refused:
             self._status.warning += f" {self._gathered.refused:,} metrics were too many in one interval"
         return {
@@ -171,13 +171,13 @@ class StatsdSource:
     # -- what there is no need for -----------------------------------------------------------------------------------
 
     def confirm(self, address: int) -> None:
-        """Nobody waits for it."""
+        """No caller waits for a confirmation."""
 
     def read_row(self, table: str, key: tuple[str, ...], *, moved: bool) -> None:
         """There are no rows."""
 
     def copy_again(self, tables: Sequence[str], *, where: str = "") -> None:
-        raise InvalidCapture("metrics are told once, and cannot be copied again")
+        raise InvalidCapture("metrics are emitted once, and cannot be copied again")
 
     def status(self) -> SourceStatus:
         return self._status

@@ -12,7 +12,7 @@ from headwater.flow.run import health
 from headwater.flow.state.manifest import path_of_version
 from headwater.log.storage import LocalStorage, problems_of, read_small_file
 from headwater.small_file import small_files
-from headwater.views.places import known_apps
+from headwater.views.locations import known_apps
 from headwater.views.store import open_store
 
 SMALL_FILES = ("*.json", "batches/*.json", "sinks/*.json", "rebuild/*.json", "rebuild/*/*.json", "stage/wish.json")

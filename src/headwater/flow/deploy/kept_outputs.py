@@ -13,7 +13,7 @@ from headwater.errors import JobRefused
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.app import SINK, TOPIC, VIEW
 from headwater.flow.deploy.inventory import KeptJob, jobs_in
-from headwater.views.places import Kept
+from headwater.views.locations import ViewLocation
 
 PLAN = "plan.json"
 SEARCH = ".search"
@@ -80,7 +80,7 @@ def rename_output(folder: JobFolder, name: str, new: str) -> None:
     folder.write(PLAN, {**plan, "outputs": {names.get(one, one): said for one, said in plan["outputs"].items()}})
 
 
-def left_over(data: Path, app: str, declared: Collection[str], places: Collection[Kept]) -> list[Left]:
+def left_over(data: Path, app: str, declared: Collection[str], places: Collection[ViewLocation]) -> list[Left]:
     """What jobs of the app have written, and `places` still hold, that is not among what is declared."""
     found: dict[str, Left] = {}
     for job in (job for job in jobs_in(data) if job.app == app):

@@ -103,7 +103,7 @@ class RedisSink:
         changes = changes_in(shape, rows, lambda column, values: values)
         names = self._names(shape, changes.present)
         entries = json_text(changes.present.to_struct_array().combine_chunks()).to_pylist()
-        gone = self._names(shape, changes.gone)
+        gone = self._names(shape, changes.deleted)
         for start in range(0, len(gone), ENTRIES_PER_COMMAND):
             yield ["DEL", *gone[start : start + ENTRIES_PER_COMMAND]]
         if self._expire_ms is not None:

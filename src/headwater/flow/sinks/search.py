@@ -67,7 +67,7 @@ class SearchSink:
                 rows = pa.Table.from_pylist(snapshot.select(Query()), schema=self._plain_schema(snapshot.shape))
         except UnknownView:
             return
-        self._index.write(self._mark(stored.job, stored.batch), self._documents(rows), anew=True)
+        self._index.write(self._mark(stored.job, stored.batch), self._documents(rows), reset=True)
 
     def _forget(self) -> None:
         self._index.close()
@@ -89,7 +89,7 @@ class SearchSink:
             return False
         shape = self._shape or shape_of(self.name, rows.schema, ())
         changes = changes_in(shape, rows, lambda column, values: values)
-        gone = changes.gone_keys.to_pylist()
+        gone = changes.deleted_keys.to_pylist()
         self._index.write(self._mark(mark.job, mark.batch), self._documents(changes.present), gone)
         return True
 

@@ -9,11 +9,11 @@ export async function alerts(held) {
     const apps = [...new Set(found.map((one) => one.app))];
     held.replaceChildren(el("h1", {}, "Alerts"),
       found.length ? table("Alerts and whether they are raised",
-        [{ name: "alert" }, { name: "state" }, { name: "raised", number: true }, { name: "pending", number: true }, { name: "tells" }, { name: "says" }],
+        [{ name: "alert" }, { name: "state" }, { name: "raised", number: true }, { name: "pending", number: true }, { name: "notifies" }, { name: "says" }],
         found.map((one) => [el("a", { href: `#/views/${named(one.name)}`, title: one.about }, one.name), tag(one.state), one.raised, one.pending,
           one.targets.join(", "), one.said || one.about || "–"]), "stacked") : empty("There are no alerts; app.alert(...) declares one."),
       ...found.filter((one) => one.keys.length).map((one) => el("section", {}, el("h2", {}, one.name),
-        table(`What ${one.name} holds`, [{ name: "key", content: true }, { name: "state" }, { name: "for" }, { name: "told", number: true }, { name: "values", content: true }],
+        table(`What ${one.name} holds`, [{ name: "key", content: true }, { name: "state" }, { name: "for" }, { name: "notified", number: true }, { name: "values", content: true }],
           one.keys.map((key) => [words(key.key) || "all", tag(key.state), ago(now - key.since_ms), key.told, words(key.row)]), "stacked"))),
       ...await Promise.all(apps.map((app) => history(app, there))));
   };
@@ -21,14 +21,14 @@ export async function alerts(held) {
   return renew;
 }
 
-// What was told last, newest first; the topics are there once an alert was looked at.
+// The last events and deliveries, newest first; the topics exist once an alert was evaluated.
 async function history(app, there) {
-  const [events, told] = await Promise.all([`${app}.alerts`, `${app}.deliveries`].map((topic) => (there.has(topic) ? last(topic) : [])));
+  const [events, deliveries] = await Promise.all([`${app}.alerts`, `${app}.deliveries`].map((topic) => (there.has(topic) ? last(topic) : [])));
   return el("section", {}, el("h2", {}, `Lately in ${app}`),
     events.length ? table(`What became of alerts of ${app}`, [{ name: "when", time: true }, { name: "state" }, { name: "what", content: true }],
       events.map((one) => [when(one.at_ms), tag(one.state), one.text]), "stacked") : empty("Nothing yet."),
-    told.length ? table(`Deliveries of ${app}`, [{ name: "when", time: true }, { name: "target" }, { name: "outcome" }, { name: "attempt", number: true }, { name: "id", content: true }, { name: "says", content: true }],
-      told.map((one) => [when(one.at_ms), one.target, el("span", { class: `tag ${one.outcome === "delivered" ? "good" : "warn"}` }, one.outcome), one.attempt, one.id, one.said]), "stacked") : []);
+    deliveries.length ? table(`Deliveries of ${app}`, [{ name: "when", time: true }, { name: "target" }, { name: "outcome" }, { name: "attempt", number: true }, { name: "id", content: true }, { name: "says", content: true }],
+      deliveries.map((one) => [when(one.at_ms), one.target, el("span", { class: `tag ${one.outcome === "delivered" ? "good" : "warn"}` }, one.outcome), one.attempt, one.id, one.said]), "stacked") : []);
 }
 
 async function last(topic) {

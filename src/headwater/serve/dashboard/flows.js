@@ -32,10 +32,10 @@ function placed({ boxes, arrows }) {
   }
   const filled = [];
   for (const box of boxes.values()) {
-    const place = column.get(box.id);
-    filled[place] = (filled[place] ?? 0) + 1;
-    box.x = 8 + place * STEP;
-    box.y = 8 + (filled[place] - 1) * (HIGH + GAP);
+    const index = column.get(box.id);
+    filled[index] = (filled[index] ?? 0) + 1;
+    box.x = 8 + index * STEP;
+    box.y = 8 + (filled[index] - 1) * (HIGH + GAP);
   }
   // Short columns stand beside the middle of the long ones.
   const most = Math.max(...filled);
@@ -83,7 +83,7 @@ function trouble(flow) {
   }
   if (stateOf(flow) === "retrying") pairs["next attempt"] = flow.next_attempt_ms == null ? "under way" : when(flow.next_attempt_ms);
   if (!flow.reason && flow.healed_ms) pairs["runs again since"] = `${when(flow.healed_ms)}, after ${counted(flow.failed_count, "failure")}`;
-  (flow.warnings ?? []).forEach((one, place) => { pairs[place ? `warning ${place + 1}` : "warning"] = one.text; });
+  (flow.warnings ?? []).forEach((one, index) => { pairs[index ? `warning ${index + 1}` : "warning"] = one.text; });
   return pairs;
 }
 
@@ -96,7 +96,7 @@ function controls(flow) {
   };
   const button = (what, words) => el("button", { type: "button", id: `${what}-flow`, onclick: asking(what) }, words);
   return el("p", { class: "controls" }, flow.paused ? button("resume", "Let it go on") : button("pause", "Pause"), " ",
-    button("restart", "Start anew"), " ", said);
+    button("restart", "Restart"), " ", said);
 }
 
 const KINDS = ["in", "expanded", "out", "filtered", "duplicates", "late", "poisoned"];
@@ -120,7 +120,7 @@ export async function flows(held) {
     const [found, known] = await Promise.all([ask("/flows"), ask("/views")]);
     if (!held.contains(graph)) held.replaceChildren(el("h1", {}, "Flows"), graph, details);
     if (!found.length) return graph.replaceChildren(empty('No flow has run here yet; "headwater run APP.py" runs those of an app.'));
-    const tell = () => {
+    const render = () => {
       const flow = found.find((one) => one.name === chosen) ?? found[0];
       details.replaceChildren(...figures(flow));
     };
@@ -128,10 +128,10 @@ export async function flows(held) {
     if (now !== seen) {
       seen = now;
       const focused = document.activeElement?.getAttribute("aria-label");
-      graph.replaceChildren(drawn(graphOf(found, new Set(known.map((one) => one.name))), (name) => { chosen = name; tell(); }));
+      graph.replaceChildren(drawn(graphOf(found, new Set(known.map((one) => one.name))), (name) => { chosen = name; render(); }));
       if (focused) [...graph.querySelectorAll("[aria-label]")].find((one) => one.getAttribute("aria-label") === focused)?.focus();
     }
-    tell();
+    render();
     return undefined;
   };
   await renew();

@@ -14,7 +14,7 @@ const EVERY_MS = 2000;
 const main = document.getElementById("main"), state = document.getElementById("state");
 let leave = () => {}, turn = 0;
 
-function told(lost) {
+function connectionLost(lost) {
   const words = lost ? "not reachable, trying again" : "connected";
   if (state.textContent !== words) state.textContent = words;
   state.classList.toggle("lost", Boolean(lost));
@@ -40,15 +40,15 @@ async function show() {
       const scrolled = new Map([...held.querySelectorAll(".scroll")].map((one) => [one.getAttribute("aria-label"), one.scrollLeft]));
       const focused = active?.matches(".scroll") ? `.scroll[aria-label="${CSS.escape(active.getAttribute("aria-label"))}"]` : active?.id ? `#${CSS.escape(active.id)}` : active?.hasAttribute("href") ? `a[href="${CSS.escape(active.getAttribute("href"))}"]` : "";
       if (renew) await renew();
-      else renew = await page(held, rest[0], { alive, told, closing: (close) => closing.push(close) });
+      else renew = await page(held, rest[0], { alive, connectionLost, closing: (close) => closing.push(close) });
       for (const one of held.querySelectorAll(".scroll")) one.scrollLeft ||= scrolled.get(one.getAttribute("aria-label")) ?? 0;
       if (focused) held.querySelector(focused)?.focus({ preventScroll: true });
-      if (alive()) told(false);
+      if (alive()) connectionLost(false);
     } catch (error) {
       if (!alive()) return;
       if (error instanceof Failed && error.status === 401) return logIn(held);
       if (error instanceof Failed) held.replaceChildren(el("p", { class: "error", role: "alert" }, error.message));
-      else told(true);
+      else connectionLost(true);
     }
     if (alive()) setTimeout(() => alive() && attempt(), EVERY_MS);
   };

@@ -55,7 +55,7 @@ export async function overview(held) {
       el("div", { class: "cards charts" },
         card("Records per second", count(now.rate), chart(drawn.rate, "Records per second", everyMs)),
         card("Lag of groups", count(now.lag), chart(drawn.lag, "Lag of groups", everyMs)),
-        card("Watermark behind, seconds", count(now.behind), chart(drawn.behind, "Watermark behind, seconds", everyMs)),
+        card("Watermark lag, seconds", count(now.behind), chart(drawn.behind, "Watermark lag, seconds", everyMs)),
         card("Late rows", count(now.late), chart(drawn.late, "Late rows", everyMs)),
         card("Poisoned rows", count(now.poisoned), chart(drawn.poisoned, "Poisoned rows", everyMs))),
       el("div", { class: "cards small" },

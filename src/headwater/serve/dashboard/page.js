@@ -51,9 +51,9 @@ export const count = (number) => (number == null ? "–" : whole.format(Math.rou
 
 export function size(bytes) {
   const units = ["B", "kB", "MB", "GB", "TB"];
-  let place = 0;
-  for (; bytes >= 1000 && place < units.length - 1; place += 1) bytes /= 1000;
-  return `${place ? bytes.toFixed(1) : bytes} ${units[place]}`;
+  let index = 0;
+  for (; bytes >= 1000 && index < units.length - 1; index += 1) bytes /= 1000;
+  return `${index ? bytes.toFixed(1) : bytes} ${units[index]}`;
 }
 
 export const counted = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
@@ -87,17 +87,17 @@ export function sortingHead(column, id, order, choose) {
       column.name, el("span", { "aria-hidden": "true" }, own ? (order.down ? " ↓" : " ↑") : "")));
 }
 
-// By the caption of a table: the column that somebody has chosen, also when the table is drawn again.
+// By the caption of a table: the column that the user has chosen, also when the table is drawn again.
 const orders = new Map();
 
 // A table of the kind "stacked" has a line for each cell where there is no room for columns.
 export function table(caption, columns, rows, kind = null) {
   const name = caption.replace(/[^A-Za-z]+/g, "-"), order = orders.get(name);
-  const place = order ? columns.findIndex((one) => one.name === order.name) : -1;
-  if (place >= 0) {
-    const numeric = columns[place].number || columns[place].time;
+  const index = order ? columns.findIndex((one) => one.name === order.name) : -1;
+  if (index >= 0) {
+    const numeric = columns[index].number || columns[index].time;
     const compare = (one, other) => (numeric ? weight(one) - weight(other) || 0 : words.compare(one, other));
-    rows = [...rows].sort((one, other) => compare(textOf(one[place]), textOf(other[place])) * (order.down ? -1 : 1));
+    rows = [...rows].sort((one, other) => compare(textOf(one[index]), textOf(other[index])) * (order.down ? -1 : 1));
   }
   let drawn;
   const choose = (chosen) => {
@@ -109,8 +109,8 @@ export function table(caption, columns, rows, kind = null) {
   const heads = columns.map((one, number) => sortingHead(one, `sort-${name}-${number}`, order, choose));
   drawn = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     el("table", { class: kind }, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads)),
-      el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, place) => {
-        const column = columns[place];
+      el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, index) => {
+        const column = columns[index];
         return el("td", { "data-name": column.name, class: column.number ? "number" : column.content ? "content" : column.time ? "time" : null }, cell ?? "–");
       }))))));
   return drawn;
@@ -124,8 +124,8 @@ export const empty = (...words) => el("p", { class: "empty" }, ...words);
 // A small picture of the last minutes; what it shows is also said, for those who do not see it.
 export function chart(values, about, everyMs = 2000) {
   const width = 200, height = 44, most = Math.max(1, ...values);
-  const points = values.map((value, place) =>
-    `${(place * width / Math.max(1, values.length - 1)).toFixed(1)},${(height - 3 - value / most * (height - 6)).toFixed(1)}`);
+  const points = values.map((value, index) =>
+    `${(index * width / Math.max(1, values.length - 1)).toFixed(1)},${(height - 3 - value / most * (height - 6)).toFixed(1)}`);
   const label = `${about}: now ${count(values.at(-1) ?? 0)}, most ${count(Math.max(0, ...values))}`;
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label },
     points.length > 1 ? [svg("polygon", { class: "area", points: `0,${height} ${points.join(" ")} ${width},${height}` }),

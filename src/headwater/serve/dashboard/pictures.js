@@ -39,17 +39,17 @@ function drawnLines(lines, figure) {
   const y = (value) => ABOVE + (top - value) / (top - bottom) * (HIGH - ABOVE - BELOW);
   const levels = [bottom, (bottom + top) / 2, top].map((value) => [svg("path", { class: "rule", d: `M${LEFT} ${y(value)}H${WIDE - RIGHT}` }),
     svg("text", { class: "under end", x: LEFT - 8, y: y(value) + 4 }, brief.format(value))]);
-  const moments = (last === first ? [last] : (WIDE < 500 ? [0, 1] : [0, 1 / 3, 2 / 3, 1]).map((one) => first + one * (last - first))).map((at, place, { length }) =>
-    svg("text", { class: `under ${place === length - 1 ? "end" : place ? "middle" : ""}`, x: x(at), y: HIGH - 6 }, clock(at)));
-  const drawn = [...lines.values()].map((points, place) => points.length > 1
-    ? svg("polyline", { class: `series s${place}`, points: points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ") })
-    : svg("circle", { class: `spot s${place}`, cx: x(points[0][0]), cy: y(points[0][1]), r: 4 }));
+  const moments = (last === first ? [last] : (WIDE < 500 ? [0, 1] : [0, 1 / 3, 2 / 3, 1]).map((one) => first + one * (last - first))).map((at, index, { length }) =>
+    svg("text", { class: `under ${index === length - 1 ? "end" : index ? "middle" : ""}`, x: x(at), y: HIGH - 6 }, clock(at)));
+  const drawn = [...lines.values()].map((points, index) => points.length > 1
+    ? svg("polyline", { class: `series s${index}`, points: points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ") })
+    : svg("circle", { class: `spot s${index}`, cx: x(points[0][0]), cy: y(points[0][1]), r: 4 }));
   const newest = [...lines].map(([name, points]) => `${name ? `${name}: ` : ""}${exact.format(points.at(-1)[1])}`).join("; ");
   const picture = svg("svg", { class: "plot", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img",
     "aria-label": `${figure} over time, from ${clock(first)} to ${clock(last)} UTC; newest: ${newest}` }, levels, moments, drawn);
   const names = [...lines.keys()].filter(Boolean);
-  return [picture, names.length ? el("ul", { class: "legend" }, names.map((name, place) => el("li", {},
-    svg("svg", { viewBox: "0 0 12 12", width: 12, height: 12, "aria-hidden": "true" }, svg("rect", { class: `swatch s${place}`, width: 12, height: 12, rx: 3 })),
+  return [picture, names.length ? el("ul", { class: "legend" }, names.map((name, index) => el("li", {},
+    svg("svg", { viewBox: "0 0 12 12", width: 12, height: 12, "aria-hidden": "true" }, svg("rect", { class: `swatch s${index}`, width: 12, height: 12, rx: 3 })),
     cut(name, 40)))) : null];
 }
 
@@ -58,8 +58,8 @@ function drawnBars(rows, key, figure) {
     .filter(([, value]) => value > 0).sort((one, other) => other[1] - one[1]).slice(0, BARS_MAX);
   if (!largest.length) return null;
   const WIDE = room(), left = Math.min(250, WIDE * 0.38), most = rounded(largest[0][1]), high = largest.length * BAR + 8;
-  const bars = largest.map(([name, value], place) => {
-    const width = Math.max(2, value / most * (WIDE - left - 70)), y = 4 + place * BAR;
+  const bars = largest.map(([name, value], index) => {
+    const width = Math.max(2, value / most * (WIDE - left - 70)), y = 4 + index * BAR;
     return [svg("text", { class: "end", x: left - 10, y: y + 16 }, svg("title", {}, name), cut(name, Math.floor(left / 7.2))),
       svg("rect", { class: "swatch s0", x: left, y: y + 3, width, height: BAR - 7, rx: 4 }),
       svg("text", { class: "under", x: left + width + 8, y: y + 16 }, exact.format(value))];

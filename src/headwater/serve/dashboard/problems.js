@@ -1,4 +1,4 @@
-// A banner on every page: flows that fail, topics that are damaged, and what else somebody should look at. It goes when there is nothing left.
+// A banner on every page: flows that fail, topics that are damaged, and everything else that needs attention. It disappears when there is nothing left.
 import { ask, counted, el, named, when } from "./page.js";
 
 const SHOWN = 5;
@@ -6,8 +6,8 @@ const SHOWN = 5;
 function line(one) {
   if (one.topic) {
     // A topic that is offline has no page of its own.
-    const place = one.kind === "offline" ? "#/topics" : `#/topics/${named(one.topic)}`;
-    return el("li", { class: one.kind }, "topic ", el("a", { href: place }, one.topic), one.kind === "offline" ? " is offline: " : ": ", one.text);
+    const link = one.kind === "offline" ? "#/topics" : `#/topics/${named(one.topic)}`;
+    return el("li", { class: one.kind }, "topic ", el("a", { href: link }, one.topic), one.kind === "offline" ? " is offline: " : ": ", one.text);
   }
   const again = one.kind === "retrying" ? (one.next_attempt_ms == null ? "; another attempt is under way" : `; tried again at ${when(one.next_attempt_ms)}`) : "";
   const failed = one.kind === "warning" ? "" : ` Failed ${counted(one.count ?? 1, "time")} since ${when(one.since_ms)}${again}.`;

@@ -18,7 +18,7 @@ export async function views(held) {
 const SHOWN_MAX = 200, PICTURE_EVERY_MS = 1000;
 const NUMBERS = /^(byte|short|int|long|float|double|decimal|integer|bigint|smallint|tinyint)/;
 
-export async function view(held, name, { alive, told, closing }) {
+export async function view(held, name, { alive, connectionLost, closing }) {
   const described = await ask(`/views/${named(name)}`);
   const names = described.columns.map((one) => one.name);
   const rows = new Map();
@@ -93,9 +93,9 @@ export async function view(held, name, { alive, told, closing }) {
       later();
     });
     source.addEventListener("end", () => { source.close(); again(); });
-    source.onopen = () => told(false);
+    source.onopen = () => connectionLost(false);
     source.onerror = () => {
-      told(true);
+      connectionLost(true);
       if (source.readyState === EventSource.CLOSED) again();
     };
   };

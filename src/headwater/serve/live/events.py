@@ -1,11 +1,11 @@
-"""What a subscriber is told. Encoded once, whoever many are told. Pure.
+"""The events that subscribers receive. Each is encoded once for all subscribers. Pure.
 
     snapshot   all rows as they are: forget what you hold; `more` says that the rest follows
     changes    rows that changed and keys that went, of one write; `more` as above
     records    records of a topic
     end        nothing more comes on this connection, and why
 
-Only an event with an id is a place to resume at: what has `more` is complete only with what follows.
+A client can resume only after an event with an id: one with `more` is complete only with the events that follow.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What all feeds share: somebody is told that there is more, work is done once for all who ask, and has its place."""
+"""Parts that all feeds share: a wake-up signal, and work that is done once for all subscribers."""
 
 import asyncio
 from collections import OrderedDict
@@ -15,12 +15,12 @@ PAUSE_SECONDS_MAX = 0.5
 
 
 def pause_for(subscribers: int) -> float:
-    """How long changes gather before they are told: where many are told, each is told less often."""
+    """How long changes gather before they are sent: with more subscribers, each receives events less often."""
     return min(PAUSE_SECONDS_MAX, LOOK_SECONDS + PAUSE_PER_SUBSCRIBER * subscribers)
 
 
 class Bell:
-    """Wakes all who wait, without missing anybody: who takes `rung` before looking hears of all that came after."""
+    """Wakes all waiting tasks: one that takes `rung` before it reads is woken by every later change."""
 
     def __init__(self) -> None:
         self.rung = asyncio.Event()
@@ -30,7 +30,7 @@ class Bell:
         rung.set()
 
 
-async def heard(rung: asyncio.Event, seconds: float = HEARTBEAT_SECONDS) -> bool:
+async def changed(rung: asyncio.Event, seconds: float = HEARTBEAT_SECONDS) -> bool:
     """Whether it rang; False after a while of silence."""
     try:
         async with asyncio.timeout(seconds):

@@ -20,7 +20,7 @@ from headwater.serve.connection import hang_up
 from headwater.serve.endpoints import Endpoint, parse, text, truth, whole
 from headwater.serve.live.events import HEARTBEAT, Event
 from headwater.serve.live.topic_feed import TopicFeed
-from headwater.serve.live.view_feed import Place, ViewFeed
+from headwater.serve.live.view_feed import ResumePoint, ViewFeed
 from headwater.serve.openapi import operation_of
 from headwater.serve.records import Decode
 from headwater.serve.stores import Stores
@@ -40,7 +40,7 @@ HEADERS = {
     "x-accel-buffering": "no",
     "x-content-type-options": "nosniff",
 }
-AFTER = text("after", "resume behind the event with this id; a browser says it as Last-Event-ID", longest=4000)
+AFTER = text("after", "resume after the event with this id; a browser sends it as Last-Event-ID", longest=4000)
 VIEW_LIVE = (VIEW, WHERE, KEY, truth("snapshot", "begin with all rows", default=True), AFTER)
 TOPIC_LIVE = (
     TOPIC,
@@ -119,14 +119,14 @@ class Live:
         where, key = conditions(asked["where"]), asked["key"]
         if where and key:
             raise Invalid("where and key both say which rows; say one of them")
-        place = None if asked["after"] is None else Place.parse(asked["after"])
+        point = None if asked["after"] is None else ResumePoint.parse(asked["after"])
 
         def query(shape: Shape) -> Query:
             return key_query(shape, name, key) if key else parse_query(shape, where, list(shape.key), None)
 
         identity = kept, name, tuple(sorted(where.items())), tuple(key)
         async with self._shared(identity, lambda: ViewFeed(self._stores, kept, name, query, self._threads)) as feed:
-            yield feed.follow(await feed.begin(place, snapshot=asked["snapshot"]))
+            yield feed.follow(await feed.begin(point, snapshot=asked["snapshot"]))
 
     @asynccontextmanager
     async def _topic(self, asked: Asked) -> AsyncIterator[Events]:
@@ -140,7 +140,7 @@ class Live:
 
     @asynccontextmanager
     async def _shared(self, identity: Hashable, make: Callable[[], Feed]) -> AsyncIterator[Feed]:
-        """The feed of this name, which lives as long as somebody follows it."""
+        """The feed of this name, which lives as long as it has subscribers."""
         if self._subscribers >= self._settings.subscribers_max:
             raise Invalid("too many follow something already; try again later", status=429, name="TooManySubscribers")
         if identity not in self._feeds and len(self._feeds) >= FEEDS_MAX:
@@ -161,7 +161,7 @@ class Live:
                 self._feeds.pop(identity, None)
                 feed.close()
 
-    # -- how it is told ------------------------------------------------------------------------------------------------
+    # -- sending events ------------------------------------------------------------------------------------------------
 
     def _sse(self, endpoint: Endpoint, open_feed: Opened) -> Any:
         async def answer(request: Request) -> Response:
@@ -173,7 +173,7 @@ class Live:
                 asked = parse(endpoint.parameters, request.path_params, query)
             except Invalid as error:
                 return answer_to_error(error)
-            return Told(self, open_feed, asked)
+            return LiveResponse(self, open_feed, asked)
 
         return answer
 
@@ -200,17 +200,17 @@ class Live:
                     return
             await socket.close(CLOSE_ENDED)
 
-        async def gone() -> None:
+        async def disconnected() -> None:
             try:
                 while True:
                     await socket.receive_text()
             except (WebSocketDisconnect, KeyError):
                 return
 
-        await first_of(send(), gone())
+        await first_of(send(), disconnected())
 
     async def in_time(self, scope: Scope, sending: Awaitable[None]) -> bool:
-        """False: the other side read nothing for too long, or is gone."""
+        """False: the client read nothing for too long, or disconnected."""
         try:
             async with asyncio.timeout(self._settings.stalled_subscriber_timeout.total_seconds()):
                 await sending
@@ -223,7 +223,7 @@ class Live:
         return True
 
 
-class Told(Response):
+class LiveResponse(Response):
     """Server-sent events. The first of them is known before anything is answered: a mistake has its status."""
 
     def __init__(self, live: Live, open_feed: Opened, asked: Asked) -> None:
@@ -245,7 +245,7 @@ class Told(Response):
             body = HEARTBEAT if event is None else event.sse
             sending = send({"type": "http.response.body", "body": body, "more_body": True})
             if not await self._live.in_time(scope, sending):
-                await asyncio.sleep(GOING_SECONDS)  # until the server has seen that the other side is gone
+                await asyncio.sleep(GOING_SECONDS)  # until the server has seen that the client disconnected
                 return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

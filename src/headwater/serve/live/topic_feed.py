@@ -10,8 +10,8 @@ from headwater.log.log import Log
 from headwater.log.reader import read_some, starting_offset
 from headwater.serve.answers import Invalid
 from headwater.serve.live.events import Event, end
-from headwater.serve.live.feeds import Bell, Shared, heard, pause_for
-from headwater.serve.records import Decode, shown_damage, size_of, told
+from headwater.serve.live.feeds import Bell, Shared, changed, pause_for
+from headwater.serve.records import Decode, record_json, shown_damage, size_of
 
 RECORDS_MAX = 200
 EVENT_BYTES_MAX = 256 * 1024
@@ -36,7 +36,7 @@ def parse_offsets(said: str, partitions: Sequence[int]) -> Offsets:
     for part in said.split(","):
         number, colon, offset = part.partition(":")
         if not colon or not (number + offset).isdecimal() or len(part) > 40 or int(number) not in partitions:
-            raise Invalid(f"{said[:80]!r} is no place to resume at; say the id of the last event, such as 0:17,1:9")
+            raise Invalid(f"{said[:80]!r} is not an event id; give the id of the last event, such as 0:17,1:9")
         found[int(number)] = int(offset)
     return found
 
@@ -68,7 +68,7 @@ class TopicFeed:
             partition = self._log.partition(self._topic, number)
             if number in offsets:
                 starting_offset(partition, offset=offsets[number], time_ms=None)
-            elif resumed or begin == "start":  # one that was not there yet when the event was told is new as a whole
+            elif resumed or begin == "start":  # a partition created after the event is read from its start
                 offsets[number] = partition.start_offset
             else:
                 offsets[number] = partition.high_watermark
@@ -89,7 +89,7 @@ class TopicFeed:
                 return
             if records:
                 yield Event("records", {"records": records}, _id(offsets))
-            elif not await heard(rung):
+            elif not await changed(rung):
                 yield None
         yield end("stopping", "the node stops; come back with the id of the last event")
 
@@ -119,12 +119,12 @@ class TopicFeed:
         for record in records:
             if record.offset >= end or len(shown) == RECORDS_MAX or size > EVENT_BYTES_MAX:
                 return Chunk(shown, record.offset, size)
-            shown.append(told(record, number, bytes_max=VALUE_BYTES_MAX, decode=self._decode))
+            shown.append(record_json(record, number, bytes_max=VALUE_BYTES_MAX, decode=self._decode))
             size += size_of(record, VALUE_BYTES_MAX)
         return Chunk(shown, min(following, end), size)
 
     def _grown(self) -> None:
-        """On the thread of whoever appended; many appends are one ring."""
+        """Called on the thread that appended; several appends ring once."""
         if not self._ringing:
             self._ringing = True
             try:

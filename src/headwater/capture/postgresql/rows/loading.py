@@ -1,6 +1,6 @@
-"""The loops are compiled on a thread of their own: a server ends a connection on which nobody answers for too long.
+"""Compiles the loops on a thread of their own: a server ends a connection whose client is silent for too long.
 
-Until they are there, whoever is behind goes on in the old way.
+Until they are there, a capture that lags uses the interpreted code.
 """
 
 import logging
@@ -27,7 +27,9 @@ RELATION = Relation(1, "public", "rows", "d", (Column("key", TEXT, -1, True),))
 
 
 def run_finder(assembler: Assembler, *, messages_min: int) -> "RunFinder | None":
-    """None until the loops are there. The first who asks has them loaded: who is never behind does without a compiler,
+    """None until the loops are there.
+
+    The first call starts loading them: a capture that never lags does without a compiler,
     which takes a second to load."""
     if not _loaded.is_set():
         _begin()
@@ -48,11 +50,11 @@ def _load() -> None:
     try:
         load()
     except Exception:
-        _logger.exception("the loops of captures cannot be compiled; changes are told one by one")
+        _logger.exception("the loops of captures cannot be compiled; changes are decoded one by one")
 
 
 def load() -> None:
-    """Tell a row that is in no database: what is called once is compiled."""
+    """Decode a row that is in no database: a function is compiled at its first call."""
     from headwater.capture.postgresql.rows.run import RunFinder
     from headwater.capture.run import Route
     from headwater.log.record_framing import encode_contents
@@ -65,7 +67,7 @@ def load() -> None:
     finder = RunFinder(assembler, messages_min=1)
     finder.begin([_message(body) for body in (_BEGIN, _INSERT, _COMMIT)])
     finder.take(0)
-    for _, run in finder.told():
+    for _, run in finder.take_found():
         for landed in run.written([Route(partitions=1, followed=True)], now_ms=0).landed:
             encode_contents([landed.contents])
     _loaded.set()

@@ -34,7 +34,7 @@ KINDS: dict[Convert, int] = {
     types.timestamp_with_zone: TIMESTAMP_WITH_ZONE,
 }
 
-# Columns of `tables`: places in `columns` and `keys`, spans of `text`, and what a row may take beside its values.
+# Columns of `tables`: indexes into `columns` and `keys`, spans of `text`, and what a row may take beside its values.
 (
     FIRST_COLUMN, COLUMN_COUNT, FIRST_KEY, KEY_COUNT,
     HEAD_START, HEAD_END, NAMED_START, NAMED_END, WIDE_BYTES, FIXED_BYTES,
@@ -59,7 +59,7 @@ class Programs(NamedTuple):
     tables: Int64Array
     columns: Int64Array
     keys: Int64Array
-    """Places of key columns among those of their table."""
+    """Indexes of key columns among those of their table."""
 
 
 class Program(NamedTuple):
@@ -115,17 +115,17 @@ def together(programs: Mapping[int, Program]) -> Programs:
     text, tables = [WORDS], []
     columns: list[tuple[int, int, int, int]] = []
     keys: list[int] = []
-    behind = len(WORDS)
+    offset = len(WORDS)
     for _, program in sorted(programs.items()):
         table = program.table.copy()
         table[FIRST_COLUMN], table[FIRST_KEY] = len(columns), len(keys)
-        for place in (HEAD_START, HEAD_END, NAMED_START, NAMED_END):
-            table[place] += behind
-        columns += [(kind, known, start + behind, end + behind) for kind, known, start, end in program.columns]
+        for field in (HEAD_START, HEAD_END, NAMED_START, NAMED_END):
+            table[field] += offset
+        columns += [(kind, known, start + offset, end + offset) for kind, known, start, end in program.columns]
         keys += program.keys
         tables.append(table)
         text.append(program.text)
-        behind += len(program.text)
+        offset += len(program.text)
     ends = np.cumsum([0, *map(len, _SHARED)])
     return Programs(
         text=np.frombuffer(b"".join(text), dtype=np.uint8).copy(),

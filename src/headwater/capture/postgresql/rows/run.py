@@ -38,7 +38,7 @@ ROW_BYTES, NUMBERS_BYTES = 700, 512
 
 
 class Messages(NamedTuple):
-    """Of the copy stream, one behind the other; `ends` has one more, and begins with 0."""
+    """Messages of the copy stream, one after the other; `ends` has one more, and begins with 0."""
 
     data: ByteArray
     ends: Int64Array
@@ -59,7 +59,7 @@ class RowRun:
         found: Int64Array,
     ) -> None:
         self._assembler, self._passing, self._programs, self._plans = assembler, passing, programs, plans
-        self._messages, (self._begin, self._behind) = messages, span
+        self._messages, (self._begin, self._end) = messages, span
         self._used = np.flatnonzero(used).tolist()
         self.rows = int(found[scanning.ROWS])
         commit, address, number = found[scanning.FIRST_COMMIT : scanning.FIRST_NUMBER + 1].tolist()
@@ -74,8 +74,8 @@ class RowRun:
         assembler, decoder = self._assembler.at(self._passing, self._plans), Decoder()
         whole = self._messages.data.tobytes()
         ends = self._messages.ends.tolist()
-        for place in range(self._begin, self._behind):
-            address, message = parse_data(whole[ends[place] : ends[place + 1]])
+        for index in range(self._begin, self._end):
+            address, message = parse_data(whole[ends[index] : ends[index + 1]])
             if not assembler.take_row(address, message):
                 assembler.take(address, decoder.decode(message))
         return assembler.changes
@@ -99,16 +99,16 @@ class RowRun:
         closing = CLOSING + PASSED % (now_ms, now_ms, now_ms)
         words = (np.frombuffer(generation, dtype=np.uint8), np.frombuffer(closing, dtype=np.uint8))
         state, scratch = _state_of(self._passing), _scratch_of(self._programs, len(generation))
-        assert state is not None, "a run begins where a state can be told"
-        size = int(ends[self._behind] - ends[self._begin])
-        out, place = self._room(size * 3 + self.rows * ROW_BYTES, slots), self._begin
+        assert state is not None, "a run begins where the state is known"
+        size = int(ends[self._end] - ends[self._begin])
+        out, index = self._room(size * 3 + self.rows * ROW_BYTES, slots), self._begin
         while True:
-            span = (place, self._behind)
-            place = int(writing.write(self._programs, data, ends, *span, state, directed, *words, now_ms, scratch, out))
-            if place == self._behind:
+            span = (index, self._end)
+            index = int(writing.write(self._programs, data, ends, *span, state, directed, *words, now_ms, scratch, out))
+            if index == self._end:
                 return out
             # Escapes can make a value six times as long: then there is a second helping.
-            wanted = int(self._programs.tables[:, FIXED_BYTES].max()) + 24 * int(ends[place + 1] - ends[place])
+            wanted = int(self._programs.tables[:, FIXED_BYTES].max()) + 24 * int(ends[index + 1] - ends[index])
             target = np.empty(2 * len(out.target) + wanted, dtype=np.uint8)
             target[: len(out.target)] = out.target
             out = out._replace(target=target)
@@ -154,7 +154,7 @@ def _landed(
 
 
 def _state_of(passing: Passing) -> Int64Array | None:
-    """None if it cannot be told in numbers that the loops know."""
+    """None if it cannot be expressed in numbers that the loops know."""
     transaction = passing.transaction or Transaction(0, 0, 0)
     state = [int(passing.transaction is not None), *transaction, passing.address, passing.number, passing.end]
     if passing.transaction is not None and not (transaction.id and 0 <= transaction.time_us < scanning.TIME_US_MAX):
@@ -176,7 +176,7 @@ def _scratch_of(programs: Programs, generation_bytes: int) -> writing.Scratch:
 
 
 class RunFinder:
-    """Finds runs among messages that have been received; the assembler goes on behind each.
+    """Finds runs among messages that have been received; the assembler continues after each.
 
     Fewer than `messages_min` are better taken one by one: that is done before a run is.
     """
@@ -189,7 +189,7 @@ class RunFinder:
         self._programs = together({})
         self._messages, self._next = Messages(np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)), 0
         self.found: list[tuple[int, Run]] = []
-        """Each with the place among the assembler's changes before which it stands."""
+        """Runs, each with the index of the assembler's change that follows it."""
 
     def begin(self, received: Sequence[bytes]) -> None:
         data = np.frombuffer(b"".join(received), dtype=np.uint8)
@@ -197,34 +197,34 @@ class RunFinder:
         np.cumsum(np.fromiter(map(len, received), dtype=np.int64, count=len(received)), out=ends[1:])
         self._messages, self._next = Messages(data, ends), 0
 
-    def take(self, place: int) -> int:
-        """The place behind a run that begins here; the same place if there is none."""
-        passing = self._assembler.passing() if place >= self._next else None
+    def take(self, index: int) -> int:
+        """Returns the index after a run that begins here; the same index if there is none."""
+        passing = self._assembler.passing() if index >= self._next else None
         state = None if passing is None else _state_of(passing)
         if passing is None or state is None:
-            return place
+            return index
         if self._described != self._assembler.described:
             self._describe()
         scratch = _scratch_of(self._programs, 0)
         used, found = np.zeros(len(self._programs.relations), dtype=np.int64), np.zeros(5, dtype=np.int64)
         committed = np.empty(len(self._messages.ends), dtype=np.int64)
-        behind = int(
+        end = int(
             scanning.scan(
-                self._programs, *self._messages, place, state, scratch.before, scratch.after, used, committed, found
+                self._programs, *self._messages, index, state, scratch.before, scratch.after, used, committed, found
             )
         )
-        if behind - place < self._messages_min:
-            self._next = place + self._passed_over
+        if end - index < self._messages_min:
+            self._next = index + self._passed_over
             self._passed_over = min(2 * self._passed_over, PASSED_OVER_MAX)
-            return place
+            return index
         self._passed_over = 1
         if found[scanning.ROWS]:
             run = RowRun(
-                self._assembler, passing, self._programs, self._plans, self._messages, (place, behind), used, found
+                self._assembler, passing, self._programs, self._plans, self._messages, (index, end), used, found
             )
             self.found.append((len(self._assembler.changes), run))
         self._assembler.go_on(_passing_of(state), committed[: found[scanning.COMMITTED]].tolist())
-        return behind
+        return end
 
     def _describe(self) -> None:
         self._described, self._plans = self._assembler.described, dict(self._assembler.plans)
@@ -235,8 +235,8 @@ class RunFinder:
         programs = {id: self._known[plan] for id, plan in self._plans.items() if plan is not None}
         self._programs = together({id: program for id, program in programs.items() if program is not None})
 
-    def told(self) -> list[tuple[int, Run]]:
-        """What was found since this was last asked."""
+    def take_found(self) -> list[tuple[int, Run]]:
+        """Returns the runs found since the last call."""
         found, self.found = self.found, []
         return found
 

@@ -28,14 +28,14 @@ TIME_US_MAX = 2**52  # a thousand times that still is a number of 64 bits
 
 
 @inner
-def int32(data, place):  # type: ignore[no-untyped-def]
-    high = np.int64(data[place]) << 24 | np.int64(data[place + 1]) << 16
-    return high | np.int64(data[place + 2]) << 8 | np.int64(data[place + 3])
+def int32(data, position):  # type: ignore[no-untyped-def]
+    high = np.int64(data[position]) << 24 | np.int64(data[position + 1]) << 16
+    return high | np.int64(data[position + 2]) << 8 | np.int64(data[position + 3])
 
 
 @inner
-def int64(data, place):  # type: ignore[no-untyped-def]
-    return int32(data, place) << 32 | int32(data, place + 4)
+def int64(data, position):  # type: ignore[no-untyped-def]
+    return int32(data, position) << 32 | int32(data, position + 4)
 
 
 @inner
@@ -69,46 +69,46 @@ def _known(kind, data, start, end):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _check_tuple(data, place, end, columns, first, count):  # type: ignore[no-untyped-def]
-    """The place behind it; -1 if it is not one of whole values that are known."""
-    if end - place < 2 or (np.int64(data[place]) << 8 | np.int64(data[place + 1])) != count:
+def _check_tuple(data, position, end, columns, first, count):  # type: ignore[no-untyped-def]
+    """Returns the position after the tuple; -1 if it is not one of whole values that are known."""
+    if end - position < 2 or (np.int64(data[position]) << 8 | np.int64(data[position + 1])) != count:
         return -1
-    place += 2
+    position += 2
     for column in range(first, first + count):
-        if place >= end:
+        if position >= end:
             return -1
-        if data[place] == NULL:
-            place += 1
-        elif data[place] == TEXT and end - place >= 5:
-            start = place + 5
-            length = int32(data, place + 1)
+        if data[position] == NULL:
+            position += 1
+        elif data[position] == TEXT and end - position >= 5:
+            start = position + 5
+            length = int32(data, position + 1)
             if length > end - start or not _known(columns[column, of.KIND], data, start, start + length):
                 return -1
-            place = start + length
+            position = start + length
         else:
             return -1
-    return place
+    return position
 
 
 @inner
-def read_tuple(data, place, count, cells):  # type: ignore[no-untyped-def]
-    place += 2
+def read_tuple(data, position, count, cells):  # type: ignore[no-untyped-def]
+    position += 2
     for column in range(count):
-        if data[place] == NULL:
+        if data[position] == NULL:
             cells[column, 0] = cells[column, 1] = -1
-            place += 1
+            position += 1
         else:
-            cells[column, 0] = place + 5
-            place += 5 + int32(data, place + 1)
-            cells[column, 1] = place
-    return place
+            cells[column, 0] = position + 5
+            position += 5 + int32(data, position + 1)
+            cells[column, 1] = position
+    return position
 
 
 @inner
 def _same_key(programs, which, data, before, after):  # type: ignore[no-untyped-def]
     first = programs.tables[which, of.FIRST_KEY]
-    for place in range(first, first + programs.tables[which, of.KEY_COUNT]):
-        column = programs.keys[place]
+    for position in range(first, first + programs.tables[which, of.KEY_COUNT]):
+        column = programs.keys[position]
         start, other = before[column, 0], after[column, 0]
         if before[column, 1] - start != after[column, 1] - other or (start < 0) != (other < 0):
             return False
@@ -120,24 +120,24 @@ def _same_key(programs, which, data, before, after):  # type: ignore[no-untyped-
 
 @inner
 def _sound(programs, data, body, end, before, after):  # type: ignore[no-untyped-def]
-    """The table of a change, by its place among those that have a program; -1 if the change is not for the loops."""
+    """The table of a change, by its position among those that have a program; -1 if the change is not for the loops."""
     which = find(programs.relations, int32(data, body + 1)) if end - body >= 8 else -1
     if which < 0:
         return -1
     first, count = programs.tables[which, of.FIRST_COLUMN], programs.tables[which, of.COLUMN_COUNT]
     kind, marker = data[body], data[body + 5]
-    place = _check_tuple(data, body + 6, end, programs.columns, first, count)
-    if place < 0:
+    position = _check_tuple(data, body + 6, end, programs.columns, first, count)
+    if position < 0:
         return -1
     if kind == UPDATE and marker == OLD:
-        if place >= end or data[place] != NEW:
+        if position >= end or data[position] != NEW:
             return -1
-        behind = _check_tuple(data, place + 1, end, programs.columns, first, count)
-        if behind < 0:
+        after_new = _check_tuple(data, position + 1, end, programs.columns, first, count)
+        if after_new < 0:
             return -1
         read_tuple(data, body + 6, count, before)
-        read_tuple(data, place + 1, count, after)
-        place = behind
+        read_tuple(data, position + 1, count, after)
+        position = after_new
         if not _same_key(programs, which, data, before, after):
             return -1  # the row has moved: three records instead of one
     elif kind == DELETE:
@@ -145,7 +145,7 @@ def _sound(programs, data, body, end, before, after):  # type: ignore[no-untyped
             return -1
     elif marker != NEW:
         return -1
-    return which if place == end else -1
+    return which if position == end else -1
 
 
 @inner
@@ -176,16 +176,16 @@ def advance(state, address):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def scan(programs, data, ends, place, state, before, after, used, committed, found):  # type: ignore[no-untyped-def]
-    """The place of the first message from `place` on that is not for the loops.
+def scan(programs, data, ends, index, state, before, after, used, committed, found):  # type: ignore[no-untyped-def]
+    """The index of the first message from `index` on that is not for the loops.
 
-    `used` tells which tables had rows, `committed` the transactions that have ended.
+    `used` marks the tables that had rows, `committed` the transactions that have ended.
     """
-    while place < len(ends) - 1:
-        body, end = ends[place] + DATA_BYTES, ends[place + 1]
-        if body >= end or data[ends[place]] != DATA:
+    while index < len(ends) - 1:
+        body, end = ends[index] + DATA_BYTES, ends[index + 1]
+        if body >= end or data[ends[index]] != DATA:
             break
-        kind, address = data[body], int64(data, ends[place] + 1)
+        kind, address = data[body], int64(data, ends[index] + 1)
         if kind == BEGIN:
             if not pass_begin(data, body, end, state):
                 break
@@ -195,7 +195,7 @@ def scan(programs, data, ends, place, state, before, after, used, committed, fou
             committed[found[COMMITTED]] = state[ID]
             found[COMMITTED] += 1
         elif kind in (INSERT, UPDATE, DELETE) and state[INSIDE]:
-            # Positions must grow; an address that goes back is for somebody else to think about.
+            # Positions must grow; an address that goes back is left to the assembler.
             which = _sound(programs, data, body, end, before, after) if address >= max(state[AT_ADDRESS], 0) else -1
             if which < 0:
                 break
@@ -206,5 +206,5 @@ def scan(programs, data, ends, place, state, before, after, used, committed, fou
             used[which] = 1
         else:
             break
-        place += 1
-    return place
+        index += 1
+    return index

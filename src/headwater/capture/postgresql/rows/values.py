@@ -1,6 +1,6 @@
 """Numbers and values as the text of JSON, byte for byte as types.py writes them. Compiled.
 
-Each function that writes answers the place behind what it wrote.
+Each write function returns the position after what it wrote.
 """
 
 import numpy as np
@@ -25,13 +25,13 @@ def decimal_size(number):  # type: ignore[no-untyped-def]
 
 
 @inner
-def decimal(target, place, number):  # type: ignore[no-untyped-def]
+def decimal(target, position, number):  # type: ignore[no-untyped-def]
     """A number that is not negative."""
-    left, behind = np.uint64(number), place + decimal_size(number)
-    for step in range(behind - place):
-        target[behind - 1 - step] = np.uint64(ZERO) + left % np.uint64(10)
+    left, end = np.uint64(number), position + decimal_size(number)
+    for step in range(end - position):
+        target[end - 1 - step] = np.uint64(ZERO) + left % np.uint64(10)
         left //= np.uint64(10)
-    return behind
+    return end
 
 
 @inner
@@ -44,17 +44,17 @@ def hexadecimal_size(number):  # type: ignore[no-untyped-def]
 
 
 @inner
-def hexadecimal(target, place, number, size):  # type: ignore[no-untyped-def]
+def hexadecimal(target, position, number, size):  # type: ignore[no-untyped-def]
     """As %X has it, with so many digits; a number that is not negative."""
     for step in range(size):
         digit = (np.int64(number) >> (4 * step)) & 15
-        target[place + size - 1 - step] = digit + (ZERO if digit < 10 else ord("A") - 10)
-    return place + size
+        target[position + size - 1 - step] = digit + (ZERO if digit < 10 else ord("A") - 10)
+    return position + size
 
 
 @inner
-def _write_escaped(target, place, byte):  # type: ignore[no-untyped-def]
-    target[place] = BACKSLASH
+def _write_escaped(target, position, byte):  # type: ignore[no-untyped-def]
+    target[position] = BACKSLASH
     short = np.int64(0)
     if byte in (QUOTE, BACKSLASH):
         short = np.int64(byte)
@@ -69,53 +69,55 @@ def _write_escaped(target, place, byte):  # type: ignore[no-untyped-def]
     elif byte == 13:
         short = np.int64(ord("r"))
     if short:
-        target[place + 1] = short
-        return place + 2
-    target[place + 1] = ord("u")
+        target[position + 1] = short
+        return position + 2
+    target[position + 1] = ord("u")
     for step in range(4):
         digit = (np.int64(byte) >> (12 - 4 * step)) & 15
-        target[place + 2 + step] = digit + (ZERO if digit < 10 else ord("a") - 10)
-    return place + 6
+        target[position + 2 + step] = digit + (ZERO if digit < 10 else ord("a") - 10)
+    return position + 6
 
 
 @inner
-def _write_text(target, place, data, start, end):  # type: ignore[no-untyped-def]
+def _write_text(target, position, data, start, end):  # type: ignore[no-untyped-def]
     for at in range(start, end):
         byte = data[at]
         if byte >= SPACE and byte != QUOTE and byte != BACKSLASH:
-            target[place] = byte
-            place += 1
+            target[position] = byte
+            position += 1
         else:
-            place = _write_escaped(target, place, byte)
-    return place
+            position = _write_escaped(target, position, byte)
+    return position
 
 
 @inner
-def _write_truth(target, place, truth):  # type: ignore[no-untyped-def]
+def _write_truth(target, position, truth):  # type: ignore[no-untyped-def]
     letters = b"true" if truth else b"false"
     for letter in letters:
-        target[place] = letter
-        place += 1
-    return place
+        target[position] = letter
+        position += 1
+    return position
 
 
 @inner
-def fragment(target, place, data, start, end, kind):  # type: ignore[no-untyped-def]
+def fragment(target, position, data, start, end, kind):  # type: ignore[no-untyped-def]
     """The JSON of a value, as types.py has it."""
     if kind == of.NUMBER or (kind == of.FLOATING and end > start and ZERO <= data[end - 1] <= NINE):
-        return copy(target, place, data, start, end)
+        return copy(target, position, data, start, end)
     if kind == of.BOOLEAN or kind == of.BIT:
-        return _write_truth(target, place, end - start == 1 and data[start] == (ord("t") if kind == of.BOOLEAN else 49))
-    target[place] = QUOTE
-    begin = place + 1
+        return _write_truth(
+            target, position, end - start == 1 and data[start] == (ord("t") if kind == of.BOOLEAN else 49)
+        )
+    target[position] = QUOTE
+    begin = position + 1
     if kind == of.TEXT:
-        place = _write_text(target, begin, data, start, end)
+        position = _write_text(target, begin, data, start, end)
     else:
-        place = copy(target, begin, data, start, end)
+        position = copy(target, begin, data, start, end)
         if kind >= of.TIMESTAMP and end - start > 10 and data[start + 10] == SPACE:
             target[begin + 10] = ord("T")
             if kind == of.TIMESTAMP_WITH_ZONE:
-                place -= 2
-                target[place - 1] = ord("Z")
-    target[place] = QUOTE
-    return place + 1
+                position -= 2
+                target[position - 1] = ord("Z")
+    target[position] = QUOTE
+    return position + 1

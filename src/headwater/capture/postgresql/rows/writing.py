@@ -1,7 +1,7 @@
 """Messages that were scanned into contents of records, byte for byte as assembling.py and envelope.py would. Compiled.
 
-It believes lengths, because `scan` has compared them with what is there. Each function that writes answers the place
-behind what it wrote. Contents of records are drawn in log/record_contents.py.
+It believes lengths, because `scan` has compared them with what is there. Each function that writes answers the cursor
+after what it wrote. Contents of records are drawn in log/record_contents.py.
 """
 
 from typing import NamedTuple
@@ -49,7 +49,7 @@ class Routes(NamedTuple):
 
     partitions: Int64Array
     slots: Int64Array
-    """The number under which its first partition is told."""
+    """The number of its first partition."""
 
     followed: Int64Array
     """Whether the last values of its keys are kept (last_values.py): set by the first row that is wide."""
@@ -61,7 +61,7 @@ class Scratch(NamedTuple):
     """Where each value of a row lies in the message; from -1 if it is NULL."""
 
     fragments: Int64Array
-    """Where each fragment of the row behind a change was written."""
+    """Where each fragment of the new row of a change was written."""
 
     head: ByteArray
     """`source` up to the address, of the table HEAD_OF and the transaction of now."""
@@ -78,7 +78,7 @@ class Output(NamedTuple):
     """Of each: start and end of its content, time, bytes of key and value, slot."""
 
     notes: Int64Array
-    """For last values: table, start and end of the key, of the fragments; from -1 for a row that is gone or narrow."""
+    """For last values: table, start and end of the key, of the fragments; from -1 for a deleted or narrow row."""
 
     lasts: Int64Array
     """Of each slot: commit, address and number of its last record."""
@@ -87,46 +87,46 @@ class Output(NamedTuple):
 
 
 @inner
-def _word(target, place, programs, word):  # type: ignore[no-untyped-def]
-    return copy(target, place, programs.text, programs.words[word, 0], programs.words[word, 1])
+def _word(target, cursor, programs, word):  # type: ignore[no-untyped-def]
+    return copy(target, cursor, programs.text, programs.words[word, 0], programs.words[word, 1])
 
 
 @inner
-def _write_value(target, place, programs, column, data, cells, which):  # type: ignore[no-untyped-def]
+def _write_value(target, cursor, programs, column, data, cells, which):  # type: ignore[no-untyped-def]
     if cells[column, 0] < 0:
-        return _word(target, place, programs, of.NONE)
+        return _word(target, cursor, programs, of.NONE)
     kind = programs.columns[programs.tables[which, of.FIRST_COLUMN] + column, of.KIND]
-    return fragment(target, place, data, cells[column, 0], cells[column, 1], kind)
+    return fragment(target, cursor, data, cells[column, 0], cells[column, 1], kind)
 
 
 @inner
-def _write_object(target, place, programs, which, data, cells, identity_only, fragments):  # type: ignore[no-untyped-def]
-    """A row; the place behind it, and how many bytes its values take."""
-    first, width, begin = programs.tables[which, of.FIRST_COLUMN], 0, place
-    target[place] = OPEN
+def _write_object(target, cursor, programs, which, data, cells, identity_only, fragments):  # type: ignore[no-untyped-def]
+    """Writes a row; returns the cursor after it, and how many bytes its values take."""
+    first, width, begin = programs.tables[which, of.FIRST_COLUMN], 0, cursor
+    target[cursor] = OPEN
     for column in range(programs.tables[which, of.COLUMN_COUNT]):
         if identity_only and not programs.columns[first + column, of.IDENTITY]:
             continue
-        if place > begin:
-            target[place] = COMMA
+        if cursor > begin:
+            target[cursor] = COMMA
         start, end = programs.columns[first + column, of.NAME_START], programs.columns[first + column, of.NAME_END]
-        value = copy(target, place + 1, programs.text, start, end)
-        place = _write_value(target, value, programs, column, data, cells, which)
-        fragments[column, 0], fragments[column, 1] = value, place
-        width += place - value
-    if place == begin:
-        place += 1
-    target[place] = CLOSE
-    return place + 1, width
+        value = copy(target, cursor + 1, programs.text, start, end)
+        cursor = _write_value(target, value, programs, column, data, cells, which)
+        fragments[column, 0], fragments[column, 1] = value, cursor
+        width += cursor - value
+    if cursor == begin:
+        cursor += 1
+    target[cursor] = CLOSE
+    return cursor + 1, width
 
 
 @inner
-def _write_key(target, place, programs, which, data, cells, identity_only):  # type: ignore[no-untyped-def]
-    """The key with its length before it; the place behind it, and where it begins."""
+def _write_key(target, cursor, programs, which, data, cells, identity_only):  # type: ignore[no-untyped-def]
+    """Writes the key with its length before it; returns the cursor after it, and where it begins."""
     table = programs.tables[which]
     if not table[of.KEY_COUNT]:
-        return write_varint(target, place, -1), -1
-    begin = at = place + 5
+        return write_varint(target, cursor, -1), -1
+    begin = at = cursor + 5
     target[at] = OPEN
     for number in range(table[of.FIRST_KEY], table[of.FIRST_KEY] + table[of.KEY_COUNT]):
         column = programs.keys[number]
@@ -139,7 +139,7 @@ def _write_key(target, place, programs, which, data, cells, identity_only):  # t
         else:
             at = _write_value(target, at, programs, column, data, cells, which)
     target[at] = CLOSE
-    start = write_varint(target, place, at + 1 - begin)
+    start = write_varint(target, cursor, at + 1 - begin)
     for step in range(at + 1 - begin):
         target[start + step] = target[begin + step]
     return start + at + 1 - begin, start
@@ -148,42 +148,42 @@ def _write_key(target, place, programs, which, data, cells, identity_only):  # t
 @inner
 def _write_head(programs, which, state, scratch):  # type: ignore[no-untyped-def]
     target, table, time_us = scratch.head, programs.tables[which], state[TIME_US]
-    place = copy(target, 0, programs.text, table[of.HEAD_START], table[of.HEAD_END])
-    place = _word(target, decimal(target, place, time_us // 1000), programs, of.TS_US)
-    place = _word(target, decimal(target, place, time_us), programs, of.TS_NS)
-    place = decimal(target, place, time_us * 1000)
-    place = copy(target, place, programs.text, table[of.NAMED_START], table[of.NAMED_END])
-    place = _word(target, decimal(target, place, state[ID]), programs, of.SEQUENCE)
-    place = _word(target, decimal(target, place, state[COMMIT]), programs, of.ADDRESS)
-    scratch.valid[HEAD_BYTES], scratch.valid[HEAD_OF] = place, which
+    cursor = copy(target, 0, programs.text, table[of.HEAD_START], table[of.HEAD_END])
+    cursor = _word(target, decimal(target, cursor, time_us // 1000), programs, of.TS_US)
+    cursor = _word(target, decimal(target, cursor, time_us), programs, of.TS_NS)
+    cursor = decimal(target, cursor, time_us * 1000)
+    cursor = copy(target, cursor, programs.text, table[of.NAMED_START], table[of.NAMED_END])
+    cursor = _word(target, decimal(target, cursor, state[ID]), programs, of.SEQUENCE)
+    cursor = _word(target, decimal(target, cursor, state[COMMIT]), programs, of.ADDRESS)
+    scratch.valid[HEAD_BYTES], scratch.valid[HEAD_OF] = cursor, which
 
 
 @inner
 def _begin_position(state, generation, scratch):  # type: ignore[no-untyped-def]
-    """The commit; behind those of a generation, which counts 64 bits above, all of its digits are told."""
-    place = copy(scratch.position, 0, generation, 0, len(generation))
-    size = 16 if place else hexadecimal_size(state[COMMIT])
-    place = hexadecimal(scratch.position, place, state[COMMIT], size)
-    scratch.position[place] = SLASH
-    scratch.valid[POSITION_BYTES], scratch.valid[HEAD_OF] = place + 1, -1
+    """Writes the commit; after a generation, which counts 64 bits above, all of its digits are written."""
+    cursor = copy(scratch.position, 0, generation, 0, len(generation))
+    size = 16 if cursor else hexadecimal_size(state[COMMIT])
+    cursor = hexadecimal(scratch.position, cursor, state[COMMIT], size)
+    scratch.position[cursor] = SLASH
+    scratch.valid[POSITION_BYTES], scratch.valid[HEAD_OF] = cursor + 1, -1
 
 
 @inner
-def _write_headers(target, place, programs, scratch, address, number):  # type: ignore[no-untyped-def]
-    place = _word(target, place, programs, of.HEADERS)
+def _write_headers(target, cursor, programs, scratch, address, number):  # type: ignore[no-untyped-def]
+    cursor = _word(target, cursor, programs, of.HEADERS)
     prefix, high, low = scratch.valid[POSITION_BYTES], hexadecimal_size(address), decimal_size(number)
-    place = write_varint(target, place, prefix + high + 1 + low)
-    place = copy(target, place, scratch.position, 0, prefix)
-    place = hexadecimal(target, place, address, high)
-    target[place] = SLASH
-    return decimal(target, place + 1, number)
+    cursor = write_varint(target, cursor, prefix + high + 1 + low)
+    cursor = copy(target, cursor, scratch.position, 0, prefix)
+    cursor = hexadecimal(target, cursor, address, high)
+    target[cursor] = SLASH
+    return decimal(target, cursor + 1, number)
 
 
 @inner
-def _close_value(target, place, begin, end):  # type: ignore[no-untyped-def]
-    """Put the length before a value that was written LENGTH_BYTES behind `place`, and is moved if it takes more."""
+def _close_value(target, cursor, begin, end):  # type: ignore[no-untyped-def]
+    """Put the length before a value that was written LENGTH_BYTES after `cursor`, and is moved if it takes more."""
     length = end - begin
-    start = place + 1
+    start = cursor + 1
     left = length >> 6
     while left:
         left >>= 7
@@ -194,14 +194,14 @@ def _close_value(target, place, begin, end):  # type: ignore[no-untyped-def]
     elif start < begin:
         for step in range(length):
             target[start + step] = target[begin + step]
-    write_varint(target, place, length)
+    write_varint(target, cursor, length)
     return start + length
 
 
 @inner
-def _write_envelope(target, place, programs, which, data, kind, marker, state, closing, scratch):  # type: ignore[no-untyped-def]
-    """The value, with its length before it; the place behind it, its bytes, and how many the values of the row take."""
-    begin, width = place + LENGTH_BYTES, 0
+def _write_envelope(target, cursor, programs, which, data, kind, marker, state, closing, scratch):  # type: ignore[no-untyped-def]
+    """Writes the value with its length; returns the cursor after it, its bytes, and those of the row's values."""
+    begin, width = cursor + LENGTH_BYTES, 0
     at = _word(target, begin, programs, of.BEFORE)
     if marker == NEW:
         at = _word(target, at, programs, of.NONE)
@@ -225,7 +225,7 @@ def _write_envelope(target, place, programs, which, data, kind, marker, state, c
     at = _word(target, copy(target, at, target, address, address + size), programs, of.TRANSACTION)
     target[at] = ord("c") if kind == INSERT else ord("u") if kind == UPDATE else ord("d")
     at = copy(target, at + 1, closing, 0, len(closing))
-    return _close_value(target, place, begin, at), at - begin, width
+    return _close_value(target, cursor, begin, at), at - begin, width
 
 
 @inner
@@ -240,25 +240,25 @@ def _add(out, start, end, time_ms, size, slot, state, number):  # type: ignore[n
 
 @inner
 def _note(out, which, key, key_end, wide, count, followed, fragments, moved):  # type: ignore[no-untyped-def]
-    """What last_values.py has to hear of a change; of a wide row its fragments are put behind the record.
+    """Notes what last_values.py needs of a change; the fragments of a wide row are put after the record.
 
     `moved`: how far the value has been moved since its fragments were written, to make room for its length.
     """
     if not wide and not followed[which]:
         return
-    row, target, place = out.notes[out.progress[NOTES]], out.target, out.progress[USED]
+    row, target, cursor = out.notes[out.progress[NOTES]], out.target, out.progress[USED]
     row[0], row[1], row[2], row[3] = which, key, key_end, -1
     if wide:
         followed[which] = 1
-        row[3] = place
+        row[3] = cursor
         for column in range(count):
             if column:
-                target[place] = BETWEEN
-                place += 1
+                target[cursor] = BETWEEN
+                cursor += 1
             for at in range(fragments[column, 0] + moved, fragments[column, 1] + moved):
-                target[place] = target[at]
-                place += 1
-        row[4] = out.progress[USED] = place
+                target[cursor] = target[at]
+                cursor += 1
+        row[4] = out.progress[USED] = cursor
     out.progress[NOTES] += 1
 
 
@@ -268,38 +268,38 @@ def _write_row(programs, data, body, which, state, routes, closing, now_ms, scra
     if marker == NEW:
         read_tuple(data, body + 6, count, scratch.after)
     else:
-        place = read_tuple(data, body + 6, count, scratch.before)
+        cursor = read_tuple(data, body + 6, count, scratch.before)
         if kind == UPDATE:
-            read_tuple(data, place + 1, count, scratch.after)
+            read_tuple(data, cursor + 1, count, scratch.after)
     cells = scratch.before if kind == DELETE else scratch.after
     target, start, number = out.target, out.progress[USED], state[NUMBER]
     key_end, key = _write_key(target, start, programs, which, data, cells, marker == KEY)
     key_size, slot = key_end - key if key >= 0 else 0, routes.slots[which]
     if key >= 0 and routes.partitions[which] > 1:
         slot += (np.int64(murmur2(target, key, key_end)) & np.int64(0x7FFFFFFF)) % routes.partitions[which]
-    place, size, width = _write_envelope(
+    cursor, size, width = _write_envelope(
         target, key_end, programs, which, data, kind, marker, state, closing, scratch
     )  # fmt: skip
-    end = _write_headers(target, place, programs, scratch, state[AT_ADDRESS], number)
+    end = _write_headers(target, cursor, programs, scratch, state[AT_ADDRESS], number)
     time_ms = min(state[TIME_US] // 1000, now_ms)
     _add(out, start, end, time_ms, key_size + size, slot, state, number)
     if key < 0:
         return
     if kind == DELETE:
-        place = write_varint(target, copy(target, end, target, start, key_end), -1)
-        behind = _write_headers(target, place, programs, scratch, state[AT_ADDRESS], number + 1)
-        _add(out, end, behind, time_ms, key_size, slot, state, number + 1)
+        cursor = write_varint(target, copy(target, end, target, start, key_end), -1)
+        tombstone_end = _write_headers(target, cursor, programs, scratch, state[AT_ADDRESS], number + 1)
+        _add(out, end, tombstone_end, time_ms, key_size, slot, state, number + 1)
     wide = kind != DELETE and width >= programs.tables[which, of.WIDE_BYTES]
-    moved = place - size - (key_end + LENGTH_BYTES)
+    moved = cursor - size - (key_end + LENGTH_BYTES)
     _note(out, which, key, key_end, wide, count, routes.followed, scratch.fragments, moved)
 
 
 @compiled
-def write(programs, data, ends, place, behind, state, routes, generation, closing, now_ms, scratch, out):  # type: ignore[no-untyped-def]
-    """Write what was scanned from `place` on. The place where it ended: before `behind` if there is no more room."""
+def write(programs, data, ends, index, stop, state, routes, generation, closing, now_ms, scratch, out):  # type: ignore[no-untyped-def]
+    """Write what was scanned from `index` on. The index where it ended: before `stop` if there is no more room."""
     _begin_position(state, generation, scratch)
-    while place < behind:
-        body, end = ends[place] + DATA_BYTES, ends[place + 1]
+    while index < stop:
+        body, end = ends[index] + DATA_BYTES, ends[index + 1]
         if data[body] == BEGIN:
             pass_begin(data, body, end, state)
             _begin_position(state, generation, scratch)
@@ -309,7 +309,7 @@ def write(programs, data, ends, place, behind, state, routes, generation, closin
             which = find(programs.relations, int32(data, body + 1))
             if out.progress[USED] + programs.tables[which, of.FIXED_BYTES] + 24 * (end - body) > len(out.target):
                 break
-            advance(state, int64(data, ends[place] + 1))
+            advance(state, int64(data, ends[index] + 1))
             _write_row(programs, data, body, which, state, routes, closing, now_ms, scratch, out)
-        place += 1
-    return place
+        index += 1
+    return index

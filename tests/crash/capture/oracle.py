@@ -1,7 +1,7 @@
 """What the database says it committed, and in which order, against what the topics say.
 
 The database is asked by a slot of its own that was there before everything and is read once, at the end: this list is
-complete, because nobody crashes while it is read.
+complete, because nothing crashes while it is read.
 """
 
 import json
@@ -23,7 +23,7 @@ SHOWN = 3
 
 
 class Event(NamedTuple):
-    """A row created, updated, deleted or read, by its key and the tick it was given; or all rows gone."""
+    """A row created, updated, deleted or read, by its key and the tick it was given; or all rows deleted."""
 
     operation: str
     key: int | None = None
@@ -36,7 +36,7 @@ def prepare(connection: psycopg.Connection[Any], tables: Sequence[str]) -> None:
 
 
 def committed(connection: psycopg.Connection[Any], *, since: dict[str, int]) -> dict[str, list[Event]]:
-    """The events of each table, in commit order, of transactions that ended behind an address."""
+    """The events of each table, in commit order, of transactions that ended after an address."""
     rows = connection.execute(
         "SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, 'proto_version', '1', "
         "'publication_names', %s)",
@@ -84,7 +84,7 @@ def _number(relation: Relation, cells: Any, name: str) -> int | None:
     return None if value is None else int(value)
 
 
-def told(records: Iterable[Record]) -> Iterator[Event]:
+def events_of(records: Iterable[Record]) -> Iterator[Event]:
     """The events of a topic, in its order; tombstones are none."""
     for record in records:
         if record.value is None:
@@ -96,7 +96,7 @@ def told(records: Iterable[Record]) -> Iterator[Event]:
 
 
 def differences(name: str, expected: Sequence[Event], events: Iterable[Event]) -> list[str]:
-    """What a topic tells otherwise than the database. Rows that were read must be as the changes before them say."""
+    """How a topic differs from the database. Rows that were read must be as the changes before them say."""
     found: list[str] = []
     ticks: dict[int, int | None] = {}  # of the keys that live in the topic
     wanted = iter([*expected, Event("end")])
@@ -107,13 +107,13 @@ def differences(name: str, expected: Sequence[Event], events: Iterable[Event]) -
             emptied, next_one = set(ticks), next(wanted)
         if event.operation == "r":
             if event.key in ticks and ticks[event.key] != event.tick:
-                found.append(f"{name}: a copy tells {event}, where the change before it had tick {ticks[event.key]}")
+                found.append(f"{name}: a copy has {event}, where the change before it had tick {ticks[event.key]}")
         elif event.operation == "d" and event.key in emptied:
             emptied.discard(event.key)
         elif event.operation == EMPTIED:
             continue  # a copy of a table without a key begins
         elif event != next_one:
-            return [*found, f"{name}: the topic tells {event} where the database has {next_one}"]
+            return [*found, f"{name}: the topic has {event} where the database has {next_one}"]
         else:
             next_one = next(wanted)
         if event.key is not None and event.operation == "d":
@@ -129,7 +129,7 @@ def differences(name: str, expected: Sequence[Event], events: Iterable[Event]) -
 
 
 def boundaries(name: str, records: Iterable[Record]) -> list[str]:
-    """Begins and ends of transactions: each once, an end behind its begin."""
+    """Begins and ends of transactions: each once, an end after its begin."""
     open_one, seen = "", set[str]()
     for record in records:
         said = json.loads(record.value or b"{}")
@@ -147,31 +147,31 @@ def boundaries(name: str, records: Iterable[Record]) -> list[str]:
 def cut_by_commit_points(log: Log) -> list[str]:
     """Commit points that lie within a transaction, and captures whose last one is not at the end of their topics."""
     found: list[str] = []
-    for partition in range(log.topic(COMMIT_POINTS).partitions):
-        said = ((record.key, CommitPoint.from_value(record.value)) for record in log.read(COMMIT_POINTS, partition))
+    for number in range(log.topic(COMMIT_POINTS).partitions):
+        said = ((record.key, CommitPoint.from_value(record.value)) for record in log.read(COMMIT_POINTS, number))
         points = [(key, point) for key, point in said if point is not None]
-        ends = {place: log.partition(*place).high_watermark for place in points[-1][1].ends}
-        written = {place: [(one.offset, _transaction(one, place.topic)) for one in log.read(*place)] for place in ends}
+        ends = {where: log.partition(*where).high_watermark for where in points[-1][1].ends}
+        written = {where: [(one.offset, _transaction(one, where.topic)) for one in log.read(*where)] for where in ends}
         for key, point in points:
-            before = [all_of[-1] for place in ends if (all_of := _split(written[place], point, place)[0])]
-            behind = [all_of[0] for place in ends if (all_of := _split(written[place], point, place)[1])]
-            if before and behind and max(before) >= min(behind):
-                found.append(f"a commit point of {key!r} cuts transaction {min(behind)}: {dict(point.ends)}")
+            before = [all_of[-1] for where in ends if (all_of := _split(written[where], point, where)[0])]
+            later = [all_of[0] for where in ends if (all_of := _split(written[where], point, where)[1])]
+            if before and later and max(before) >= min(later):
+                found.append(f"a commit point of {key!r} cuts transaction {min(later)}: {dict(point.ends)}")
         if dict(points[-1][1].ends) != ends:
             found.append(f"the last commit point of {points[-1][0]!r} is not at {ends}, but {dict(points[-1][1].ends)}")
     return found
 
 
 def _transaction(record: Record, topic: str) -> tuple[int, bool]:
-    """Rows that a copy has read stand at address 0, before a transaction that may be committed at the same place."""
+    """Rows that a copy has read stand at address 0, before a transaction that may be committed at the same address."""
     position = position_of(record, topic)
     return position.commit, position.address > 0 or topic.endswith(".transaction")
 
 
 def _split(
-    written: list[tuple[int, tuple[int, bool]]], point: CommitPoint, place: TopicPartition
+    written: list[tuple[int, tuple[int, bool]]], point: CommitPoint, partition: TopicPartition
 ) -> tuple[list[tuple[int, bool]], list[tuple[int, bool]]]:
-    end = point.ends.get(place, 0)
+    end = point.ends.get(partition, 0)
     return [one for offset, one in written if offset < end], [one for offset, one in written if offset >= end]
 
 

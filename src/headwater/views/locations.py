@@ -1,4 +1,4 @@
-"""Where the apps of a data directory keep their views.
+"""The stores in which the apps of a data directory keep their views.
 
 data/flows/<app>/app.json    a small file (small_file.py): what declares the app, and databases it keeps views in
 """
@@ -21,14 +21,14 @@ class KnownApp:
 
     file: Path
     stores: tuple[str, ...]
-    """Where it keeps views, if not beside the log; passwords are not among what is remembered."""
+    """URLs of stores other than the data directory, without passwords."""
     views: tuple[str, ...] = ()
     """Those beside the log, if that is known."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Where an app may keep views."""
+class ViewLocation:
+    """A store in which an app may keep views."""
 
     app: str
     where: str | Path
@@ -38,25 +38,25 @@ class Kept:
 
 
 def known_apps(data: Path) -> dict[str, KnownApp]:
-    """The apps that have run here, by name. One whose file nobody can read is left out, with a warning."""
+    """The apps that have run here, by name. An app whose file cannot be read is left out, with a warning."""
     found = {}
-    for place in small_files(data / FLOWS, f"*/{APP_FILE}"):
+    for file in small_files(data / FLOWS, f"*/{APP_FILE}"):
         try:
-            said = read_newest(str(place), lambda path: Path(path).read_bytes()).content
+            said = read_newest(str(file), lambda path: Path(path).read_bytes()).content
             stores, views = (tuple(map(str, said.get(name, ()))) for name in ("stores", "views"))
-            found[place.parent.name] = KnownApp(Path(said["file"]), stores, views)
+            found[file.parent.name] = KnownApp(Path(said["file"]), stores, views)
         except FileNotFoundError:
             continue  # just removed
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            _logger.warning("%s is damaged (%s); the next run of the app writes it", place, error)
+            _logger.warning("%s is damaged (%s); the next run of the app writes it", file, error)
     return found
 
 
-def places_of_views(data: Path, only: str = "") -> list[Kept]:
-    """The data directory, and what apps that have run on it say; or only the store that was asked for."""
+def view_locations(data: Path, only: str = "") -> list[ViewLocation]:
+    """Returns the data directory's own stores and those that its apps name; or only the store `only`."""
     named = {app: said.stores for app, said in known_apps(data).items()}
     here = {file.stem for file in (data / VIEWS).glob("*.sqlite")}
     if only:
-        return [Kept(app, only) for app in sorted(here | named.keys())]
-    own = [Kept(app, data) for app in sorted(here)]
-    return own + [Kept(app, store) for app, stores in named.items() for store in stores]
+        return [ViewLocation(app, only) for app in sorted(here | named.keys())]
+    own = [ViewLocation(app, data) for app in sorted(here)]
+    return own + [ViewLocation(app, store) for app, stores in named.items() for store in stores]

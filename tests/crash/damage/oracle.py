@@ -39,7 +39,7 @@ from headwater.log.storage import LocalStorage
 from headwater.node import Node
 from headwater.serve.tokens import Tokens
 from headwater.views.full_text import FullTextIndex, index_folder
-from headwater.views.places import known_apps
+from headwater.views.locations import known_apps
 from headwater.views.view import View
 from tests.crash.damage.building import APP, ORDERS, VISITS, node_settings
 from tests.crash.damage.kinds import ALERTS, CAPTURE, HOOK, JOB, TOKENS, TOPIC, VIEWS, Found
@@ -272,9 +272,9 @@ def _wrong_answers(truth: Seen, seen: Seen, lines: list[str], damaged: Found, da
 def _wrong_records(truth: Seen, seen: Seen, lines: list[str], damaged: Found) -> Iterator[str]:
     if "node" in seen.refusals:
         return
-    for place, right in truth.records.items():
-        served = seen.records.get(place, {})
-        topic, number = place
+    for topic_partition, right in truth.records.items():
+        served = seen.records.get(topic_partition, {})
+        topic, number = topic_partition
         wrong = [offset for offset, said in served.items() if right.get(offset) != said]
         if wrong:
             yield f"{topic}/{number} serves other records than were written, at offsets {wrong[:5]}"

@@ -1,4 +1,4 @@
-"""Where a capture is: in the server's files, and in the numbers that its own notes keep. Pure."""
+"""Positions of a capture: in the server's binary log, and in the capture's own notes. Pure."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,20 +7,20 @@ from headwater.capture.notes import Note
 from headwater.errors import UndecodableChange
 
 
-class Spot(NamedTuple):
-    """A place in the server's files: comparable as long as it is the same server."""
+class BinlogPosition(NamedTuple):
+    """A position in the server's binary log: comparable as long as it is the same server."""
 
     file: int
-    place: int
+    position: int
 
 
-def spot(file: str, place: int) -> Spot:
+def binlog_position(file: str, position: int) -> BinlogPosition:
     """
-    >>> spot("mysql-bin.000012", 500)
-    Spot(file=12, place=500)
+    >>> binlog_position("mysql-bin.000012", 500)
+    BinlogPosition(file=12, position=500)
     """
     try:
-        return Spot(int(file.rpartition(".")[2]), place)
+        return BinlogPosition(int(file.rpartition(".")[2]), position)
     except ValueError:
         raise UndecodableChange(f"{file[:80]!r} is no file of a binary log") from None
 
@@ -41,7 +41,7 @@ class Reached:
     mark: int = 0
     time_ms: int = 0
     """The latest time that a record was given. The log has times of when statements began, in whole seconds, and not in
-    order; but whoever reads a table takes the version with the latest time for the last one."""
+    order; but a reader of a table takes the version with the latest time for the last one."""
 
     def to_note(self) -> dict[str, object]:
         return {"gtid": self.gtid, "count": self.count, "before": self.before, "last": self.last, "mark": self.mark,

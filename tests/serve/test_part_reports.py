@@ -1,4 +1,4 @@
-"""What parts that serve does not know tell of themselves, from files that are like those they leave."""
+"""Reports of the parts that serve does not import, from files like those the parts write."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.flow.job.kept_jobs import kept_job
 from tests.serve.shop import Shop
 
 
-def test_flows_and_captures_of_a_data_directory_are_told(tmp_path: Path) -> None:
+def test_flows_and_captures_of_a_data_directory_are_reported(tmp_path: Path) -> None:
     kept_job(tmp_path)
     Definitions(tmp_path).add(Definition(name="users", url="postgresql://ada:secret@db/shop", tables=("public.users",)))
     with running_node(tmp_path, NodeSettings(http=HttpSettings())) as node:

@@ -1,4 +1,4 @@
-"""A replication stream without a server: messages as bytes, a source that tells them, a log that keeps batches."""
+"""A replication stream without a server: messages as bytes, a source that emits them, a log that keeps batches."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,8 +51,8 @@ class Table:
     @property
     def relation(self) -> Relation:
         columns = (
-            Column(f'c{place} "%b"', type, 1 if type == 1560 else -1, self.full or place in self.key)
-            for place, type in enumerate(self.types)
+            Column(f'c{index} "%b"', type, 1 if type == 1560 else -1, self.full or index in self.key)
+            for index, type in enumerate(self.types)
         )
         return Relation(self.id, "public", f"größe {self.id}", "f" if self.full else "d", tuple(columns))
 
@@ -116,8 +116,8 @@ def delete(table: Table, old: Sequence[Cell], *, whole: bool = False) -> bytes:
 
 
 @dataclass
-class ToldMessages:
-    """A ChangeSource; each list of messages is one poll. With `runs`, as many of them as can be are told in runs."""
+class ScriptedSource:
+    """A ChangeSource; each list of messages is one poll. With `runs`, as many of them as can be are decoded in runs."""
 
     tables_by_id: Mapping[int, Table]
     polls: list[list[bytes]]
@@ -137,19 +137,19 @@ class ToldMessages:
         return []
 
     def poll(self, timeout_seconds: float) -> Batch:
-        received, place = self.polls.pop(0) if self.polls else [], 0
+        received, index = self.polls.pop(0) if self.polls else [], 0
         self.finder.begin(received)
-        while place < len(received):
-            if self.runs and (behind := self.finder.take(place)) > place:
-                place = behind
+        while index < len(received):
+            if self.runs and (behind := self.finder.take(index)) > index:
+                index = behind
                 continue
-            if received[place][0] == DATA:
-                address, message = parse_data(received[place])
+            if received[index][0] == DATA:
+                address, message = parse_data(received[index])
                 if not self.assembler.take_row(address, message):
                     self.assembler.take(address, self._decoder.decode(message))
-            place += 1
+            index += 1
         changes, self.assembler.changes = self.assembler.changes, []
-        runs = self.finder.told()
+        runs = self.finder.take_found()
         self.taken_in_runs += sum(run.rows for _, run in runs)
         return Batch(changes, {}, self.assembler.end, list(runs))
 
@@ -206,7 +206,7 @@ class KeptBatches:
         return 0 if key is None or partitions == 1 else partition_of(key, partitions)
 
 
-def captured(source: ToldMessages, appender: KeptBatches, folder: Path) -> Runner:
+def captured(source: ScriptedSource, appender: KeptBatches, folder: Path) -> Runner:
     """All that the source tells, in the log."""
     runner = Runner(source, appender, Notes(appender, "shop"), folder=folder, clock=ManualClock(NOW_MS))
     runner.open()

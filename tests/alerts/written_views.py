@@ -28,13 +28,13 @@ class WrittenViews:
             self.store.prepare(view, schema, key)
 
     def write(self, holding: list[dict[str, Any]], others: list[dict[str, Any]] | None = None) -> None:
-        """`holding` meet the condition, or are gone from those that do (`_op` d); `others` are only in the view."""
+        """`holding` meet the condition, or no longer do (`_op` d); `others` are only in the view."""
         self.begin([*holding, *(others or [])])
         self.finish(holding)
 
     def begin(self, rows: list[dict[str, Any]]) -> None:
         self.batch += 1
-        # What is gone from the alert's view is still in the view, and says something else there.
+        # A key deleted from the alert's view is still in the base view, with another row.
         self._write(VIEW, [{**row, "_op": "u"} for row in rows])
 
     def finish(self, rows: list[dict[str, Any]]) -> None:
