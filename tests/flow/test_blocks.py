@@ -1,6 +1,5 @@
 """Blocks: every row reaches its shard, in the order of the log, whatever the order of the blocks."""
 
-from collections.abc import Iterator
 from random import Random
 
 import pyarrow as pa
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.flow.exchange import blocks as exchange
-from headwater.flow.exchange.blocks import DATA, SHARD, PartitionTask, ResultTask, decode_results, rows_in_order
+from headwater.flow.exchange.blocks import SHARD, decoded, partitioned, received, result_blocks
 from headwater.flow.state.manifest import HASH
 
 SCHEMA = pa.schema([(HASH, pa.int64()), ("name", pa.string()), ("number", pa.int64())])
@@ -30,38 +29,36 @@ def test_each_shard_gets_its_rows_in_the_order_in_which_they_came(
     contents: list[list[int]], shards: int, chance: Random
 ) -> None:
     batches = [batch_of(content, 100 * place) for place, content in enumerate(contents)]
-    blocks = pa.Table.from_batches(PartitionTask(SCHEMA, shards)(iter(batches)), exchange.BLOCKS)
+    blocks = pa.Table.from_batches(
+        [partitioned(rows, shards, number) for number, rows in enumerate(batches) if rows.num_rows], exchange.BLOCKS
+    )
     places = list(range(blocks.num_rows))
     chance.shuffle(places)
     shuffled = blocks.take(pa.array(places, pa.int64()))
     rows = [row for batch in batches for row in batch.to_pylist()]
     for shard in range(shards):
         own = shuffled.filter(pc.equal(shuffled[SHARD], shard))
-        found = [row for batch in rows_in_order(iter(own.to_batches()), SCHEMA) for row in batch.to_pylist()]
-        assert found == [row for row in rows if row[HASH] % shards == shard]
+        (found,) = received(own.to_batches(), [[SCHEMA]])
+        (given,) = found.inputs.get(shard, [None])
+        assert ([] if given is None else given.to_pylist()) == [row for row in rows if row[HASH] % shards == shard]
+
+
+def decode(blocks: list[bytes]) -> list[dict[str, object]]:
+    values = pa.array(blocks, pa.binary())
+    return [row for value in values for row in decoded(value, SCHEMA).to_pylist()]
 
 
 def test_result_blocks_decode_to_the_rows_that_a_task_emitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "BLOCK_ROWS", 3)
     batches = [batch_of(list(range(7)), 0), batch_of([], 0), batch_of([5], 7)]
-
-    def task(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from given
-
-    wanted = pa.schema([SCHEMA.field("name"), SCHEMA.field("number")])
-    results = pa.Table.from_batches(ResultTask(task, wanted)(iter(batches)))
-    assert results.column_names == [DATA]
-    assert results.num_rows == 4, "three of the first batch, none of the second, one of the third"
-    assert decode_results(results, wanted) == pa.Table.from_batches(batches).select(["name", "number"])
-
-
-def test_no_result_blocks_decode_to_a_table_of_no_rows() -> None:
-    assert decode_results(exchange.RESULTS.empty_table(), SCHEMA) == SCHEMA.empty_table()
+    blocks = [block for batch in batches for block in result_blocks(batch)]
+    assert len(blocks) == 4, "three of the first batch, none of the second, one of the third"
+    assert decode(blocks) == [row for batch in batches for row in batch.to_pylist()]
 
 
 def test_blocks_of_large_rows_have_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = batch_of(list(range(10)), 0)
     monkeypatch.setattr(exchange, "BLOCK_BYTES", rows.nbytes // 4)
-    blocks = list(ResultTask(lambda given: given, rows.schema)(iter([rows])))
+    blocks = list(result_blocks(rows))
     assert len(blocks) == 5
-    assert decode_results(pa.Table.from_batches(blocks), rows.schema).to_pylist() == rows.to_pylist()
+    assert decode(blocks) == rows.to_pylist()

@@ -28,11 +28,10 @@ MERGE = "headwater.flow.operate.works:KeyedWork.run"
 WINDOW = "headwater.flow.operate.works:WindowWork.run"
 DEDUPE = "headwater.flow.operate.works:DedupeWork.run"
 PREPARE = "headwater.flow.rows.prepared_blocks:Preparation.flush"
-CHAIN_OF_EVENTS = "headwater.flow.joins.chain_tasks:StreamChainTask.__call__"
-CHAIN_OF_TABLES = "headwater.flow.joins.chain_tasks:TableChainTask.__call__"
-MERGE_FOR_A_JOIN = "headwater.flow.joins.direct_tables:TablesTask.__call__"
-JOIN_AS_READ = "headwater.flow.joins.direct_tables:JoinedTablesTask.__call__"
-SLICE = "headwater.flow.joins.table_join_task:TableJoinTask._slice"
+JOIN_EVENTS = "headwater.flow.operate.join_works:StreamJoinWork.run"
+JOIN_TABLES = "headwater.flow.operate.join_works:TableJoinWork.run"
+PREPARE_RESULTS = "headwater.flow.rows.result_rows:ResultTask.__call__"
+SLICE = "headwater.flow.operate.join_works:TableJoinWork._slice"
 
 IN_WORKERS = {
     "reading": Moment(READ),
@@ -40,16 +39,15 @@ IN_WORKERS = {
     "staged": Moment(STAGE, after=True),
     "merging": Moment(MERGE),
     "deduping": Moment(DEDUPE),
-    "joining events": Moment(CHAIN_OF_EVENTS),
-    "joining tables": Moment(CHAIN_OF_TABLES),
-    "merging for a join": Moment(MERGE_FOR_A_JOIN),
-    "joining as read": Moment(JOIN_AS_READ),
+    "joining events": Moment(JOIN_EVENTS),
+    "joining tables": Moment(JOIN_TABLES),
+    "preparing for a join": Moment(PREPARE_RESULTS),
     "preparing": Moment(PREPARE),
     "windowing": Moment(WINDOW),
     "pairing a slice": Moment(SLICE),
 }
 """Moments of tasks (deadly_workers.py): rows are read or merged and not handed over; counts are to be left behind;
-a chain of joins is about to work on its shards; one slice of the rows of a key is worked on, and others are done."""
+a join is about to work on its shards; one slice of the rows of a key is worked on, and others are done."""
 
 PROCESS = "headwater.flow.commit.batch_processor:Processor.process"
 PLAN = "headwater.flow.commit.job_folder:JobFolder.plan"
@@ -105,9 +103,8 @@ POINTS = {
     "joining events, driver": Point(MID_TASK, IN_WORKERS["joining events"]),
     "joining tables, worker": Point(MID_TASK, IN_WORKERS["joining tables"], WORKER, not_lowered=SPLIT),
     "joining tables, driver": Point(MID_TASK, IN_WORKERS["joining tables"], not_lowered=SPLIT),
-    "merging for a join, worker": Point(MID_TASK, IN_WORKERS["merging for a join"], WORKER, not_lowered=SPLIT),
-    "joining as read, worker": Point(MID_TASK, IN_WORKERS["joining as read"], WORKER, not_lowered=SPLIT),
-    "joining as read, driver": Point(MID_TASK, IN_WORKERS["joining as read"], not_lowered=SPLIT),
+    "preparing for a join, worker": Point(MID_TASK, IN_WORKERS["preparing for a join"], WORKER, not_lowered=SPLIT),
+    "preparing for a join, driver": Point(MID_TASK, IN_WORKERS["preparing for a join"], not_lowered=SPLIT),
     "preparing, worker": Point(MID_TASK, IN_WORKERS["preparing"], WORKER, lowered=SMALL_BLOCKS),
     "preparing, driver": Point(MID_TASK, IN_WORKERS["preparing"], lowered=SMALL_BLOCKS),
     "windowing, worker": Point(MID_TASK, IN_WORKERS["windowing"], WORKER),

@@ -236,7 +236,7 @@ def test_any_disorder_cut_and_repetition_gives_what_one_batch_query_gives(
         pytest.MonkeyPatch.context() as patches,
     ):
         if read_by == "spark":
-            patches.setattr(processing, "row_source", lambda *given: RowSource(frozenset()))
+            patches.setattr(processing, "row_source", lambda *given: RowSource({}))
         tester = AppTester(plant(names), node, spark)
         node.log.create_topic("readings", partitions=2)
         for number, rows in enumerate(contents):

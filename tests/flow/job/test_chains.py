@@ -1,24 +1,23 @@
-"""Joins one behind the other on the same columns, done in one task: nobody can tell but by the time it takes."""
+"""Joins after joins on the same columns: what they leave is proved, and a batch that comes again leaves the same."""
 
 import json
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import headwater as hw
 from headwater.flow.declare.graph import plan
 from headwater.flow.deploy.inventory import jobs_in
-from headwater.flow.operate.job_operators import Operators
 from headwater.flow.operators.joins import splitting
 from headwater.flow.plan.batch_loop import BatchRunner
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.plan.resolution import resolve
+from headwater.flow.prepare.inputs import LogSteps, ResultSteps
 from headwater.flow.run.app_tester import AppTester
 from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.flow.state.inspecting import show
@@ -72,21 +71,15 @@ Rows = dict[str, list[dict[str, Any]]]
 
 
 class Chain(NamedTuple):
-    """An app, its views, the topics that it writes, and the joins that one task does."""
+    """An app, its views, and the topics that it writes."""
 
     app: Callable[[], hw.App]
     views: tuple[str, ...]
     told: tuple[str, ...]
-    done_at_once: list[list[str]]
 
 
-STREAMS = Chain(
-    streams,
-    (),
-    ("told", "versions", "latest"),
-    [["near", "again", "known"], ["priced", "twice", "third"], ["met", "both", "all"]],
-)
-TABLES = Chain(tables, ("all",), ("changes",), [["many", "priced", "all"], ["met", "open", "rest"]])
+STREAMS = Chain(streams, (), ("told", "versions", "latest"))
+TABLES = Chain(tables, ("all",), ("changes",))
 
 
 def rows_of(chain: Chain, random: Random) -> Rows:
@@ -122,16 +115,12 @@ class Left(NamedTuple):
     records: list[Any]
     accounts: list[Any]
     state: dict[str, list[str]]
-    done_at_once: list[list[list[str]]]
-    """In each batch."""
-    shuffles: set[int]
-    """Of each chain that one task did."""
 
 
-def run(spark: SparkSession, folder: Path, chain: Chain, rows: Rows, ways: list[bool], *, again: int = 2) -> Left:
-    """One batch for each of `ways`: are joins done in one task where they can be? The second comes `again` times."""
-    seen: list[list[list[str]]] = []
-    shuffles: set[int] = set()
+def run(
+    spark: SparkSession, folder: Path, chain: Chain, rows: Rows, batches: int, *, again: int = 2, by_spark: bool = False
+) -> Left:
+    """The second batch comes `again` times; `by_spark`: no input is made by tasks themselves."""
     with running_node(folder) as node:
         tester = AppTester(chain.app(), node, spark)
         for topic, own in rows.items():
@@ -143,23 +132,13 @@ def run(spark: SparkSession, folder: Path, chain: Chain, rows: Rows, ways: list[
         (job,) = plan(tester.app, explain)
         running._make_topics([job])
         kept, processor = running.prepare(job, resolve(spark, job))
-        operators = processor._operators
+        assert {*map(type, processor._inputs.values())} == {LogSteps, ResultSteps}
+        processor._inputs = {} if by_spark else processor._inputs
         runner = BatchRunner(spark, job, kept, processor, settings.where())
-        decide, operate = operators.done_at_once, operators.operate_chain
-
-        def watched(*given: Any) -> DataFrame:
-            made = operate(*given)
-            shuffles.add(exchanges(made))
-            return made
-
-        operators.operate_chain = watched  # type: ignore[method-assign, assignment]
         thirds = [{topic: {0: len(own) * part // 3} for topic, own in rows.items()} for part in range(4)]
-        ends = [*thirds, *thirds[-1:] * (len(ways) - 3)]
+        ends = [*thirds, *thirds[-1:] * (batches - 3)]
         try:
-            for batch, way in enumerate(ways):
-                found = decide if way else (lambda chains: {})
-                decided = partial(_decided, found, operators, seen)
-                operators.done_at_once = decided  # type: ignore[method-assign]
+            for batch in range(batches):
                 for _ in range(again if batch == 1 else 1):
                     forget_batch(kept.path, batch)
                     runner.run(PlannedBatch(batch, ends[batch], ends[batch + 1], batch))
@@ -171,13 +150,7 @@ def run(spark: SparkSession, folder: Path, chain: Chain, rows: Rows, ways: list[
             for topic in (*chain.told, *(f"web.{job.name.replace('+', '-')}.late",))
             for record in (tester.records(topic) if topic in {one.name for one in node.log.topics()} else [])
         ]
-        return Left(records, tester.values("web.accounts"), dict(state_of(folder)), seen, shuffles)
-
-
-def _decided(decide: Any, operators: Operators, seen: list[list[list[str]]], chains: list[Any]) -> dict[Any, Any]:
-    found: dict[Any, Any] = decide(chains)
-    seen.append(sorted([operators.names[link] for link in links] for links in found.values()))
-    return found
+        return Left(records, tester.values("web.accounts"), dict(state_of(folder)))
 
 
 def state_of(folder: Path) -> Iterator[tuple[str, list[str]]]:
@@ -191,38 +164,28 @@ def state_of(folder: Path) -> Iterator[tuple[str, list[str]]]:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("chain", [STREAMS, TABLES], ids=["streams", "tables"])
-def test_joins_in_one_task_leave_what_joins_in_several_leave(spark: SparkSession, tmp_path: Path, chain: Chain) -> None:
-    """Records byte by byte, accounts, and every row of the state; each batch may be done in either way, and twice."""
+def test_joins_after_joins_leave_the_same_wherever_rows_come_from(
+    spark: SparkSession, tmp_path: Path, chain: Chain
+) -> None:
+    """Records byte by byte, accounts, and every row of the state; and a batch may come twice."""
     rows = rows_of(chain, Random(3))
-    several = run(spark, tmp_path / "several", chain, rows, [False] * 4, again=1)
-    mixed = run(spark, tmp_path / "mixed", chain, rows, [True, True, False, True])
-    assert several.done_at_once == [[]] * 4
-    assert mixed.done_at_once[0] == sorted(chain.done_at_once)
-    assert mixed.done_at_once[3] == []
-    # Rows of tables are put together by the key of the result, too.
-    assert mixed.shuffles == ({1} if chain is STREAMS else {2})
-    assert mixed.records == several.records
-    assert mixed.accounts == several.accounts
-    assert mixed.state == several.state
-    assert len(several.records) > 15
-
-
-def exchanges(frame: DataFrame) -> int:
-    """What Spark is going to shuffle."""
-    pending, found = [frame._jdf.queryExecution().executedPlan()], 0
-    while pending:
-        one = pending.pop()
-        found += "Exchange" in one.nodeName()
-        pending += [one.children().apply(place) for place in range(one.children().size())]
-    return found
+    by_spark = run(spark, tmp_path / "spark", chain, rows, 4, again=1, by_spark=True)
+    by_tasks = run(spark, tmp_path / "tasks", chain, rows, 4)
+    assert by_tasks.records == by_spark.records
+    assert by_tasks.accounts == by_spark.accounts
+    assert by_tasks.state == by_spark.state
+    assert len(by_spark.records) > 15
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_join_with_a_key_that_is_split_is_done_by_itself(
+def test_keys_that_are_split_leave_the_same(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    rows = rows_of(TABLES, Random(3))
+    whole = run(spark, tmp_path / "whole", TABLES, rows, 3)
     monkeypatch.setattr(splitting, "HOT_ROWS", 3)
-    left = run(spark, tmp_path, TABLES, rows_of(TABLES, Random(3)), [True, True, True])
-    assert left.done_at_once[0] == [["many", "priced", "all"], ["met", "open", "rest"]]
-    assert left.done_at_once[-1] == [["open", "rest"]]
+    split = run(spark, tmp_path / "split", TABLES, rows, 3)
+    assert split.accounts == whole.accounts
+    assert split.state == whole.state
+    assert sorted((one[2:] for one in split.records), key=str) == sorted((one[2:] for one in whole.records), key=str)

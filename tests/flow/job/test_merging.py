@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import FlowError
-from headwater.flow.operate.reports import by_shard
+from headwater.flow.exchange.blocks import joined, partitioned, received
 from headwater.flow.state.manifest import HASH
 
 GIGABYTE = 1 << 30
@@ -21,11 +21,15 @@ def rows_of_bytes(size: int) -> pa.RecordBatch:
 
 
 def test_rows_of_several_batches_are_one_shard() -> None:
-    ((shard, rows),) = by_shard(iter([rows_of_bytes(4), rows_of_bytes(6)]), 1)
+    several = [rows_of_bytes(4), rows_of_bytes(6)]
+    blocks = [partitioned(rows, 1, number) for number, rows in enumerate(several)]
+    (found,) = received(blocks, [[several[0].schema]])
+    (((shard, (rows,)),)) = found.inputs.items()
+    assert rows is not None
     assert (shard, rows.num_rows) == (0, 4)
 
 
 def test_more_than_a_column_can_hold_is_refused_instead_of_cut() -> None:
     large = rows_of_bytes(GIGABYTE + 2)
     with pytest.raises(FlowError, match="more than 2 GiB"):
-        list(by_shard(iter([large, large]), 1))
+        joined([large, large])

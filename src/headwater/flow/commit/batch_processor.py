@@ -10,7 +10,7 @@ A batch that comes again starts from the state of the batch before again. What s
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,30 +22,18 @@ from pyspark.sql import DataFrame, SparkSession
 from headwater.clock import Clock
 from headwater.errors import ConflictError, FlowError, UnavailableError
 from headwater.flow.commit.account_balance import accounts_of
-from headwater.flow.commit.collection import (
-    Collected,
-    Origin,
-    collect,
-    frame_for,
-    reports,
-    straight_joins,
-    straight_out,
-    used_twice,
-)
+from headwater.flow.commit.collection import Collected, Origin, collect, collected_results, frame_for, read_twice
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder, places
 from headwater.flow.commit.report_records import account_records, poisoned_records
-from headwater.flow.declare.chains import chains_of
 from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import Join, Node, source_id
-from headwater.flow.joins.chain_inputs import that_give_on
-from headwater.flow.joins.co_partitioning import MisplacedRow, check_co_partitioned, co_partitioned_after
-from headwater.flow.joins.direct_reading import Reading
-from headwater.flow.joins.join_results import positioned
+from headwater.flow.declare.nodes import Node, source_id
+from headwater.flow.exchange.co_partitioning import MisplacedRow, check_co_partitioned, co_partitioned_after
 from headwater.flow.kafka.client import Client
 from headwater.flow.late.late_records import late_records
 from headwater.flow.late.late_replay import Admission, Admitting
-from headwater.flow.operate.job_operators import LevelInputs, Operators
+from headwater.flow.operate.job_operators import Operators
 from headwater.flow.operate.level import Level
+from headwater.flow.operate.level_blocks import InputKey, LevelInputs
 from headwater.flow.operate.reports import ShardReport
 from headwater.flow.operators.joins.hot_keys import hot_after
 from headwater.flow.plan.delays import batches_behind, recent
@@ -56,7 +44,9 @@ from headwater.flow.plan.processing_time import uses_processing_time
 from headwater.flow.plan.resolution import Resolved
 from headwater.flow.plan.row_sources import row_source
 from headwater.flow.plan.watermarks import FOREVER_US, Clocks, heard, idle_ms, streams_of
-from headwater.flow.rows.evaluation import Evaluation, Replayed
+from headwater.flow.prepare.inputs import InputSteps, LogSteps, ResultSteps
+from headwater.flow.rows.evaluation import Evaluation, LevelRequest, Replayed, with_position
+from headwater.flow.rows.reading import Reading
 from headwater.flow.rows.sources import frames_of, staged_names
 from headwater.flow.sinks.sink import Mark, Sink
 from headwater.flow.source.splitting import ranges_between
@@ -144,14 +134,8 @@ class Processor:
         self._app, self._job, self._job_id, self._folder = app, job, job_id, folder
         self._operators, self._outputs, self._resolved, self._client = operators, outputs, resolved, client
         self._shards, self._clock, self._group, self._watch = shards, clock, group, watch
-        self._keep, self._read_twice = used_twice(job)
-        self._where, self._straight = where, straight_out(job, self._keep)
-        operators_of = {node: one for output in resolved.values() for node, one in output.operators.items()}
-        declared = chains_of(one.node for one in job.outputs)
-        self._chains = [part for chain in declared for part in that_give_on(chain, operators_of)]
-        self._steps = {node: one for output in resolved.values() for node, one in output.steps.items()}
-        self._inputs = {node: one for output in resolved.values() for node, one in output.inputs.items()}
-        self._direct = row_source(job, resolved).nodes
+        self._where, self._read_twice = where, read_twice(job)
+        self._levels, self._inputs = levels_of(job), row_source(job, resolved).inputs
         self._uses = uses_of(job)
         self._by_processing_time = uses_processing_time(job)
         self._lag = batches_behind(one.node for one in job.outputs)
@@ -170,7 +154,7 @@ class Processor:
                 record = self._work(frame, batch)
             except MisplacedRow as error:
                 _logger.info("batch %d of job %s is shuffled: %s", batch, self._job.name, error)
-                record = self._work(frame, batch, at_home=False)
+                record = self._work(frame, batch, may_skip_shuffle=False)
         self._check_end(batch, record.end)
         self._commit_offsets(record.end)
         self._tidy(record)
@@ -181,37 +165,31 @@ class Processor:
         """Do what a crash right after a finished batch may have left undone."""
         self._commit_offsets(record.end)
 
-    def _work(self, frame: DataFrame, batch: int, *, at_home: bool = True) -> BatchRecord:
+    def _work(self, frame: DataFrame, batch: int, *, may_skip_shuffle: bool = True) -> BatchRecord:
         start, end = self._folder.span(batch)
         before = self._folder.finished(batch - 1)
         tick = self._folder.planned_tick(batch)
         admission = self._admission(batch) if tick.admits else Admission()
         times = self._at_processing_time(self._times(before, start, end, tick), before, batch)
-        self._prepare(batch, before, times, start, end)
-        self._operators.home = before.home if before and at_home else frozenset()
-        # Rows of keys that are split are given to several tasks, which is Spark's work.
-        split = any(self._operators.hot.get(name) for node, name in self._job.operators.items() if node in self._direct)
-        direct = frozenset() if tick.admits or split else self._direct
-        straight = straight_joins(self._job, direct)
-        self._operators.straight = frozenset() if tick.admits else self._straight | straight
+        self._prepare(batch, before, times, may_skip_shuffle=may_skip_shuffle)
+        # Corrections of a batch that replays late rows are frames.
+        inputs = {} if tick.admits else self._inputs
+        logged = frozenset(one for one, steps in inputs.items() if isinstance(steps, LogSteps))
         session = frame.sparkSession
         session.conf.set(SHUFFLE_PARTITIONS, self._shards)
-        source = frame.persist() if self._read_twice and not direct else frame
-        reading = self._reading(direct, start, end)
+        source = frame.persist() if self._read_twice and not logged else frame
+        reading = self._reading(start, end) if logged else None
         evaluation = Evaluation(
-            partial(frames_of, self._job, source), self._operators.operate, self._keep - straight,
-            self._operators.packed, self._operators.done_at_once(self._chains), self._operators.operate_chain,
-            levels_of(self._job, direct), partial(self._operate_level, session, reading, admission.replayed),
-            direct & self._inputs.keys(), admission.replayed,
-            direct={one: partial(self._operators.operate_direct, one, session, reading) for one in reading.joins},
-            straight=straight,
+            partial(frames_of, self._job, source), levels=self._levels,
+            operate_level=partial(self._operate_level, session, inputs, reading, admission.replayed), logged=logged,
+            emitted={one: steps.base for one, steps in inputs.items() if isinstance(steps, ResultSteps)},
+            replayed=admission.replayed,
         )  # fmt: skip
         try:
             origin = Origin(self._app, self._job.name, batch, self._folder.planned_ms(batch))
-            collected, kept = self._collect(evaluation, origin)
-            told = [one for found in collected.values() for one in found.told] + kept
-            check_co_partitioned(self._operators.home, told)
-            evaluation.told_alone |= self._told_alone(session, collected)
+            collected, told = self._collect(evaluation, origin)
+            check_co_partitioned(self._operators.co_partitioned, told)
+            evaluation.missing |= self._missing(session, collected)
             staged = self._staged(start, end)
             self._decoded = decoded_of(staged)
             accounts = accounts_of(self._job, evaluation, collected, told, staged, admission.rows)
@@ -222,43 +200,48 @@ class Processor:
         clocks = heard(before.clocks if before else Clocks(), staged, streams_of(self._job.sources), origin.time_ms)
         moments = times.watermark_us, times.idle, times.processed_us, recent(times.passed, max(self._lag, NOTED))[1:]
         hot = hot_after(self._operators.hot, ((one.operator, one.hot) for one in told))
-        home = co_partitioned_after(before.home if before else frozenset(), told)
-        record = BatchRecord(batch, start, end, accounts, clocks, *moments, hot=hot, home=home)
+        unshuffled = co_partitioned_after(before.co_partitioned if before else frozenset(), told)
+        record = BatchRecord(batch, start, end, accounts, clocks, *moments, hot=hot, co_partitioned=unshuffled)
         self._leave_behind(record, collected, told, Asides(poisoned_records(staged), late), origin)
         return record
 
-    def _reading(self, direct: frozenset[Node], start: Offsets, end: Offsets) -> Reading:
-        """How tasks read the batch for operators whose rows are no frames."""
-        joins = [node for node in self._job.operators if node in direct and isinstance(node, Join)]
-        others = bool(direct & self._inputs.keys())
+    def _reading(self, start: Offsets, end: Offsets) -> Reading:
         ranges = ranges_between(places(start), places(end))
         partitions = {topic: len(offsets) for topic, offsets in end.items()}
-        return Reading(
-            self._job, joins, self._where, str(self._folder.stage), ranges, partitions, self._shards, self._steps,
-            spare_is_read=others,
-        )  # fmt: skip
+        return Reading(self._job, self._where, str(self._folder.stage), ranges, partitions, self._shards)
 
     def _operate_level(
-        self, session: SparkSession, reading: Reading, replayed: Replayed, frames: Mapping[Node, DataFrame],
-        logged: Sequence[Node],
+        self, session: SparkSession, inputs: Mapping[InputKey, InputSteps], reading: Reading | None,
+        replayed: Replayed, request: LevelRequest,
     ) -> Level:  # fmt: skip
-        inputs = LevelInputs(
-            frames, {node: self._inputs[node] for node in logged}, reading.task if logged else None, replayed.absorbed
-        )
-        nodes = [*frames, *logged]
-        framed = [node for node in nodes if node in self._uses.frames]
-        return self._operators.level(session, inputs, framed=framed)
+        topics = self._topics(inputs, request.number)
+        given = LevelInputs(
+            request.nodes, request.frames, inputs, request.earlier, reading if topics else None, topics,
+            replayed.absorbed,
+        )  # fmt: skip
+        return self._operators.level(session, given, framed=[one for one in request.nodes if one in self._uses.frames])
 
-    def _told_alone(self, session: SparkSession, collected: Mapping[str, Collected]) -> dict[Node, DataFrame]:
-        found = {planned.node: collected[planned.name].alone for planned in self._job.outputs}
-        return {node: positioned(session.createDataFrame(rows)) for node, rows in found.items() if rows}
+    def _topics(self, inputs: Mapping[InputKey, InputSteps], number: int) -> frozenset[str]:
+        """What the tasks of a level read. Those of the first also read what no operator wants, for its clocks."""
+        wanted: dict[int, set[str]] = {}
+        for (node, _), steps in inputs.items():
+            if isinstance(steps, LogSteps):
+                wanted.setdefault(self._levels[node], set()).add(self._job.sources[steps.source].topic)
+        own = wanted.get(number, set())
+        if wanted and number == min(wanted):
+            own |= {source.topic for source in self._job.sources}.difference(*wanted.values())
+        return frozenset(own)
 
-    def _prepare(self, batch: int, before: BatchRecord | None, times: Times, start: Offsets, end: Offsets) -> None:
+    def _missing(self, session: SparkSession, collected: Mapping[str, Collected]) -> dict[Node, DataFrame]:
+        found = {planned.node: collected[planned.name].missing for planned in self._job.outputs}
+        return {node: with_position(session.createDataFrame(rows)) for node, rows in found.items() if rows}
+
+    def _prepare(self, batch: int, before: BatchRecord | None, times: Times, *, may_skip_shuffle: bool) -> None:
         """What operators have to know: nothing that would be another if the batch came again."""
         operators = self._operators
-        operators.base, operators.times, operators.packed = batch - 1, times, {}
+        operators.base, operators.times, operators.co_partitioned = batch - 1, times, frozenset()
         operators.hot = before.hot if before else {}
-        operators.quiet = frozenset(topic for topic in end if start.get(topic) == end[topic])
+        operators.may_skip_shuffle = before.co_partitioned if before and may_skip_shuffle else frozenset()
 
     def _leave_behind(
         self, record: BatchRecord, collected: Mapping[str, Collected], told: list[ShardReport], asides: "Asides",
@@ -276,10 +259,10 @@ class Processor:
         self._folder.finish(record)
 
     def _collect(self, evaluation: Evaluation, origin: Origin) -> tuple[dict[str, Collected], list[ShardReport]]:
-        """What outputs are given, and what operators reported whose changes are kept for several.
+        """What outputs are given, and what operators reported.
 
-        Outputs are worked out side by side: small queries leave cores idle between their stages. What is kept is worked
-        out first and by itself: in a query that puts several frames together a task does not know its shard.
+        Outputs are worked out side by side: small queries leave cores idle between their stages. Levels are run before
+        them, one after the other.
         """
         plain = [
             one for one in self._job.outputs if one in self._uses.plain and one.node not in evaluation.replayed.changes
@@ -288,15 +271,13 @@ class Processor:
         frames = {one: frame_for(evaluation, one, self._resolved[one.name].key, origin) for one in others}
         for node in evaluation.levels:
             evaluation.exchange(node)
-        told = list(reports(evaluation))
+        told: list[ShardReport] = []
         for _, level in sorted(evaluation.exchanges.items()):
             level.collect({one.node for one in plain} & level.numbers.keys())
             told += level.reports
-        found = {one.name: Collected(evaluation.exchange(one.node).rows(one.node), []) for one in plain}
+        found = {one.name: collected_results(evaluation.exchange(one.node), one) for one in plain}
         with ThreadPoolExecutor(QUERIES_AT_ONCE, thread_name_prefix="headwater-output") as pool:
-            under_way = {
-                one.name: pool.submit(collect, frame, evaluation, one, origin) for one, frame in frames.items()
-            }
+            under_way = {one.name: pool.submit(collect, frame, origin) for one, frame in frames.items()}
             return found | {name: future.result() for name, future in under_way.items()}, told
 
     # -- what was read -------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Run an output's part of a batch in Spark and bring what comes out to the driver, as Arrow."""
 
 from collections import Counter as Tally
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,11 +9,11 @@ from pyspark.sql import DataFrame
 
 from headwater.flow.commit.record_encoding import TIME, change_records, row_records
 from headwater.flow.declare.graph import TOPIC, Job, Planned
-from headwater.flow.declare.nodes import STATEFUL, Node, Source, TableJoin, walk
-from headwater.flow.exchange.blocks import decode_results
-from headwater.flow.joins.direct_tables import moved_together
-from headwater.flow.operate.reports import COMMIT, ShardReport
+from headwater.flow.declare.nodes import Join, Source, TableJoin
+from headwater.flow.operate.level import Level
+from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operators.changes import BEFORE
+from headwater.flow.operators.joins.emission import BEFORE_SIDE, SIDE, moved_together, paired_changes
 from headwater.flow.operators.joins.events import MISSING
 from headwater.flow.plan.roots import readers_of
 from headwater.flow.rows.evaluation import Evaluation
@@ -24,9 +23,7 @@ from headwater.flow.rows.row_steps import hidden
 @dataclass(frozen=True)
 class Collected:
     rows: pa.Table
-    told: list[ShardReport]
-    """What operators reported in the same query."""
-    alone: pa.Table | None = None
+    missing: pa.Table | None = None
     """Rows that had to have a partner in a join, and have none."""
 
 
@@ -43,99 +40,70 @@ class Origin:
         return {"connector": "headwater", "name": self.app, "job": self.job, "batch": self.batch}
 
 
-def used_twice(job: Job) -> tuple[frozenset[Node], bool]:
-    """Operators whose changes are wanted by more than the output that is just them, and: is a source read twice?"""
-    uses: Tally[Node] = Tally()
-    nodes = {node for planned in job.outputs for node in walk(planned.node)}
-    for node in nodes:
-        uses.update(node.inputs)
-    ends = Tally(planned.node for planned in job.outputs)
-    operators = [node for node in nodes if isinstance(node, STATEFUL)]
-    kept = frozenset(node for node in operators if uses[node] or ends[node] != 1 or not node.keyed)
+def read_twice(job: Job) -> bool:
+    """Whether frames of the job's sources are used more than once."""
     roots = {root.node: root for planned in job.outputs for root in readers_of(planned) if root.stateful}
     plain = [root for planned in job.outputs for root in readers_of(planned) if not root.stateful]
     reads: Tally[Source] = Tally(source for root in (*roots.values(), *plain) for source in root.paths())
-    return kept, sum(reads.values()) > 1
-
-
-def straight_out(job: Job, keep: frozenset[Node]) -> frozenset[Node]:
-    """Operators whose changes nobody looks at on their way to the one output that is just them."""
-    ends = {one.node for one in job.outputs if one.output.kind != TOPIC}
-    return frozenset(node for node in ends if isinstance(node, STATEFUL) and node.keyed and node not in keep)
-
-
-def straight_joins(job: Job, direct: Collection[Node]) -> frozenset[Node]:
-    """Joins that tell rows, which nobody looks at on their way to the one output that is just them."""
-    inner = {one for planned in job.outputs for node in walk(planned.node) for one in node.inputs}
-    ends = Tally(one.node for one in job.outputs)
-    plain = {one.node for one in job.outputs if one.output.kind != TOPIC}
-    return frozenset(node for node in plain & {*direct} - inner if not node.keyed and ends[node] == 1)
+    return sum(reads.values()) > 1
 
 
 def frame_for(evaluation: Evaluation, planned: Planned, key: tuple[str, ...], origin: Origin) -> DataFrame:
-    """What an output's sink is to be given, and what operators report with it; nothing runs yet."""
+    """What an output's sink is to be given; nothing runs yet."""
     node, is_topic = planned.node, planned.output.kind == TOPIC
-    if node in evaluation.straight:
-        return evaluation.changes(node)
     if not node.keyed:
         rows = evaluation.rows(node, node)
         return row_records(rows, key) if is_topic else rows.drop(*hidden(rows))
     changes = evaluation.changes(node)
     if is_topic:
         return change_records(changes, key, time_ms=origin.time_ms, source=origin.fields())
-    return changes.drop(BEFORE)
+    return changes.drop(BEFORE, COMMIT)
 
 
-def collect(frame: DataFrame, evaluation: Evaluation, planned: Planned, origin: Origin) -> Collected:
+def collect(frame: DataFrame, origin: Origin) -> Collected:
     """Run it, and bring the result here."""
     table = frame.toArrow()
-    if planned.node in evaluation.packed:
-        table = decode_results(table, evaluation.packed[planned.node])
     if TIME in table.column_names:
         table = _dated(table, origin)
-    if COMMIT not in table.column_names:
-        return Collected(table, [])
-    rows, told = split(table)
-    if isinstance(planned.node, TableJoin) and planned.node in evaluation.packed:
-        return Collected(moved_together(rows, planned.node.key), told)
-    if planned.node in evaluation.straight:
-        found, alone = parted(rows)
-        return Collected(found, told, alone)
-    # What is kept for others reports only once.
-    return Collected(rows, [] if planned.node in evaluation.keep else told)
+    return Collected(table.drop_columns([COMMIT]) if COMMIT in table.column_names else table)
 
 
-def reports(evaluation: Evaluation) -> Iterable[ShardReport]:
-    """What operators reported whose changes are kept, and so do not come with an output."""
-    for node, frame in evaluation.made.items():
-        if node in evaluation.keep:
-            yield from split(frame.where(f"{COMMIT} is not null").select(COMMIT).toArrow())[1]
+def collected_results(level: Level, planned: Planned) -> Collected:
+    """What an output is given that is just what an operator emits."""
+    node, rows = planned.node, level.rows(planned.node)
+    if isinstance(node, TableJoin):
+        return Collected(_changes_of(rows, node.key))
+    if not isinstance(node, Join):
+        return Collected(rows)
+    if node.keyed:
+        return Collected(rows.drop_columns([BEFORE]) if BEFORE in rows.column_names else rows)
+    found, missing = _parted(rows)
+    return Collected(found.select([name for name in rows.column_names if not name.startswith("_")]), missing)
 
 
-def split(table: pa.Table) -> tuple[pa.Table, list[ShardReport]]:
-    """Rows, and what was reported among them. Where nothing was, nothing is copied."""
-    rows, told = [], []
-    for batch in table.to_batches():
-        commits = batch.column(COMMIT)
-        if commits.null_count < batch.num_rows:
-            told += [ShardReport.from_json(text) for text in commits.drop_null().to_pylist()]
-            batch = batch.filter(commits.is_null())
-        rows.append(batch.drop_columns([COMMIT]))
-    schema = table.schema.remove(table.schema.get_field_index(COMMIT))
-    return pa.Table.from_batches(rows, schema), told
+def _changes_of(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+    """What a join of tables emits, each change once: two shards may have emitted one side each."""
+    if SIDE not in rows.column_names:
+        return moved_together(rows, key)
+    was = pc.equal(rows[SIDE], BEFORE_SIDE)
+    before, after = (_one_batch(rows.filter(mask).drop_columns([SIDE])) for mask in (was, pc.invert(was)))
+    return pa.Table.from_batches([paired_changes(before, after, key)]).drop_columns([BEFORE])
 
 
-def parted(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    return pa.concat_batches(rows.to_batches()) if rows.num_rows else pa.RecordBatch.from_pylist([], rows.schema)
+
+
+def _parted(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Results that are rows for a sink, and those that lack a partner which they had to have."""
-    found, alone = [], []
+    found, missing = [], []
     for batch in rows.to_batches():
-        missing = batch.column(MISSING)
-        if missing.true_count:
-            alone.append(batch.filter(missing))
-            batch = batch.filter(pc.invert(missing))
+        alone = batch.column(MISSING)
+        if alone.true_count:
+            missing.append(batch.filter(alone))
+            batch = batch.filter(pc.invert(alone))
         found.append(batch)
-    names = [name for name in rows.column_names if not name.startswith("_")]
-    return pa.Table.from_batches(found, rows.schema).select(names), pa.Table.from_batches(alone, rows.schema)
+    return pa.Table.from_batches(found, rows.schema), pa.Table.from_batches(missing, rows.schema)
 
 
 def _dated(records: pa.Table, origin: Origin) -> pa.Table:

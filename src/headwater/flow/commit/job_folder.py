@@ -64,8 +64,8 @@ class BatchRecord:
 
     hot: Hot = field(default_factory=dict)
     """Keys of joins with so many rows that the next batch splits them (operators/joins/splitting.py)."""
-    home: frozenset[str] = frozenset()
-    """Joins all of whose rows lay in the partitions of their shards (co_partitioning.py)."""
+    co_partitioned: frozenset[str] = frozenset()
+    """Joins that had no misplaced row (exchange/co_partitioning.py): the next batch does not shuffle them."""
 
     @property
     def passed(self) -> Passed:
@@ -89,7 +89,7 @@ class BatchRecord:
             **({} if self.processed_us is None else {"processed_us": self.processed_us}),
             **({"hot": hot_to_json(self.hot)} if self.hot else {}),
             **({"earlier_us": self.earlier_us} if self.earlier_us else {}),
-            **({"home": sorted(self.home)} if self.home else {}),
+            **({"home": sorted(self.co_partitioned)} if self.co_partitioned else {}),
         }
 
     @classmethod
@@ -101,8 +101,8 @@ class BatchRecord:
         start, end = offsets(row["start"]), offsets(row["end"])
         moments = row.get("watermark_us"), idle, row.get("processed_us"), tuple(row.get("earlier_us", ()))
         hot = hot_of_json(row.get("hot", {}))
-        home = frozenset(row.get("home", ()))
-        return cls(row["batch"], start, end, accounts, clocks, *moments, hot=hot, home=home)
+        unshuffled = frozenset(row.get("home", ()))
+        return cls(row["batch"], start, end, accounts, clocks, *moments, hot=hot, co_partitioned=unshuffled)
 
 
 def places(position: Mapping[str, Mapping[int, int]]) -> dict[TopicPartition, int]:

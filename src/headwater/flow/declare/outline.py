@@ -1,12 +1,11 @@
 """A planned app in plain words: what is read, done, kept and written, for people and for pictures (pure)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from headwater.flow.declare import nodes
 from headwater.flow.declare.app import TOPIC, VIEW, App, Output
-from headwater.flow.declare.chains import chains_of, made_by
 from headwater.flow.declare.comparisons import in_words as compared_in_words
 from headwater.flow.declare.duration import spelled
 from headwater.flow.declare.graph import Job
@@ -118,8 +117,7 @@ def _job(app: str, number: int, job: Job, told: Mapping[str, Told]) -> JobOutlin
     everything = list(dict.fromkeys(node for planned in job.outputs for node in walk(planned.node)))
     ids = {node: f"j{number}n{place}" for place, node in enumerate(everything)}
     sources = tuple(_source(node, ids[node], job.operators.get(node, "")) for node in job.sources)
-    followers = {node for chain in chains_of(one.node for one in job.outputs) for node in chain[1:]}
-    steps = tuple(_step(node, ids, job.operators, followers) for node in everything if node not in job.sources)
+    steps = tuple(_step(node, ids, job.operators) for node in everything if node not in job.sources)
     outputs = tuple(
         _output(one.output, f"j{number}o{place}", one.node, ids[one.node], told.get(one.name, Told()))
         for place, one in enumerate(job.outputs)
@@ -146,13 +144,8 @@ def _columns(node: nodes.Source) -> str:
     return node.schema.ddl
 
 
-def _step(
-    node: Node, ids: Mapping[Node, str], operators: Mapping[Node, str], followers: Collection[Node]
-) -> StepOutline:
-    """`followers` are joins that the task of the join before them can do as well."""
+def _step(node: Node, ids: Mapping[Node, str], operators: Mapping[Node, str]) -> StepOutline:
     does, words = what_it_does(node)
-    if isinstance(node, nodes.Join) and node in followers:
-        words = f"{words}, in one shuffle with {operators[made_by(node)]}"
     inputs = tuple(ids[one] for one in node.inputs)
     key = tuple(name for name, _ in node.on) if isinstance(node, nodes.Join) else getattr(node, "key", ())
     return StepOutline(ids[node], does, words, str(node.place), inputs, key, operators.get(node, ""))

@@ -25,9 +25,8 @@ from headwater.flow.declare.nodes import (
     walk,
 )
 from headwater.flow.formats.schema import to_ddl
-from headwater.flow.joins.stream_join_task import StreamJoinOperator
-from headwater.flow.joins.table_join_task import TableJoinOperator
 from headwater.flow.operate.job_operators import AnyOperator
+from headwater.flow.operate.join_operators import StreamJoinOperator, TableJoinOperator
 from headwater.flow.operate.reports import Operator
 from headwater.flow.operators.aggregates import partials
 from headwater.flow.operators.latest import Latest

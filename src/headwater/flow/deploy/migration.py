@@ -23,9 +23,8 @@ from headwater.flow.deploy.code_changes import Verdict
 from headwater.flow.deploy.rebuild import begun, carry_out, note_caught_up
 from headwater.flow.deploy.state_migration import Carry
 from headwater.flow.deploy.state_rows import state_frame
-from headwater.flow.joins.stream_join_task import StreamJoinOperator
-from headwater.flow.joins.table_join_task import TableJoinOperator
 from headwater.flow.operate.job_operators import fingerprint
+from headwater.flow.operate.join_operators import StreamJoinOperator, TableJoinOperator
 from headwater.flow.operate.reports import Operator
 from headwater.flow.plan.resolution import Resolved
 from headwater.flow.rows.counters import Counter

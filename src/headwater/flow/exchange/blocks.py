@@ -9,7 +9,7 @@ Spark converts rows one by one, also those it only passes on: from Arrow to its 
 of their sequence numbers, which is the order of the log: it does not depend on which task is done first.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -21,14 +21,14 @@ from pyspark.sql import functions as f
 from headwater.errors import FlowError
 from headwater.flow.exchange.partition_number import partition_number
 from headwater.flow.operate.reports import ShardReport
+from headwater.flow.state.equality import Integers
 from headwater.flow.state.manifest import HASH
-from headwater.flow.state.shard import conformed, shard_of
+from headwater.flow.state.shard import shard_of
 
 SHARD, OPERATOR, INPUT, SEQUENCE, DATA, IS_REPORT = "_shard", "_operator", "_input", "_sequence", "_data", "_report"
 BLOCKS = pa.schema(
     [(SHARD, pa.int32()), (OPERATOR, pa.int32()), (INPUT, pa.int32()), (SEQUENCE, pa.int64()), (DATA, pa.binary())]
 )
-RESULTS = pa.schema([pa.field(DATA, pa.binary())])
 BLOCK_ROWS, BLOCK_BYTES = 50_000, 64 * 1024**2
 """About the size of a block of results: Spark holds a value in memory as a whole, and a value has 2 GiB at most."""
 REPORTS = -1
@@ -36,8 +36,6 @@ REPORTS = -1
 REPORT = pa.schema([("_commit", pa.string())])
 VISIT = -1
 """The operator number of blocks that only make a shard's task run."""
-
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
@@ -56,24 +54,14 @@ def first_sequence() -> int:
     return partition_number() << 32
 
 
-@dataclass(frozen=True)
-class PartitionTask:
-    """Partitions rows by shard, as blocks of the given schema."""
-
-    schema: pa.Schema
-    shards: int
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        first = first_sequence()
-        for number, batch in enumerate(one for one in batches if one.num_rows):
-            yield partitioned(conformed(batch, self.schema), self.shards, first + number)
-
-
-def partitioned(rows: pa.RecordBatch, shards: int, sequence: int, to: Address = FIRST) -> pa.RecordBatch:
-    """One block for each shard that has rows; rows of a shard keep their order."""
+def partitioned(
+    rows: pa.RecordBatch, shards: int, sequence: int, to: Address = FIRST, wanted: Integers | None = None
+) -> pa.RecordBatch:
+    """One block for each shard that has rows; rows of a shard keep their order. `wanted` are the shards of rows that do
+    not go to the one of their hash."""
     if shards == 1:
         return _blocks([encoded(rows)], [0], sequence, to)
-    owners = shard_of(rows.column(HASH).to_numpy(), shards).astype(np.uint16)
+    owners = (shard_of(rows.column(HASH).to_numpy(), shards) if wanted is None else wanted).astype(np.uint16)
     sorted_rows = rows.take(np.argsort(owners, kind="stable"))
     counts = np.bincount(owners, minlength=shards)
     ends = np.cumsum(counts)
@@ -99,11 +87,6 @@ def _blocks(values: list[bytes], shards: list[int], sequence: int, to: Address) 
     return pa.RecordBatch.from_arrays(columns, schema=BLOCKS)
 
 
-def in_shards(blocks: DataFrame, shards: int) -> DataFrame:
-    """Each block in the partition of its shard."""
-    return blocks.repartitionById(shards, f.col(SHARD))
-
-
 Inputs = list[pa.RecordBatch | None]
 
 
@@ -120,6 +103,11 @@ def visits(session: SparkSession, shards: int) -> DataFrame:
     shard = f.col("id").cast("int").alias(SHARD)
     nothing = f.lit(VISIT).alias(OPERATOR), f.lit(0).alias(INPUT), f.lit(0).cast("long").alias(SEQUENCE)
     return session.range(0, shards, 1, 1).select(shard, *nothing, f.lit(b"").alias(DATA))
+
+
+def visit(shard: int) -> pa.RecordBatch:
+    """The same of one shard, for a task that receives nothing through an exchange."""
+    return _blocks([b""], [shard], 0, Address(VISIT))
 
 
 def received(
@@ -163,40 +151,11 @@ def joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         ) from None
 
 
-def rows_in_order(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of the only input of the only operator, in the order of the log."""
-    blocks = [
-        (sequence, value)
-        for batch in batches
-        for sequence, value in zip(batch.column(SEQUENCE).to_pylist(), batch.column(DATA), strict=True)
-    ]
-    for _, value in sorted(blocks, key=itemgetter(0)):
-        yield decoded(value, schema)
-
-
-@dataclass(frozen=True)
-class ResultTask:
-    """Another task whose results the driver alone reads: it gets them as blocks. `schema` is what it wants of them."""
-
-    task: Task
-    schema: pa.Schema
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for result in self.task(batches):
-            for value in result_blocks(conformed(result, self.schema)):
-                yield pa.RecordBatch.from_arrays([pa.array([value], pa.binary())], schema=RESULTS)
-
-
 def result_blocks(rows: pa.RecordBatch) -> Iterator[bytes]:
     """Rows as values of a size that Spark can handle."""
     size = max(1, min(BLOCK_ROWS, rows.num_rows * BLOCK_BYTES // max(rows.nbytes, 1)))
     for begin in range(0, rows.num_rows, size):
         yield encoded(rows.slice(begin, size))
-
-
-def decode_results(results: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows of result blocks."""
-    return pa.Table.from_batches([decoded(value, schema) for chunk in results[DATA].chunks for value in chunk], schema)
 
 
 def encoded(rows: pa.RecordBatch) -> bytes:

@@ -40,8 +40,7 @@ def late_records(evaluation: Evaluation, operators: Operators, told: list[ShardR
     """Of all operators of a batch. Rows are read a second time, for those alone that had any."""
     tables, had = [], {one.operator for one in told if one.late}
     for node, name in operators.names.items():
-        by_time = isinstance(node, IntervalJoin | LatestJoin | AsOfJoin)
-        frame = _late_frame(node, evaluation, operators, had=name in had) if by_time or name in had else None
+        frame = _late_frame(node, evaluation, operators) if name in had else None
         if frame is not None:
             tables.append(_described(frame.toArrow(), node, name, operators.times, batch))
         if any(one.missing for one in told if one.operator == name):
@@ -53,13 +52,9 @@ def late_records(evaluation: Evaluation, operators: Operators, told: list[ShardR
     return pa.concat_tables(tables) if tables else NO_RECORDS
 
 
-def _late_frame(node: Node, evaluation: Evaluation, operators: Operators, *, had: bool) -> DataFrame | None:
-    if node in evaluation.direct:
-        # Only now are these rows frames: what tasks have read of them they have not kept.
-        assert isinstance(node, Join)
-        return operators.late_of(node, *(evaluation.rows(one, node) for one in node.inputs)) if had else None
-    if isinstance(node, IntervalJoin | LatestJoin | AsOfJoin):
-        return operators.late[node]() if evaluation.counter(node).totals()["late"] else None
+def _late_frame(node: Node, evaluation: Evaluation, operators: Operators) -> DataFrame | None:
+    if isinstance(node, IntervalJoin | AsOfJoin):
+        return operators.late_of(node, evaluation.given(node, 0), evaluation.given(node, 1))
     if isinstance(node, Windowed):
         return operators.late_windows(node, evaluation.given(node))
     if isinstance(node, Dedupe):
@@ -72,7 +67,7 @@ def _late_frame(node: Node, evaluation: Evaluation, operators: Operators, *, had
 
 def _missing(evaluation: Evaluation, operators: Operators, node: Node) -> DataFrame:
     """Rows that had to have a partner in a join, and have none."""
-    rows = evaluation.alone(node)
+    rows = evaluation.unmatched(node)
     names = operators.joins[operators.names[node]].work.pairing.columns.names
     row = f.to_json(f.struct(*(f.col(quoted(name)) for name in names)), {"ignoreNullFields": "false"})
     nothing = f.lit(None).cast("long")

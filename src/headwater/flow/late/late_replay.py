@@ -24,12 +24,12 @@ from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.report_records import NO_RECORDS, records
 from headwater.flow.declare.graph import Job
 from headwater.flow.declare.nodes import Compared, Dedupe, Join, Lesson, Node, Source, Windowed, walk
-from headwater.flow.joins.table_join_task import SIDE
 from headwater.flow.kafka.client import Client
 from headwater.flow.operate.window_comparison import CompareOperator
 from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operators.comparisons.kinds import agos_of
 from headwater.flow.operators.comparisons.looking_back import longest_us, reach_us
+from headwater.flow.operators.joins.emission import AFTER_SIDE, BEFORE_SIDE, SIDE
 from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling, Window
 from headwater.flow.plan.event_times import HAPPENED, pane_of
 from headwater.flow.proof.batch_query import batch_rows
@@ -37,7 +37,7 @@ from headwater.flow.proof.past_decisions import late_rows
 from headwater.flow.proof.verification import frames_at
 from headwater.flow.proof.window_query import Past, window_rows
 from headwater.flow.rows.arrow_types import spark_schema
-from headwater.flow.rows.evaluation import AFTER_SIDE, BEFORE_SIDE, Replayed, paired
+from headwater.flow.rows.evaluation import Replayed, paired
 from headwater.flow.rows.row_steps import quoted
 from headwater.flow.rows.sources import AT
 

@@ -1,4 +1,4 @@
-"""Rows that are late for windows, as records of the late topic need them."""
+"""Rows that are late for windows or joins, as records of the late topic need them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,10 +8,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StructField, StructType
 
-from headwater.flow.declare.nodes import Windowed
+from headwater.flow.declare.nodes import AsOfJoin, Join, Windowed
 from headwater.flow.operate.deduplicator import LATE
+from headwater.flow.operate.join_operators import StreamJoinOperator
+from headwater.flow.operators.joins.as_of import AsOfJoin as AsOf
+from headwater.flow.operators.joins.interval import IntervalJoin
 from headwater.flow.operators.windows.placement import earliest, late_mask, times_of
 from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window
+from headwater.flow.plan.event_times import time_us
+from headwater.flow.rows.event_positions import since
 from headwater.flow.rows.row_batch import AT
 from headwater.flow.rows.row_steps import quoted, visible
 from headwater.flow.state.equality import Integers
@@ -48,3 +53,24 @@ def late_frame(node: Windowed, frame: DataFrame, watermark_us: int | None) -> Da
     found = frame.mapInArrow(task, StructType([*frame.schema, *bounds]))
     row = f.to_json(f.struct(*(f.col(quoted(name)) for name in visible(frame))), {"ignoreNullFields": "false"})
     return found.select(f"{AT}.*", row.alias(LATE), LATE_START, LATE_END)
+
+
+def late_for_join(node: Join, operator: StreamJoinOperator, left: DataFrame, right: DataFrame) -> DataFrame:
+    """The same of rows that are late for a join: events, and versions of a table's rows."""
+    work, clock = operator.work, operator.clock
+    if isinstance(work, IntervalJoin):
+        late = [_late_events(frame, clock.watermark_us, clock.horizon_us) for frame in (left, right)]
+        return late[0].unionByName(late[1])
+    if not isinstance(node, AsOfJoin) or not isinstance(work, AsOf):
+        return _late_events(left, None, 0)
+    right = right.withColumn(AT, f.col(AT).withField("time", since(node.versions, right)))
+    emitted_us = clock.before_us if work.dated else clock.watermark_us
+    versions = _late_events(right, emitted_us, clock.horizon_us)
+    return _late_events(left, clock.watermark_us, work.kept_us).unionByName(versions)
+
+
+def _late_events(frame: DataFrame, watermark_us: int | None, horizon_us: int) -> DataFrame:
+    row = f.to_json(f.struct(*(f.col(quoted(name)) for name in visible(frame))), {"ignoreNullFields": "false"})
+    nothing = f.lit(None).cast("long")
+    is_late = f.lit(False) if watermark_us is None else time_us() < f.lit(watermark_us - horizon_us).cast("long")
+    return frame.where(is_late).select(f"{AT}.*", row.alias(LATE), nothing.alias(LATE_START), nothing.alias(LATE_END))

@@ -7,10 +7,10 @@ from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.nodes import History as HistoryNode
-from headwater.flow.joins.join_inputs import position_of, since
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
 from headwater.flow.operators.history import GONE, UNTIL, History, history_step
 from headwater.flow.rows.arrow_types import arrow_schema
+from headwater.flow.rows.event_positions import position_of, since
 from headwater.flow.rows.row_steps import quoted, visible
 from headwater.flow.rows.sources import AT, DELETED
 from headwater.flow.state.shard import ShardState, StateHandle

@@ -1,51 +1,24 @@
 """The operators of a job and their state: what they are in a batch, which tasks work on them, what is committed."""
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain as chained
-from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.errors import FlowError
-from headwater.flow.declare.chains import Chain
-from headwater.flow.declare.nodes import (
-    AsOfJoin,
-    Dedupe,
-    IntervalJoin,
-    Join,
-    LatestJoin,
-    Node,
-    TableJoin,
-    Windowed,
-    unchanged,
-)
-from headwater.flow.exchange.blocks import BLOCKS, RESULTS, Address, ResultTask, Task, in_shards
-from headwater.flow.expressions.steps import Steps
-from headwater.flow.joins.chain_inputs import lies_by_partition, rows_of_all, told_columns
-from headwater.flow.joins.chain_tasks import StreamChainTask, chain_task
-from headwater.flow.joins.direct_reading import Reading, event_builders, numbers, table_builders
-from headwater.flow.joins.direct_tables import JoinedTablesTask, ReadTable, TablesTask
-from headwater.flow.joins.join_blocks import given_schema, in_pieces
-from headwater.flow.joins.join_inputs import (
-    Counters,
-    Prepared,
-    PreparedTables,
-    joined_as_of,
-    joined_latest,
-    joined_streams,
-    joined_tables,
-)
-from headwater.flow.joins.join_results import results_of
-from headwater.flow.joins.join_rows import flat
-from headwater.flow.joins.stream_join_task import StreamJoinOperator, StreamJoinTask
-from headwater.flow.joins.table_join_task import TableJoinOperator, TableJoinTask
-from headwater.flow.late.late_rows import late_frame
+from headwater.flow.declare.nodes import Dedupe, Join, Node, Windowed, multiplies
+from headwater.flow.exchange.blocks import Address
+from headwater.flow.late.late_rows import late_for_join, late_frame
 from headwater.flow.operate.deduplicator import Deduplicator
+from headwater.flow.operate.join_operators import JoinOperator, StreamJoinOperator, TableJoinOperator
+from headwater.flow.operate.join_works import Named, StreamJoinWork, TableJoinWork
 from headwater.flow.operate.level import Level
+from headwater.flow.operate.level_blocks import LevelBlocks, LevelInputs
 from headwater.flow.operate.reports import NO_SHARD, Operator, ShardReport, store_name
 from headwater.flow.operate.shard_operator import ShardOperator
 from headwater.flow.operate.shard_task import ShardWork
@@ -54,49 +27,33 @@ from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operate.works import DedupeWork, KeyedWork, StateWork, WindowWork
 from headwater.flow.operators import latest
 from headwater.flow.operators.changes import BEFORE
-from headwater.flow.operators.joins import splitting, tables
+from headwater.flow.operators.joins import splitting
+from headwater.flow.operators.joins.emission import PATH
 from headwater.flow.operators.joins.hot_keys import Hot
+from headwater.flow.operators.joins.splitting import may_split
 from headwater.flow.plan.delays import Passed, arriving, reached_us
 from headwater.flow.plan.lateness import Times
 from headwater.flow.plan.processing_time import next_end_us
 from headwater.flow.plan.watermarks import FOREVER_US
 from headwater.flow.prepare.inputs import AnyPrepare, KeyedOperator, input_of, window_rows_of
+from headwater.flow.prepare.join_inputs import side_frame, side_preparations
 from headwater.flow.prepare.late_bounds import MarkLate
-from headwater.flow.rows.arrow_types import arrow_schema, spark_schema
-from headwater.flow.rows.counters import Counter, Uncounted
-from headwater.flow.rows.evaluation import paired
-from headwater.flow.rows.log_rows import LogInput, ReadTask, log_blocks
-from headwater.flow.rows.spark_rows import PrepareTask, spark_blocks
+from headwater.flow.rows.row_batch import POSITION
 from headwater.flow.state.background import BackgroundMerger
 from headwater.flow.state.manifest import RunInfo, StateSchema
 from headwater.flow.state.store import StateStore
 
 VERSIONS_KEPT = 10
 
-JoinOperator = TableJoinOperator | StreamJoinOperator
 AnyOperator = KeyedOperator | JoinOperator
 
 
-@dataclass(frozen=True)
-class LogSteps:
-    """How an operator's input is made of a source, where tasks that read the log can do it: the number of the source,
-    the columns of its rows, the steps, and how rows are prepared."""
+class Given(NamedTuple):
+    """An operator in a batch, how each of its inputs is prepared, and frames of those that Spark evaluates."""
 
-    source: int
-    read: pa.Schema
-    steps: Steps
-    prepare: AnyPrepare
-
-
-@dataclass
-class LevelInputs:
-    """What the operators of a level are given: frames that Spark evaluates, or rows that tasks read."""
-
-    frames: Mapping[Node, DataFrame]
-    logged: Mapping[Node, LogSteps] = field(default_factory=dict)
-    read: Callable[[Mapping[int, tuple[LogInput, ...]], Mapping[int, pa.Schema]], ReadTask] | None = None
-    absorbed: Collection[Node] = ()
-    """Operators whose frames are late rows that are replayed."""
+    operator: AnyOperator
+    prepares: Sequence[AnyPrepare]
+    frames: Mapping[int, DataFrame]
 
 
 class Operators:
@@ -110,18 +67,12 @@ class Operators:
         """The version that the batch being worked on starts from."""
         self.times = Times({})
         """How far the sources had come in time before it."""
-        self.late: dict[Node, Callable[[], DataFrame]] = {}
-        """Of joins: the rows that were late, should there be any."""
         self.hot: Hot = {}
         """Keys with so many rows that all tasks work on them."""
-        self.quiet: frozenset[str] = frozenset()
-        """Topics that it brings nothing of."""
-        self.home: frozenset[str] = frozenset()
-        """Joins all of whose rows lay in the partitions of their shards in the batch before."""
-        self.straight: frozenset[Node] = frozenset()
-        """Operators whose changes go to the driver as they are, and so packed."""
-        self.packed: dict[Node, pa.Schema] = {}
-        """What changes of the batch are packed, and in what form."""
+        self.may_skip_shuffle: frozenset[str] = frozenset()
+        """Joins that had no misplaced row in the batch before."""
+        self.co_partitioned: frozenset[str] = frozenset()
+        """Of these, joins that are run without a shuffle in this batch."""
         self.known: dict[str, AnyOperator] = {}
         """As they were declared, by name."""
         self.windows: dict[str, WindowOperator] = {}
@@ -140,47 +91,51 @@ class Operators:
         self.windows |= {one.name: one for one in known if isinstance(one, WindowOperator)}
         self.joins |= {one.name: one for one in known if isinstance(one, StreamJoinOperator)}
 
-    def level(self, session: SparkSession, inputs: "LevelInputs", *, framed: Collection[Node]) -> Level:
-        """The exchange of some operators with one input. The results of `framed` are used by steps of Spark's, or by
-        other operators; those of others go to the driver alone, which does not look at values before a change."""
+    def level(self, session: SparkSession, inputs: LevelInputs, *, framed: Collection[Node]) -> Level:
+        """The exchange of some operators. The results of `framed` are used by steps of Spark's, or by other operators;
+        those of others go to the driver alone, which does not look at values before a change."""
         works: dict[Node, ShardWork] = {}
-        blocks: list[DataFrame] = []
-        logged: dict[int, tuple[LogInput, ...]] = {}
-        for node, frame in inputs.frames.items():
-            given = input_of(node, frame, self.names[node], self.times)
-            task = PrepareTask(
-                self.names[node],
-                self._prepare(node, given.operator, given.prepare, inputs),
-                Address(len(works)),
-                self._shards,
-            )
-            works[node] = self._work(node, given.operator, given.prepare, inputs)
-            blocks.append(spark_blocks(given.frame, task))
-        for node, steps in inputs.logged.items():
-            operator = self._current(node)
-            prepare = self._prepare(node, operator, steps.prepare, inputs)
-            logged[steps.source] = (
-                *logged.get(steps.source, ()),
-                LogInput(self.names[node], steps.steps, prepare, Address(len(works))),
-            )
-            works[node] = self._work(node, operator, prepare, inputs)
-        if inputs.read is not None:
-            blocks.append(
-                log_blocks(session, inputs.read(logged, {one.source: one.read for one in inputs.logged.values()}))
-            )
-        wanted = {
-            node: pa.schema([one for one in work.results if node in framed or one.name != BEFORE])
-            for node, work in works.items()
-        }
-        return Level.of(works, blocks, wanted=wanted, shards=self._shards, kept=bool(framed))
+        blocks = LevelBlocks(session, inputs, self._shards)
+        for node in inputs.nodes:
+            name, given = self.names[node], self._given(node, inputs)
+            for number, prepare in enumerate(given.prepares):
+                blocks.add((node, number), name, prepare, Address(len(works), number), given.frames.get(number))
+            works[node] = self._work(node, given, inputs, framed=node in framed)
+        names = frozenset(self.names[node] for node in inputs.nodes)
+        run = blocks.co_partitioned(min(names)) if names <= self.may_skip_shuffle else None
+        self.co_partitioned |= names if run is not None else frozenset()
+        wanted = {node: work.results if node in framed else _for_driver(work) for node, work in works.items()}
+        return Level.of(works, run or blocks.shuffled, wanted=wanted, shards=self._shards, kept=bool(framed))
+
+    def _given(self, node: Node, inputs: LevelInputs) -> Given:
+        if isinstance(node, Join):
+            join = self._join(node)
+            frames = {
+                number: side_frame(node, number, frame) for (one, number), frame in inputs.frames.items() if one is node
+            }
+            return Given(join, side_preparations(node, join, shards=self._shards), frames)
+        if (node, 0) in inputs.frames:
+            given = input_of(node, inputs.frames[node, 0], self.names[node], self.times)
+            return Given(given.operator, [self._prepare(node, given.operator, given.prepare, inputs)], {0: given.frame})
+        operator = self._current(node)
+        return Given(operator, [self._prepare(node, operator, inputs.steps[node, 0].prepare, inputs)], {})
+
+    def _join(self, node: Join) -> JoinOperator:
+        """A join as it was resolved, at the times of this batch and with the keys that it splits."""
+        known = self.known[self.names[node]]
+        if isinstance(known, StreamJoinOperator):
+            return known.at(*self.times.reached(node))
+        assert isinstance(known, TableJoinOperator)
+        hot = [one for one in self.hot.get(known.name, ()) if self._shards > 1 and may_split(known.work, one.side)]
+        return replace(known, hot=tuple(hot), hot_rows=splitting.HOT_ROWS)
 
     def _current(self, node: Node) -> KeyedOperator:
-        """An operator as it was resolved, at the times of this batch."""
+        """An operator with one input as it was resolved, at the times of this batch."""
         known = self.known[self.names[node]]
         assert isinstance(known, Operator | Deduplicator | ShardOperator)
         return known.at(*self.times.reached(node)) if isinstance(known, WindowOperator) else known
 
-    def _prepare(self, node: Node, operator: KeyedOperator, prepare: AnyPrepare, inputs: "LevelInputs") -> AnyPrepare:
+    def _prepare(self, node: Node, operator: KeyedOperator, prepare: AnyPrepare, inputs: LevelInputs) -> AnyPrepare:
         if isinstance(prepare, MarkLate):
             return replace(prepare, bounds=self.times.late_bounds(node))
         if not isinstance(operator, WindowOperator):
@@ -189,17 +144,36 @@ class Operators:
             return window_rows_of(operator.at(None, None), self.times.processed_us, counted=False)
         return window_rows_of(operator, self.times.processed_us)
 
-    def _work(self, node: Node, operator: KeyedOperator, prepare: AnyPrepare, inputs: "LevelInputs") -> ShardWork:
-        work = self._work_of(node, operator, prepare, inputs)
+    def _work(self, node: Node, given: Given, inputs: LevelInputs, *, framed: bool) -> ShardWork:
+        operator, schemas = given.operator, [prepare.schema for prepare in given.prepares]
+        if isinstance(operator, StreamJoinOperator | TableJoinOperator):
+            return self._join_work(node, operator, schemas, inputs, framed=framed)
+        work = self._work_of(node, operator, given.prepares[0], inputs)
         # Blocks carry no schema of their own: read with another than they were written with, they are garbage.
-        if not work.inputs[0].equals(prepare.schema):
+        if not work.inputs[0].equals(schemas[0]):
             raise FlowError(
-                f"operator {operator.name} would read {work.inputs[0]} where {prepare.schema} is written",
+                f"operator {operator.name} would read {work.inputs[0]} where {schemas[0]} is written",
                 "This is a bug in headwater; nothing of the batch was written. Please report it with this sentence.",
             )
         return work
 
-    def _work_of(self, node: Node, operator: KeyedOperator, prepare: AnyPrepare, inputs: "LevelInputs") -> ShardWork:
+    def _join_work(
+        self, node: Node, operator: JoinOperator, schemas: list[pa.Schema], inputs: LevelInputs, *, framed: bool
+    ) -> ShardWork:
+        handles = {part: self._begun(store_name(operator.name, part)) for part in self.stores(operator)}
+        if isinstance(operator, TableJoinOperator):  # copies of rows that are split look like the rows themselves
+            return TableJoinWork(operator, handles, [*schemas, *schemas], self._shards, paired=not framed)
+        self.joins[operator.name] = operator
+        logged = all(inputs.is_logged(node, number) for number in range(2))
+        named = Named(
+            tuple(source.topic for source in self.times.sources),
+            (multiplies(node.inputs[0]), multiplies(node.inputs[1])),
+        )
+        return StreamJoinWork(
+            operator, handles, schemas, named, self._shards, counts_misplaced=logged and operator.by_partition
+        )
+
+    def _work_of(self, node: Node, operator: KeyedOperator, prepare: AnyPrepare, inputs: LevelInputs) -> ShardWork:
         self.store(operator)
         handle = self._begun(operator.name)
         if isinstance(operator, WindowOperator):
@@ -218,132 +192,16 @@ class Operators:
         """Rows of a batch that came too late for windows."""
         return late_frame(node, frame, self.times.reached(node)[1])
 
-    def operate(self, node: Join, left: DataFrame, right: DataFrame, counter: Counter) -> DataFrame:
-        """The changes that a batch makes to what a join keeps."""
-        prepared = self.prepared(node, left, right, (counter, counter))
-        return self._joined(node, prepared.operator, prepared.rows(self._shards))
-
-    def operate_direct(self, node: Join, session: SparkSession, reading: Reading) -> DataFrame:
-        """The changes that a batch makes to what a join keeps whose rows come from tasks that read them."""
-        known = self.known[self.names[node]]
-        if isinstance(known, TableJoinOperator):
-            return self._direct_tables(node, session, reading, replace(known, hot=(), hot_rows=splitting.HOT_ROWS))
-        assert isinstance(known, StreamJoinOperator)
-        operator = replace(known.at(*self.times.reached(node)), direct=True)
-        lanes, join = event_builders(reading.job, node, operator, reading.steps), self._task(operator)
-        assert isinstance(join, StreamJoinTask)
-        home = reading.home_task(node, lanes, join) if operator.name in self.home else None
-        given = reading.pieces(session, node, lanes) if home is None else numbers(session, self._shards)
-        if node.keyed or node not in self.straight:
-            return self._told(node, operator, given.mapInArrow(home or join, spark_schema(operator.told)))
-        return self._packing(node, given, home or join, operator.straight)
-
-    def _direct_tables(
-        self, node: Join, session: SparkSession, reading: Reading, operator: TableJoinOperator
-    ) -> DataFrame:
-        pairing, work = operator.work.pairing, operator.work
-        read = (
-            self._read_table(node.left, work.left, keeps=pairing.keeps_left),
-            self._read_table(node.right, work.right, keeps=pairing.keeps_right),
-        )
-        pieces = reading.pieces(session, node, table_builders(reading.job, node, read))
-        changes = pieces.mapInArrow(TablesTask(read, self._shards), spark_schema(BLOCKS))
-        join = self._task(operator)
-        assert isinstance(join, TableJoinTask)
-        task = JoinedTablesTask(join, straight=node in self.straight)
-        dealt = in_shards(changes, self._shards)
-        if task.straight:
-            return self._packing(node, dealt, task, task.told)
-        return self._told(node, operator, dealt.mapInArrow(task, spark_schema(task.told)))
-
-    def _read_table(self, table: Node, side: tables.Side, *, keeps: bool) -> ReadTable:
-        operator = self.known[self.names[table]]
-        assert isinstance(operator, Operator)
-        self.store(operator)
-        return ReadTable(operator, self._begun(operator.name), side, keeps)
-
-    def _packing(self, node: Node, rows: DataFrame, task: Task, told: pa.Schema) -> DataFrame:
-        self.packed[node] = arrow_schema(spark_schema(told))
-        return rows.mapInArrow(ResultTask(task, self.packed[node]), spark_schema(RESULTS))
-
     def late_of(self, node: Join, left: DataFrame, right: DataFrame) -> DataFrame:
-        """Rows of a batch that came too late to a join."""
-        prepared = self.prepared(node, left, right, (Uncounted(), Uncounted()))
-        assert isinstance(prepared, Prepared)
-        return prepared.late
-
-    def operate_chain(
-        self, chain: Chain, given: Sequence[Sequence[DataFrame]], counters: Sequence[Counter]
-    ) -> DataFrame:
-        """What the last of some joins tells, and what all of them report, done in one task. `given` are both inputs of
-        the first and the right of each other."""
-        prepared: list[Prepared | PreparedTables] = []
-        for node, frames, counter in zip(chain, given, counters, strict=True):
-            if prepared:
-                left = told_columns(frames[-1], prepared[-1].operator, node)
-                prepared.append(self.prepared(node, left, frames[-1], (Uncounted(), counter)))
-            else:
-                prepared.append(self.prepared(node, frames[0], frames[1], (counter, counter)))
-        tasks = tuple(self._task(one.operator) for one in prepared)
-        task, rows = chain_task(tasks), flat(rows_of_all(prepared, self._shards))
-        if isinstance(task, StreamChainTask) and lies_by_partition(prepared[0].operator):
-            task, rows = replace(task, dealt=given_schema(rows)), in_pieces(rows, self._shards)
-        return self._told(chain[-1], prepared[-1].operator, rows.mapInArrow(task, spark_schema(task.told)))
-
-    def done_at_once(self, chains: Iterable[Chain]) -> dict[Node, Chain]:
-        """The joins that are done in one task in this batch, by the last of each. Not where rows need no shuffle, or
-        are split: what decides it is the same if the batch comes again, and the state is the same in any case."""
-        found: dict[Node, Chain] = {}
-        for chain in chains:
-            for alone, run in groupby(chain, self._done_alone):
-                links = tuple(run)
-                if len(links) > 1 and not alone:
-                    found[links[-1]] = links
-        return found
-
-    def _done_alone(self, node: Node) -> bool:
-        if isinstance(node, LatestJoin):
-            return not node.wait_us and unchanged(node.right, self.quiet)
-        return bool(self.hot.get(self.names[node]))
-
-    def _joined(self, node: Node, operator: JoinOperator, rows: DataFrame) -> DataFrame:
-        task, rows = self._task(operator), flat(rows)
-        if isinstance(task, StreamJoinTask) and task.operator.by_partition and not task.operator.looks:
-            task, rows = replace(task, dealt=given_schema(rows)), in_pieces(rows, self._shards)
-        return self._told(node, operator, rows.mapInArrow(task, spark_schema(operator.told)))
-
-    def _told(self, node: Node, operator: JoinOperator, told: DataFrame) -> DataFrame:
-        if isinstance(operator, TableJoinOperator):
-            return paired(told, operator.key)
-        assert isinstance(node, Join)
-        return results_of(told, operator, node, self.times.sources)
-
-    def _task(self, operator: JoinOperator) -> TableJoinTask | StreamJoinTask:
-        handles = {part: self._begun(store_name(operator.name, part)) for part in self.stores(operator)}
-        if isinstance(operator, TableJoinOperator):
-            return TableJoinTask(operator, handles)
-        self.joins[operator.name] = operator
-        return StreamJoinTask(operator, handles)
+        """Rows of a batch that were late for a join."""
+        operator = self._join(node)
+        assert isinstance(operator, StreamJoinOperator)
+        return late_for_join(node, operator, left, right)
 
     def _begun(self, store: str) -> str:
         """What tasks need to work on a store."""
         reserved = self._mergers[store].reserved()
         return self._stores[store].begin(self.base, reserved=reserved).to_json()
-
-    def prepared(self, node: Join, left: DataFrame, right: DataFrame, counters: Counters) -> Prepared | PreparedTables:
-        name = self.names[node]
-        if isinstance(node, TableJoin):
-            return joined_tables(node, left, right, name, shards=self._shards, hot=self.hot.get(name, ()))
-        reached = self.times.reached(node)
-        if isinstance(node, LatestJoin):
-            prepared = joined_latest(node, left, right, name, reached, quiet=unchanged(node.right, self.quiet))
-        elif isinstance(node, IntervalJoin):
-            prepared = joined_streams(node, left, right, name, reached, counters)
-        else:
-            assert isinstance(node, AsOfJoin)
-            prepared = joined_as_of(node, left, right, name, reached, counters)
-        self.late[node] = lambda: prepared.late
-        return prepared
 
     def store(self, operator: KeyedOperator) -> StateStore:
         return self._opened(operator.name, operator.state, fingerprint(operator))
@@ -436,6 +294,14 @@ class Operators:
             for shard in store.manifest(version).shards
             for run in shard.runs
         )
+
+
+def _for_driver(work: ShardWork) -> pa.Schema:
+    """What of a work's results the driver wants, where nothing else does."""
+    dropped = {BEFORE, PATH}
+    if isinstance(work, StreamJoinWork) and not work.operator.may_miss:
+        dropped |= {*POSITION}
+    return pa.schema([one for one in work.results if one.name not in dropped])
 
 
 def store_names(operator: JoinOperator) -> list[str]:

@@ -4,7 +4,7 @@ A batch has as many levels as operators follow one another. The tasks of a level
 level, or a step of Spark's, needs of the results is kept in memory as blocks.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -37,18 +37,18 @@ class Level:
 
     @classmethod
     def of(
-        cls, works: Mapping[Node, ShardWork], blocks: Collection[DataFrame], *, wanted: Mapping[Node, pa.Schema],
-        shards: int, kept: bool,
+        cls, works: Mapping[Node, ShardWork], run: Callable[[ShardTask], DataFrame], *,
+        wanted: Mapping[Node, pa.Schema], shards: int, kept: bool,
     ) -> "Level":  # fmt: skip
-        """`kept`: more than the driver reads the results."""
+        """`run` gives the tasks their rows; `kept`: more than the driver reads the results."""
         schemas = {node: result_schema(wanted[node]) for node in works}
-        task = ShardTask(tuple(works.values()), tuple(schemas.values()), shards)
-        frames = list(blocks)
-        if any(work.visits_all for work in works.values()):
-            frames.append(visits(frames[0].sparkSession, shards))
-        results = operated(reduce(lambda one, other: one.union(other), frames), task)
+        results = run(ShardTask(tuple(works.values()), tuple(schemas.values()), shards))
         numbers = {node: number for number, node in enumerate(works)}
         return cls(results.persist() if kept else results, numbers, schemas)
+
+    def schema(self, node: Node) -> pa.Schema:
+        """Of the blocks that hold what an operator emitted."""
+        return self.schemas[node]
 
     def frame(self, node: Node) -> DataFrame:
         """What an operator emitted, for Spark."""
@@ -74,3 +74,11 @@ class Level:
 
     def release(self) -> None:
         self.results.unpersist()
+
+
+def shuffled(blocks: Collection[DataFrame], task: ShardTask) -> DataFrame:
+    """The results of tasks that are given blocks through an exchange."""
+    frames = list(blocks)
+    if any(work.visits_all for work in task.works):
+        frames.append(visits(frames[0].sparkSession, task.shards))
+    return operated(reduce(lambda one, other: one.union(other), frames), task)

@@ -8,8 +8,8 @@ from pyspark.sql import functions as f
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.nodes import Newest as NewestNode
 from headwater.flow.declare.nodes import key_of
-from headwater.flow.joins.table_join_task import SIDE
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
+from headwater.flow.operators.joins.emission import SIDE
 from headwater.flow.operators.joins.tables import AFTER, ROW, Side
 from headwater.flow.operators.newest import Newest, newest_step
 from headwater.flow.rows.arrow_types import arrow_schema

@@ -4,23 +4,19 @@ Runs in Spark's Python workers, once per task; all values at once, none by itsel
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-import numpy as np
 import pyarrow as pa
 
-from headwater.errors import FlowError
 from headwater.flow.operators.aggregates import Aggregate, result_schema, state_schema
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.joins.hot_keys import HotKey
 from headwater.flow.operators.keyed import Step, aggregate_step, latest_step
 from headwater.flow.operators.latest import Latest
-from headwater.flow.state.manifest import HASH, RunInfo, StateSchema
-from headwater.flow.state.shard import ShardState, shard_of
+from headwater.flow.state.manifest import RunInfo, StateSchema
+from headwater.flow.state.shard import ShardState
 
 COMMIT, ROWS = "_commit", "_rows"
-MANY = 10_000
 
 
 @dataclass(frozen=True)
@@ -74,8 +70,8 @@ class ShardReport:
     """Of an operator that keeps its state in several stores, which one was written to."""
     hot: tuple[HotKey, ...] = ()
     """Keys with very many rows."""
-    astray: int | None = None
-    """How many rows lay in partitions of other shards, where that is counted (co_partitioning.py)."""
+    misplaced: int | None = None
+    """How many rows lay in partitions of other shards, where that is counted (exchange/co_partitioning.py)."""
 
     @property
     def store(self) -> str:
@@ -98,44 +94,3 @@ def store_name(operator: str, part: str = "") -> str:
     'timeline.left'
     """
     return f"{operator}.{part}" if part else operator
-
-
-def by_shard(batches: Iterator[pa.RecordBatch], shards: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """What a task was given, shard by shard; mostly there is one."""
-    received = [batch for batch in batches if batch.num_rows]
-    if not received:
-        return
-    rows, *others = pa.Table.from_batches(received).combine_chunks().to_batches()
-    if others:  # a column holds 2 GiB of text at most, and Arrow cuts what is more: none of it may be passed over
-        raise FlowError(
-            "the rows of one task have a column of more than 2 GiB",
-            "Divide the job among more shards with: headwater state reshard APP.JOB --shards N.",
-        )
-    owners = shard_of(rows.column(HASH).to_numpy(), shards)
-    found = np.flatnonzero(np.bincount(owners, minlength=shards))
-    for shard in map(int, found):
-        yield shard, rows if len(found) == 1 else rows.filter(pa.array(owners == shard))
-
-
-def with_report(rows: pa.RecordBatch, told: ShardReport, schema: pa.Schema) -> pa.RecordBatch:
-    """What a task gives on, and behind it one row that only says what the driver has to commit."""
-    columns = [
-        pa.concat_arrays([column.cast(field.type), pa.nulls(1, field.type)])
-        for column, field in zip(rows.columns, schema, strict=False)
-    ]
-    commit = pa.concat_arrays([pa.nulls(rows.num_rows, pa.string()), pa.array([told.to_json()])])
-    return pa.RecordBatch.from_arrays([*columns, commit], schema=schema)
-
-
-def reported(rows: pa.RecordBatch, told: ShardReport, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The same; many rows are not copied for the sake of one more."""
-    if rows.num_rows > MANY:
-        yield without_report(rows, schema)
-        rows = rows.slice(0, 0)
-    yield with_report(rows, told, schema)
-
-
-def without_report(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """What a task gives on that has nothing to commit."""
-    columns = [column.cast(field.type) for column, field in zip(rows.columns, schema, strict=False)]
-    return pa.RecordBatch.from_arrays([*columns, pa.nulls(rows.num_rows, pa.string())], schema=schema)

@@ -1,10 +1,8 @@
 """What every output of a job will hold, found out with empty frames before anything runs."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -14,27 +12,17 @@ from headwater.flow.declare.columns import checked_key
 from headwater.flow.declare.graph import Job, Planned
 from headwater.flow.declare.joins import counting_behind
 from headwater.flow.declare.mistakes import Mistakes
-from headwater.flow.declare.nodes import (
-    Apply,
-    AsOfJoin,
-    IntervalJoin,
-    Join,
-    Node,
-    SourceTable,
-    Sql,
-    Windowed,
-    generates,
-    walk,
-)
-from headwater.flow.expressions.spark_steps import steps_of
+from headwater.flow.declare.nodes import Apply, Join, Node, Sql, Windowed, generates, walk
 from headwater.flow.expressions.tree import Untranslatable
-from headwater.flow.joins.direct_reading import ReadSteps, Translated, can_be_read, source_below
 from headwater.flow.local.frames import local_frame
-from headwater.flow.operate.job_operators import AnyOperator, LogSteps, Operators
+from headwater.flow.operate.job_operators import AnyOperator
+from headwater.flow.operate.level_blocks import InputKey
 from headwater.flow.operators.windows.shapes import Count
-from headwater.flow.prepare.inputs import Input, input_of
+from headwater.flow.plan.lateness import Times
+from headwater.flow.plan.translated_inputs import input_steps
+from headwater.flow.prepare.inputs import AnyPrepare, InputSteps, input_of
+from headwater.flow.prepare.join_inputs import join_operator, side_frame, side_preparations
 from headwater.flow.rows.arrow_types import arrow_schema, spark_schema
-from headwater.flow.rows.counters import Counter
 from headwater.flow.rows.evaluation import Evaluation
 from headwater.flow.rows.row_steps import plan_nodes, visible
 from headwater.flow.rows.sources import frames_of, source_frame
@@ -51,12 +39,10 @@ class Resolved:
     key: tuple[str, ...]
     schema: pa.Schema
     operators: Mapping[Node, AnyOperator] = field(default_factory=dict)
-    steps: Translated = field(default_factory=dict)
-    """Steps before joins that tasks which read the log can do themselves."""
-    inputs: Mapping[Node, LogSteps] = field(default_factory=dict)
-    """Operators with one input whose rows tasks that read the log can make themselves."""
-    by_spark: Mapping[Node, str] = field(default_factory=dict)
-    """Others that read a source, and what of them only Spark can evaluate."""
+    inputs: Mapping[InputKey, InputSteps] = field(default_factory=dict)
+    """Inputs of operators whose rows tasks can make themselves, from the log or from what other operators emit."""
+    by_spark: Mapping[InputKey, str] = field(default_factory=dict)
+    """Others, and what of them only Spark can evaluate."""
 
 
 def resolve_all(session: SparkSession, jobs: Sequence[Job]) -> list[dict[str, Resolved]]:
@@ -73,28 +59,20 @@ def resolve(session: SparkSession, job: Job) -> dict[str, Resolved]:
     """InvalidDeclaration, with places, if Spark does not accept a step or an output's key is not what it says; the
     mistakes of all outputs are in it."""
     empty = session.createDataFrame([], spark_schema(source_frame(job).arrow))
-    reducing = Operators.describing(job.operators)
     found: dict[Node, AnyOperator] = {}
-    steps: dict[Node, ReadSteps] = {}
-    inputs: dict[Node, LogSteps] = {}
-    by_spark: dict[Node, str] = {}
+    inputs: dict[InputKey, InputSteps] = {}
+    by_spark: dict[InputKey, str] = {}
 
-    def operate(node: Node, *given: Any) -> DataFrame:
-        *frames, _ = given
+    def operate(node: Node, frames: Sequence[DataFrame]) -> DataFrame:
         for one in frames:
             refuse_chance(one, node)
         refuse_several(frames[0], node)
-        if isinstance(node, Join):
-            found[node] = reducing.prepared(node, frames[0], frames[1], (Counter(), Counter())).operator
-            if isinstance(node, IntervalJoin | AsOfJoin):
-                steps.update(_read_steps(node, frames, evaluation))
-        else:
-            own = input_of(node, frames[0], job.operators[node], reducing.times)
-            found[node] = own.operator
+        found[node], given = _operator(node, frames, job.operators[node])
+        for number, (frame, prepare) in enumerate(given):
             try:
-                inputs[node] = _log_steps(job, node, own, evaluation)
+                inputs[node, number] = input_steps(job, node, number, frame, prepare, evaluation)
             except Untranslatable as error:
-                by_spark[node] = str(error)
+                by_spark[node, number] = str(error)
         return session.createDataFrame([], spark_schema(found[node].output))
 
     evaluation = Evaluation(partial(frames_of, job, empty), operate)
@@ -107,35 +85,24 @@ def resolve(session: SparkSession, job: Job) -> dict[str, Resolved]:
         planned.name: replace(
             one,
             operators={node: found[node] for node in walk(planned.node) if node in found},
-            steps={node: steps[node] for node in walk(planned.node) if node in steps},
-            inputs={node: inputs[node] for node in walk(planned.node) if node in inputs},
-            by_spark={node: by_spark[node] for node in walk(planned.node) if node in by_spark},
+            inputs={key: steps for key, steps in inputs.items() if key[0] in walk(planned.node)},
+            by_spark={key: reason for key, reason in by_spark.items() if key[0] in walk(planned.node)},
         )
         for planned, one in resolved.items()
     }
 
 
-def _log_steps(job: Job, node: Node, given: Input, evaluation: Evaluation) -> LogSteps:
-    """How tasks that read the log make the input of an operator; Untranslatable if only Spark can."""
-    start = node if isinstance(node, SourceTable) else source_below(node.inputs[0])
-    if start is None:
-        raise Untranslatable("rows of more than one source, or steps that make several rows of one")
-    if not can_be_read(start, given.prepare):
-        raise Untranslatable(f"times or keys of {start.name} in types that Spark reads")
-    rows = evaluation.frames[start]
-    return LogSteps(job.sources.index(start), arrow_schema(rows.schema), steps_of(given.frame, rows), given.prepare)
-
-
-def _read_steps(node: Join, frames: Sequence[DataFrame], evaluation: Evaluation) -> dict[Node, ReadSteps]:
-    """Of each input of a join that is a source with steps behind it, those steps, where they have a translation."""
-    found = {}
-    for start, frame in zip(node.inputs, frames, strict=True):
-        source = source_below(start)
-        if source is not None and start is not source:
-            with suppress(Untranslatable):
-                rows = evaluation.frames[source]
-                found[start] = ReadSteps(arrow_schema(rows.schema), steps_of(frame, rows))
-    return found
+def _operator(
+    node: Node, frames: Sequence[DataFrame], name: str
+) -> tuple[AnyOperator, list[tuple[DataFrame, AnyPrepare]]]:
+    """An operator, and of each of its inputs the columns that it needs and how rows are prepared."""
+    times = Times({})
+    if not isinstance(node, Join):
+        own = input_of(node, frames[0], name, times)
+        return own.operator, [(own.frame, own.prepare)]
+    join = join_operator(node, frames[0], frames[1], name, times.reached(node))
+    chosen = [side_frame(node, number, frame) for number, frame in enumerate(frames)]
+    return join, list(zip(chosen, side_preparations(node, join, shards=1), strict=True))
 
 
 def _resolved(planned: Planned, evaluation: Evaluation) -> Resolved:

@@ -4,17 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import Join, Node
-from headwater.flow.joins.direct_reading import direct_nodes
+from headwater.flow.declare.nodes import STATEFUL, Node, SourceStream
+from headwater.flow.operate.level_blocks import InputKey
 from headwater.flow.plan.resolution import Resolved
 from headwater.flow.plan.roots import readers_of
+from headwater.flow.prepare.inputs import InputSteps, LogSteps
 
 
 @dataclass(frozen=True)
 class RowSource:
-    """`nodes` are the operators whose rows tasks read themselves: all that read the job's sources, or none."""
+    """`inputs` are the inputs of operators that tasks make themselves. Of those that read the job's sources it has all
+    or none, because what Spark reads is all of them together."""
 
-    nodes: frozenset[Node]
+    inputs: Mapping[InputKey, InputSteps]
     reasons: tuple[str, ...] = ()
     """Why Spark evaluates rows, for people; empty if it does not."""
 
@@ -23,29 +25,37 @@ class RowSource:
             return "rows are read and evaluated by the tasks that decode them"
         return f"rows are evaluated by Spark: {'; '.join(self.reasons)}"
 
+    @property
+    def logged(self) -> frozenset[InputKey]:
+        return frozenset(one for one, steps in self.inputs.items() if isinstance(steps, LogSteps))
+
 
 def row_source(job: Job, resolved: Mapping[str, Resolved]) -> RowSource:
-    operators = {node: one for output in resolved.values() for node, one in output.operators.items()}
-    steps = {node: one for output in resolved.values() for node, one in output.steps.items()}
-    inputs = {node: one for output in resolved.values() for node, one in output.inputs.items()}
-    nodes = direct_nodes(job, operators, steps, inputs)
-    return RowSource(nodes, () if nodes else tuple(_reasons(job, resolved)))
+    inputs = {one: steps for output in resolved.values() for one, steps in output.inputs.items()}
+    reasons = tuple(_reasons(job, resolved))
+    if reasons:
+        inputs = {one: steps for one, steps in inputs.items() if not isinstance(steps, LogSteps)}
+    return RowSource(inputs, reasons)
 
 
 def _reasons(job: Job, resolved: Mapping[str, Resolved]) -> dict[str, None]:
-    """One for each operator or output that tasks cannot read for."""
+    """One for each input or output that tasks cannot read for."""
     found: dict[str, None] = {}
     for planned in job.outputs:
         known = resolved[planned.name]
         for root in readers_of(planned):
             if not root.stateful:
                 found[f"{planned.name} has no operator"] = None
-            elif root.node not in known.inputs:
-                found[f"{job.operators[root.node]} {_why(root.node, known)}"] = None
-    return found or {"inputs of its joins are read by several": None}
+                continue
+            for number, start in enumerate(root.node.inputs or (root.node,)):
+                key = root.node, number
+                if _reads(start, root.node) and not isinstance(known.inputs.get(key), LogSteps):
+                    found[f"{job.operators[root.node]} needs {known.by_spark.get(key, 'it')}"] = None
+    return found
 
 
-def _why(node: Node, known: Resolved) -> str:
-    if isinstance(node, Join):
-        return "is a join"
-    return f"needs {known.by_spark.get(node, 'it')}"
+def _reads(start: Node, node: Node) -> bool:
+    """Whether an input of an operator has rows of a source that come to it through steps alone."""
+    if start is node or isinstance(start, SourceStream):
+        return True
+    return not isinstance(start, STATEFUL) and any(_reads(one, node) for one in start.inputs)

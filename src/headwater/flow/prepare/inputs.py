@@ -26,6 +26,7 @@ from headwater.flow.declare.nodes import (
     Windowed,
     sources_of,
 )
+from headwater.flow.expressions.steps import Steps
 from headwater.flow.operate.deduplicator import APART, Deduplicator
 from headwater.flow.operate.history_operator import versioned_rows
 from headwater.flow.operate.model_operator import model_points
@@ -41,6 +42,7 @@ from headwater.flow.plan.delays import held_us
 from headwater.flow.plan.lateness import Times
 from headwater.flow.prepare.aggregates import read_aggregates
 from headwater.flow.prepare.hashed_rows import HashByKey
+from headwater.flow.prepare.join_sides import PrepareEvents, PrepareTable
 from headwater.flow.prepare.late_bounds import MarkLate
 from headwater.flow.prepare.newest_rows import NewestByKey
 from headwater.flow.prepare.reduced_rows import ReduceByKey, ReduceByWindow
@@ -55,7 +57,30 @@ ORDER_OF_CHANGELOGS = {"_at_partition": "partition", "_at_offset": "offset"}
 """The position of a record says which of two is newer, as it does for compaction; clocks of producers may go back."""
 
 KeyedOperator = Operator | Deduplicator | ShardOperator[Any]
-AnyPrepare = ReduceByKey | ReduceByWindow | NewestByKey | HashByKey | MarkLate
+AnyPrepare = ReduceByKey | ReduceByWindow | NewestByKey | HashByKey | MarkLate | PrepareEvents | PrepareTable
+
+
+@dataclass(frozen=True)
+class LogSteps:
+    """How an operator's input is made of a source by tasks that read the log: the number of the source, the columns of
+    its rows, the steps, and how rows are prepared."""
+
+    source: int
+    read: pa.Schema
+    steps: Steps
+    prepare: AnyPrepare
+
+
+@dataclass(frozen=True)
+class ResultSteps:
+    """How an operator's input is made of what another operator, `base`, emits."""
+
+    base: Node
+    steps: Steps
+    prepare: AnyPrepare
+
+
+InputSteps = LogSteps | ResultSteps
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,12 @@ from headwater.flow.declare.nodes import (
     TableJoin,
     Windowed,
 )
-from headwater.flow.joins.join_rows import batch_join
 from headwater.flow.operate.history_operator import batch_history
 from headwater.flow.operate.model_operator import model_rows
 from headwater.flow.operate.newest_operator import batch_newest
 from headwater.flow.prepare.aggregates import read_aggregates
 from headwater.flow.proof.compare_query import compared_rows
-from headwater.flow.proof.join_query import event_rows
+from headwater.flow.proof.join_query import batch_join, event_rows
 from headwater.flow.proof.reference_results import judged
 from headwater.flow.proof.window_query import Past, window_rows
 from headwater.flow.rows.counters import Counter

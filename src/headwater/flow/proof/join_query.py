@@ -20,14 +20,14 @@ from headwater.flow.declare.nodes import (
     key_of,
     multiplies,
 )
-from headwater.flow.joins.join_inputs import position_of, since
-from headwater.flow.joins.join_results import path_of, row_name
-from headwater.flow.joins.join_rows import SIGNS, named_pairs
 from headwater.flow.operators.joins.pairing import LEFT
+from headwater.flow.prepare.join_inputs import shared_names
 from headwater.flow.proof.window_query import POSITION, Past
+from headwater.flow.rows.event_positions import position_of, since
 from headwater.flow.rows.row_steps import PATH, quoted, visible
 from headwater.flow.rows.sources import AT, DELETED
 
+SIGNS = {"!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
 THERE = "_there"
 LEFT_PLACE, RIGHT_PLACE = "_at_l", "_at_r"
 
@@ -138,3 +138,56 @@ def _named(node: Join, joined: DataFrame, left: DataFrame, right: DataFrame, sou
         RIGHT_NAME: row_name(RIGHT_PLACE, sources, several=multiplies(node.right)),
     }
     return named_pairs(node, joined, visible(left), visible(right), [names[name].alias(name) for name in key_of(node)])
+
+
+def path_of(left: str, right: str | None) -> Column:
+    """A hash of what a result was made from, beside where it lies: of two results of one event at most one has it.
+
+    The events of an interval join may meet in different batches, so that no number could be given to each. The same as
+    operators/joins/emission.py has it.
+    """
+    own = [f"{left}_{name}" for name in ("content", "nth")]
+    others = [f"{right}_{name}" for name in ("source", "partition", "offset", "content", "nth")] if right else []
+    return f.xxhash64(*(f.col(name).cast("long") for name in (*own, *others)))
+
+
+def row_name(side: str, sources: Sequence[Source], *, several: bool) -> Column:
+    """Topic, partition and offset of an event; where its record may have made several, which of them."""
+    topic = f.coalesce(
+        *(f.when(f.col(f"{side}_source") == number, one.topic) for number, one in enumerate(sources)), f.lit("")
+    )
+    own = [topic, f.lit("/"), f.col(f"{side}_partition"), f.lit("@"), f.col(f"{side}_offset")]
+    if several:
+        own += [f.lit("#"), f.hex(f"{side}_content"), f.lit("."), f.col(f"{side}_nth")]
+    return f.when(f.col(f"{side}_offset").isNotNull(), f.concat(*own))
+
+
+def batch_join(node: Join, left: DataFrame, right: DataFrame) -> DataFrame:
+    """The same as one query over all rows, as Spark joins them; hidden columns are left out."""
+    ours = left.select(*(f.col(quoted(name)).alias(f"_l_{name}") for name in visible(left)))
+    theirs = right.select(*(f.col(quoted(name)).alias(f"_r_{name}") for name in visible(right)))
+    on = f.lit(True)
+    for one, other in node.on:
+        on = on & (ours[f"_l_{one}"] == theirs[f"_r_{other}"])
+    for one, sign, other in node.further:
+        on = on & getattr(ours[f"_l_{one}"], SIGNS[sign])(theirs[f"_r_{other}"])
+    return named_pairs(node, ours.join(theirs, on, node.how), visible(left), visible(right))
+
+
+def named_pairs(
+    node: Join, joined: DataFrame, left: Sequence[str], right: Sequence[str], beside: Sequence[Column] = ()
+) -> DataFrame:
+    """Columns of a result, from those of both sides with `_l_` and `_r_` before their names."""
+    partners = dict(node.on)
+    columns = [
+        f.coalesce(f.col(quoted(f"_l_{name}")), f.col(quoted(f"_r_{partners[name]}"))).alias(name)
+        if name in partners else f.col(quoted(f"_l_{name}")).alias(name)
+        for name in left
+    ]  # fmt: skip
+    shared = shared_names(node, left, right)
+    others = [name for name in right if name not in (*partners.values(), *shared)]
+    columns += [f.col(quoted(f"_r_{name}")).alias(node.named(name)) for name in others]
+    if shared:
+        fields = f.struct(*(f.col(quoted(f"_r_{name}")).alias(name) for name in shared))
+        columns.append(fields.alias(node.right_name))
+    return joined.select(*columns, *beside)

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import cast
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headwater.flow.declare.chains import Chain
 from headwater.flow.declare.nodes import (
     STATEFUL,
     Changes,
@@ -26,31 +24,39 @@ from headwater.flow.declare.nodes import (
     Node,
     Source,
     SourceStream,
+    TableJoin,
     key_of,
     steps_behind,
     walk,
 )
-from headwater.flow.joins.chain_tasks import LINK
-from headwater.flow.joins.table_join_task import SIDE
 from headwater.flow.operate.deduplicator import LATE
 from headwater.flow.operate.level import Level
 from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operators.changes import BEFORE, OPERATION
+from headwater.flow.operators.joins.emission import AFTER_SIDE, BEFORE_SIDE, SIDE
 from headwater.flow.operators.joins.events import MISSING
 from headwater.flow.rows.counters import Counter
 from headwater.flow.rows.row_batch import AT, FIELDS, POSITION
 from headwater.flow.rows.row_steps import apply_step, quoted, visible
 
-Operate = Callable[..., DataFrame]
-"""What an operator makes of its inputs: changes. Called with the node, the inputs, and a counter."""
+Operate = Callable[[Node, Sequence[DataFrame]], DataFrame]
+"""What an operator makes of the frames of its inputs, where no level runs it: columns, and no rows."""
 
-OperateLevel = Callable[[Mapping[Node, DataFrame], Sequence[Node]], Level]
-"""The exchange of a level of operators: called with frames for some, and with those whose rows tasks read."""
+InputKey = tuple[Node, int]
+"""An input of an operator."""
 
-OperateChain = Callable[[Chain, Sequence[Sequence[DataFrame]], Sequence[Counter]], DataFrame]
-"""The same of joins that are done in one task: called with both inputs of the first, and the right of each other."""
 
-AFTER_SIDE, BEFORE_SIDE = 1, 0
+@dataclass(frozen=True)
+class LevelRequest:
+    """The operators of a level, frames of inputs that Spark evaluates, and the earlier levels that others come from."""
+
+    number: int
+    nodes: Sequence[Node]
+    frames: Mapping[InputKey, DataFrame]
+    earlier: Mapping[InputKey, Level]
+
+
+OperateLevel = Callable[[LevelRequest], Level]
 
 
 @dataclass(frozen=True)
@@ -64,38 +70,30 @@ class Replayed:
 
 
 MAKING = (Join, Changes)
-"""Steps that make facts of what operators before them have been told."""
+"""Steps that make facts of what operators before them have emitted."""
 
 
 @dataclass
 class Evaluation:
-    """Frames of the nodes of one batch. An operator's changes are made once, and kept if more than one wants them."""
+    """Frames of the nodes of one batch. Operators are run level by level, all of a level together."""
 
     sources: Callable[[], Mapping[Source, DataFrame]]
-    """Their rows, asked for where anybody wants them as frames."""
-    operate: Operate
-    keep: frozenset[Node] = frozenset()
-    """Operators whose changes are used more than once."""
-    packed: Mapping[Node, pa.Schema] = field(default_factory=dict)
-    """Operators whose changes are nothing to Spark but bytes (packing.py), and what is in them."""
-    chains: Mapping[Node, Chain] = field(default_factory=dict)
-    """Joins that are done in one task, by the last of them."""
-    operate_chain: OperateChain | None = None
+    """Their rows, asked for where a step wants them as frames."""
+    operate: Operate | None = None
+    """Instead of levels, where only columns are asked for."""
     levels: Mapping[Node, int] = field(default_factory=dict)
-    """Operators with one input that are run level by level, and the level of each."""
     operate_level: OperateLevel | None = None
-    logged: frozenset[Node] = frozenset()
-    """Of these, operators whose rows are read by tasks and never were frames."""
+    logged: frozenset[InputKey] = frozenset()
+    """Inputs whose rows are read by tasks and never were frames."""
+    emitted: Mapping[InputKey, Node] = field(default_factory=dict)
+    """Inputs that are made of what another operator emits, and never were frames either."""
     replayed: Replayed = field(default_factory=Replayed)
     exchanges: dict[int, Level] = field(default_factory=dict)
-    direct: Mapping[Node, Callable[[], DataFrame]] = field(default_factory=dict)
-    """Operators whose rows never were frames (direct_reading.py), and their changes."""
-    straight: frozenset[Node] = frozenset()
-    """Of these, joins whose results are packed rows of a stream."""
-    told_alone: dict[Node, DataFrame] = field(default_factory=dict)
-    """Of those: rows that had to have a partner, and have none."""
+    missing: dict[Node, DataFrame] = field(default_factory=dict)
+    """Of joins whose results only the driver has: rows that had to have a partner, and have none."""
     counters: dict[Node, Counter] = field(default_factory=dict)
     made: dict[Node, DataFrame] = field(default_factory=dict)
+    made_sides: dict[Node, DataFrame] = field(default_factory=dict)
 
     @cached_property
     def frames(self) -> Mapping[Source, DataFrame]:
@@ -111,96 +109,92 @@ class Evaluation:
         if isinstance(node, Changes):
             return self._made(node, root, as_facts(self.changes(node.input), key_of(node.input)))
         if isinstance(node, Join):
-            made = self.changes(node).where(f.col(COMMIT).isNull() & ~f.col(MISSING)).drop(COMMIT, MISSING, LINK)
-            return self._made(node, root, made)
+            return self._made(node, root, self.join_rows(node))
         if isinstance(node, Dedupe):
             first = self.changes(node).where(f.col(COMMIT).isNull() & ~f.col(LATE)).drop(COMMIT, LATE)
             return self._made(node, root, first) if any(isinstance(one, MAKING) for one in walk(node)) else first
         return apply_step(node, [self.rows(one, root) for one in node.inputs], self.counter(root))
 
+    def join_rows(self, node: Join) -> DataFrame:
+        """What a join of events gives on."""
+        return self.changes(node).where(f.col(COMMIT).isNull() & ~f.col(MISSING)).drop(COMMIT, MISSING)
+
     def _made(self, node: Node, root: Node, rows: DataFrame) -> DataFrame:
-        """Rows that were made of others are facts anew for whoever is given them."""
+        """Rows that were made of others are facts again for the operator that is given them."""
         return rows if root is node else self.counter(root).watch(rows, made=f.lit(1))
 
     def changes(self, node: Node) -> DataFrame:
-        """The changes of a table; of a stream that remembers keys, the rows it lets through and those too late."""
+        """The changes of a table; of a stream that remembers keys, the rows it lets through and late ones."""
         if not isinstance(node, STATEFUL):
-            return self._transformed(node)
+            return paired(self._stepped_sides(node), key_of(node))
         if node not in self.made:
-            if node in self.levels:
-                self.made[node] = self._emitted(node)
-            else:
-                made = self._operated(node)
-                self.made[node] = made.persist() if node in self.keep else made
+            self.made[node] = self._emitted(node)
         return self.made[node]
 
     def _emitted(self, node: Node) -> DataFrame:
         if node in self.replayed.changes:
             return self.replayed.changes[node]
-        return with_position(self.exchange(node).frame(node))
+        if node not in self.levels:
+            assert self.operate is not None
+            return self.operate(node, [self.given(node, number) for number in range(inputs_of(node))])
+        frame = self.exchange(node).frame(node)
+        # Of a row that went from one join key to another, two shards have emitted one side each.
+        return paired(frame, key_of(node)) if isinstance(node, TableJoin) else with_position(frame)
 
     def exchange(self, node: Node) -> Level:
-        """The level of an operator with one input; all operators of it are run together."""
+        """The level of an operator; all operators of it are run together."""
         number = self.levels[node]
         if number not in self.exchanges:
             nodes = [one for one, level in self.levels.items() if level == number]
-            frames = {one: self.given(one) for one in nodes if one not in self.logged}
+            inputs = [(one, each) for one in nodes for each in range(inputs_of(one))]
+            earlier = {one: self.exchange(self.emitted[one]) for one in inputs if one in self.emitted}
+            others = [one for one in inputs if one not in self.logged and one not in earlier]
             assert self.operate_level is not None
-            self.exchanges[number] = self.operate_level(frames, [one for one in nodes if one in self.logged])
+            request = LevelRequest(number, nodes, {one: self.given(*one) for one in others}, earlier)
+            self.exchanges[number] = self.operate_level(request)
         return self.exchanges[number]
 
-    def given(self, node: Node) -> DataFrame:
-        """The input of an operator that has one."""
-        absorbed = self.replayed.absorbed.get(node)
-        return self._given(node)[0] if absorbed is None else absorbed
-
-    def _operated(self, node: Node) -> DataFrame:
-        if node in self.direct:
-            return self.direct[node]()
-        if node not in self.chains:
-            return self.operate(node, *self._given(node), self.counter(node))
-        assert self.operate_chain is not None
-        links = self.chains[node]
-        given = [self._given(links[0]), *([self._joined(link.right, link)] for link in links[1:])]
-        return self.operate_chain(links, given, [self.counter(link) for link in links])
-
-    def alone(self, node: Node) -> DataFrame:
-        """Rows that had to have a partner in a join, and have none; also of one that is done together with others."""
-        if node in self.told_alone:
-            return self.told_alone[node]
-        last, links = next(((last, links) for last, links in self.chains.items() if node in links), (node, (node,)))
-        rows = self.made[last].where(f.col(MISSING))
-        return rows.where(f.col(LINK) == links.index(node)) if len(links) > 1 else rows
-
-    def _joined(self, node: Node, join: Node) -> DataFrame:
-        return self._sides(node) if node.keyed else self.rows(node, join)
-
-    def _given(self, node: Node) -> list[DataFrame]:
-        """What an operator works on: rows, or of tables that are joined both sides of every change."""
-        if isinstance(node, Join):
-            return [self._joined(one, node) for one in node.inputs]
-        if isinstance(node, Newest):
-            return [self._sides(node.input)]
+    def given(self, node: Node, number: int = 0) -> DataFrame:
+        """An input of an operator: rows, or of tables that are joined both sides of every change."""
+        if node in self.replayed.absorbed:
+            return self.replayed.absorbed[node]
+        if not node.inputs:
+            return self.frames[cast("Source", node)]
+        start = node.inputs[number]
         if isinstance(node, Compared | KMeans):
-            return [self.changes(node.input)]
-        return [self.rows(one, node) for one in node.inputs] or [self.frames[cast("Source", node)]]
+            return self.changes(start)
+        sided = isinstance(node, Newest) or (isinstance(node, Join) and start.keyed)
+        return self._stepped_sides(start) if sided else self.rows(start, node)
 
-    def _transformed(self, node: Node) -> DataFrame:
+    def unmatched(self, node: Node) -> DataFrame:
+        """Rows that had to have a partner in a join, and have none."""
+        return self.missing[node] if node in self.missing else self.changes(node).where(f.col(MISSING))
+
+    def _stepped_sides(self, node: Node) -> DataFrame:
         """Steps on a table: done to both sides of every change, which may then be another kind of change, or none."""
-        return paired(self._sides(node), key_of(node))
-
-    def _sides(self, node: Node) -> DataFrame:
         steps, base = steps_behind(node)
-        rows = both_sides(self.changes(base), key_of(base))
+        rows = self.sides(base)
         for step in steps:
             rows = apply_step(step, [rows], Counter())
         return rows
 
+    def sides(self, base: Node) -> DataFrame:
+        """Both sides of every change that an operator emits."""
+        if base not in self.made_sides:
+            if isinstance(base, TableJoin) and base in self.levels:
+                self.made_sides[base] = self.exchange(base).frame(base).drop(COMMIT)
+            else:
+                self.made_sides[base] = both_sides(self.changes(base), key_of(base))
+        return self.made_sides[base]
+
     def release(self) -> None:
-        for frame in self.made.values():
-            frame.unpersist()
         for level in self.exchanges.values():
             level.release()
+
+
+def inputs_of(node: Node) -> int:
+    """How many inputs an operator has; a table that is read has the one that it is."""
+    return len(node.inputs) or 1
 
 
 def with_position(rows: DataFrame) -> DataFrame:

@@ -100,9 +100,10 @@ class ReadTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from self._task(number)
+                yield from self.blocks(number)
 
-    def _task(self, number: int) -> Iterator[pa.RecordBatch]:
+    def blocks(self, number: int) -> Iterator[pa.RecordBatch]:
+        """What a task reads, for the shards of its operators."""
         sequence = number << 32
         preparations = {
             one.to: Preparation(one.operator, one.prepare, one.to, self.shards)

@@ -8,9 +8,17 @@ import pyarrow as pa
 
 from headwater.flow.exchange.blocks import Address, partitioned
 from headwater.flow.operate.reports import NO_SHARD, ShardReport
+from headwater.flow.state.equality import Integers
 
 BUFFER_ROWS = 1 << 18
 """Rows that are prepared together: partial aggregation gains with their number, and they lie in memory."""
+
+
+class Copied(NamedTuple):
+    """Rows that go to other shards as well, each to the one of its number; they are an input of their own."""
+
+    rows: pa.RecordBatch
+    shards: Integers
 
 
 class Prepared(NamedTuple):
@@ -19,6 +27,11 @@ class Prepared(NamedTuple):
     rows: pa.RecordBatch
     late: int = 0
     filtered: int = 0
+    copies: tuple[Copied, ...] = ()
+
+
+COPIES = 2
+"""The number of an input of copies is that of its own input and this."""
 
 
 class Prepare(Protocol):
@@ -59,6 +72,9 @@ class Preparation:
         self.filtered += found.filtered
         if found.rows.num_rows:
             yield partitioned(found.rows, self.shards, sequence, self.to)
+        for copied in found.copies:
+            to = Address(self.to.operator, self.to.input + COPIES)
+            yield partitioned(copied.rows, self.shards, sequence, to, copied.shards)
 
     def report(self) -> ShardReport | None:
         """What left before the shards; None if nothing did."""

@@ -13,7 +13,7 @@ PLACES = 62
 
 def content_hash(names: Sequence[str]) -> Column:
     """Of some columns. Spark's hash passes over nulls: which columns have none is hashed beside it, of rows that have
-    any. The same for what a join gives to another in one task: operators/joins/chaining.py."""
+    any. The same on Arrow: prepare/join_sides.py."""
     nulls = f.lit(0).cast("long")
     for place, name in enumerate(names):
         nulls = nulls + f.when(f.col(quoted(name)).isNull(), f.lit(1 << place % PLACES)).otherwise(0).cast("long")

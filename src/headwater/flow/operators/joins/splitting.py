@@ -118,7 +118,7 @@ def _shown(asked: Asked, place: int) -> str:
 
 
 def slices_of(own: Integers, slices: int) -> Integers:
-    """The slice that each hash of a row is in; the same in SQL is in joins/hot_key_slices.py."""
+    """The slice that each hash of a row is in."""
     if slices == 1:
         return np.zeros(len(own), np.int64)
     return (own >> (63 - slice_bits(slices))) + slices // 2

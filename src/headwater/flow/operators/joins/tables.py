@@ -154,7 +154,7 @@ class Asked(NamedTuple):
         return without_nulls(self.keys)
 
 
-def _incoming(side: Side) -> pa.Schema:
+def incoming(side: Side) -> pa.Schema:
     return pa.schema(
         [pa.field(HASH, pa.int64()), pa.field(ROW, pa.int64()), pa.field(AFTER, pa.bool_()), *side.columns]
     )
@@ -162,7 +162,7 @@ def _incoming(side: Side) -> pa.Schema:
 
 def touched_rows(side: Side, given: pa.RecordBatch | None) -> Touched:
     """What a batch changes of a table, from both sides of each change."""
-    given = empty_rows(_incoming(side), 0) if given is None else given
+    given = empty_rows(incoming(side), 0) if given is None else given
     rows = conformed(given, side.columns)
     hashes, own = (given.column(name).to_numpy() for name in (HASH, ROW))
     is_after = given.column(AFTER).to_numpy(zero_copy_only=False)

@@ -1,15 +1,14 @@
-"""Inputs that lie in the right partitions are joined where they are read, and shuffled as soon as they do not."""
+"""Co-partitioned inputs are joined where they are read, and shuffled as soon as a row is misplaced."""
 
 import logging
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
 
 import headwater as hw
-from headwater.flow.joins import direct_reading as direct
 from headwater.flow.operate.job_operators import Operators
+from headwater.flow.operate.level import Level
 from headwater.flow.run.app_tester import AppTester
 from headwater.log.partitioner import partition_of
 
@@ -26,12 +25,12 @@ def joined(name: str) -> hw.App:
     return app
 
 
-def feed(app: AppTester, topic: str, rows: list[dict[str, Any]], *, astray: bool = False) -> None:
-    """As Kafka's producers deal rows out to partitions by their key; or not."""
+def feed(app: AppTester, topic: str, rows: list[dict[str, Any]], *, misplaced: bool = False) -> None:
+    """As Kafka's producers partition rows by their key; or not."""
     dealt: dict[int, list[dict[str, Any]]] = {number: [] for number in range(PARTITIONS)}
     for row in rows:
         own = partition_of(str(row["session"]).encode(), PARTITIONS)
-        dealt[(own + 1) % PARTITIONS if astray else own].append(row)
+        dealt[(own + 1) % PARTITIONS if misplaced else own].append(row)
     if topic not in {one.name for one in app.node.log.topics()}:
         app.node.log.create_topic(topic, partitions=PARTITIONS)
     for number, several in dealt.items():
@@ -57,41 +56,34 @@ def expected(batches: int) -> list[tuple[int, str | None]]:
 
 
 @pytest.fixture
-def tasks_at_home(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+def without_shuffle(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Of all batches: were they begun without a shuffle?"""
     seen: list[bool] = []
-    own = direct.Reading.home_task
+    own = Operators.level
 
-    def asked(*given: Any) -> direct.CoPartitionedTask | None:
-        found = own(*given)
-        seen[-1] = found is not None
-        return found
+    def watched(operators: Operators, *given: Any, **more: Any) -> Level:
+        made = own(operators, *given, **more)
+        seen.append(bool(operators.co_partitioned))
+        return made
 
-    operate = Operators.operate_direct
-
-    def operated(*given: Any) -> DataFrame:
-        seen.append(False)
-        return operate(*given)
-
-    monkeypatch.setattr(Operators, "operate_direct", operated)
-    monkeypatch.setattr(direct.Reading, "home_task", asked)
+    monkeypatch.setattr(Operators, "level", watched)
     return seen
 
 
-def test_a_join_is_shuffled_only_for_rows_that_are_not_at_home(
-    tester: Tester, tasks_at_home: list[bool], caplog: pytest.LogCaptureFixture
+def test_a_join_is_shuffled_only_for_misplaced_rows(
+    tester: Tester, without_shuffle: list[bool], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     app = tester(joined("first"))
-    shuffled, at_home = [], []
-    for batch, astray in enumerate((False, False, True, False, False)):
+    shuffled, co_partitioned = [], []
+    for batch, misplaced in enumerate((False, False, True, False, False)):
         searches, clicks = some(batch)
-        feed(app, "searches", searches, astray=astray)
+        feed(app, "searches", searches, misplaced=misplaced)
         feed(app, "clicks", clicks)
-        tasks_at_home.clear()
+        without_shuffle.clear()
         caplog.clear()
         app.run()
-        at_home.append(tasks_at_home[0])
+        co_partitioned.append(without_shuffle[0])
         shuffled.append(any("is shuffled" in one.message for one in caplog.records))
     # What comes behind ends the last of them.
     last = [{"id": 9999, "url": "/end", "session": f"s{one}", "at": "2026-01-02T00:00:00Z"} for one in range(40)]
@@ -100,12 +92,14 @@ def test_a_join_is_shuffled_only_for_rows_that_are_not_at_home(
     app.run()
     told = [(row["id"], row["click_url"]) for row in app.values("first.clicked")]
     assert sorted(one for one in told if one[0] != 9999) == expected(5)
-    assert at_home == [False, True, True, False, True]
+    assert co_partitioned == [False, True, True, False, True]
     assert shuffled == [False, False, True, False, False]
     assert app.account("first.clicked").balanced
 
 
-def test_partitions_that_are_no_multiple_of_the_shards_are_shuffled(tester: Tester, tasks_at_home: list[bool]) -> None:
+def test_partitions_that_are_no_multiple_of_the_shards_are_shuffled(
+    tester: Tester, without_shuffle: list[bool]
+) -> None:
     app = tester(joined("odd"))
     for topic in ("searches", "clicks"):
         app.node.log.create_topic(topic, partitions=3)
@@ -117,5 +111,5 @@ def test_partitions_that_are_no_multiple_of_the_shards_are_shuffled(tester: Test
                 assert own
                 app.feed(topic, own, partition=number, key="session")
         app.run()
-    assert True not in tasks_at_home
+    assert True not in without_shuffle
     assert app.account("odd.clicked").balanced

@@ -1,4 +1,4 @@
-"""Rows that lie at one place of the log are told apart by what is in them, the same way in Spark and in tasks."""
+"""Rows that lie at one offset of the log are distinguished by what is in them, the same way in Spark and in tasks."""
 
 from typing import Any
 
@@ -6,9 +6,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from headwater.flow.joins.join_rows import _nothing
-from headwater.flow.operators.joins.chaining import _places_of_nulls
-from headwater.flow.operators.spark_hashes import xxhash64
+from headwater.flow.prepare.join_sides import content_hashes
 from headwater.flow.proof.batch_query import _newest
 from headwater.flow.rows.row_steps import PATH
 from headwater.flow.rows.tie_breaking import content_hash, path_order
@@ -25,7 +23,7 @@ def test_rows_that_differ_in_which_column_is_null_differ(spark: SparkSession) ->
     hashes = [row[0] for row in frame_of(spark).select(content_hash(names)).collect()]
     assert len(set(hashes)) == len(ROWS)
     columns = [pa.array([row[place] for row in ROWS], pa.int64()) for place in range(len(names))]
-    assert xxhash64([*columns, _places_of_nulls(columns, len(ROWS))], len(ROWS)).tolist() == hashes
+    assert content_hashes(columns, len(ROWS)).tolist() == hashes
 
 
 def test_a_row_without_nulls_has_the_hash_that_spark_gives_it(spark: SparkSession) -> None:
@@ -46,9 +44,3 @@ def test_which_of_the_rows_on_one_path_is_the_latest_does_not_depend_on_their_or
 def test_maps_do_not_stand_in_the_way(spark: SparkSession) -> None:
     frame = frame_of(spark).selectExpr("*", "map('x', 1) as m")
     assert len({row[0] for row in frame.select(path_order(frame)).collect()}) == len(ROWS)
-
-
-def test_nested_fields_may_have_any_name(spark: SparkSession) -> None:
-    frame = spark.sql("select named_struct('user-id', 'x', 'a`b', 1) as m, 2 as n")
-    empty = frame.select(_nothing(frame).alias("row"))
-    assert [field.name for field in empty.schema["row"].dataType["m"].dataType] == ["user-id", "a`b"]  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""Joins that are given their rows by the tasks that read them: which they are, and that nobody can tell but by time."""
+"""Joins whose rows are read by tasks or evaluated by Spark: which they are, and that both leave the same."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -9,16 +9,17 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import headwater as hw
 from headwater.flow.declare.graph import plan
 from headwater.flow.declare.nodes import Join
-from headwater.flow.joins.direct_reading import direct_nodes
 from headwater.flow.plan.batch_loop import BatchRunner
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.plan.resolution import resolve
+from headwater.flow.plan.row_sources import row_source
+from headwater.flow.prepare.inputs import LogSteps
 from headwater.flow.run.app_tester import AppTester
 from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.record import Record
@@ -71,19 +72,21 @@ APPS: dict[str, tuple[Callable[[Inputs], hw.App], list[str]]] = {
     "two joins of one stream behind a step": (
         lambda i: (lambda some: i.tell(*(some.join(i.right, on="k", within=f"{n} minutes") for n in (1, 2))))(
             i.left.where("a > 1")
-        ), [],
+        ), ["told0", "told1"],
     ),
-    "a step before a table": (lambda i: i.tell(i.one.where("a > 1").join(i.two, on="k", prefix="r_")), []),
+    "a step before a table": (
+        lambda i: i.tell(i.one.where("a > 1").join(i.two, on="k", prefix="r_", name="both")), ["both"],
+    ),
     "a stream that is told as well, by a job of its own": (lambda i: i.tell(i.near(), i.left.select("id")), ["near"]),
     "a stream with itself": (
-        lambda i: i.tell(i.left.join(i.left, on="k", within="1 minute", prefix="r_")), [],
+        lambda i: i.tell(i.left.join(i.left, on="k", within="1 minute", prefix="r_", name="self")), ["self"],
     ),
     "two joins of one stream": (
-        lambda i: i.tell(i.near(), i.left.join(i.versions, on="k", as_of="at", name="held")), [],
+        lambda i: i.tell(i.near(), i.left.join(i.versions, on="k", as_of="at", name="held")), ["held", "near"],
     ),
-    "a table as it is": (lambda i: i.tell(i.left.join(i.one, on="k", prefix="r_")), []),
+    "a table as it is": (lambda i: i.tell(i.left.join(i.one, on="k", prefix="r_", name="met")), ["met"]),
     "one behind the other": (
-        lambda i: i.tell(i.near().join(i.by_day, on="k", wait="1 minute", name="known")), [],
+        lambda i: i.tell(i.near().join(i.one, on="k", wait="1 minute", prefix="r_", name="known")), ["known", "near"],
     ),
     "a key of lists": (
         lambda i: i.tell(i.left.join(i.right, on=i.left.l == i.right.r, within="1 minute", prefix="r_", name="near")),
@@ -96,15 +99,15 @@ APPS: dict[str, tuple[Callable[[Inputs], hw.App], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", APPS)
-def test_joins_that_read_the_log_themselves_need_spark_for_no_step_before_them(spark: SparkSession, case: str) -> None:
+def test_tasks_read_the_log_for_joins_unless_a_step_before_them_needs_spark(spark: SparkSession, case: str) -> None:
     declare, wanted = APPS[case]
     found = []
     for job in plan(declare(Inputs()), explain):
-        resolved = resolve(spark, job).values()
-        operators = {node: one for output in resolved for node, one in output.operators.items()}
-        steps = {node: one for output in resolved for node, one in output.steps.items()}
-        inputs = {node: one for output in resolved for node, one in output.inputs.items()}
-        found += [job.operators[node] for node in direct_nodes(job, operators, steps, inputs) if isinstance(node, Join)]
+        source = row_source(job, resolve(spark, job))
+        if any(isinstance(steps, LogSteps) for steps in source.inputs.values()):
+            found += sorted(name for node, name in job.operators.items() if isinstance(node, Join))
+        else:
+            assert source.reasons
     assert found == wanted
 
 
@@ -225,7 +228,7 @@ class Left(NamedTuple):
 
 
 def run(spark: SparkSession, folder: Path, declare: Callable[[Seen], hw.App], rows: Rows, ways: list[bool]) -> Left:
-    """One batch for each of `ways`: are joins given their rows by the tasks that read them?"""
+    """One batch for each of `ways`: do tasks read the log, or does Spark evaluate rows?"""
     seen: Seen = []
     with running_node(folder) as node:
         tester = AppTester(declare(seen), node, spark)
@@ -241,25 +244,17 @@ def run(spark: SparkSession, folder: Path, declare: Callable[[Seen], hw.App], ro
         running._make_topics([job])
         kept, processor = running.prepare(job, resolve(spark, job))
         runner = BatchRunner(spark, job, kept, processor, settings.where())
-        able, done, states = processor._direct, list[int](), list[State]()
-        operate = processor._operators.operate_direct
-
-        def operated(*given: Any) -> DataFrame:
-            done.append(batch)
-            return operate(*given)
-
-        processor._operators.operate_direct = operated  # type: ignore[assignment, method-assign]
-        assert [job.operators[one] for one in able] == ["join"]
+        able, states = processor._inputs, list[State]()
+        assert any(isinstance(steps, LogSteps) for steps in able.values())
         count = len(rows["left"]) // 2
         ends = [{topic: dict.fromkeys(range(2), place) for topic in rows} for place in cuts(count, len(ways))]
         try:
             for batch, way in enumerate(ways):
-                processor._direct = able if way else frozenset()
+                processor._inputs = able if way else {}
                 runner.run(PlannedBatch(batch, ends[batch], ends[batch + 1], batch))
                 states.append(dict(state_of(folder)))
         finally:
             running.stop()
-        assert {*done} == {batch for batch, way in enumerate(ways) if way}
         topics = {one.name for one in node.log.topics()}
         told = sorted(map(str, tester.values("told"))) if "told" in topics else sorted(seen)
         late = [record for topic in topics if topic.endswith(".late") for record in tester.values(topic)]

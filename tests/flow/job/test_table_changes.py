@@ -1,4 +1,4 @@
-"""Tables that are joined right behind their topics: what tasks do with changes, against plain dictionaries."""
+"""Tables that are joined: what tasks do with changes, against plain dictionaries."""
 
 from random import Random
 from typing import Any
@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.flow.joins.direct_tables import ReadTable, both_sides, moved_together, paired_changes
-from headwater.flow.joins.row_builders import ORDER_OFFSET, ORDER_PARTITION
 from headwater.flow.operate.reports import Operator
 from headwater.flow.operators.changes import BEFORE, OPERATION, change_schema
+from headwater.flow.operators.joins.emission import moved_together, paired_changes
 from headwater.flow.operators.joins.tables import AFTER, ROW, Side
 from headwater.flow.operators.latest import GONE, Latest
 from headwater.flow.operators.spark_hashes import xxhash64
+from headwater.flow.prepare.join_sides import PrepareTable
 from headwater.flow.prepare.newest_rows import newest_of
+from headwater.flow.rows.result_rows import both_sides
 from headwater.flow.state.manifest import HASH
 
 ORDER = pa.schema([("_at_partition", pa.int32()), ("_at_offset", pa.int64())])
@@ -25,7 +26,8 @@ VALUES = pa.schema([("k", pa.string()), ("v", pa.float64())])
 TABLE = Operator("rows", KEY, Latest(ORDER, VALUES))
 COLUMNS = pa.schema([*KEY, *VALUES])
 SIDE = Side(COLUMNS, ("id",), ("k",))
-GIVEN = ReadTable(TABLE, "", SIDE, keeps=True).given
+GIVEN = pa.schema([(HASH, pa.int64()), *KEY, *TABLE.state.values])
+ORDER_PARTITION, ORDER_OFFSET = "_order__at_partition", "_order__at_offset"
 
 names = st.sampled_from(["a", "b", None])
 values = st.tuples(names, st.sampled_from([0.0, 1.5, float("nan"), None]))
@@ -37,6 +39,12 @@ Row = dict[str, Any]
 def newest_rows(rows: pa.RecordBatch) -> pa.RecordBatch:
     assert isinstance(TABLE.work, Latest)
     return newest_of(TABLE.work, TABLE.key, rows)
+
+
+def prepared_sides(changes: pa.RecordBatch, *, keeps: bool) -> list[pa.RecordBatch]:
+    """Rows that are no longer and rows that are, as a join is given them."""
+    prepare = PrepareTable(SIDE, keeps_nulls=keeps)
+    return [prepare.prepare(rows).rows for rows in both_sides(changes, tuple(KEY.names))]
 
 
 def batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
@@ -90,7 +98,7 @@ def rows_of(content: Content, changed: set[int]) -> list[Row]:
 def test_a_change_is_the_row_that_was_and_the_row_that_is(before: Content, after: Content, keeps: bool) -> None:
     told = changes_between(before, after)
     changed = {change["id"] for change in told}
-    sides = list(both_sides(ReadTable(TABLE, "", SIDE, keeps), batch(told, change_schema(KEY, VALUES))))
+    sides = prepared_sides(batch(told, change_schema(KEY, VALUES)), keeps=keeps)
     for content, rows, is_after in zip((before, after), sides, (False, True), strict=True):
         wanted = [row for row in rows_of(content, changed) if keeps or row["k"] is not None]
         assert sayable(rows.select(COLUMNS.names).to_pylist()) == sayable(wanted)
@@ -103,7 +111,7 @@ def test_rows_that_are_joined_on_the_same_come_to_the_same_shard_and_those_on_no
     nobody: Content = dict.fromkeys(range(10, 40), (None, None))
     after: Content = {number: ("ab"[number % 2], None) for number in range(10)} | nobody
     told = batch(changes_between({}, after), change_schema(KEY, VALUES))
-    _, rows = both_sides(ReadTable(TABLE, "", SIDE, keeps=True), told)
+    _, rows = prepared_sides(told, keeps=True)
     hashes = rows.column(HASH).to_numpy()
     assert len({*hashes[:10:2].tolist()}) == len({*hashes[1:10:2].tolist()}) == 1
     assert hashes[0] != hashes[1]

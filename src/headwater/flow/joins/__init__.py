@@ -1,1 +1,0 @@
-"""Tasks and inputs of joins."""

@@ -1,0 +1,108 @@
+"""Where the rows of a level's operators come from: the log, results of earlier levels, or Spark; as blocks."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.flow.declare.nodes import Node, key_of
+from headwater.flow.exchange.blocks import Address
+from headwater.flow.exchange.co_partitioning import CoPartitionedTask, co_partitioned
+from headwater.flow.operate.level import Level, shuffled
+from headwater.flow.operate.shard_task import ShardTask
+from headwater.flow.prepare.inputs import AnyPrepare, InputSteps, LogSteps, ResultSteps
+from headwater.flow.rows.log_rows import LogInput, ReadTask, log_blocks
+from headwater.flow.rows.reading import Reading
+from headwater.flow.rows.result_rows import ResultInput, ResultTask, earlier_blocks
+from headwater.flow.rows.spark_rows import PrepareTask, spark_blocks
+
+InputKey = tuple[Node, int]
+
+
+@dataclass(frozen=True)
+class LevelInputs:
+    """What the operators of a level are given."""
+
+    nodes: Sequence[Node]
+    frames: Mapping[InputKey, DataFrame]
+    """Inputs that Spark evaluates."""
+    steps: Mapping[InputKey, InputSteps] = field(default_factory=dict)
+    """Inputs that tasks make themselves."""
+    earlier: Mapping[InputKey, Level] = field(default_factory=dict)
+    """The levels that they are made from."""
+    reading: Reading | None = None
+    topics: Collection[str] = ()
+    """What the tasks of this level read."""
+    absorbed: Collection[Node] = ()
+    """Operators whose frames are late rows that are replayed."""
+
+    def is_logged(self, node: Node, number: int) -> bool:
+        return isinstance(self.steps.get((node, number)), LogSteps)
+
+
+@dataclass
+class LevelBlocks:
+    """Collects the inputs of a level's operators, and gives tasks their rows."""
+
+    session: SparkSession
+    inputs: LevelInputs
+    shards: int
+    _frames: list[DataFrame] = field(default_factory=list)
+    _logged: dict[int, tuple[LogInput, ...]] = field(default_factory=dict)
+    _schemas: dict[int, pa.Schema] = field(default_factory=dict)
+    _results: list[tuple[Level, int, ResultInput]] = field(default_factory=list)
+
+    def add(self, key: InputKey, name: str, prepare: AnyPrepare, to: Address, frame: DataFrame | None) -> None:
+        """An input of the operator of that name; `frame` if Spark evaluates it."""
+        steps = self.inputs.steps.get(key)
+        if frame is not None:
+            self._frames.append(spark_blocks(frame, PrepareTask(name, prepare, to, self.shards)))
+        elif isinstance(steps, LogSteps):
+            own = LogInput(name, steps.steps, prepare, to)
+            self._logged[steps.source] = (*self._logged.get(steps.source, ()), own)
+            self._schemas[steps.source] = steps.read
+        else:
+            assert isinstance(steps, ResultSteps)
+            level, base = self.inputs.earlier[key], steps.base
+            keys = key_of(base) if base.keyed else ()
+            result = ResultInput(name, level.schemas[base], keys, steps.steps, prepare, to)
+            self._results.append((level, level.numbers[base], result))
+
+    @property
+    def _read(self) -> ReadTask | None:
+        reading = self.inputs.reading
+        return None if reading is None else reading.task(self._logged, self._schemas, self.inputs.topics)
+
+    def co_partitioned(self, name: str) -> "CoPartitionedRun | None":
+        """How tasks run that need nothing but the partitions of their shard; None if rows have to be shuffled."""
+        reading, read = self.inputs.reading, self._read
+        if self._frames or self._results or reading is None or read is None:
+            return None
+        own = reading.by_shard(read, self.inputs.topics)
+        return None if own is None else CoPartitionedRun(self.session, own, name)
+
+    def shuffled(self, task: ShardTask) -> DataFrame:
+        blocks = list(self._frames)
+        if (read := self._read) is not None:
+            blocks.append(log_blocks(self.session, read))
+        levels = {id(level): level for level, _, _ in self._results}
+        for level in levels.values():
+            inputs: dict[int, tuple[ResultInput, ...]] = {}
+            for other, number, one in self._results:
+                if other is level:
+                    inputs[number] = (*inputs.get(number, ()), one)
+            blocks.append(earlier_blocks(level.results, ResultTask(inputs, self.shards)))
+        return shuffled(blocks, task)
+
+
+@dataclass(frozen=True)
+class CoPartitionedRun:
+    """Runs tasks that read the partitions of their shard; `name` is that of one of their operators."""
+
+    session: SparkSession
+    read: ReadTask
+    name: str
+
+    def __call__(self, task: ShardTask) -> DataFrame:
+        return co_partitioned(self.session, CoPartitionedTask(self.read, task, self.name))
