@@ -98,6 +98,20 @@ def test_a_password_that_is_escaped_is_taken_and_never_shown(password: str) -> N
     assert without_secrets(url) == "postgresql://ada@db.example:5432,[::1]:5433/shop?sslmode=require"
 
 
+@pytest.mark.parametrize(
+    "declared",
+    [
+        hw.sinks.Database(f"postgresql://ada:{CANARY}@db.example/shop", "sales"),
+        hw.sinks.Parquet(f"sftp://ada:{CANARY}@db.example/files"),
+        hw.sinks.Redis(f"redis://ada:{CANARY}@db.example", prefix="p"),
+        hw.sinks.Webhook(f"https://ada:{CANARY}@db.example"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_is_declared_does_not_show_it_where_it_is_printed(declared: object) -> None:
+    assert CANARY not in f"{declared!r} {declared}"
+
+
 @given(st.text(max_size=60))
 def test_any_text_can_be_shown(text: str) -> None:
     assert isinstance(without_secrets(text), str)

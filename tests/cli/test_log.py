@@ -68,6 +68,7 @@ def test_files_of_other_parts_are_checked_and_named(terminal: Terminal, segment:
     terminal.type("token", "add", "grafana", "--scope", "metrics")
     job = kept_job(terminal.data)
     JobFolder(job.path).write("plan.json", {"outputs": {}, "operators": {}})
+    JobFolder(job.path).write("sinks/shop.accounts.json", {"batch": 0})
     HealthFile(job.path).write(Health())
     assert terminal.type("log", "check").code == 0
     (terminal.data / "tokens.json").write_text("{")

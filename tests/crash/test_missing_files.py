@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.clock import ManualClock
-from headwater.errors import TopicOffline, UnavailableError
+from headwater.errors import PartitionOffline, TopicOffline, UnavailableError
 from headwater.log import Log
 from headwater.log.check import Report, check_log
 from headwater.log.groups.offsets import CommittedOffset
@@ -200,6 +200,30 @@ def test_a_running_log_notices_by_itself(victim: Victim) -> None:
     assert offsets(log, "orders") == [offset for offset in range(COUNT + 1) if offset not in lost]
     victim.close(log, cleanly=True)
     assert offsets(victim.open(), "orders") == [offset for offset in range(COUNT + 1) if offset not in lost]
+
+
+@pytest.mark.parametrize("cut_to", [None, 0, 20], ids=["gone", "emptied", "cut"])
+def test_a_running_log_acknowledges_nothing_more_if_the_file_it_writes_to_is_gone(
+    victim: Victim, cut_to: int | None
+) -> None:
+    log = victim.open()
+    log.append("orders", Record(b"there is something to be cut"))
+    log.maintain()
+    assert not log.partition("orders", 0).offline
+    active = log.partition("orders", 0).segments[-1].log_path
+    if cut_to is None:
+        log.storage.delete(active)
+    else:
+        log.storage.open(active).truncate(cut_to)
+    log.maintain()
+    assert active in log.partition("orders", 0).why_offline
+    with pytest.raises(PartitionOffline, match=active):
+        log.append("orders", Record(b"would be lost"))
+    log.append("others", Record(b"is not concerned"))
+    victim.close(log, cleanly=True)
+    again = victim.open()
+    assert again.partition("orders", 0).unreadable != []
+    assert again.append("orders", Record(b"next")).offset == COUNT + 2
 
 
 def test_checksums_of_sealed_segments_find_what_no_batch_covers(victim: Victim) -> None:

@@ -20,6 +20,7 @@ from headwater.errors import (
 from headwater.log import Log
 from headwater.log.archive_manifest import NAME as MANIFEST
 from headwater.log.archive_manifest import State
+from headwater.log.check import check_log
 from headwater.log.storage.simulated import Call, SimulatedDisk
 from headwater.record import Record
 from headwater.settings import LogSettings
@@ -171,6 +172,18 @@ def test_offsets_are_not_given_out_twice_though_all_local_files_are_lost() -> No
     subject.open()
     assert subject.offsets() == list(range(39))
     assert subject.put(b"next").base_offset == 39
+
+
+def test_a_check_of_a_log_without_an_identity_still_reads_the_archive() -> None:
+    subject = filled(ARCHIVED)
+    subject.log.maintain()
+    subject.log.close()
+    for name in ("identity.json", "identity.copy"):
+        subject.storage.delete(name)
+    report = check_log(subject.storage)
+    assert report.problems == ["identity.json is missing"]
+    (partition,) = [one for one in report.partitions if f"{one.topic}-{one.partition}" == FOLDER]
+    assert (partition.problems, partition.unread_archived) == ([], 0)
 
 
 def test_the_archive_fills_in_for_local_files_that_are_lost() -> None:

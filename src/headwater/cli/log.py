@@ -65,7 +65,9 @@ def show(report: Report, others: Sequence[str] = ()) -> None:
     bad = [f"{sum(1 for partition in report.partitions if not partition.sound)} damaged"] if not report.sound else []
     bad += [f"{counted(len(report.problems), 'problem')} of the log itself"] if report.problems else []
     bad += [f"{counted(len(others), 'problem')} beside the log"] if others else []
-    say(f"{partitions} checked: {', and '.join(bad) or 'everything is sound'}")
+    unread = sum(partition.unread_archived for partition in report.partitions)
+    but = f", but for {counted(unread, 'archived segment')} that could not be read" if unread else ""
+    say(f"{partitions} checked: {', and '.join(bad) or 'everything is sound'}{but}")
 
 
 def row(partition: PartitionReport) -> list[str | int]:
@@ -96,6 +98,9 @@ def findings(report: Report) -> list[str]:
         lines += [f"{name}: {gap}" for gap in partition.gaps]
         lines += [f"{name}: index: {error}" for error in partition.index_errors]
         lines += [f"{name}: {problem}" for problem in partition.problems]
+        if partition.unread_archived:
+            some = counted(partition.unread_archived, "archived segment")
+            lines.append(f"{name}: {some} not read: they are not in the folder archive beside the log")
         if partition.unacknowledged_bytes:
             torn = counted(partition.unacknowledged_bytes, "byte")
             lines.append(f"{name}: {torn} at the end were never acknowledged; the next start cuts them off")
@@ -127,6 +132,7 @@ def as_json(report: Report) -> dict[str, object]:
                 "first": partition.start_offset,
                 "end": partition.end_offset,
                 "unacknowledged_bytes": partition.unacknowledged_bytes,
+                "unread_archived": partition.unread_archived,
                 "quarantined": [damage._asdict() for damage in partition.quarantined],
                 "damage": [damage._asdict() for damage in partition.damage],
                 "gaps": [gap._asdict() for gap in partition.gaps],

@@ -49,6 +49,8 @@ class PartitionReport:
     index_errors: list[str] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     """Offsets whose segments are missing."""
+    unread_archived: int = 0
+    """Archived segments that are not beside the log: elsewhere, or deleted. They were not read."""
     problems: list[str] = field(default_factory=list)
     """Sentences about other files of the partition, each of which names the file."""
 
@@ -209,10 +211,11 @@ class _PartitionChecker:
 
     def _check_archive(self) -> None:
         """Compare archived segments with their checksums, where the archive is the folder beside the log."""
-        if not self._archived or not self._storage.is_directory(FOLDER):
+        cluster = self._cluster_id() if self._archived else ""
+        if not self._archived or not self._storage.is_directory(FOLDER) or not cluster:
+            self.found.unread_archived = len(self._archived)
             return
         store = FolderStore(self._storage, FOLDER)
-        cluster = read_small_file(self._storage, IDENTITY).content["cluster_id"]
         folder = f"{cluster}/{self._topic_folder}/{self.found.partition}"
         for base, entry in self._archived.items():
             name = Segment(self._storage, folder, base).log_path
@@ -227,6 +230,13 @@ class _PartitionChecker:
             if sound and whole:
                 segment = Segment(self._storage, f"{FOLDER}/{folder}", base, size=entry.size)
                 self._check_indexes(segment, self._batches_of(segment), sealed=True)
+
+    def _cluster_id(self) -> str:
+        """As the log says, or the partition itself if that is lost; that it is lost is said elsewhere."""
+        try:
+            return str(read_small_file(self._storage, IDENTITY).content["cluster_id"])
+        except (DamagedFile, OSError, KeyError, TypeError):
+            return self._checkpoint.cluster_id
 
     def _batches_of(self, segment: Segment) -> list[BatchAt]:
         expected = Expectation(segment.base_offset, contiguous=False, end_offset=2**63 - 1)

@@ -28,8 +28,9 @@ class Maintenance:
             if partition.closed or partition.offline:
                 continue
             try:
-                self._maintain(partition)
-                watch.run(partition)
+                if watch.look_at_active(partition):
+                    self._maintain(partition)
+                    watch.run(partition)
             except (HeadwaterError, OSError) as error:
                 if not partition.closed:
                     logger.warning("maintenance of %s: %s", partition.directory, error)

@@ -1,8 +1,10 @@
-"""Look after sealed segments while the log runs: their files are there, have their size, and get a checksum.
+"""Look after segments while the log runs: their files are there, have their size, and sealed ones get a checksum.
 
 A file that was taken away or cut off is noticed by the next maintenance pass, not only by the next start. Its offsets
-become a gap, or go into quarantine, and readers step over them. Checksums of sealed segments are computed here, in the
-background and some at a time, for `headwater log check` to compare with.
+become a gap, or go into quarantine, and readers step over them. If it is the one that is written to, the partition goes
+offline: the system would take more into a file that has no name, and nothing of it would be there after a stop.
+Checksums of sealed segments are computed here, in the background and some at a time, for `headwater log check` to
+compare with.
 """
 
 import logging
@@ -22,13 +24,25 @@ CHECKSUM_BYTES_MAX = 256 * 1024**2
 
 
 class SegmentWatch:
-    """One pass over the sealed segments of all partitions of a log."""
+    """One pass over the segments of all partitions of a log."""
 
     def __init__(self, storage: Storage, *, stopping: Callable[[], bool]) -> None:
         self._storage, self._stopping = storage, stopping
         self._bytes_left = CHECKSUM_BYTES_MAX
 
+    def look_at_active(self, partition: Partition) -> bool:
+        """Whether records can be appended; if their file is gone or shorter than it was, the partition goes offline."""
+        active = partition.segments[-1]
+        known = active.size  # before the file's: it only grows, and the file first
+        size = self._size(active)
+        if (size is not None and size >= known) or active is not partition.segments[-1]:
+            return True
+        found = "is gone" if size is None else f"was cut to {size:,} of {known:,} bytes"
+        partition.take_offline(f"{active.log_path} {found} while it was written to")
+        return False
+
     def run(self, partition: Partition) -> None:
+        """Of its sealed segments."""
         checksums: dict[Segment, int] = {}
         for segment, following in pairwise(partition.segments):
             if not segment.local or segment.base_offset >= partition.checkpointed_segment:

@@ -189,7 +189,7 @@ def fits(images: Images, image: str, damaged: Found, damage: str) -> bool:
 @pytest.mark.parametrize(
     "folder",
     [
-        "orders-0", "topics", "archive", "views", f"search/{APP}/pages", f"flows/{APP}/{ORDERS}/batches",
+        "orders-0", "topics", "archive", "views", f"flows/{APP}/{ORDERS}/batches",
         f"flows/{APP}/{ORDERS}/sinks", f"flows/{APP}/{ORDERS}/state/spent/runs",
         f"flows/{APP}/{ORDERS}/state/spent/versions", f"flows/{APP}/{ORDERS}/state",
     ],

@@ -120,6 +120,18 @@ def test_a_crash_at_any_call_leaves_the_old_or_the_new_and_nothing_that_looks_li
     assert read_small_file(crashed[-1], PATH).content == "new"
 
 
+def test_a_crash_in_the_first_write_of_a_file_leaves_it_or_nothing_and_nothing_that_looks_like_damage(
+    disk: SimulatedDisk,
+) -> None:
+    crashed: list[MemoryStorage] = []
+    disk.on_call = lambda call: crashed.extend(disk.crash(Random(seed)) for seed in range(20))
+    write_small_file(disk, PATH, "new")
+    disk.on_call = None
+    assert any(storage.exists(PATH) for storage in crashed)
+    for storage in crashed:
+        assert problems_of(storage, PATH) == []
+
+
 def test_on_a_full_disk_the_old_content_stays_in_both(disk: SimulatedDisk) -> None:
     write_small_file(disk, PATH, "old")
     disk.fail(Fault(["write"], path_part="limits.copy", code=errno.ENOSPC))

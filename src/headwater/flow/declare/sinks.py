@@ -9,14 +9,14 @@ from typing import Any
 class Parquet:
     """Files in a folder (any fsspec URL), one or more for each batch."""
 
-    path: str
+    path: str = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Database:
     """A table in a database: `sqlite:///path` or `postgresql://...`."""
 
-    url: str
+    url: str = field(repr=False)
     table: str
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from headwater.errors import HeadwaterError
 from headwater.flow.commit import job_identity as identity
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder
+from headwater.flow.declare.naming import accounts_topic
 from headwater.flow.deploy import kept_outputs
 from headwater.flow.deploy.inventory import FLOWS, KeptJob
 from headwater.flow.run import health
@@ -59,8 +60,9 @@ class _JobCheck:
         if last is None:
             return
         old = read_small_file(LocalStorage(self._path), f"batches/{last.batch}.json").version == 0
-        for name in (identity.FILE, kept_outputs.PLAN, *(() if old else (health.FILE,))):
-            if self._folder.read(name) is None:
+        accounts = f"sinks/{accounts_topic(self._job.app)}.json"
+        for name in (identity.FILE, kept_outputs.PLAN, *(() if old else (health.FILE, accounts))):
+            if not small_files(self._path, name):
                 yield f"{self._path / name} is missing, and job {self._job} has finished batches"
 
     def _plans(self) -> Iterator[str]:
@@ -69,6 +71,8 @@ class _JobCheck:
 
     def _state(self) -> Iterator[str]:
         last, described = self._last(), self._folder.read(kept_outputs.PLAN) or {"operators": {}}
+        if last is not None and described["operators"] and not self._folder.state.is_dir():
+            yield f"{self._folder.state} is missing, and job {self._job} has finished batches"
         for operator in self._job.operators():
             yield from operator.check()
             # An operator that the app no longer has stays behind at an older version.

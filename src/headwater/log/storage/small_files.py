@@ -65,8 +65,11 @@ def write_small_file(storage: Storage, path: str, content: object, *, above: int
     # All that needs space comes first: on a full disk either both are replaced or neither.
     for name in names:
         _write(storage, _fresh(name), data)
-    for name in names:
-        storage.rename(_fresh(name), name)
+    first = not storage.exists(path)
+    storage.rename(_fresh(path), path)
+    if first:  # or a power cut could leave the copy alone, as damage does
+        storage.sync_directory(parent_of(path))
+    storage.rename(_fresh(copy_path(path)), copy_path(path))
     storage.sync_directory(parent_of(path))
     return version
 
