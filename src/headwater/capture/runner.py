@@ -55,7 +55,7 @@ Register = Callable[[Registration], None]
 
 @dataclass
 class Counts:
-    """What a capture has done since it was started."""
+    """Counters of a capture since it was started."""
 
     changes: int = 0
     records: int = 0

@@ -15,8 +15,8 @@ KEYS_SHOWN = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
-    listing = add_action(actions, "list", "name all alerts, and the keys that meet their conditions", run_list)
-    listing.add_argument("--raised", action="store_true", help="only those that are raised")
+    listing = add_action(actions, "list", "list alerts, and the keys that meet their conditions", run_list)
+    listing.add_argument("--raised", action="store_true", help="only raised alerts")
     removing = add_action(actions, "remove", "resolve the alerts of an app that was removed", run_remove)
     removing.add_argument("app", metavar="APP", help="the app that declared them")
     for action in (listing, removing):

@@ -22,7 +22,7 @@ METER_EVERY = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topic", metavar="TOPIC", help="the topic; it is made if it does not exist")
+    parser.add_argument("topic", metavar="TOPIC", help="the topic; it is created if it does not exist")
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
         "--key-separator", metavar="TEXT", help='lines are key and value with this between them, such as ":"'

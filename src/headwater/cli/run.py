@@ -41,12 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--for", dest="seconds", metavar="TIME", type=checked(duration_seconds), help="stop after a time, such as 60s"
     )
-    parser.add_argument(
-        "--rows-per-batch", metavar="N", type=checked(positive), help="read at most so many rows at once"
-    )
+    parser.add_argument("--rows-per-batch", metavar="N", type=checked(positive), help="read at most N rows in a batch")
     parser.add_argument(
         "--retries", metavar="N", type=checked(number),
-        help="start a job that fails so often again, until a batch succeeds (default: as the app says; else without "
+        help="restart a failed job up to N times, until a batch succeeds (default: as the app says; else without "
         "end, and twice with --once)",
     )  # fmt: skip
     parser.add_argument(

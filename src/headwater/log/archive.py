@@ -172,7 +172,7 @@ def _evict(partition: "Partition", now_ms: int) -> bool:
 
 
 class PartitionArchive:
-    """What of one partition is in the archive.
+    """The archived segments of one partition.
 
     Only the maintenance pass copies and deletes; any thread may call the rest.
     """

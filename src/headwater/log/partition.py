@@ -52,7 +52,7 @@ logger = logging.getLogger("headwater.log")
 
 
 class Owner(NamedTuple):
-    """Whose partition it is: written into each checkpoint, should the files that say so be lost."""
+    """The owner of the partition: written into each checkpoint, in case the topic's file is lost."""
 
     cluster_id: str
     topic_id: str
@@ -425,7 +425,7 @@ class Partition(ReadablePartition):
                 self._checkpointed = checkpoint
 
     def _synced_state(self) -> tuple[Checkpoint, list[File]]:
-        """What is on disk, and the indexes that go with it, written. The mark lies in the active segment."""
+        """Returns a checkpoint of the synced log, and the index files written for it. Its mark lies in the active segment."""
         end = self.end_offset
         while True:
             self._syncing.until(lambda: self._online() and self._progress.settled(end, self.segments[-1]))

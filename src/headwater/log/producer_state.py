@@ -1,4 +1,4 @@
-"""What a partition remembers of idempotent producers, to know a retry when it sees one. Pure.
+"""The state of idempotent producers in a partition, to recognize a retry. Pure.
 
 Per producer: its epoch and its last five batches. A producer has at most five requests under way, so a retry of
 anything that may still be unanswered is recognised and answered with the offset it got the first time.

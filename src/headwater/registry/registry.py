@@ -92,7 +92,7 @@ class Registry:
 
     @contextmanager
     def _known(self) -> Iterator[None]:
-        """What is found is right; what is not found may stand in what is damaged."""
+        """Turns "not found" into RegistryUnavailable if a part of the topic is damaged."""
         try:
             yield
         except (UnknownSchema, UnknownSubject, UnknownVersion):

@@ -36,7 +36,7 @@ NUMBERS_PER_START = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class MariadbSettings:
-    """What to capture, and how."""
+    """The settings of a MariaDB source."""
 
     capture: str
     url: str

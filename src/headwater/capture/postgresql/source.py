@@ -69,7 +69,7 @@ MARK, HEARTBEAT = "headwater.snapshot", "headwater.heartbeat"
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresSettings:
-    """What to capture, and how."""
+    """The settings of a PostgreSQL source."""
 
     capture: str
     url: str
@@ -144,7 +144,7 @@ class PostgresSource:
         )  # fmt: skip
 
     def guard(self) -> SourceStatus:
-        """What the database keeps while no capture reads. SourceGap if that was too much, and the slot was dropped."""
+        """Monitors the slot while no capture reads. SourceGap if it kept too much WAL, and was dropped."""
         status, database = SourceStatus(), Database(self.settings.url)
         try:
             self._watching(database).guard(status)

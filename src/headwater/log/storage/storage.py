@@ -1,4 +1,4 @@
-"""What the log needs from a disk: the only way it touches files.
+"""The storage protocol: the only way in which the log touches files.
 
 Paths are relative, separated by "/", and never start or end with one. Three implementations keep this contract
 (tests/contracts/storage.py): local files, memory, and a simulated disk that crashes, tears, fills up and fails.

@@ -1,4 +1,4 @@
-"""What stands before the body of every request and response."""
+"""The headers before the body of every request and response."""
 
 import struct
 from typing import NamedTuple

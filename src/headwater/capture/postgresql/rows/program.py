@@ -1,4 +1,4 @@
-"""What the compiled loops (scanning.py, writing.py) must know of tables, as arrays. Pure.
+"""Tables as arrays, for the compiled loops (scanning.py, writing.py). Pure.
 
 A table has a program if the JSON of each of its columns is a plain function of the text, of a kind that is named here.
 The words around the values are taken from the same patterns that envelope.py and assembling.py fill in.
