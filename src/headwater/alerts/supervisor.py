@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 
 from headwater.alerts.definition import AppAlerts, Definitions
-from headwater.alerts.delivering import Deliverer, Delivery
-from headwater.alerts.evaluating import Evaluation
+from headwater.alerts.delivery import Deliverer, Delivery
+from headwater.alerts.evaluation import Evaluation
 from headwater.alerts.failed_jobs import Problems
 from headwater.alerts.targets import delivery_to
 from headwater.clock import Clock

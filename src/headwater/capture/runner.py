@@ -19,10 +19,10 @@ from headwater.capture.envelope import Envelopes
 from headwater.capture.landing import Landing, position_of
 from headwater.capture.last_values import LastValues
 from headwater.capture.notes import Note, Notes
+from headwater.capture.pending_records import PendingRecords
 from headwater.capture.run import EmitsRuns, Route, Run
 from headwater.capture.schemas import Registration, registrations
 from headwater.capture.source import Batch, ChangeSource, Drained
-from headwater.capture.waiting import Waiting
 from headwater.clock import Clock
 from headwater.record import TopicPartition
 
@@ -91,7 +91,7 @@ class Runner:
         self._envelopes = Envelopes()
         self._landings: dict[str, Landing] = {}
         self._owners: dict[str, str] = {}
-        self._pending: defaultdict[tuple[str, int], Waiting] = defaultdict(Waiting)
+        self._pending: defaultdict[tuple[str, int], PendingRecords] = defaultdict(PendingRecords)
         self._safe = self._confirmed = 0
         self._asked = self._came_by = False
         self._asked_for: dict[str, Note] = {}
@@ -311,7 +311,7 @@ class Runner:
             wanted, self._asked_for = self._asked_for, {}
             self._notes.write(wanted)
             self._asked_noted |= wanted.keys()
-        pending, self._pending = self._pending, defaultdict(Waiting)
+        pending, self._pending = self._pending, defaultdict(PendingRecords)
         if self._transactional:
             self._commits.announce({topic for topic, _ in pending})
         for where, waiting in pending.items():

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from headwater.alerts.definition import AppAlerts, Definitions, alerts_topic
-from headwater.alerts.evaluating import alert_reports
+from headwater.alerts.evaluation import alert_reports
 from headwater.cli.arguments import add_action, add_actions, add_data, add_json
 from headwater.cli.failure import Failure
 from headwater.cli.output import Cell, ago, counted, say, write_json, write_table

@@ -278,15 +278,15 @@ def _findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]
     if kind_of(url) in (STATSD, FILES):
         return []  # an address is all that senders need, and files may come later
     if kind_of(url) == SQLITE:
-        from headwater.capture.sqlite_outbox.checking import check as check_sqlite
+        from headwater.capture.sqlite_outbox.requirements import check as check_sqlite
         from headwater.capture.sqlite_outbox.source import path_of
 
         return check_sqlite(path_of(url), tables)
     if kind_of(url) == MARIADB:
         return _mariadb_findings(url, tables)
     try:
-        from headwater.capture.postgresql.checking import check
         from headwater.capture.postgresql.database import Database
+        from headwater.capture.postgresql.requirements import check
     except ImportError:
         raise Failure('captures of PostgreSQL need its driver: pip install "headwater[postgres]"') from None
     database = Database(url)
@@ -298,8 +298,8 @@ def _findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]
 
 def _mariadb_findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]":
     try:
-        from headwater.capture.mariadb_binlog.checking import check
         from headwater.capture.mariadb_binlog.database import Database
+        from headwater.capture.mariadb_binlog.requirements import check
         from headwater.capture.mariadb_binlog.source import schema_of
     except ImportError:
         raise Failure('captures of MariaDB need its driver: pip install "headwater[mysql]"') from None

@@ -13,12 +13,12 @@ from rich.live import Live
 from rich.table import Table
 
 from headwater.cli.arguments import add_json, checked, duration_seconds, number, positive
-from headwater.cli.capturing import define, wait_for
+from headwater.cli.capture_runs import define, wait_for
 from headwater.cli.connection import OwnNode, reach
 from headwater.cli.failure import FAILED, WARNED
 from headwater.cli.flows import FLOWS, add_app, add_spark, beginning_spark, check, left_behind, load, remember
 from headwater.cli.output import Cell, ago, console, note, plain_table, say, write_json, write_table
-from headwater.cli.stopping import Stopping, listening
+from headwater.cli.stop_signals import Stopping, listening
 from headwater.clock import SystemClock
 from headwater.errors import HeadwaterError
 from headwater.small_file import small_files

@@ -425,7 +425,7 @@ class Partition(ReadablePartition):
                 self._checkpointed = checkpoint
 
     def _synced_state(self) -> tuple[Checkpoint, list[File]]:
-        """Returns a checkpoint of the synced log, and the index files written for it. Its mark lies in the active segment."""
+        """Returns a checkpoint of the synced log, with its mark in the active segment, and the index files written."""
         end = self.end_offset
         while True:
             self._syncing.until(lambda: self._online() and self._progress.settled(end, self.segments[-1]))

@@ -4,7 +4,7 @@ import struct
 from typing import NamedTuple
 
 from headwater.errors import ProtocolError
-from headwater.wire.protocol.reading import Reader
+from headwater.wire.protocol.reader import Reader
 
 _START = struct.Struct(">hhi")
 _RESPONSE = struct.Struct(">ii")

@@ -8,7 +8,7 @@ import numpy as np
 
 from headwater.capture.change import CapturedTable, Change, SourcePosition
 from headwater.capture.envelope import PASSED
-from headwater.capture.postgresql.assembling import Assembler, Passing, Transaction
+from headwater.capture.postgresql.assembler import Assembler, Passing, Transaction
 from headwater.capture.postgresql.pgoutput import Decoder
 from headwater.capture.postgresql.replication import parse_data
 from headwater.capture.postgresql.rows import scanning, writing

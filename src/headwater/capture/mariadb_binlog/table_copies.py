@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from headwater.capture.change import READ, TRUNCATE, CapturedTable, Change
-from headwater.capture.mariadb_binlog.assembling import Assembler
+from headwater.capture.mariadb_binlog.assembler import Assembler
 from headwater.capture.mariadb_binlog.catalog import Catalog, TextPlan
 from headwater.capture.mariadb_binlog.database import Cells, Database, WholeTable
 from headwater.capture.mariadb_binlog.positions import BinlogPosition
