@@ -128,7 +128,7 @@ class Runner:
         return came
 
     def _take_changes(self, batch: Batch) -> int:
-        """Make records of them. Answers the address before which all is safe once these are written; 0 for none."""
+        """Make records of them. Returns the address before which all is safe once these are written; 0 for none."""
         self._asked, now_ms = False, self._clock.now_ms()
         self._transactional = self._transactional or batch.inside is not None
         start = 0

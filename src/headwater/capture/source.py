@@ -74,7 +74,7 @@ class ChangeSource(Protocol):
     """
 
     def open(self, notes: Mapping[str, Note]) -> None:
-        """Connect and go on. `notes` are all that this source has ever given, as far as they became durable."""
+        """Connect and resume. `notes` are all that this source has ever given, as far as they became durable."""
 
     def tables(self) -> Sequence[CapturedTable]:
         """The tables that it follows, once it is open: they have topics before anything happens to them."""
@@ -90,7 +90,7 @@ class ChangeSource(Protocol):
         to this key from another. Nothing after its change is safe before the row has arrived."""
 
     def copy_again(self, tables: Sequence[str], *, where: str = "") -> None:
-        """Read tables once more while their changes go on: all of them if none is named, or rows with a condition."""
+        """Read tables once more while changes are captured: all of them if none is named, or rows with a condition."""
 
     def status(self) -> SourceStatus: ...
 

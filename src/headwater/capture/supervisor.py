@@ -454,7 +454,7 @@ class Worker:
 
 
 def remove(definition: Definition, definitions: Definitions, appender: Appender) -> str:
-    """Take away what was made at the database, then what is remembered. The topics stay. Answers what is left at the
+    """Take away what was made at the database, then what is remembered. The topics stay. Returns what is left at the
     database; nothing, unless it was asked to force it."""
     left = ""
     if kind_of(definition.url) in DROPPERS:

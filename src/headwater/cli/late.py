@@ -108,7 +108,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
 
 
 def find_app(arguments: argparse.Namespace) -> str:
-    """Set the name of the app and its file; answers the job, if one is named."""
+    """Set the name of the app and its file; returns the job, if one is named."""
     known = remembered(arguments.data)
     name: str = arguments.name
     app = next((one for one in known if name == one or name.startswith(f"{one}.")), "")

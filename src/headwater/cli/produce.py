@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def prepare(client: Client, topic: str, partition: int | None) -> int:
-    """See to it that the topic is there, and the partition in it; answers how many partitions it has."""
+    """See to it that the topic is there, and the partition in it; returns how many partitions it has."""
     if topic not in client.topics():
         note(f'topic "{topic}" does not exist; making it')
         client.create_topic(topic)

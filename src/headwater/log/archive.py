@@ -256,7 +256,7 @@ class PartitionArchive:
                 self._save({**self._entries, entry.base_offset: archived})
 
     def _upload(self, name: str, file: File, size: int) -> int:
-        """Store one file and compare what the archive then has with what was sent. Answers the checksum."""
+        """Store one file and compare what the archive then has with what was sent. Returns the checksum."""
         store, checksum = self._archive.store, 0
 
         def pieces() -> Iterator[bytes]:

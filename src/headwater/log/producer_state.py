@@ -95,7 +95,7 @@ class ProducerStates:
         )
 
     def expire(self, *, elapsed_ms: int, expiry_ms: int) -> int:
-        """Forget producers that sent nothing for so long, in time that truly passed; answers how many."""
+        """Forget producers that sent nothing for so long, in time that truly passed; returns how many."""
         idle = [
             id for id, producer in self._producers.items() if elapsed_ms - producer.last_seen_elapsed_ms > expiry_ms
         ]

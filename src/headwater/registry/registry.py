@@ -205,7 +205,7 @@ class Registry:
             return self._subjects.level(subject)
 
     def set_level(self, subject: str | None, level: Compatibility | None) -> Compatibility:
-        """Set a level, or with None give it up; answers what counted before."""
+        """Set a level, or with None give it up; returns what counted before."""
         if subject is not None:
             _check_subject(subject)
         with self._lock:

@@ -94,7 +94,7 @@ class ViewStore(Protocol):
         """Remove a view and all that is known of it; nothing happens if there is none."""
 
     def rename(self, view: str, new: str) -> None:
-        """The view, its rows and its mark go on under another name, in one step for all readers. UnknownView if there
+        """Renames a view with its rows and its mark, in one step for all readers. UnknownView if there
         is none; JobRefused if there is one of the new name, or if the view is being rebuilt."""
 
     def views(self) -> list[str]: ...

@@ -1,4 +1,4 @@
-"""Copies of tables while their changes go on: which is next, what was read, and where it belongs.
+"""Copies of tables while changes are captured: which is next, what was read, and where it belongs.
 
 A chunk is one query in a transaction that sees exactly what was committed up to a position of the log: MariaDB reports
 that position. So its rows are written where the stream comes to that position, between the changes before and after it.

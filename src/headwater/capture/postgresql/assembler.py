@@ -143,7 +143,7 @@ class Accounts:
 
 
 class Passing(NamedTuple):
-    """Where among the messages an assembler is: all that it must know to go on from there."""
+    """The position of an assembler among the messages: the state from which it can continue."""
 
     transaction: Transaction | None
     address: int

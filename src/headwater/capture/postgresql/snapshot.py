@@ -1,4 +1,4 @@
-"""A table read in chunks while its changes go on: what has been read, and which rows of a chunk still count. Pure.
+"""A table read in chunks while its changes are captured: progress, and which rows of a chunk still count. Pure.
 
 A chunk is one query, in the order of the key, after the last key of the chunk before. With it the query's own view of
 transactions is asked for (database.py, Visible): exactly those whose work is in the rows. Then a mark is written into
