@@ -35,13 +35,12 @@ def escaped(cell: str) -> str:
 
 
 EXIT_CODES = {
-    "0": "it did what was asked",
-    str(FAILED): "it could not, or what it looked for is there: damage, a difference, a job that fails",
-    str(MISUSED): "it was typed wrongly",
-    str(WARNED): "`run --once` has done all there was, with a warning; `verify` found no difference, and a view that "
-    "cannot be proved",
-    str(JVM_ENDED): "Spark's JVM ended: the same command goes on where it was",
-    f"{INTERRUPTED}, {TERMINATED}": "it was asked to end by Ctrl-C, or by SIGTERM",
+    "0": "success",
+    str(FAILED): "failure, or a finding: damage, a difference, a failed job",
+    str(MISUSED): "wrong usage",
+    str(WARNED): "`run --once` finished with a warning; `verify` found no difference, but a view that cannot be proved",
+    str(JVM_ENDED): "Spark's JVM ended: the same command resumes where it was",
+    f"{INTERRUPTED}, {TERMINATED}": "ended by Ctrl-C, or by SIGTERM",
 }
 
 
@@ -49,7 +48,7 @@ def commands_page() -> str:
     parser = build_parser()
     parts = [
         "# Commands\n",
-        "What went wrong is said on standard error, in sentences that name the way out. Exit codes:\n",
+        "Errors are written to standard error, in sentences that name the way out. Exit codes:\n",
         *(f"- {code}: {meaning}" for code, meaning in EXIT_CODES.items()),
         "",
     ]
@@ -150,7 +149,7 @@ def errors_page() -> str:
     return (
         "# Errors\n\nEvery error that headwater raises on purpose. The branches answer the caller's only question: "
         f"may I try again?\n\n```\n{inspect.cleandoc(drawing)}\n```\n\n"
-        + table(["error", "meaning", "what a Kafka client is told"], rows)
+        + table(["error", "meaning", "Kafka error code"], rows)
         + "\n"
     )
 

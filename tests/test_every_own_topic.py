@@ -70,7 +70,7 @@ OWN: dict[str, Callable[[Node], object]] = {
 KEPT = [OFFSETS, SCHEMAS, REQUESTS, NOTES, COMMIT_POINTS, alerts_topic("shop"), deliveries_topic("shop")]
 MAKERS = {
     "log/groups/journal.py", "registry/journal.py", "capture/http/once.py", "capture/appender.py", "alerts/journal.py",
-    "flow/commit/outputs.py", "flow/run/running_app.py", "flow/deploy/rebuild.py", "alerts/delivering.py",
+    "flow/commit/outputs.py", "flow/run/running_app.py", "flow/deploy/rebuild.py", "alerts/delivery.py",
     "alerts/targets.py", "capture/notes.py", "capture/commit_points.py", "capture/runner.py", "log/groups/offsets.py",
 }  # fmt: skip
 """Modules that make topics of headwater's own: the topics of each are above, but for the tables of captures

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.alerts.evaluating import alert_reports
+from headwater.alerts.evaluation import alert_reports
 from headwater.capture.definition import Definitions
 from headwater.capture.http.receiver import Receiver
 from headwater.capture.schemas import Registration

@@ -33,7 +33,10 @@ Legacy = Callable[[bytes], Any]
 
 @dataclass(frozen=True)
 class SmallFile:
-    """What a small file says. `problems` are sentences that name each damaged file; the content is right even so."""
+    """The content of a small file.
+
+    `problems` are sentences that name each damaged file; the content is right even so.
+    """
 
     path: str
     content: Any
@@ -96,7 +99,7 @@ def _unsealed_legacy(data: bytes, legacy: Legacy) -> Any:
 
 
 def read_newest(path: str, read: Callable[[str], bytes], *, legacy: Legacy = json.loads) -> SmallFile:
-    """What the file says, or its copy where the file is damaged, missing or older than its copy.
+    """Returns the content of the file, or of its copy where the file is damaged, missing or older than its copy.
 
     `read` gives the bytes of a path, and may raise OSError. FileNotFoundError if neither is there; ValueError, which
     says why, if neither can be believed.

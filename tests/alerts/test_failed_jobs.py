@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from headwater.alerts.definition import AppAlerts, Definitions
-from headwater.alerts.delivering import Deliverer, Delivery
-from headwater.alerts.evaluating import Evaluation, alert_reports
+from headwater.alerts.delivery import Deliverer, Delivery
+from headwater.alerts.evaluation import Evaluation, alert_reports
 from headwater.alerts.failed_jobs import NAME, failed_jobs_alert
 from headwater.alerts.notify import topic
 from headwater.alerts.targets import delivery_to

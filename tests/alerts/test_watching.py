@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.alerts import watching
-from headwater.alerts.fitting import CUT, ROW_BYTES_MAX
+from headwater.alerts.row_limits import CUT, ROW_BYTES_MAX
 from headwater.alerts.watching import Watch
 from headwater.errors import StoreUnavailable, UnknownView
 from headwater.views.mark import Mark, StoredMark

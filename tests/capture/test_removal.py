@@ -15,10 +15,10 @@ import pytest
 
 from headwater import Node, NodeSettings, WireSettings
 from headwater.capture.definition import Definition, Definitions
-from headwater.cli.capturing import wait_for
+from headwater.cli.capture_runs import wait_for
 from headwater.cli.failure import Failure
 from headwater.cli.main import main
-from headwater.cli.stopping import listening
+from headwater.cli.stop_signals import listening
 from headwater.errors import CaptureExists, UnknownCapture
 from headwater.settings import HttpSettings
 from tests.waiting import LONG, wait_until

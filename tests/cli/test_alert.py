@@ -9,7 +9,7 @@ import pytest
 
 from headwater.alerts.definition import Alert, AppAlerts, Definitions
 from headwater.alerts.episodes import Rule
-from headwater.alerts.evaluating import NO_LONGER
+from headwater.alerts.evaluation import NO_LONGER
 from headwater.alerts.notify import topic
 from headwater.cli.main import main
 from headwater.flow.commit.job_folder import JobFolder

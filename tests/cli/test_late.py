@@ -1,4 +1,4 @@
-"""headwater late: rows that came too late, explained; replay is tried in tests/flow/job/test_taking_back.py."""
+"""headwater late: late rows, explained; replay is tested in tests/flow/job/test_taking_back.py."""
 
 import json
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_a_row_that_is_late_again_after_a_rebuild_is_not_hidden_by_an_earlier_re
 
 def test_where_nothing_is_late_that_is_said(terminal: Terminal, node: Node) -> None:
     said(terminal, node)
-    assert terminal.type("late", "show").output == "no row has come too late\n"
+    assert terminal.type("late", "show").output == "no row is late\n"
 
 
 def test_an_app_that_runs_is_asked_to_stop_first(terminal: Terminal) -> None:

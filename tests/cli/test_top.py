@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from headwater import Node, Record
-from headwater.cli.observing import Frame, GroupFigures, TopicFigures
+from headwater.cli.observer import Frame, GroupFigures, TopicFigures
 from headwater.cli.output import ago
 from headwater.cli.top import screen, size
 from headwater.flow.commit.accounts import Account

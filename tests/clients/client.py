@@ -59,7 +59,7 @@ class Client:
     """One client library. An adapter defines what its library offers; `features` names what is not a call.
 
     Features: `receipts` (a send reports its offset), `timestamps` (a send may name its time), `binary` (any bytes,
-    null and empty told apart, headers per message), `static` (static group membership), `cooperative` (incremental
+    null and empty distinguished, headers per message), `static` (static group membership), `cooperative` (incremental
     rebalance), `refusals` (a failed send reports its error code).
     """
 

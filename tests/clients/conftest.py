@@ -1,7 +1,7 @@
 """The broker under test and the clients that talk to it.
 
 `HEADWATER_TEST_BROKER` chooses the broker: `headwater` (the default) or `kafka` start one for the session, and an
-address `host:port` means one that runs already. The suite was written against Apache Kafka, which is the judge of it:
+address `host:port` means one that runs already. The suite was written against Apache Kafka, which is its oracle:
 what fails there is wrong in the suite.
 """
 
@@ -77,7 +77,7 @@ def admin(get_client: GetClient) -> Client:
 
 @pytest.fixture
 def name() -> str:
-    """A name for a topic or group that nobody else uses."""
+    """A name for a topic or group that no other test uses."""
     return f"t-{uuid.uuid4().hex[:12]}"
 
 
@@ -95,7 +95,7 @@ def make_topic(admin: Client, name: str) -> Callable[..., str]:
 
 @pytest.fixture
 def topic(make_topic: Callable[..., str]) -> str:
-    """A topic of one partition with the settings a topic has when nobody says anything."""
+    """A topic of one partition with the default settings."""
     return make_topic()
 
 

@@ -11,7 +11,7 @@ def wait_for_leaders(admin: Client, topic: str, partitions: int) -> None:
 
 def led(admin: Client, topic: str, partition: int) -> bool:
     try:
-        # First the description: asked for an offset too early, librdkafka remembers for long that nobody leads.
+        # First the description: asked for an offset too early, librdkafka remembers for long that there is no leader.
         leader = admin.describe_topic(topic).leaders.get(partition, -1)
         return leader >= 0 and admin.offset_at(topic, partition, LATEST) == 0
     except Refused:

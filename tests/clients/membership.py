@@ -50,7 +50,7 @@ class Membership:
 
 
 class Member:
-    """A running member and everything it has told so far."""
+    """A running member and everything it has reported so far."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.events: list[tuple[str, frozenset[int]]] = []
@@ -98,7 +98,7 @@ class Member:
         self._end()
 
     def story(self) -> str:
-        return f"told {[(kind, sorted(moved)) for kind, moved in self.events]}, {self.complaints[-5:]}"
+        return f"reported {[(kind, sorted(moved)) for kind, moved in self.events]}, {self.complaints[-5:]}"
 
     def _end(self) -> None:
         self._process.wait()

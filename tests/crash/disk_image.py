@@ -1,4 +1,4 @@
-"""A file system in a file: copied while it is in use, it is what a power cut leaves behind.
+"""A file system in a file: copied while it is in use, it is what a power cut leaves.
 
 What was not synced is still in the page cache, and so not in the copy. A killed process would not show that.
 """
@@ -32,7 +32,7 @@ def mount(image: Path, folder: Path) -> None:
 
 
 def let_go(folder: Path) -> None:
-    """Nobody finds it there any more; whoever still has files of it open keeps those."""
+    """Unmounts it lazily; a process that still has files of it open keeps those."""
     run("umount", "--lazy", folder)
 
 

@@ -6,7 +6,7 @@ and looked at on the spot, while the workload waits inside the call. Accidents:
     power cut        only what was synced is certain
     kill -9          everything written is there, and still not durable
     second cut       a power cut in the middle of the recovery from the first
-    cut afterwards   recovery ended and work went on: nothing that was shown since may be gone after a power cut
+    cut afterwards   recovery ended and work continued: nothing that was shown since may be lost after a power cut
 """
 
 from collections.abc import Collection, Iterator
@@ -147,7 +147,7 @@ class Accident:
 def examine(
     disk: SimulatedDisk, accident: Accident, random: Random
 ) -> tuple[list[str], dict[TopicPartition, list[Record]]]:
-    """What is wrong with the log on this disk, and the records it holds when writing has gone on."""
+    """What is wrong with the log on this disk, and the records it holds after more writes."""
     try:
         log = open_log(disk)
         # A second cut happens during recovery, or not at all.

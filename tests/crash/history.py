@@ -50,7 +50,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Fetched:
-    """A committed offset that a group was told, after the commits before it in the history."""
+    """A committed offset that a group fetched, after the commits before it in the history."""
 
     group: str
     partition: TopicPartition

@@ -123,7 +123,7 @@ class Killing:
             self._finish(last, senders, readers)
         else:
             self.outcome.anomalies.append("the node does not start any more; see node.log")
-        self._judge()
+        self._check()
         for worker in workers:
             self.outcome.anomalies += worker.failures
         return self.outcome
@@ -179,7 +179,7 @@ class Killing:
         if code != 0:
             self.outcome.anomalies.append(f"the node did not stop cleanly: exit code {code}")
 
-    def _judge(self) -> None:
+    def _check(self) -> None:
         self._history.close()
         history = read_history(self._history_path, compacted=COMPACTED)
         self.outcome.sends = len(history.sends)

@@ -1,4 +1,4 @@
-"""Real clients that go on through every death of the node, and write down what they saw.
+"""Real clients that continue through every death of the node, and write down what they saw.
 
 They live in the process that kills, so that a producer's retries and a consumer's position outlast the node.
 """
@@ -43,7 +43,7 @@ PATIENCE = {
 
 
 class Worker:
-    """A thread that repeats `turn` until it is told to stop; what it raises is found in `failures`."""
+    """A thread that repeats `turn` until it is stopped; what it raises is found in `failures`."""
 
     def __init__(self, name: str) -> None:
         self.name, self.failures = name, list[str]()

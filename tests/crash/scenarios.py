@@ -25,7 +25,10 @@ def new_log(**configs: str) -> tuple[SimulatedDisk, Log]:
 
 
 def segments_set_aside_stay_away() -> list[str]:
-    """Whole segments behind a torn one were never promised. Once put aside, they must not come back behind new ones."""
+    """Whole segments after a torn one were never acknowledged.
+
+    Once put aside, they must not come back after new ones.
+    """
     disk, log = new_log(segment_bytes="300")
     for number in range(4):
         log.append(TOPIC, Record(b"unsynced %d " % number + b"." * 150), durable=False)

@@ -78,7 +78,7 @@ def sound(request: pytest.FixtureRequest) -> Sound:
 
 
 def read_all(disk: SimulatedDisk) -> Found:
-    """Read as a careful consumer: told of damage, it goes on behind it."""
+    """Read as a careful consumer: it continues after damage that an error names."""
     log = Log.open("simulated", storage=disk, clock=disk.clock)
     partition, found = log.partition(TOPIC, 0), Found()
     found.lines += partition.recovery_report

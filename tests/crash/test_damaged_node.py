@@ -1,4 +1,4 @@
-"""A node over a damaged data directory: real clients get what is there, and are told of what is not."""
+"""A node over a damaged data directory: real clients get what is there, and errors for what is not."""
 
 import json
 from pathlib import Path

@@ -93,7 +93,7 @@ def test_a_full_disk_is_reported_to_producers_and_reading_and_then_writing_conti
             while not load.errors:
                 load.send(20)
             assert load.errors == {KafkaError.KAFKA_STORAGE_ERROR}
-            assert numbers_in_topic(node.kafka_address) == sorted(load.acked), "reads go on"
+            assert numbers_in_topic(node.kafka_address) == sorted(load.acked), "reads continue"
             ballast.unlink()
             before = len(load.acked)
             load.send(5)

@@ -1,4 +1,4 @@
-"""Files that are deleted, cut, emptied or exchanged behind the log: noticed, named, and no trouble of other topics."""
+"""Files that are deleted, cut, emptied or exchanged under a log: noticed, named, and no trouble of other topics."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ class Victim:
             for number in range(COUNT):
                 log.append(topic, Record(b"%d" % number * 20, key=b"k"))
             log.partition(topic, 0).checkpoint()
-            log.append(topic, Record(b"behind the checkpoint"))
+            log.append(topic, Record(b"after the checkpoint"))
         self.close(log, cleanly=cleanly)
 
     def open(self) -> Log:
@@ -189,10 +189,10 @@ def test_a_lost_or_cut_index_is_named_and_made_again(victim: Victim, suffix: str
 
 def test_a_running_log_notices_by_itself(victim: Victim) -> None:
     log = victim.open()
-    gone, cut = victim.logs()[1], victim.logs()[3]
-    lost = offsets_in(victim.disk, gone) | offsets_in(victim.disk, cut)
+    deleted, cut = victim.logs()[1], victim.logs()[3]
+    lost = offsets_in(victim.disk, deleted) | offsets_in(victim.disk, cut)
     log.maintain()
-    log.storage.delete(gone)
+    log.storage.delete(deleted)
     log.storage.open(cut).truncate(0)
     log.maintain()
     gaps = log.partition("orders", 0).unreadable

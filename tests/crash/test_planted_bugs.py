@@ -144,7 +144,7 @@ def test_an_index_that_is_off_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_compaction_that_drops_the_newest_value(monkeypatch: pytest.MonkeyPatch) -> None:
     newest: Callable[..., Any] = KeyMap.newest
     monkeypatch.setattr(KeyMap, "newest", lambda *arguments: ~newest(*arguments))
-    assert "was promised and is gone" in found_by_crashing(Focus(path_part="table-0"))
+    assert "was promised and is missing" in found_by_crashing(Focus(path_part="table-0"))
 
 
 def test_a_swap_promised_before_the_replacement_has_a_durable_name(monkeypatch: pytest.MonkeyPatch) -> None:

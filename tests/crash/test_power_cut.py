@@ -45,7 +45,7 @@ def test_whatever_was_acknowledged_survives_a_power_cut(seed: int, image: Path, 
         found = {record.offset: record.value for record in log.read("t")}
         assert {offset: found.get(offset) for offset in acked} == acked
         position = log.append("t", [*log.read("t", limit=1)])
-        assert position.offset > max(acked), "the log goes on behind everything that was promised"
+        assert position.offset > max(acked), "the log continues after everything that was acknowledged"
 
 
 def load_until_a_random_moment(address: str, rng: random.Random) -> dict[int, bytes]:

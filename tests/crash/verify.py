@@ -1,7 +1,7 @@
 """Hold a log that was opened after an accident against what had been promised. Answers sentences about what is wrong.
 
 Looks first (records, offsets, start, look-ups, topics, group offsets), then acts as the clients would: producers send
-again what was not answered, and everybody goes on writing.
+again what was not answered, and every client continues to write.
 """
 
 from collections.abc import Iterator, Mapping
@@ -67,7 +67,7 @@ def _verify_topic(log: Log, promises: Promises, topic: str) -> Iterator[str]:
     present = next((known for known in log.topics() if known.name == topic), None)
     if present is None:
         if None not in allowed:
-            yield f"topic {topic} is gone; it should be one of {allowed}"
+            yield f"topic {topic} is missing; it should be one of {allowed}"
         return
     for promise in allowed:
         same = promise and promise.id in (None, present.id) and promise.partitions == present.partitions
@@ -102,7 +102,7 @@ class PartitionCheck:
         self.records = list(log.read(self._live.topic, self._live.number))
         for sentence in (
             *self._bounds(),
-            *self._strangers(),
+            *self._unsent_records(),
             *self._lost(),
             *self._holes(),
             *self._doubled(),
@@ -121,7 +121,7 @@ class PartitionCheck:
         for gap in self._live.unreadable:
             # On a full disk, what is given up goes before the new start offset can be written down (decision 0059).
             if gap.end_offset > self._promise.start_high:
-                yield f"it misses what nobody took away: {gap}"
+                yield f"it misses what was not deleted: {gap}"
         for said in self._live.recovery_report:
             if any(words in said for words in ALARMS):
                 yield f"it takes an accident for damage: {said}"
@@ -141,7 +141,7 @@ class PartitionCheck:
         if offsets != sorted(set(offsets)):
             yield f"offsets are not in order: {offsets}"
 
-    def _strangers(self) -> Iterator[str]:
+    def _unsent_records(self) -> Iterator[str]:
         known: dict[int, list[tuple[bytes | None, bytes | None, int]]] = {}
         for batch in self._promise.batches:
             for index, (key, value) in enumerate(batch.records):
@@ -159,10 +159,10 @@ class PartitionCheck:
                 if offset in found or offset < self._live.start_offset:
                     continue
                 if not (self._compacted and (newest.get(key, -1) > offset or self._deleted(key, offset))):
-                    yield f"offset {offset} ({key!r}: {value!r}) was promised and is gone"
+                    yield f"offset {offset} ({key!r}: {value!r}) was promised and is missing"
 
     def _deleted(self, key: bytes | None, offset: int) -> bool:
-        """A tombstone at or behind the offset removes the key, and itself later."""
+        """A tombstone at or after the offset removes the key, and itself later."""
         return any(
             batch.base_offset + index >= offset and known == key and value is None
             for batch in self._promise.batches

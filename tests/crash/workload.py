@@ -28,7 +28,7 @@ SETTINGS = LogSettings(
 TEMPORARY = "temporary"
 TABLE = "table"
 LOOSE = "loose"
-"""The one topic with appends that nobody waits for."""
+"""The one topic with appends that no client waits for."""
 
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     "events": (
@@ -288,9 +288,9 @@ class Workload:
         """What readers see while everything works is what was sent, nothing else."""
         partition = self._some_partition()
         sent = {value for batch in self.promises.partition(*partition).batches for _, value in batch.records}
-        strangers = [record for record in self.log.read(*partition) if record.value not in sent]
-        if strangers:
-            self.anomalies.append(f"readers of {partition} were shown {strangers}")
+        unsent = [record for record in self.log.read(*partition) if record.value not in sent]
+        if unsent:
+            self.anomalies.append(f"readers of {partition} were shown {unsent}")
 
     def _pass_time(self) -> None:
         self.clock.advance(self.random.randint(1, 15_000))
@@ -382,7 +382,7 @@ class Interloper:
         try:
             appended = log.append(encoded(batch), durable=True)
         except HeadwaterError:
-            self._gone.add(partition)  # it will not go on before it knows what became of this one
+            self._gone.add(partition)  # it will not continue before it knows what became of this one
             return
         self._sequences[identity] = batch.producer.sequence + len(batch.records)
         self._waiting.append((partition, batch, appended.base_offset))

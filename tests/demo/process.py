@@ -1,4 +1,4 @@
-"""The demo as a process of its own, until somebody ends it."""
+"""The demo as a process of its own, until it is ended."""
 
 import json
 import signal

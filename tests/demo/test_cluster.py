@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own ends with whoever started it, however that one ends."""
+"""A PostgreSQL of one's own ends with the process that started it, however that ends."""
 
 import json
 import subprocess
@@ -56,7 +56,7 @@ def test_a_server_whose_owner_is_killed_ends_and_leaves_nothing_behind() -> None
         assert connection.execute("SELECT 1").fetchone() == (1,)
         owner.process.kill()
         wait_until(lambda: not owner.keepers(), "the server and its keeper have ended")
-        wait_until(lambda: not owner.folder.exists(), "its folder is gone")
+        wait_until(lambda: not owner.folder.exists(), "its folder is deleted")
         with pytest.raises(psycopg.OperationalError):
             connection.execute("SELECT 1")
 

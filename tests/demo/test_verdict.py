@@ -25,7 +25,7 @@ def test_books_in_order_are_good() -> None:
         ("no rows at all", replace(GOOD, accounts={"sales": Account()}), ["sales"], []),
         ("no accounts", replace(GOOD, accounts={}), [], []),
         ("a view that differs", replace(GOOD, proofs=[replace(PROOF, different=1)]), [], ["sales"]),
-        ("a view that nobody compared", replace(GOOD, views=frozenset({"sales", "rooms"})), [], ["rooms"]),
+        ("a view that was not compared", replace(GOOD, views=frozenset({"sales", "rooms"})), [], ["rooms"]),
     ],
 )  # fmt: skip
 def test_what_is_not_in_order_is_named(

@@ -125,7 +125,7 @@ def too_wide(page: Page) -> int:
 
 def test_an_alert_is_raised_and_resolved(desktop: Watched) -> None:
     page = desktop.go("#/alerts")
-    history = page.locator("table", has=page.locator("caption", has_text="What became of alerts"))
+    history = page.locator("table", has=page.locator("caption", has_text="Alert history"))
     expect(history.get_by_text("raised").first).to_be_visible()
     expect(history.get_by_text("resolved").first).to_be_visible()
     shown = page.locator("table", has=page.locator("caption", has_text="Deliveries"))

@@ -106,7 +106,7 @@ class Reader:
             self._wait_for_node(output)
 
     def _wait_for_node(self, output: Path) -> None:
-        """A person goes on when the node has said that it is ready."""
+        """A reader continues when the node has said that it is ready."""
         deadline = patience() + READY_SECONDS_MAX
         while "ready" not in output.read_text():
             assert patience() < deadline, output.read_text()

@@ -76,8 +76,8 @@ def test_a_flow_is_paused_with_the_keyboard(page: Watched, tmp_path: Path) -> No
     shown = page.go("#/flows")
     shown.get_by_role("button", name="Flow shop.orders").press("Enter")
     shown.get_by_role("button", name="Pause").press("Enter")
-    expect(shown.get_by_role("button", name="Let it go on")).to_be_visible()
+    expect(shown.get_by_role("button", name="Resume")).to_be_visible()
     assert control_of(folder).paused
-    shown.get_by_role("button", name="Let it go on").press("Enter")
+    shown.get_by_role("button", name="Resume").press("Enter")
     expect(shown.get_by_role("button", name="Pause")).to_be_visible()
     assert page.complaints == []

@@ -11,7 +11,7 @@ from kio.serial import entity_writer
 from headwater.log.batch_format import encode_batch
 from headwater.record import Record
 from headwater.wire.protocol.entities import entity_reader
-from headwater.wire.protocol.reading import decode
+from headwater.wire.protocol.reader import decode
 from tests.waiting import LONG
 
 

@@ -28,7 +28,7 @@ from headwater.wire.dispatch import Call, read_call, write_answer
 from headwater.wire.protocol import fetch, produce
 from headwater.wire.protocol.entities import entity_reader
 from headwater.wire.protocol.metadata import MetadataAnswer, TopicAnswer, write_response
-from headwater.wire.protocol.reading import decode
+from headwater.wire.protocol.reader import decode
 from headwater.wire.routes import FETCH, METADATA, PRODUCE, ROUTES, Route, find_route
 from tests.waiting import Deadline
 from tests.wire.raw_client import batch, read_response, request_frame

@@ -1,4 +1,4 @@
-"""What is damaged of alerts, for `headwater log check`. Reads files; changes nothing."""
+"""Finds damaged files of alerts, for `headwater log check`. Reads files; changes nothing."""
 
 from pathlib import Path
 

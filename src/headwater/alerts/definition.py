@@ -35,7 +35,7 @@ class Alert:
 
     name: str
     view: str
-    """What it looks at."""
+    """The view that the alert evaluates."""
     rule: Rule
     targets: tuple[Target, ...]
     about: str = ""
@@ -83,7 +83,7 @@ class Definitions:
         self._storage = LocalStorage(self.folder, private=True)
 
     def declare(self, said: AppAlerts) -> None:
-        """What the app says now is all that counts; what it said before comes to its end."""
+        """Replaces the app's declaration; alerts that it no longer has are resolved."""
         with self._alone():
             names, before = {one.name for one in said.alerts}, self._before(said.app) or AppAlerts(said.app, ())
             self.save(replace(said, gone=tuple(one for one in (*before.alerts, *before.gone) if one.name not in names)))
@@ -143,7 +143,7 @@ class Definitions:
         return self.folder / app
 
     def state(self, app: str) -> dict[str, Any] | None:
-        """What was under way when it was last written; None if nothing was, or if it cannot be read."""
+        """Returns the open episodes of the last save; None if there were none, or if they cannot be read."""
         try:
             found = read_small_file(self._storage, f"{app}/{STATE}").content
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What becomes of a key that meets the condition of an alert. Pure.
+"""The state machine of a key that meets the condition of an alert. Pure.
 
     quiet ──holds──► pending ──held for long enough──► raised ──still, every so often──► raised (repeated)
       ▲                 │                                │
@@ -26,7 +26,7 @@ class Held(NamedTuple):
 
 
 class State(StrEnum):
-    """Of an episode, and the name of the event that brought it there."""
+    """The state of an episode, and the name of the event that led to it."""
 
     PENDING = "pending"
     RAISED = "raised"
@@ -98,7 +98,7 @@ def step(
     seen: str,
     passed: Mapping[str, Row] | None = None,
 ) -> list[Episode]:
-    """What happens now, given all that is under way and every key whose condition holds, by its text.
+    """Returns the events of one evaluation, from all open episodes and every key whose condition holds, by its text.
 
     `passed` are keys whose condition has ended since the last look, whether or not it holds again. One of which nothing
     is known came and went, and is notified once, however often it did. `seen` is different whenever something else was

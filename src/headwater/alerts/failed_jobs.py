@@ -15,7 +15,7 @@ ABOUT = "jobs that fail"
 SHOWN = ("kind", "text", "since_ms", "last_ms", "count", "next_attempt_ms")
 
 Problems = Callable[[str], Iterable[Mapping[str, Any]]]
-"""What is wrong with the jobs of an app, as GET /problems answers it."""
+"""Returns the problems of an app's jobs, as GET /problems does."""
 
 
 def failed_jobs_alert(targets: tuple[Target, ...]) -> Alert:
@@ -24,7 +24,7 @@ def failed_jobs_alert(targets: tuple[Target, ...]) -> Alert:
 
 @dataclass
 class JobWatch:
-    """What `watching.Watch` is for a view."""
+    """The counterpart of `watching.Watch` for failed jobs."""
 
     app: str
     problems: Problems

@@ -1,4 +1,4 @@
-"""What became of alerts, in the log: the topic APP.alerts, from which all that is under way is known again.
+"""The events of alerts in the log: the topic APP.alerts, from which open episodes are recovered.
 
 One record for each step of an episode, all that happened at one look in one batch. Key `ALERT/KEY`; value
 
@@ -173,7 +173,7 @@ def events(log: Log, app: str, *, offset: int) -> Iterator[tuple[int, Event | No
 
 
 def parsed(value: bytes | None) -> dict[str, Any]:
-    """What a record says, if it is a JSON object; else nothing.
+    """Returns the content of a record, if it is a JSON object; else nothing.
 
     >>> parsed(b'{"id": "a-1"}'), parsed(b"hello"), parsed(b"[1]"), parsed(None)
     ({'id': 'a-1'}, {}, {}, {})

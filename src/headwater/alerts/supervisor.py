@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 
 from headwater.alerts.definition import AppAlerts, Definitions
-from headwater.alerts.delivering import Deliverer, Delivery
-from headwater.alerts.evaluating import Evaluation
+from headwater.alerts.delivery import Deliverer, Delivery
+from headwater.alerts.evaluation import Evaluation
 from headwater.alerts.failed_jobs import Problems
 from headwater.alerts.targets import delivery_to
 from headwater.clock import Clock
@@ -32,7 +32,7 @@ class Supervisor:
         self._stopping = threading.Event()
         self._running: dict[str, RunningAlerts] = {}
         self._troubles: dict[str, str] = {}
-        """What was last said of definitions that cannot be read."""
+        """The last error of each definition that cannot be read."""
         self._thread = threading.Thread(target=self._run, name="headwater-alerts", daemon=True)
 
     def start(self) -> None:
@@ -70,7 +70,7 @@ class Supervisor:
                 self._running[app].start()
 
     def _wanted(self) -> dict[str, AppAlerts]:
-        """What apps declare. Of one whose definition cannot be read, what it declared before."""
+        """Returns the declarations of apps; of an app whose definition cannot be read, its previous one."""
         wanted: dict[str, AppAlerts] = {}
         for app in self._definitions.apps():
             try:

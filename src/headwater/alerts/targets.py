@@ -107,7 +107,7 @@ class Round(NamedTuple):
     left: tuple[str, ...]
     taken: tuple[str, ...] = ()
     refused: Mapping[str, Reply] = MappingProxyType({})
-    """Who has not got it, and why."""
+    """Returns the recipients that were refused, and why."""
 
     def after(self, refused: Mapping[str, Reply]) -> "Round":
         """`refused` are those for whom the server did not take it: from 500 on for good.

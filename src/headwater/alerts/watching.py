@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.alerts.episodes import Held
-from headwater.alerts.fitting import fitting
 from headwater.alerts.journal import key_text
+from headwater.alerts.row_limits import fitting
 from headwater.errors import InvalidQuery
 from headwater.views.plain import plain
 from headwater.views.query import Order, Query, parse_query

@@ -18,7 +18,7 @@ RECORD_OVERHEAD_BYTES = 64
 
 
 class Appender(Protocol):
-    """What a capture needs of a log, embedded or not. One capture is the only writer of its topics.
+    """The operations of a log that a capture needs, embedded or not. One capture is the only writer of its topics.
 
     Records of one partition are kept in the order they were given; none is kept if one before it was lost.
     """
@@ -55,7 +55,7 @@ class Appender(Protocol):
 
 
 OWN = "__headwater_"
-"""What topics are called that a capture keeps for itself; others are tables, and belong to those who read them."""
+"""Name prefix of the internal topics of captures; other topics are tables, for consumers."""
 
 
 class LogAppender:

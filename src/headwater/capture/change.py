@@ -146,4 +146,4 @@ class Change:
     """In its transaction, where that is asked for."""
 
     plain: Plain | None = None
-    """Of a table that is `plain`: all there is to write."""
+    """The whole record, of a table that is `plain`."""

@@ -1,4 +1,4 @@
-"""What is damaged of captures and hooks, for `headwater log check`. Reads files; changes nothing."""
+"""Finds damaged files of captures and hooks, for `headwater log check`. Reads files; changes nothing."""
 
 from pathlib import Path
 

@@ -25,7 +25,7 @@ _claiming = threading.Lock()
 
 
 class CommitPoints:
-    """Those of one capture. Not thread-safe."""
+    """Writes the commit points of one capture. Not thread-safe."""
 
     def __init__(self, appender: Appender, capture: str) -> None:
         self._appender, self._capture = appender, capture.encode()
@@ -73,7 +73,7 @@ class CommitPoints:
         self._marked = marked
 
     def appended(self, where: TopicPartition, end: int, count: int) -> None:
-        """So many records were appended to a partition, which ends there now."""
+        """Notes that `count` records were appended to a partition."""
         if not count:
             return
         moved = end - count - self._ends[where]
@@ -102,7 +102,7 @@ class CommitPoints:
         return self._marked is not None and (self._history_ends or self._marked != self._written.ends)
 
     def write(self) -> None:
-        """All that was marked is durable; what was written already is not written again."""
+        """Writes the last boundary once its records are durable; one that was written already is not written again."""
         if self._marked is not None and self.due:
             self._write(CommitPoint(max(1, self._written.epoch + self._history_ends), self._marked))
             self._history_ends = False

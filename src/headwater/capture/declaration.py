@@ -1,4 +1,7 @@
-"""What an app says of a capture: `hw.capture.postgres(...)`. Plain data; `headwater run` sees that it exists."""
+"""The declaration of a capture in an app: `hw.capture.postgres(...)`.
+
+Plain data; `headwater run` sees that it exists.
+"""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a capture is asked to do, as it is kept: plain data, in a file that only its owner can read.
+"""The definition of a capture: plain data, in a file that only its owner can read.
 
 data/captures/users/
 ├── definition.json    what was asked, with the URL and its password: mode 0600
@@ -227,7 +227,10 @@ class Definitions:
         return sorted(path.parent.name for path in small_files(self.folder, f"*/{DEFINITION}"))
 
     def all(self) -> Iterator[Definition]:
-        """Those that can be read. One that cannot must not keep the others from running; it is logged once."""
+        """Returns the readable definitions.
+
+        An unreadable one must not keep the others from running; it is logged once.
+        """
         for name in self.names():
             try:
                 yield self.get(name)

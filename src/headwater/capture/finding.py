@@ -1,4 +1,4 @@
-"""What was found when a source was looked at before it is captured."""
+"""A finding of `headwater capture check` about a source."""
 
 from typing import NamedTuple
 

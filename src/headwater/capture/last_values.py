@@ -203,7 +203,7 @@ class LastValues:
 
 
 def problem_of(path: Path) -> str:
-    """What is wrong with such a file, for `headwater log check`; "" if nothing is."""
+    """Returns the problem of such a file, for `headwater log check`; "" if there is none."""
     try:
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:

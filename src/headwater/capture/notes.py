@@ -1,4 +1,4 @@
-"""What a capture must remember beside its records: kept in the log itself, in one compacted topic for all captures.
+"""The notes of a capture beside its records: kept in the log itself, in one compacted topic for all captures.
 
 Key `<capture>/<what>`, value JSON. A note is written after the records it speaks of are durable, so that what it says
 is never ahead of them.

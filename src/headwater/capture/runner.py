@@ -19,10 +19,10 @@ from headwater.capture.envelope import Envelopes
 from headwater.capture.landing import Landing, position_of
 from headwater.capture.last_values import LastValues
 from headwater.capture.notes import Note, Notes
+from headwater.capture.pending_records import PendingRecords
 from headwater.capture.run import EmitsRuns, Route, Run
 from headwater.capture.schemas import Registration, registrations
 from headwater.capture.source import Batch, ChangeSource, Drained
-from headwater.capture.waiting import Waiting
 from headwater.clock import Clock
 from headwater.record import TopicPartition
 
@@ -55,7 +55,7 @@ Register = Callable[[Registration], None]
 
 @dataclass
 class Counts:
-    """What a capture has done since it was started."""
+    """Counters of a capture since it was started."""
 
     changes: int = 0
     records: int = 0
@@ -91,7 +91,7 @@ class Runner:
         self._envelopes = Envelopes()
         self._landings: dict[str, Landing] = {}
         self._owners: dict[str, str] = {}
-        self._pending: defaultdict[tuple[str, int], Waiting] = defaultdict(Waiting)
+        self._pending: defaultdict[tuple[str, int], PendingRecords] = defaultdict(PendingRecords)
         self._safe = self._confirmed = 0
         self._asked = self._came_by = False
         self._asked_for: dict[str, Note] = {}
@@ -128,7 +128,7 @@ class Runner:
         return came
 
     def _take_changes(self, batch: Batch) -> int:
-        """Make records of them. Answers the address before which all is safe once these are written; 0 for none."""
+        """Make records of them. Returns the address before which all is safe once these are written; 0 for none."""
         self._asked, now_ms = False, self._clock.now_ms()
         self._transactional = self._transactional or batch.inside is not None
         start = 0
@@ -311,7 +311,7 @@ class Runner:
             wanted, self._asked_for = self._asked_for, {}
             self._notes.write(wanted)
             self._asked_noted |= wanted.keys()
-        pending, self._pending = self._pending, defaultdict(Waiting)
+        pending, self._pending = self._pending, defaultdict(PendingRecords)
         if self._transactional:
             self._commits.announce({topic for topic, _ in pending})
         for where, waiting in pending.items():

@@ -1,4 +1,4 @@
-"""What the records of a captured table look like, as JSON Schema: registered, so that readers can look it up. Pure.
+"""JSON Schema of the records of a captured table: registered, so that readers can look it up. Pure.
 
 The row of a table is described where its types are known (postgresql/described_types.py) and kept in the note
 `schema/…` under ROW. Here an envelope is put around it. Records carry no id of a schema: a version says what the table
@@ -27,7 +27,7 @@ class Registration(NamedTuple):
 
 
 def registrations(notes: Mapping[str, Note | None]) -> Iterator[Registration]:
-    """What is to be registered for notes that a source has given, older versions first."""
+    """Returns the registrations for notes of a source, older versions first."""
     found = [note for what, note in notes.items() if what.startswith(SCHEMA_NOTE) and note and note.get(ROW)]
     for note in sorted(found, key=lambda one: (str(one["topic"]), int(str(one["version"])))):
         row: Described = note[ROW]  # type: ignore[assignment]

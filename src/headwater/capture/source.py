@@ -11,7 +11,7 @@ from headwater.capture.run import Run
 
 @dataclass
 class Batch:
-    """What one poll brought: changes in the order of their positions, and what may be said once they are durable."""
+    """The result of one poll: changes in the order of their positions, and notes to write once they are durable."""
 
     changes: list[Change] = field(default_factory=list)
     notes: dict[str, Note | None] = field(default_factory=dict)
@@ -74,13 +74,13 @@ class ChangeSource(Protocol):
     """
 
     def open(self, notes: Mapping[str, Note]) -> None:
-        """Connect and go on. `notes` are all that this source has ever given, as far as they became durable."""
+        """Connect and resume. `notes` are all that this source has ever given, as far as they became durable."""
 
     def tables(self) -> Sequence[CapturedTable]:
         """The tables that it follows, once it is open: they have topics before anything happens to them."""
 
     def poll(self, timeout_seconds: float) -> Batch:
-        """What there is; waits at most so long for the first change."""
+        """Returns the available changes; waits at most `timeout_seconds` for the first one."""
 
     def confirm(self, address: int) -> None:
         """All before this address is durable: the source may forget it. Addresses never go back."""
@@ -90,7 +90,7 @@ class ChangeSource(Protocol):
         to this key from another. Nothing after its change is safe before the row has arrived."""
 
     def copy_again(self, tables: Sequence[str], *, where: str = "") -> None:
-        """Read tables once more while their changes go on: all of them if none is named, or rows with a condition."""
+        """Read tables once more while changes are captured: all of them if none is named, or rows with a condition."""
 
     def status(self) -> SourceStatus: ...
 

@@ -46,7 +46,7 @@ POLL_SECONDS = 0.2
 STATUS_INTERVAL_MS = 1_000
 PAUSE_MIN_SECONDS, PAUSE_MAX_SECONDS = 0.25, 15.0
 ATTEMPTS_AT_A_CHANGE, ATTEMPTS_APART_MS = 3, 600_000
-"""What cannot be decoded is tried so often; what comes later than this after the last time is something else."""
+"""How often an undecodable change is retried; a failure later than this after the last one counts as a new one."""
 
 STARTING, COPYING, STREAMING, WAITING, REFUSED, GAP, PAUSED, REMOVING, STOPPED = (
     "starting", "copying", "streaming", "waiting", "refused", "gap", "paused", "removing", "stopped",
@@ -298,7 +298,7 @@ class Worker:
             return
 
     def _log(self, level: int, said: str) -> None:
-        """What was said already is said again the second, the fourth, the eighth time, so that it fills no disk."""
+        """Logs a repeated failure the second, the fourth, the eighth time, so that it fills no disk."""
         self._said_often = self._said_often + 1 if said == self._logged else 1
         self._logged = said
         if self._said_often & (self._said_often - 1) == 0:
@@ -412,7 +412,7 @@ class Worker:
         return taken
 
     def _asked(self, path: Path) -> dict[str, Any] | None:
-        """What a request says; one that cannot be read is removed, with a warning: it can be made again."""
+        """Returns the content of a request; one that cannot be read is removed, with a warning."""
         try:
             what, _ = unseal(path.read_bytes())
         except (OSError, ValueError):
@@ -454,7 +454,7 @@ class Worker:
 
 
 def remove(definition: Definition, definitions: Definitions, appender: Appender) -> str:
-    """Take away what was made at the database, then what is remembered. The topics stay. Answers what is left at the
+    """Take away what was made at the database, then what is remembered. The topics stay. Returns what is left at the
     database; nothing, unless it was asked to force it."""
     left = ""
     if kind_of(definition.url) in DROPPERS:
@@ -471,7 +471,7 @@ def remove(definition: Definition, definitions: Definitions, appender: Appender)
 
 
 def left_behind(definition: Definition, why: str) -> str:
-    """What a capture may have made at its database, and how to take it away there."""
+    """The objects that a capture may have created in its database, and their removal."""
     if kind_of(definition.url) == POSTGRES:
         from headwater.capture.postgresql.setup import object_name
 

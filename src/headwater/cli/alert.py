@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from headwater.alerts.definition import AppAlerts, Definitions, alerts_topic
-from headwater.alerts.evaluating import alert_reports
+from headwater.alerts.evaluation import alert_reports
 from headwater.cli.arguments import add_action, add_actions, add_data, add_json
 from headwater.cli.failure import Failure
 from headwater.cli.output import Cell, ago, counted, say, write_json, write_table
@@ -15,8 +15,8 @@ KEYS_SHOWN = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
-    listing = add_action(actions, "list", "name all alerts, and the keys that meet their conditions", run_list)
-    listing.add_argument("--raised", action="store_true", help="only those that are raised")
+    listing = add_action(actions, "list", "list alerts, and the keys that meet their conditions", run_list)
+    listing.add_argument("--raised", action="store_true", help="only raised alerts")
     removing = add_action(actions, "remove", "resolve the alerts of an app that was removed", run_remove)
     removing.add_argument("app", metavar="APP", help="the app that declared them")
     for action in (listing, removing):

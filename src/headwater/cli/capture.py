@@ -38,17 +38,17 @@ BEGUN = ("copying", "streaming")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
     adding = add_action(actions, "add", "capture tables of a database into topics", run_add)
-    listing = add_action(actions, "list", "name all captures", run_list)
-    status = add_action(actions, "status", "show how far captures are", run_status)
+    listing = add_action(actions, "list", "list captures", run_list)
+    status = add_action(actions, "status", "show the state, position and lag of captures", run_status)
     checking = add_action(
         actions, "check", "show what a database still lacks, and the statement that fixes it", run_check
     )
-    removing = add_action(actions, "remove", "end a capture and take away what it made at the database", run_remove)
-    copying = add_action(actions, "snapshot", "copy tables again while their changes go on", run_snapshot)
+    removing = add_action(actions, "remove", "remove a capture and what it created in the database", run_remove)
+    copying = add_action(actions, "snapshot", "copy tables again while changes are captured", run_snapshot)
     for child in (adding, removing, copying):
         child.add_argument("name", metavar="NAME", help="the capture")
     removing.add_argument(
-        "--force", action="store_true", help="also where its database cannot be reached; what it made there is left"
+        "--force", action="store_true", help="also where its database cannot be reached; what it created there stays"
     )
     status.add_argument("name", metavar="NAME", nargs="?", default="", help="one capture; without it, all of them")
     for child in (adding, checking):
@@ -76,7 +76,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         "--partitions", metavar="N", type=checked(positive), default=1, help="of each topic (default: 1)"
     )
     parser.add_argument(
-        "--no-snapshot", action="store_true", help="only what changes from now on, without the rows there are"
+        "--no-snapshot", action="store_true", help="capture only changes from now on, not the existing rows"
     )
     parser.add_argument(
         "--transactions",
@@ -278,15 +278,15 @@ def _findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]
     if kind_of(url) in (STATSD, FILES):
         return []  # an address is all that senders need, and files may come later
     if kind_of(url) == SQLITE:
-        from headwater.capture.sqlite_outbox.checking import check as check_sqlite
+        from headwater.capture.sqlite_outbox.requirements import check as check_sqlite
         from headwater.capture.sqlite_outbox.source import path_of
 
         return check_sqlite(path_of(url), tables)
     if kind_of(url) == MARIADB:
         return _mariadb_findings(url, tables)
     try:
-        from headwater.capture.postgresql.checking import check
         from headwater.capture.postgresql.database import Database
+        from headwater.capture.postgresql.requirements import check
     except ImportError:
         raise Failure('captures of PostgreSQL need its driver: pip install "headwater[postgres]"') from None
     database = Database(url)
@@ -298,8 +298,8 @@ def _findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]
 
 def _mariadb_findings(url: str, tables: "list[str] | tuple[str, ...]") -> "list[Finding]":
     try:
-        from headwater.capture.mariadb_binlog.checking import check
         from headwater.capture.mariadb_binlog.database import Database
+        from headwater.capture.mariadb_binlog.requirements import check
         from headwater.capture.mariadb_binlog.source import schema_of
     except ImportError:
         raise Failure('captures of MariaDB need its driver: pip install "headwater[mysql]"') from None

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--group", metavar="NAME", help="share the partitions with this group and commit what was printed"
     )
-    parser.add_argument("--count", metavar="N", type=checked(positive), help="stop after so many records")
+    parser.add_argument("--count", metavar="N", type=checked(positive), help="stop after N records")
     parser.add_argument("--follow", action="store_true", help="wait for new records instead of stopping at the end")
     parser.add_argument("--keys", action="store_true", help="print key, tab, value")
     add_connection(parser)

@@ -11,16 +11,16 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from headwater.cli.alerting import define_alerts
+from headwater.cli.alert_definitions import define_alerts
 from headwater.cli.arguments import add_json, checked, duration_seconds
-from headwater.cli.capturing import define, wait_for
+from headwater.cli.capture_runs import define, wait_for
 from headwater.cli.client import Client
 from headwater.cli.connection import http_url, reach
 from headwater.cli.failure import Failure
 from headwater.cli.flows import FLOWS, beginning_spark, load, remember
 from headwater.cli.output import Cell, counted, note, say, write_json, write_table
 from headwater.cli.run import Board, ended_by_itself
-from headwater.cli.stopping import Stopping, listening
+from headwater.cli.stop_signals import Stopping, listening
 from headwater.clock import SystemClock
 from headwater.settings import HttpSettings
 

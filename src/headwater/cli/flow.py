@@ -23,10 +23,10 @@ ASKED = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
-    listing = add_action(actions, "list", "name all flows and how far they are", run_list)
+    listing = add_action(actions, "list", "list flows and their progress", run_list)
     asking = [
         add_action(actions, "pause", "pause a flow after its current batch", partial(run_ask, "pause")),
-        add_action(actions, "resume", "let a flow go on", partial(run_ask, "resume")),
+        add_action(actions, "resume", "resume a paused flow", partial(run_ask, "resume")),
         add_action(actions, "restart", "restart a flow from its current batch", partial(run_ask, "restart")),
     ]
     for child in asking:

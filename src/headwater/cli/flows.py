@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.cli.alerting import define_alerts
+from headwater.cli.alert_definitions import define_alerts
 from headwater.cli.arguments import add_connection, checked, setting
 from headwater.cli.connection import reach
 from headwater.cli.failure import Failure

@@ -13,7 +13,7 @@ from headwater.errors import GroupNotEmpty, OffsetOutOfRange
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
-    listing = add_action(actions, "list", "name all consumer groups", run_list)
+    listing = add_action(actions, "list", "list consumer groups", run_list)
     describe = add_action(actions, "describe", "show a group's members, offsets and lag", run_describe)
     reset = add_action(actions, "reset", "set the offsets of a group that has no members", run_reset)
     for parser_of_one in (describe, reset):

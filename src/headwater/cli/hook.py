@@ -13,9 +13,9 @@ from headwater.cli.output import Cell, say, write_json, write_table
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
-    adding = add_action(actions, "add", "take signed webhooks into a topic, or change how", run_add)
-    listing = add_action(actions, "list", "name all hooks", run_list)
-    removing = add_action(actions, "remove", "take no more webhooks there", run_remove)
+    adding = add_action(actions, "add", "accept signed webhooks into a topic, or change a hook", run_add)
+    listing = add_action(actions, "list", "list hooks", run_list)
+    removing = add_action(actions, "remove", "remove a hook", run_remove)
     for child in (adding, removing):
         child.add_argument("name", metavar="NAME", help="the last part of its address, /hooks/NAME")
     adding.add_argument("--topic", metavar="TOPIC", required=True, help="where its records go; it must exist")

@@ -1,4 +1,4 @@
-"""headwater late: show the rows that came too late for their windows, and take them back."""
+"""headwater late: show late rows, and replay them into their windows."""
 
 import argparse
 from collections import Counter
@@ -24,12 +24,12 @@ COLUMNS = ["operator", "record", "time", "watermark", "window", "status"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
-    showing = add_action(actions, "show", "rows that came too late, and why", run_show)
-    replaying = add_action(actions, "replay", "correct the windows of a stopped app by their late rows", run_replay)
+    showing = add_action(actions, "show", "show late rows, and why they are late", run_show)
+    replaying = add_action(actions, "replay", "replay late rows into the windows of a stopped app", run_replay)
     showing.add_argument("name", metavar="APP[.JOB]", nargs="?", default="", help="which (default: all)")
     showing.add_argument(
         "--limit", metavar="N", type=checked(positive), default=ROWS_SHOWN,
-        help=f"show the newest so many (default: {ROWS_SHOWN}; --json: all)",
+        help=f"show the newest N (default: {ROWS_SHOWN}; --json: all)",
     )  # fmt: skip
     add_connection(showing)
     replaying.add_argument("name", metavar="APP[.JOB]", nargs="?", default="", help="which, if there are several")
@@ -54,7 +54,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     elif rows:
         show(rows, arguments.limit)
     else:
-        say("no row has come too late")
+        say("no row is late")
     return 0
 
 
@@ -108,7 +108,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
 
 
 def find_app(arguments: argparse.Namespace) -> str:
-    """Set the name of the app and its file; answers the job, if one is named."""
+    """Set the name of the app and its file; returns the job, if one is named."""
     known = remembered(arguments.data)
     name: str = arguments.name
     app = next((one for one in known if name == one or name.startswith(f"{one}.")), "")

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
     check = add_action(actions, "check", "read everything: checksums, offsets, indexes, quarantine", run_check)
     check.add_argument(
-        "--quarantine", action="store_true", help="put damage that is found in quarantine, so that readers step over it"
+        "--quarantine", action="store_true", help="quarantine the damage that is found, so that readers skip it"
     )
     add_data(check)
     add_json(check)

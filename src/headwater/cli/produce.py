@@ -22,7 +22,7 @@ METER_EVERY = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topic", metavar="TOPIC", help="the topic; it is made if it does not exist")
+    parser.add_argument("topic", metavar="TOPIC", help="the topic; it is created if it does not exist")
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
         "--key-separator", metavar="TEXT", help='lines are key and value with this between them, such as ":"'
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def prepare(client: Client, topic: str, partition: int | None) -> int:
-    """See to it that the topic is there, and the partition in it; answers how many partitions it has."""
+    """See to it that the topic is there, and the partition in it; returns how many partitions it has."""
     if topic not in client.topics():
         note(f'topic "{topic}" does not exist; making it')
         client.create_topic(topic)

@@ -13,12 +13,12 @@ from rich.live import Live
 from rich.table import Table
 
 from headwater.cli.arguments import add_json, checked, duration_seconds, number, positive
-from headwater.cli.capturing import define, wait_for
+from headwater.cli.capture_runs import define, wait_for
 from headwater.cli.connection import OwnNode, reach
 from headwater.cli.failure import FAILED, WARNED
 from headwater.cli.flows import FLOWS, add_app, add_spark, beginning_spark, check, left_behind, load, remember
 from headwater.cli.output import Cell, ago, console, note, plain_table, say, write_json, write_table
-from headwater.cli.stopping import Stopping, listening
+from headwater.cli.stop_signals import Stopping, listening
 from headwater.clock import SystemClock
 from headwater.errors import HeadwaterError
 from headwater.small_file import small_files
@@ -41,12 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--for", dest="seconds", metavar="TIME", type=checked(duration_seconds), help="stop after a time, such as 60s"
     )
-    parser.add_argument(
-        "--rows-per-batch", metavar="N", type=checked(positive), help="read at most so many rows at once"
-    )
+    parser.add_argument("--rows-per-batch", metavar="N", type=checked(positive), help="read at most N rows in a batch")
     parser.add_argument(
         "--retries", metavar="N", type=checked(number),
-        help="start a job that fails so often again, until a batch succeeds (default: as the app says; else without "
+        help="restart a failed job up to N times, until a batch succeeds (default: as the app says; else without "
         "end, and twice with --once)",
     )  # fmt: skip
     parser.add_argument(

@@ -22,18 +22,18 @@ SUFFIXES = {".avsc": "avro", ".json": "json", ".proto": "protobuf"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
-    _action(actions, "list", "name all subjects, with their newest version", run_list)
+    _action(actions, "list", "list subjects, with their newest version", run_list)
     show = _action(actions, "show", "print a schema of a subject", run_show)
-    show.add_argument("subject", metavar="SUBJECT", help="by custom TOPIC-value or TOPIC-key")
+    show.add_argument("subject", metavar="SUBJECT", help="the subject, usually TOPIC-value or TOPIC-key")
     show.add_argument("--version", metavar="N", default="latest", help="which version (default: the newest)")
     for name, summary, run in (
-        ("register", "give a subject a new version", run_register),
-        ("check", "say whether a schema may follow those that a subject has", run_check),
+        ("register", "register a new version of a subject", run_register),
+        ("check", "check whether a schema is compatible with a subject", run_check),
     ):
         action = _action(actions, name, summary, run)
-        action.add_argument("subject", metavar="SUBJECT", help="by custom TOPIC-value or TOPIC-key")
+        action.add_argument("subject", metavar="SUBJECT", help="the subject, usually TOPIC-value or TOPIC-key")
         action.add_argument("file", metavar="FILE", help="the schema; - is standard input")
-        action.add_argument("--kind", choices=KINDS, help="what it is (default: by the name of the file, or avro)")
+        action.add_argument("--kind", choices=KINDS, help="the schema type (default: by the name of the file, or avro)")
         action.add_argument(
             "--reference",
             metavar="NAME=SUBJECT:VERSION",
@@ -42,14 +42,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help="a registered schema that this one refers to; may be repeated",
         )
 
-    delete = _action(actions, "delete", "hide a subject or a version from readers, or forget it for good", run_delete)
-    delete.add_argument("subject", metavar="SUBJECT", help="by custom TOPIC-value or TOPIC-key")
+    delete = _action(actions, "delete", "delete a subject or a version, softly or permanently", run_delete)
+    delete.add_argument("subject", metavar="SUBJECT", help="the subject, usually TOPIC-value or TOPIC-key")
     delete.add_argument("--version", metavar="N", help="only this version (default: all)")
     delete.add_argument(
-        "--permanent", action="store_true", help="forget what is hidden: records that carry its id cannot be read again"
+        "--permanent", action="store_true", help="delete permanently: records that carry its id cannot be read again"
     )
-    level = _action(actions, "level", "show or set which versions must be able to read which", run_level)
-    level.add_argument("subject", metavar="SUBJECT", nargs="?", help="of which (default: of all that have none)")
+    level = _action(actions, "level", "show or set the compatibility level", run_level)
+    level.add_argument(
+        "subject",
+        metavar="SUBJECT",
+        nargs="?",
+        help="the subject (default: all without a level of their own)",
+    )
     level.add_argument("--set", metavar="LEVEL", help="NONE, BACKWARD, FORWARD or FULL, or one of them _TRANSITIVE")
 
 

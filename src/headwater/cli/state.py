@@ -23,13 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
     showing = add_action(actions, "show", "versions, shards, keys and bytes; with --key or --limit, rows", run_show)
     checking = add_action(actions, "check", "read every file of every version and compare its checksum", run_check)
-    resharding = add_action(
-        actions, "reshard", "cut the state of a stopped job into another number of shards", run_reshard
-    )
+    resharding = add_action(actions, "reshard", "change the number of shards of a stopped job's state", run_reshard)
     for child in (showing, checking):
         child.add_argument("name", metavar="APP[.JOB[.OPERATOR]]", nargs="?", default="", help="which (default: all)")
     showing.add_argument("--key", metavar="VALUE", nargs="+", help="show the row with this key")
-    showing.add_argument("--limit", metavar="N", type=checked(positive), help="show up to so many rows")
+    showing.add_argument("--limit", metavar="N", type=checked(positive), help="show up to N rows")
     resharding.add_argument("name", metavar="APP.JOB", help="the job")
     resharding.add_argument(
         "--shards", metavar="N", type=checked(power_of_two), required=True, help="how many: 1, 2, 4 and so on"

@@ -9,9 +9,9 @@ from headwater.serve.tokens import SCOPES, Tokens
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
-    adding = add_action(actions, "add", "make a token; it is shown once", run_add)
-    listing = add_action(actions, "list", "name all tokens", run_list)
-    removing = add_action(actions, "remove", "let a token count no longer", run_remove)
+    adding = add_action(actions, "add", "create a token; it is shown once", run_add)
+    listing = add_action(actions, "list", "list tokens", run_list)
+    removing = add_action(actions, "remove", "revoke a token", run_remove)
     for child in (adding, removing):
         child.add_argument("name", metavar="NAME", help="what the token is called")
     adding.add_argument(

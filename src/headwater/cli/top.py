@@ -12,7 +12,7 @@ from rich.text import Text
 
 from headwater.cli.arguments import add_connection, add_json, checked, duration_seconds
 from headwater.cli.connection import reach
-from headwater.cli.observing import Frame, Observer
+from headwater.cli.observer import Frame, Observer
 from headwater.cli.output import Cell, ago, console, plain_table, write_json
 from headwater.clock import SystemClock
 from headwater.flow.plan.timestamps import plain

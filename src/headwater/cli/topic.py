@@ -22,11 +22,11 @@ from headwater.log.topic import INTERNAL
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
-    create = _action(actions, "create", "make a topic", run_create, named=True)
+    create = _action(actions, "create", "create a topic", run_create, named=True)
     create.add_argument("--partitions", metavar="N", type=checked(positive), default=1, help="how many (default: 1)")
     _add_config(create)
 
-    listing = _action(actions, "list", "name all topics", run_list, named=False)
+    listing = _action(actions, "list", "list topics", run_list, named=False)
     listing.add_argument("--internal", action="store_true", help="also those that headwater keeps for itself")
 
     _action(actions, "describe", "show a topic's partitions and settings", run_describe, named=True)

@@ -80,7 +80,7 @@ def summary(results: "Sequence[Verified | Unproved]") -> str:
 
 
 def find_app(arguments: argparse.Namespace) -> list[str]:
-    """Set the file of the app that the views belong to; answers the names of the views without it."""
+    """Set the file of the app that the views belong to; returns the names of the views without it."""
     apps = {name.rpartition(".")[0] for name in arguments.view} - {""}
     arguments.app = arguments.app or (apps.pop() if len(apps) == 1 else "")
     if arguments.file is None:

@@ -20,10 +20,10 @@ from headwater.views.view import View
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
-    listing = add_action(actions, "list", "name all views and how far they are", run_list)
+    listing = add_action(actions, "list", "list views and their positions", run_list)
     getting = add_action(actions, "get", "show rows of a view", run_get)
     watching = add_action(actions, "watch", "show changes of a view as they come", run_watch)
-    renaming = add_action(actions, "rename", "give a view another name", run_rename)
+    renaming = add_action(actions, "rename", "rename a view", run_rename)
     dropping = add_action(actions, "drop", "remove a view and its rows", run_drop)
     for child in (getting, watching, renaming, dropping):
         child.add_argument("view", metavar="VIEW", help="the view, as VIEW or APP.VIEW")

@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 
 from headwater.clock import SystemClock
-from headwater.demo.keeping import Keeper
+from headwater.demo.server_guard import Keeper
 from headwater.errors import UnavailableError
 
 SETTINGS = {

@@ -1,4 +1,4 @@
-"""What happens in the shop, and when word of it arrives: people and sensors, the same for the same seed (pure).
+"""Generates events of the shop and their arrival times: customers and sensors, deterministic for a seed (pure).
 
 Things happen in one order and arrive in another. Most of what is sent arrives within half a second; some of it takes a
 few seconds, some waits in a telephone without a signal until all other events have arrived. A little is broken.

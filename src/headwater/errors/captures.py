@@ -12,7 +12,7 @@ class CaptureError(HeadwaterError):
 
 
 class InvalidCapture(CaptureError):
-    """What was asked of a capture does not fit together."""
+    """The settings of a capture contradict each other."""
 
 
 class UnknownCapture(CaptureError):

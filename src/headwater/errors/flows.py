@@ -4,7 +4,7 @@ from headwater.errors.branches import HeadwaterError
 
 
 class RequestRefused(HeadwaterError):
-    """What a node answered to a request of `hw.connect`: `status`, the `name` of the error, and its sentence."""
+    """A node refused a request of `hw.connect`: `status`, the `name` of the error, and its sentence."""
 
     def __init__(self, status: int, name: str, message: str) -> None:
         super().__init__(message)

@@ -185,7 +185,7 @@ class TopicFull(UnavailableError):
 class DiskFull(UnavailableError):
     def __init__(self, topic: str, partition: int) -> None:
         super().__init__(f'no space left on the disk for "{topic}/{partition}"; nothing of this batch was stored')
-        self.hint = "Free some space; producers may then go on without a restart."
+        self.hint = "Free some space; producers can then continue without a restart."
 
 
 class PartitionOffline(UnavailableError):
@@ -230,7 +230,7 @@ class DamagedRange(UnavailableError):
         said = f"cannot be read: {why}" if why else "are damaged and quarantined"
         super().__init__(f'offsets {first} to {end - 1} of "{topic}/{partition}" {said}')
         self.first, self.end, self.why = first, end, why
-        self.hint = f"Go on reading at {end}" + ("." if why else '; "headwater log check" reports the damage.')
+        self.hint = f"Continue reading at {end}" + ("." if why else '; "headwater log check" reports the damage.')
 
 
 class ArchiveUnavailable(UnavailableError):

@@ -56,7 +56,7 @@ class NoOwnCompatibility(SchemaError):
 
 
 class InvalidSchemaText(SchemaError):
-    """What was sent is not a schema of the kind it is said to be; the message says where."""
+    """The text is not a schema of its type; the message says where."""
 
 
 class InvalidVersion(SchemaError):

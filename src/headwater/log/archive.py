@@ -172,7 +172,7 @@ def _evict(partition: "Partition", now_ms: int) -> bool:
 
 
 class PartitionArchive:
-    """What of one partition is in the archive.
+    """The archived segments of one partition.
 
     Only the maintenance pass copies and deletes; any thread may call the rest.
     """
@@ -256,7 +256,7 @@ class PartitionArchive:
                 self._save({**self._entries, entry.base_offset: archived})
 
     def _upload(self, name: str, file: File, size: int) -> int:
-        """Store one file and compare what the archive then has with what was sent. Answers the checksum."""
+        """Store one file and compare what the archive then has with what was sent. Returns the checksum."""
         store, checksum = self._archive.store, 0
 
         def pieces() -> Iterator[bytes]:

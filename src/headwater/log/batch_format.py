@@ -306,7 +306,7 @@ def _write_record(parts: list[bytes], record: Record, timestamp_delta: int, offs
 
 
 def content_of(record: Record) -> bytes:
-    """What of a record does not depend on the batch it is in: key, value and headers.
+    """Encodes the part of a record that does not depend on its batch: key, value and headers.
 
     >>> content_of(Record(b"yes", b"k"))
     b'\\x02k\\x06yes\\x00'

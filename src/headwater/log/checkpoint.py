@@ -1,4 +1,4 @@
-"""What a partition writes down so that it need not re-read itself.
+"""The checkpoint of a partition: recovery starts there instead of at the first segment.
 
 `checkpoint`, a small file with a copy beside it (small_file.py):
 

@@ -58,7 +58,10 @@ class CleaningPlan:
 def plan_cleaning(
     sealed: Sequence[SegmentInfo], *, end_offset: int, state: CleaningState, settings: TopicSettings, now_ms: int
 ) -> CleaningPlan | None:
-    """What a pass would work on now; None if it is not worth one yet. `end_offset` is where the sealed part ends."""
+    """Returns the range that a pass would clean now; None if it is not worth a pass yet.
+
+    `end_offset` is where the sealed part ends.
+    """
     count = 0
     # A clock slightly behind the one that stamped the segment must not delay a topic without compaction lag.
     while count < len(sealed) and max(0, now_ms - sealed[count].last_append_ms) >= settings.min_compaction_lag_ms:

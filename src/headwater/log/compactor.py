@@ -64,7 +64,7 @@ class Compactor:
         self._memory_bytes, self._bytes_max = settings.compaction_memory_bytes, settings.decompressed_bytes_max
 
     def run(self, *, now_ms: int) -> bool:
-        """Clean if it is worth it; answers whether a pass was made. Damage that it meets is quarantined."""
+        """Clean if it is worth it; returns whether a pass was made. Damage that it meets is quarantined."""
         try:
             return self._run(now_ms)
         except DamagedBatch as damaged:

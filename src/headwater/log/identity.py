@@ -1,4 +1,4 @@
-"""Who a log is: `identity.json`, a small file with a copy beside it (small_file.py).
+"""The identity of a log: `identity.json`, a small file with a copy beside it (small_file.py).
 
     format         of the data directory
     cluster_id     given once; the archive's folders are named by it

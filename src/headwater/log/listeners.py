@@ -10,7 +10,7 @@ class Listeners:
         self._callbacks: tuple[Callable[[], None], ...] = ()
 
     def add(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Answers how to leave again."""
+        """Returns how to leave again."""
         with self._lock:
             self._callbacks = (*self._callbacks, callback)
 

@@ -1,4 +1,4 @@
-"""Who holds a lock, seen without taking it."""
+"""Inspects a file lock without taking it."""
 
 import os
 from pathlib import Path

@@ -435,7 +435,7 @@ class Log:
         compression: str = "none",
         durable: bool = True,
     ) -> Position:
-        """Store records; answers the position of the last one. With `durable` they survive a power cut.
+        """Store records; returns the position of the last one. With `durable` they survive a power cut.
 
         Without a partition, a record's key decides, by the same hash as Kafka's clients; records without a key stay
         together in one partition, another one each call.

@@ -34,7 +34,7 @@ TAKES_ALL = {
 POLICY, LIMITS = "cleanup.policy", ("retention.ms", "retention.bytes")
 UNBOUNDED = "-1"
 KEEPS_ALL = {"retention.bytes": UNBOUNDED}
-"""What a topic is given so that it loses nothing, unless its part says otherwise."""
+"""Settings with which an internal topic loses nothing, unless its part says otherwise."""
 
 
 def ensure_own_topic(

@@ -52,7 +52,7 @@ logger = logging.getLogger("headwater.log")
 
 
 class Owner(NamedTuple):
-    """Whose partition it is: written into each checkpoint, should the files that say so be lost."""
+    """The owner of the partition: written into each checkpoint, in case the topic's file is lost."""
 
     cluster_id: str
     topic_id: str
@@ -284,7 +284,7 @@ class Partition(ReadablePartition):
     def swap_segments(self, old: list[Segment], size: int, *, last_append_ms: int) -> bool:
         """Replace neighbouring segments with the cleaned segment made of them; False if they are no longer there.
 
-        Readers that hold an old segment go on with it undisturbed.
+        Readers that hold an old segment keep reading it undisturbed.
         """
         fresh = Segment(self._storage, self.directory, old[0].base_offset, size=size)
         fresh.last_append_ms = last_append_ms
@@ -319,7 +319,7 @@ class Partition(ReadablePartition):
             self._delete_files(evicted)
 
     def replace_sealed(self, segment: Segment, found: Gap | Damage) -> None:
-        """Go on without the file of a sealed segment, or with what is left of it. The archive's copy is as good."""
+        """Drops the lost part of a sealed segment's file. The archive's copy is used instead."""
         with self._reshape_lock:
             if self._closed or segment not in self.segments:
                 return
@@ -389,7 +389,7 @@ class Partition(ReadablePartition):
             logger.warning("%s: the durable mark could not be written: %s", self.directory, error)
 
     def take_offline(self, why: str) -> PartitionOffline:
-        """Acknowledge nothing more until a restart has read the disk again; answers the error that says so."""
+        """Acknowledge nothing more until a restart has read the disk again; returns the error that says so."""
         self._failure = why
         logger.error("%s is offline: %s", self.directory, why)
         self._listeners.notify()
@@ -425,7 +425,7 @@ class Partition(ReadablePartition):
                 self._checkpointed = checkpoint
 
     def _synced_state(self) -> tuple[Checkpoint, list[File]]:
-        """What is on disk, and the indexes that go with it, written. The mark lies in the active segment."""
+        """Returns a checkpoint of the synced log, with its mark in the active segment, and the index files written."""
         end = self.end_offset
         while True:
             self._syncing.until(lambda: self._online() and self._progress.settled(end, self.segments[-1]))
@@ -449,7 +449,7 @@ class Partition(ReadablePartition):
     # -- giving up records -------------------------------------------------------------------------------------------
 
     def delete_records(self, before: int) -> int:
-        """Make offsets below `before` unreadable for good; -1 means all there are. Answers the new start offset."""
+        """Make offsets below `before` unreadable for good; -1 means all there are. Returns the new start offset."""
         with self._lock:
             self._raise_if_unusable()
             before = self.high_watermark if before == -1 else before

@@ -27,7 +27,7 @@ def partition_of(key: bytes, partitions: int) -> int:
 
 
 def murmur2(data: bytes) -> int:
-    """MurmurHash2 of 32 bits with the seed that Kafka's clients use; answers an unsigned number.
+    """MurmurHash2 of 32 bits with the seed that Kafka's clients use; returns an unsigned number.
 
     >>> murmur2(b"21")
     3321034988

@@ -1,4 +1,4 @@
-"""What a partition remembers of idempotent producers, to know a retry when it sees one. Pure.
+"""The state of idempotent producers in a partition, to recognize a retry. Pure.
 
 Per producer: its epoch and its last five batches. A producer has at most five requests under way, so a retry of
 anything that may still be unanswered is recognised and answered with the offset it got the first time.
@@ -95,7 +95,7 @@ class ProducerStates:
         )
 
     def expire(self, *, elapsed_ms: int, expiry_ms: int) -> int:
-        """Forget producers that sent nothing for so long, in time that truly passed; answers how many."""
+        """Forget producers that sent nothing for so long, in time that truly passed; returns how many."""
         idle = [
             id for id, producer in self._producers.items() if elapsed_ms - producer.last_seen_elapsed_ms > expiry_ms
         ]

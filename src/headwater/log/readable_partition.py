@@ -1,4 +1,4 @@
-"""What readers may ask of a partition: how far it is, where its records are, and which of them cannot be read.
+"""The read side of a partition: its end offsets, its records, and damaged ranges.
 
 Reading takes no lock: it works on a snapshot (snapshot.py) that never changes.
 """
@@ -100,7 +100,7 @@ class ReadablePartition:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """What readers can see now, as a value; cheap, and safe from any thread."""
+        """Returns what readers can see now, as a value; cheap, and safe from any thread."""
         visible = self._progress.visible
         return Snapshot(self.topic_partition, self.segments, visible, self.start_offset, self.end_offset)
 

@@ -214,7 +214,7 @@ class Recovery:
     # -- reading one segment ---------------------------------------------------------------------------------------
 
     def _read(self, segment: Segment, following: int | None) -> tuple[int, bool]:
-        """Scan what is not covered by the checkpoint; answers the end offset and whether the end was torn off."""
+        """Scan what is not covered by the checkpoint; returns the end offset and whether the end was torn off."""
         position, expected = self._starting_point(segment, following)
         if (row := self._row_of_older_version(segment)) is not None:
             return row.next_offset, False

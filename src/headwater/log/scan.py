@@ -14,7 +14,7 @@ MAGIC_AT = 16
 
 
 class Expectation(NamedTuple):
-    """What the next batch must look like."""
+    """The expected header of the next batch."""
 
     offset: int
     contiguous: bool  # no gaps: a range that was never compacted

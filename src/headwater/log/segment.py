@@ -119,7 +119,7 @@ class Segment:
         return segment
 
     def activate(self, offsets: OffsetIndex, times: TimeIndex) -> None:
-        """Take these indexes as the state so far, and go on from there."""
+        """Take these indexes as the state so far, and continue from there."""
         self._offsets, self._times, self.active = offsets, times, True
         self._largest = self._with_base(times.entries[-1]) if times.entries else None
         self._unindexed_bytes = 0

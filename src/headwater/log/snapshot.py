@@ -1,4 +1,4 @@
-"""What readers of a partition can see at one moment, and where it is. A value: nothing in it changes.
+"""A read snapshot of a partition: visible records and their segments. An immutable value.
 
 Looking things up reads indexes and a few batch headers, never records, but for the one batch that a time leads to.
 """

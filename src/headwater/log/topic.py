@@ -101,7 +101,7 @@ def deletion_marked(storage: Storage, topic: Topic) -> bool:
 
 @dataclass(frozen=True)
 class FoundTopic:
-    """What the files say of one topic. `topic` is None if they cannot be believed; then `damage` says why."""
+    """The files of one topic, as found. `topic` is None if they are damaged; then `damage` says why."""
 
     name: str
     topic: Topic | None

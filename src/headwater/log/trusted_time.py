@@ -17,7 +17,7 @@ UNREMARKABLE_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Moment:
-    """What was known when a run last wrote down the time."""
+    """The last time that a run wrote down."""
 
     trusted_ms: int
     elapsed_ms: int

@@ -62,7 +62,7 @@ def encode(entry: Entry) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> Entry | None:
-    """What a record says; None for kinds of records that are not ours. CorruptBatch if it cannot be read."""
+    """Decodes a record; None for kinds of records that are not ours. CorruptBatch if it cannot be read."""
     try:
         named, said = json.loads(key), None if value is None else json.loads(value)
         match named.get("keytype"):

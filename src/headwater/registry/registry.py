@@ -92,7 +92,7 @@ class Registry:
 
     @contextmanager
     def _known(self) -> Iterator[None]:
-        """What is found is right; what is not found may stand in what is damaged."""
+        """Turns "not found" into RegistryUnavailable if a part of the topic is damaged."""
         try:
             yield
         except (UnknownSchema, UnknownSubject, UnknownVersion):
@@ -205,7 +205,7 @@ class Registry:
             return self._subjects.level(subject)
 
     def set_level(self, subject: str | None, level: Compatibility | None) -> Compatibility:
-        """Set a level, or with None give it up; answers what counted before."""
+        """Set a level, or with None give it up; returns what counted before."""
         if subject is not None:
             _check_subject(subject)
         with self._lock:

@@ -50,7 +50,7 @@ Answer = tuple[int, Any]
 
 
 class Call(NamedTuple):
-    """What a handler is given: the parts of the path that are names, the query string, the body."""
+    """A request: path parameters, query string, body."""
 
     registry: Registry
     names: Sequence[str]

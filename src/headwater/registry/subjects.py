@@ -1,4 +1,4 @@
-"""What the registry holds: subjects with their versions, ids, levels. Pure: entries go in, answers come out."""
+"""The contents of the registry: subjects with their versions, ids, levels. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -88,7 +88,7 @@ class Subjects:
         return self._levels.get(subject)
 
     def level(self, subject: str | None) -> Compatibility:
-        """What counts for a subject; None: for those that say nothing themselves."""
+        """Returns the compatibility level of a subject; None: the default level."""
         return self._levels.get(subject) or self._levels.get(None) or DEFAULT_LEVEL
 
     def referring_to(self, versions: Sequence[Version]) -> list[int]:

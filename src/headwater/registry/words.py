@@ -1,4 +1,4 @@
-"""What the registry speaks of. Pure."""
+"""The types of the registry. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Parsed:
 
     kind: str
     tree: Any
-    """What the rules of its kind compare."""
+    """The parsed schema, which the compatibility rules compare."""
     canonical: str
     """The same for schemas that differ only in how they are written down."""
     text: str

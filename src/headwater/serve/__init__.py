@@ -1,1 +1,1 @@
-"""What people and programs reach over HTTP."""
+"""The HTTP port: API, live subscriptions, dashboard."""

@@ -1,4 +1,4 @@
-"""What is damaged of the files of the HTTP port, for `headwater log check`. Reads files; changes nothing."""
+"""Finds damaged files of the HTTP port, for `headwater log check`. Reads files; changes nothing."""
 
 from pathlib import Path
 

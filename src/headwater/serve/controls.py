@@ -14,7 +14,7 @@ from headwater.serve.operations import CAPTURE, FLOW, Control, RemoveCapture
 
 WHAT = {
     "pause": "Pause a flow after its current batch",
-    "resume": "Let a flow go on",
+    "resume": "Resume a paused flow",
     "restart": "Restart a flow from its current batch",
 }
 ASKED: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What can be asked over HTTP, as a table: from it come the routes, the checks of what is asked, and the document.
+"""The endpoints of the HTTP API, as a table: routes, parameter checks and the OpenAPI document come from it.
 
 One declaration says what a parameter may be, so that the OpenAPI document and the node agree.
 """
@@ -94,7 +94,7 @@ def _asgi(endpoint: Endpoint) -> Any:
 
 
 def parse(parameters: Sequence[Parameter], path: Mapping[str, str], query: Sequence[tuple[str, str]]) -> Asked:
-    """What was asked, each value checked. Invalid names the parameter, the value, and what it may be."""
+    """Returns the checked parameters of a request. Invalid names the parameter, the value, and what it may be."""
     given: dict[str, list[str]] = {name: [value] for name, value in path.items()}
     known = {parameter.name for parameter in parameters if not parameter.in_path}
     for name, value in query:

@@ -45,7 +45,7 @@ SCHEMA: dict[str, Any] = {
 
 
 class Figures(NamedTuple):
-    """What the overview shows, at one moment."""
+    """One sample of the overview's figures."""
 
     at_ms: int
     written: int

@@ -80,7 +80,7 @@ def _is_near(scope: Scope) -> bool:
 
 
 def token_in(headers: Headers) -> str:
-    """What a program says in Authorization, and a browser in its cookie."""
+    """Returns the token of a request: from the Authorization header, or a browser's cookie."""
     kind, _, said = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer":
         return said.strip()

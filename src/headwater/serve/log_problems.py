@@ -1,4 +1,4 @@
-"""What is wrong with the log itself, for GET /problems: topics that are offline, and offsets that cannot be read."""
+"""Problems of the log itself, for GET /problems: topics that are offline, and offsets that cannot be read."""
 
 from collections.abc import Iterator
 from typing import Any

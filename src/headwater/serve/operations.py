@@ -92,7 +92,7 @@ class Sources(NamedTuple):
     """Each has a `name`, APP.ALERT."""
     control: Control | None = None
     problems: Reports = lambda: ()
-    """What a person should look at: each has a `flow`, a `kind` and a `text`."""
+    """Problems that need attention: each has a `flow`, a `kind` and a `text`."""
     remove_capture: RemoveCapture | None = None
 
 

@@ -90,7 +90,7 @@ class Tokens:
         return bool(self._fresh())
 
     def find(self, said: str) -> Token | None:
-        """Whose token this is. Every one is compared, and in constant time, so that timing reveals nothing."""
+        """Returns the owner of a token. Every one is compared, and in constant time, so that timing reveals nothing."""
         wanted, found = _hash(said), None
         if self._local and hmac.compare_digest(_hash(self._local), wanted):
             found = Token(LOCAL, tuple(SCOPES))
@@ -154,7 +154,7 @@ def _hash(token: str) -> str:
 
 
 def needed_scope(method: str, path: str) -> str | None:
-    """What a request must be allowed to do where tokens are demanded; None: no permission is needed.
+    """Returns the scope that a request needs where tokens are demanded; None: no permission is needed.
 
     >>> needed_scope("GET", "/views"), needed_scope("POST", "/topics/orders"), needed_scope("POST", "/hooks/shop")
     ('read', 'produce', None)

@@ -74,7 +74,7 @@ READ: dict[str, Any] = {
         "partition": COUNT,
         "first": {**COUNT, "description": "the oldest offset that is kept"},
         "end": {**COUNT, "description": "the offset that the next record will have"},
-        "next": {**COUNT, "description": "where to go on reading; equal to end: there is no more"},
+        "next": {**COUNT, "description": "the offset of the next read; equal to end: there is no more"},
         "records": {"type": "array", "items": RECORD},
         "damaged": {
             "type": "array",
@@ -215,7 +215,7 @@ class Topics:
         }
 
     def _shown(self, found: list[Record], asked: Asked, room: int, following: int, end: int) -> tuple[Rows, int, int]:
-        """Records as JSON for as long as there is room; what is left of it, and where to go on."""
+        """Records as JSON for as long as there is room; the room that is left, and the next offset."""
         shown: Rows = []
         for record in found:
             if room <= 0 or record.offset >= end:

@@ -1,4 +1,4 @@
-"""What is damaged of views beside the log and of their indexes, for `headwater log check`. Changes nothing.
+"""Finds damaged views and indexes in the data directory, for `headwater log check`. Changes nothing.
 
 SQLite has no checksums of its own: what is found is what breaks its structure, or the agreement of a table with its
 key. A changed value in a row is found by `headwater verify`, which works the view out again from the log.
@@ -37,7 +37,7 @@ def _of_small_file(path: Path, data: Path) -> list[str]:
 
 
 def problem_of_database(path: Path) -> str:
-    """What is wrong with a SQLite file; "" if nothing is found."""
+    """Returns the problem of a SQLite file; "" if there is none."""
     try:
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:

@@ -12,7 +12,7 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True)
 class Mark:
-    """What a job writes with each batch, inside the same transaction. `job` is the same over restarts."""
+    """The mark that a job writes with each batch, in the same transaction. `job` is the same over restarts."""
 
     job: str
     batch: int
@@ -21,7 +21,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class StoredMark:
-    """What a store knows of a view's progress. No job yet: the view was made and nothing was written."""
+    """The progress of a view in its store. No job yet: the view was made and nothing was written."""
 
     job: str | None
     batch: int

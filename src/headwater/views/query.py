@@ -1,4 +1,4 @@
-"""What may be asked of a view: comparisons of columns with values, an order, a limit. Pure.
+"""Queries of a view: comparisons of columns with values, an order, a limit. Pure.
 
     {"country": "DE", "amount >": 100, "status in": ["open", "late"], "deleted": None}      order "amount desc, id"
 

@@ -1,4 +1,4 @@
-"""What a view looks like: its columns and its key; and what may become of it when the app changes. Pure."""
+"""The shape of a view: its columns and its key, and their evolution when the app changes. Pure."""
 
 import json
 from collections.abc import Sequence
@@ -98,7 +98,7 @@ def _check_storable(view: str, column: Column) -> None:
 
 
 def evolved(view: str, stored: Shape, wanted: Shape) -> Shape:
-    """What the stored view becomes so that `wanted` fits in; JobRefused where only a rebuild helps.
+    """Returns the shape that the stored view must get for `wanted`; JobRefused where only a rebuild helps.
 
     New columns are added. Those that are no longer produced stay, and get nulls from now on.
     """

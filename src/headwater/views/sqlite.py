@@ -1,6 +1,6 @@
 """Views in one SQLite file per app: the default, and nothing to install.
 
-The write-ahead log lets readers go on while a batch is written; `synchronous=FULL` makes a batch that is in survive a
+The write-ahead log lets readers read while a batch is written; `synchronous=FULL` makes a batch that is in survive a
 power cut. A reader opens the file read-only.
 """
 

@@ -1,4 +1,4 @@
-"""What flows and readers rely on from a database that keeps views.
+"""The protocol of a database that keeps views.
 
 A store holds the views of one app. Every view has a mark: the batch of the job that it reflects, and the offsets. Rows,
 deletes and mark change in one transaction, so that a batch is in as a whole or not at all, and is recognised when it
@@ -44,7 +44,10 @@ class Snapshot(Protocol):
     def count(self, query: Query) -> int: ...
 
     def changes_after(self, change: int) -> Iterator[ChangedRow]:
-        """What changed since, in the order of the writes; each key as it is now. Needs change >= mark.changes_from."""
+        """Returns the changes since, in the order of the writes; each key as it is now.
+
+        Needs change >= mark.changes_from.
+        """
 
     def numbered_changes_after(self, change: int, until: int | None = None) -> list[tuple[int, ChangedRow]]:
         """The same, with the number of the write; up to a write, and with it."""
@@ -91,7 +94,7 @@ class ViewStore(Protocol):
         """Remove a view and all that is known of it; nothing happens if there is none."""
 
     def rename(self, view: str, new: str) -> None:
-        """The view, its rows and its mark go on under another name, in one step for all readers. UnknownView if there
+        """Renames a view with its rows and its mark, in one step for all readers. UnknownView if there
         is none; JobRefused if there is one of the new name, or if the view is being rebuilt."""
 
     def views(self) -> list[str]: ...

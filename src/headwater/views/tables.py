@@ -115,7 +115,7 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _create_schema(self) -> None:
-        """Whatever must be there before the first table; keeps others from making the same until the end."""
+        """Creates what must exist before the first table; keeps others from making the same until the end."""
 
     @abstractmethod
     def close(self) -> None: ...

@@ -135,7 +135,7 @@ class View:
             return snapshot.mark.generation, snapshot.mark.change
 
     def _changes_since(self, seen: tuple[int, int] | None) -> tuple[tuple[int, int], list[Change]]:
-        """What changed, and the generation and change up to which that is all."""
+        """Returns the changes, and the generation and change that they are complete up to."""
         with self._store.snapshot(self.name) as snapshot:
             now = snapshot.mark.generation, snapshot.mark.change
             if seen == now:

@@ -28,7 +28,7 @@ DELIVERED, FAILED, REFUSED = "delivered", "failed", "refused"
 
 
 class Answer(NamedTuple):
-    """What came of it. `failed` may be tried again, `refused` not."""
+    """The outcome of a delivery. `failed` may be retried, `refused` not."""
 
     outcome: str
     said: str

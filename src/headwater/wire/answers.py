@@ -1,4 +1,4 @@
-"""What a handler may answer, beside a response."""
+"""The answers of a handler other than a response."""
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterable

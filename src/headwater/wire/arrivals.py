@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Source(Protocol):
-    """What a partition is to this module."""
+    """The part of a partition that this module uses."""
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]: ...
 

@@ -7,7 +7,7 @@ ORDINARY_BYTES = 4 * 1024**2
 """A request up to this size is an ordinary one."""
 
 ORDINARY_SHARE = 0.25
-"""What of the budget only ordinary requests may use: so they go on when large ones are stuck."""
+"""What of the budget only ordinary requests may use: so they continue when large ones are stuck."""
 
 
 class Budget:

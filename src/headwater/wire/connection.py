@@ -337,12 +337,12 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def held_bytes(self) -> int:
-        """What its unfinished request keeps from others."""
+        """The buffered bytes of its unfinished request."""
         return self._assembler.held
 
     @property
     def untaken_bytes(self) -> int:
-        """What it was sent and does not take."""
+        """The unread bytes of its response."""
         if not self._sender.blocked or self._closing:
             return 0
         return self.unsent_bytes + self._transport.get_write_buffer_size()

@@ -1,4 +1,4 @@
-"""What a handler may know about the request it answers."""
+"""The context of a request, for its handler."""
 
 import asyncio
 from collections.abc import Callable

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from headwater.errors import ProtocolError
 from headwater.wire.protocol.headers import RequestStart, read_client_id, read_start, response_start
-from headwater.wire.protocol.reading import Reader, decode
+from headwater.wire.protocol.reader import Reader, decode
 from headwater.wire.routes import API_VERSIONS, Route, find_route, unsupported_api_versions
 from headwater.wire.sender import Part
 

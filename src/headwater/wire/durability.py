@@ -19,7 +19,7 @@ SYNC_THREADS = 8
 
 
 class Durable(Protocol):
-    """What a partition is to this module."""
+    """The part of a partition that this module uses."""
 
     def make_durable(self, end: int) -> None: ...
 

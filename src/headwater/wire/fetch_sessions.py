@@ -90,7 +90,7 @@ class _Session:
                     cached.partition = partition
 
     def rotate(self, answered: Sequence[Answered]) -> None:
-        """Those that were served go to the back, so that a few busy partitions cannot starve the others."""
+        """Moves served partitions to the end, so that a few busy partitions cannot starve the others."""
         for topic, answer in answered:
             if answer.records_bytes:
                 cached = self.partitions.pop((topic, answer.number), None)
@@ -99,7 +99,7 @@ class _Session:
 
 
 class Plan:
-    """What one fetch has to read, and in which form it is answered."""
+    """The partitions that one fetch reads, and the form of its response."""
 
     def __init__(
         self, wanted: list[Wanted], finish: Callable[[Sequence[Answered]], tuple[int, list[Answered]]]

@@ -1,4 +1,4 @@
-"""What the connections of one server have in common."""
+"""The state that the connections of one server share."""
 
 import asyncio
 import ipaddress

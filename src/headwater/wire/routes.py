@@ -43,7 +43,7 @@ from headwater.wire.protocol import fetch as fetch_format
 from headwater.wire.protocol import metadata as metadata_format
 from headwater.wire.protocol import produce as produce_format
 from headwater.wire.protocol.entities import schema_of
-from headwater.wire.protocol.reading import Reader
+from headwater.wire.protocol.reader import Reader
 from headwater.wire.sender import Part
 
 Handle = Callable[[Any, Context], Awaitable[Any]]

@@ -157,7 +157,7 @@ class Sender:
 
 
 def _write_some(descriptor: int, chunk: list[Buffer]) -> list[Buffer]:
-    """Write what the socket takes; answers the rest."""
+    """Write what the socket takes; returns the rest."""
     try:
         sent = os.writev(descriptor, chunk)
     except OSError:  # full, or closed: the transport finds out which

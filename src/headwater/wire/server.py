@@ -34,7 +34,7 @@ class KafkaServer:
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def start(self) -> tuple[str, int]:
-        """Listen; answers the address, with the real port if port 0 was asked for. UnsafeBind, PortUnavailable."""
+        """Listen; returns the address, with the real port if port 0 was asked for. UnsafeBind, PortUnavailable."""
         settings = self._settings
         loop = asyncio.get_running_loop()
         # Python's usual 5 ms would let a busy thread keep the event loop waiting for as long, at every turn.

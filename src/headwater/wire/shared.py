@@ -1,4 +1,4 @@
-"""What all connections of one server share, for the two busy APIs."""
+"""State that all connections of one server share, for Produce and Fetch."""
 
 from concurrent.futures import Executor
 from dataclasses import dataclass, field

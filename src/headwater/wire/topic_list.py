@@ -23,7 +23,7 @@ KEPT_MAX = 32
 
 
 class TopicList:
-    """Of one server, on its event loop."""
+    """The topic list of one server, on its event loop."""
 
     def __init__(self) -> None:
         self._making = asyncio.Lock()

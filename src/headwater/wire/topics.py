@@ -30,7 +30,7 @@ def refuse_reserved(topic: str) -> None:
 
 
 FAILURES = (HeadwaterError, OSError)
-"""What may go wrong with a topic: our own errors, and those of a disk that cannot be read."""
+"""Errors of a topic: our own, and those of a disk that cannot be read."""
 
 
 def code_for(error: HeadwaterError | OSError, topic: str | UUID) -> ErrorCode:

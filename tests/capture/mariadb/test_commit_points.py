@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headwater.capture.mariadb_binlog import assembling
+from headwater.capture.mariadb_binlog import assembler
 from tests.capture.bank import Totals, commit_points, ends
 from tests.capture.mariadb.kit import Captured, run
 
@@ -41,7 +41,7 @@ def move(bank: Any, rows: int) -> None:
 def test_at_every_commit_point_all_money_is_there(
     held_back: int, bank: Any, capture: Callable[..., Captured], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assembling, "HELD_BACK_MAX", held_back)
+    monkeypatch.setattr(assembler, "HELD_BACK_MAX", held_back)
     captured = capture(*TOPICS, partitions=4).start().caught_up(bank)
     for number in range(12):
         move(bank, (1, 25, 90)[number % 3])

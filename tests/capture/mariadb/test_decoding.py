@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.capture.change import CapturedTable, Change
-from headwater.capture.mariadb_binlog.assembling import Assembler, Plan
+from headwater.capture.mariadb_binlog.assembler import Assembler, Plan
 from headwater.capture.mariadb_binlog.charsets import Charsets
 from headwater.capture.mariadb_binlog.events import Begin, Commit, Decoder, Header, Other, Prepared, Query, Rows
 from headwater.capture.mariadb_binlog.gtid import Gtid
@@ -120,7 +120,7 @@ def test_a_group_that_was_cut_off_by_a_crash_counts_for_nothing() -> None:
 
 
 def test_what_was_emitted_of_a_large_group_that_is_cut_off_is_retracted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.capture.mariadb_binlog.assembling.HELD_BACK_MAX", 1)
+    monkeypatch.setattr("headwater.capture.mariadb_binlog.assembler.HELD_BACK_MAX", 1)
     one, rotated = (
         assembler(),
         next(n for n, (kind, _) in enumerate(EVENTS) if kind == "Rotate" and n > 5),
@@ -160,7 +160,7 @@ def test_the_second_half_of_an_unknown_transaction_may_have_changed_anything() -
 
 
 def test_a_large_distributed_transaction_is_not_remembered_but_its_tables_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.capture.mariadb_binlog.assembling.PREPARED_MAX", 1)
+    monkeypatch.setattr("headwater.capture.mariadb_binlog.assembler.PREPARED_MAX", 1)
     kinds = [kind for kind, _ in EVENTS]
     described, rows = (Decoder().decode(EVENTS[kinds.index(kind)][1])[1] for kind in ("TableMap", "Rows"))
     one = begun(standalone=False, prepared=True)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headwater.capture.appender import LogAppender
-from headwater.capture.mariadb_binlog import assembling, stream
+from headwater.capture.mariadb_binlog import assembler, stream
 from headwater.capture.notes import Notes
 from headwater.errors import SourceGap, SourceRefused, SourceUnavailable
 from tests.capture.kit import bag, fold
@@ -86,7 +86,7 @@ def test_a_table_without_transactions_is_not_copied(database: Any, capture: Make
 def test_a_transaction_that_was_cut_in_the_middle_continues_there(
     database: Any, capture: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assembling, "HELD_BACK_MAX", 10)
+    monkeypatch.setattr(assembler, "HELD_BACK_MAX", 10)
     monkeypatch.setattr(stream, "RECEIVE_BYTES", 16 * 1024)
     run(database, USERS)
     captured = capture("users", partitions=3).start().caught_up(database)

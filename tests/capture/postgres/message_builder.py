@@ -10,7 +10,7 @@ import numpy as np
 from headwater.capture.appender import batches, groups
 from headwater.capture.change import CapturedTable
 from headwater.capture.notes import Note, Notes
-from headwater.capture.postgresql.assembling import Assembler, SourceBlock
+from headwater.capture.postgresql.assembler import Assembler, SourceBlock
 from headwater.capture.postgresql.pgoutput import EPOCH_US, Column, Decoder, Relation
 from headwater.capture.postgresql.replication import DATA, parse_data
 from headwater.capture.postgresql.rows.run import RunFinder

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.capture.change import CapturedTable, Change
 from headwater.capture.postgresql import pgoutput
-from headwater.capture.postgresql.assembling import Accounts, Assembler, SourceBlock
+from headwater.capture.postgresql.assembler import Accounts, Assembler, SourceBlock
 from headwater.capture.postgresql.pgoutput import Begin, Column, Decoder, Message, Relation
 from headwater.capture.postgresql.tables import Plan
 from headwater.capture.postgresql.types import TypeFacts

@@ -424,7 +424,7 @@ def test_what_happened_to_a_table_unheard_is_made_good_by_a_copy(
 def test_lag_is_reported_in_bytes_and_seconds(
     database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.capture.postgresql.watching.LOOK_INTERVAL_MS", 0)
+    monkeypatch.setattr("headwater.capture.postgresql.slot_monitor.LOOK_INTERVAL_MS", 0)
     monkeypatch.setattr("headwater.capture.runner.CONFIRM_INTERVAL_MS", 0)
     run(database, "CREATE TABLE users (id int PRIMARY KEY)")
     captured = capture("users").start().caught_up(database)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from headwater.capture.statsd_udp.aggregation import Gathered, Timings
 from headwater.capture.statsd_udp.decoding import COUNTER, GAUGE, KINDS, SET, TIMER, Metric, decode
-from headwater.capture.statsd_udp.gathering import Gathered, Timings
 
 GOOD = [
     (b"hits:1|c", [Metric(COUNTER, "hits", (), 1.0)]),

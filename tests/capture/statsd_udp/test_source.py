@@ -13,7 +13,7 @@ from headwater.capture.appender import LogAppender
 from headwater.capture.definition import Definition
 from headwater.capture.notes import Notes
 from headwater.capture.runner import Runner
-from headwater.capture.statsd_udp import gathering
+from headwater.capture.statsd_udp import aggregation
 from headwater.capture.statsd_udp import source as source_module
 from headwater.capture.statsd_udp.source import StatsdSettings, StatsdSource, dropped_by_kernel
 from headwater.clock import ManualClock
@@ -121,7 +121,7 @@ def test_what_the_kernel_dropped_is_counted(listening: Listening, monkeypatch: p
 
 
 def test_series_beyond_the_limit_are_counted(listening: Listening, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "SERIES_MAX", 2)
+    monkeypatch.setattr(aggregation, "SERIES_MAX", 2)
     *metrics, receiver = listening.send(b"a:1|c\nb:1|c\nc:1|c\na:1|c").flush()
     assert [(row["metric"], row["value"]) for row in metrics] == [("a", 2.0), ("b", 1.0)]
     assert receiver["refused"] == 1

@@ -1,1 +1,1 @@
-"""The brokers a client can be pointed at: headwater, and Apache Kafka as the judge of what is right."""
+"""The brokers a client can be pointed at: headwater, and Apache Kafka as the oracle."""

@@ -8,7 +8,7 @@ from tests.clients.brokers.process import BrokerProcess, launch, read_address, w
 
 
 def start_headwater(folder: Path, options: Sequence[str] = ()) -> BrokerProcess:
-    """Start a node on a free port; on a folder that was used before it goes on with what is there."""
+    """Start a node on a free port; on a folder that was used before it continues with its data."""
     folder.mkdir(parents=True, exist_ok=True)
     data, log_path = folder / "data", folder / "broker.log"
     said_before = log_path.stat().st_size if log_path.exists() else 0

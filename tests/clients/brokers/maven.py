@@ -1,6 +1,6 @@
 """Apache Kafka's jars from Maven Central, fetched once by `mvn` into the user's cache folder.
 
-They are the judge (the broker), a peer (the Java client) and a reader of our files (the dump tool). Nothing of them
+They are the oracle (the broker), a peer (the Java client) and a reader of our files (the dump tool). Nothing of them
 is kept in the repository; where they cannot be had, tests and benchmarks that need them say so and are skipped.
 """
 

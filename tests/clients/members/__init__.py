@@ -1,7 +1,7 @@
 """Group members to run as processes: `python -m tests.clients.members.<client> --bootstrap ... --group ...`.
 
 Each prints what happens to it in the words of membership.py, and commits what it has printed, in that order: what a
-member has read without telling is read again by whoever takes over.
+member has read without a commit is read again by the member that takes over.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""Every kind of file that a node and an app leave behind, and whose it is.
+"""Every kind of file that a node and an app write, and whose it is.
 
-A file that fits no line of the table fails the suite: whoever adds a kind of file says here what its damage may stop.
+A file that fits no line of the table fails the suite: a new kind of file must say here what its damage may stop.
 """
 
 import re
@@ -20,9 +20,9 @@ class Kind:
     scope: str
     """What may be kept from working by its damage, and nothing else."""
     harmless: str = ""
-    """Why nobody has to be told of damage: what stands in it is made again, and nothing depends on it."""
+    """Why damage need not be reported: the content is made again, and nothing depends on it."""
     unseen: frozenset[str] = frozenset()
-    """Damages that cannot be told from what the file was before; `why_unseen` says why."""
+    """Damages that cannot be distinguished from an earlier version of the file; `why_unseen` says why."""
     why_unseen: str = ""
     refuses: frozenset[str] = frozenset()
     """Damages for which a node does not start, with a sentence that names the file; `why_refused` says why."""
@@ -98,7 +98,7 @@ KINDS = (
     Kind("state run", r"flows/[^/]+/(?P<owner>[^/]+)/state/[^/]+/runs/.+\.arrow", JOB),
     Kind("views", r"views/[^/]+\.sqlite", VIEWS, unseen=frozenset({"flipped"}), why_unseen=SQLITE),
     Kind("views' journal", r"views/[^/]+\.sqlite-wal", VIEWS, unseen=frozenset({"flipped"}),
-         why_unseen="SQLite leaves out what stands behind a bad frame; the view's position says which batch it holds"),
+         why_unseen="SQLite leaves out what follows a bad frame; the view's position says which batch it holds"),
     Kind("views' shared memory", r"views/[^/]+\.sqlite-shm", VIEWS, harmless="SQLite makes it again"),
     Kind("search index", r"search/[^/]+/[^/]+/(\.managed\.json|[0-9a-f]{32}\..+)", VIEWS),
     Kind("list of a search index", r"search/[^/]+/[^/]+/meta\.json", VIEWS, unseen=frozenset({"flipped"}),

@@ -51,7 +51,7 @@ Records = dict[tuple[str, int], dict[int, tuple[bytes | None, bytes | None]]]
 
 @dataclass
 class Seen:
-    """What a reader of some kind was told, by what it asked for."""
+    """The answers that a reader of some kind got, by its question."""
 
     records: Records = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)
@@ -230,7 +230,7 @@ def file_reads(data: Path) -> dict[str, Callable[[], Any]]:
 # -- the verdict -------------------------------------------------------------------------------------------------------
 
 
-def judge(
+def broken_promises_in(
     truth: Seen, seen: Seen, lines: list[str], damaged: Found, damage: str, *, like_a_crash: bool = False
 ) -> list[str]:
     """`like_a_crash`: a crash between the two renames of a write leaves the same, and nothing is lost by it."""
@@ -300,7 +300,7 @@ def named(damaged: Found, lines: list[str]) -> bool:
 
 @contextmanager
 def no_traces() -> Iterator[list[str]]:
-    """What is logged with a stack trace: nobody should have to read one."""
+    """What is logged with a stack trace: no user should have to read one."""
     traces: list[str] = []
 
     class Handler(logging.Handler):

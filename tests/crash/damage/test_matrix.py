@@ -33,7 +33,7 @@ from tests.crash.damage.building import (
 from tests.crash.damage.damages import DAMAGES, EMPTY, FLIPPED, TRUNCATED, inflict, like_a_crash, positions, possible
 from tests.crash.damage.damages import OLDER as OLDER_VERSION
 from tests.crash.damage.kinds import KINDS, Found, Kind, files_of, kind_of
-from tests.crash.damage.oracle import Seen, check_lines, judge, look, no_traces
+from tests.crash.damage.oracle import Seen, broken_promises_in, check_lines, look, no_traces
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -108,7 +108,7 @@ def _broken_promises(
             lines += check_lines(data)
     behind = like_a_crash(damage, images.of(image) / "data" / damaged.path, older)
     return [
-        *judge(truth, seen, lines, damaged, damage, like_a_crash=behind),
+        *broken_promises_in(truth, seen, lines, damaged, damage, like_a_crash=behind),
         *(f"a stack trace: {trace}" for trace in traces),
     ]
 

@@ -9,7 +9,7 @@ import pytest
 import headwater as hw
 from headwater.alerts.definition import Alert, AppAlerts, alerts_topic, deliveries_topic
 from headwater.alerts.episodes import Rule
-from headwater.alerts.evaluating import Evaluation
+from headwater.alerts.evaluation import Evaluation
 from headwater.clock import ManualClock
 from headwater.flow.declare.app import App
 from headwater.flow.declare.graph import plan

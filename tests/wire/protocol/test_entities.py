@@ -12,7 +12,7 @@ from kio.serial import entity_writer
 
 from headwater.errors import ProtocolError
 from headwater.wire.protocol.entities import entity_reader, schema_of
-from headwater.wire.protocol.reading import decode
+from headwater.wire.protocol.reader import decode
 from headwater.wire.routes import FETCH, PRODUCE, ROUTES
 
 SCHEMAS = [

@@ -25,7 +25,7 @@ from headwater.wire.protocol.fetch import (
     read_request,
     write_response,
 )
-from headwater.wire.protocol.reading import decode
+from headwater.wire.protocol.reader import decode
 from tests.wire.requests import fetch
 
 ID = UUID(int=77)

@@ -4,7 +4,7 @@ import pytest
 
 from headwater.errors import ProtocolError
 from headwater.wire.protocol.headers import read_client_id, read_start, response_start
-from headwater.wire.protocol.reading import Reader
+from headwater.wire.protocol.reader import Reader
 
 HEADER = struct.pack(">hhih", 3, 12, 42, 4) + b"java"
 

@@ -18,7 +18,7 @@ from headwater.wire.protocol.produce import (
     read_request,
     write_response,
 )
-from headwater.wire.protocol.reading import decode
+from headwater.wire.protocol.reader import decode
 from tests.wire.requests import produce
 
 ID = UUID(int=77)

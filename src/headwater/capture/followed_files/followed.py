@@ -1,6 +1,6 @@
 """A file that is followed: which one it is, whatever its name is now, and how far it was read.
 
-A name says little: files are renamed away (and go on being written to for a while), or copied and cut to nothing. A
+A name says little: files are renamed away (and are still written to for a while), or copied and cut to nothing. A
 file is known by its number on the disk, and by the checksum of what was read of it: a file that begins with the same
 bytes, as many as were read, is the same one or a copy of it.
 """

@@ -1,1 +1,1 @@
-"""What others post to the node over HTTP, as records: JSON, JSON lines, CloudEvents, signed webhooks."""
+"""HTTP posts as records: JSON, JSON lines, CloudEvents, signed webhooks."""

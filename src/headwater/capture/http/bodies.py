@@ -77,7 +77,7 @@ def _key(said: Any, name: str, where: str) -> bytes:
 
 
 def parsed(text: bytes, where: str) -> Any:
-    """What JSON says; strictly: UTF-8, no NaN."""
+    """Parses JSON strictly: UTF-8, no NaN."""
     try:
         return json.loads(text.decode("utf-8"), parse_constant=_no_constant)
     except UnicodeDecodeError:

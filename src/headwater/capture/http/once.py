@@ -80,7 +80,7 @@ class Requests:
         self._rotation = itertools.count()
 
     def store(self, topic: str, records: Sequence[Record]) -> Stored:
-        """Of a request without a name. All of it goes to one partition, in one batch: it is there whole or not."""
+        """Stores a request without a name. It goes to one partition, in one batch: it is stored whole or not at all."""
         count = self._log.topic(topic).partitions
         groups = grouped(records, count, keyless=next(self._rotation))
         if len(groups) > 1:
@@ -92,7 +92,10 @@ class Requests:
         return Stored({number: self._append(topic, number, batch) for number, batch in self._batches(topic, groups)})
 
     def store_once(self, name: bytes, topic: str, records: Sequence[Record], body: str) -> Stored:
-        """Of the request with a name of 16 bytes. Refusal if another with it is under way, or had another body."""
+        """Stores the request with a name of 16 bytes once.
+
+        Refusal if another with it is in flight, or had another body.
+        """
         with self._alone(name):
             intent = self._known(name)
             if intent is None:
@@ -168,7 +171,7 @@ class Requests:
         return self._intents
 
     def _read_back(self) -> dict[bytes, Intent]:
-        """What was intended before this log was opened."""
+        """Reads the intents that were written before this log was opened."""
         found: dict[bytes, Intent] = {}
         try:
             records = list(self._log.read(TOPIC))

@@ -51,7 +51,7 @@ class Receiver:
         self._slots = threading.BoundedSemaphore(UNDER_WAY_MAX)
 
     def receive(self, path: Sequence[str], query: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Answer:
-        """What goes wrong is an answer as well, never an exception."""
+        """Answers a request; a failure is an answer as well, never an exception."""
         if not self._slots.acquire(blocking=False):
             return _refused(429, "too much is being stored at once; try again", {"retry-after": str(RETRY_SECONDS)})
         try:

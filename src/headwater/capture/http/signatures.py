@@ -22,10 +22,10 @@ SECRET_PREFIX = "whsec_"
 
 
 class Signed(NamedTuple):
-    """What a request claims."""
+    """The signature headers of a request."""
 
     message: bytes
-    """What was signed."""
+    """The signed bytes."""
     signatures: Sequence[bytes]
     """Any of them may fit: a sender that changes its secret sends one for each."""
     time: str | None

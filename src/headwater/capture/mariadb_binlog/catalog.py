@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from headwater.capture.change import CapturedTable, Row
-from headwater.capture.mariadb_binlog.assembling import Plan
+from headwater.capture.mariadb_binlog.assembler import Plan
 from headwater.capture.mariadb_binlog.database import Cells, Database
 from headwater.capture.mariadb_binlog.described_types import Kind, described, form, kind_of_catalog, kind_of_log
 from headwater.capture.mariadb_binlog.table_map import describe

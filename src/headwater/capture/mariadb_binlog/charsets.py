@@ -24,7 +24,7 @@ CODECS = {
 
 
 class Charsets(NamedTuple):
-    """What a server says of its collations and of the letters of its small character sets."""
+    """The server's collations, and the letters of its small character sets."""
 
     names: Mapping[int, str]
     """The character set of each collation."""
@@ -33,7 +33,7 @@ class Charsets(NamedTuple):
     """The 256 letters of each set of one byte a character."""
 
     def converter(self, collation: int) -> Convert:
-        """What makes JSON of text in a collation; of bytes that are no text, base64."""
+        """Returns the function that makes JSON of text in a collation; of binary bytes, base64."""
         name = self.names.get(collation, "")
         if name == BINARY:
             return base64

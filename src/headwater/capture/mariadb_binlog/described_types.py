@@ -1,4 +1,4 @@
-"""What the JSON of a value looks like, by its type: the same decisions as in values.py, for a schema. Pure.
+"""JSON Schema of a value, by its type: the same decisions as in values.py, for a schema. Pure.
 
 A type is known twice, as the log writes it and as the catalog does; both ways lead to the same words.
 """

@@ -1,4 +1,4 @@
-"""What a MariaDB server is asked: its catalog, and the rows of a table. Pure."""
+"""Queries for a MariaDB server: its catalog, and the rows of a table. Pure."""
 
 from collections.abc import Sequence
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from headwater.capture.change import CapturedTable, next_generation
-from headwater.capture.mariadb_binlog.assembling import Assembler
+from headwater.capture.mariadb_binlog.assembler import Assembler
 from headwater.capture.mariadb_binlog.catalog import Catalog
-from headwater.capture.mariadb_binlog.copying import Copies
 from headwater.capture.mariadb_binlog.database import Database
 from headwater.capture.mariadb_binlog.events import Decoder
 from headwater.capture.mariadb_binlog.positions import Reached
+from headwater.capture.mariadb_binlog.server_monitor import Watch, require
 from headwater.capture.mariadb_binlog.source_block import SourceBlock
 from headwater.capture.mariadb_binlog.stream import LogStream, server_id_of
+from headwater.capture.mariadb_binlog.table_copies import Copies
 from headwater.capture.mariadb_binlog.tables import TableFacts, parse_pattern
 from headwater.capture.mariadb_binlog.text_values import quoted
-from headwater.capture.mariadb_binlog.watching import Watch, require
 from headwater.capture.notes import Note
 from headwater.capture.source import Batch, SourceStatus
 from headwater.clock import Clock
@@ -36,7 +36,7 @@ NUMBERS_PER_START = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class MariadbSettings:
-    """What to capture, and how."""
+    """The settings of a MariaDB source."""
 
     capture: str
     url: str

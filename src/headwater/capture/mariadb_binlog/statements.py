@@ -1,4 +1,4 @@
-"""What a statement in the log means for tables whose rows are followed. Pure.
+"""The effects of a logged statement on captured tables. Pure.
 
 The log has changed rows. A statement it has only where no rows can say it: definitions (TRUNCATE, DROP, RENAME,
 ALTER), and changes that some session insisted on logging as statements. Changes of columns need not be parsed here: the
@@ -59,7 +59,7 @@ _TEXT_OR_NAME = re.compile(_QUOTED, re.DOTALL)
 
 
 def effects(statement: str, schema: str) -> list[Effect]:
-    """What becomes of tables; `schema` is the one that names without one mean.
+    """Returns the effects on tables; `schema` is the default schema of unqualified names.
 
     >>> [(one.meaning.value, one.schema, one.table) for one in effects("DROP TABLE `a`, shop.b /* by server */", "x")]
     [('emptied', 'x', 'a'), ('emptied', 'shop', 'b')]

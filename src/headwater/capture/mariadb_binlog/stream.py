@@ -104,7 +104,7 @@ class LogStream:
                 f"the database does not send its log: {said}", "Run: GRANT REPLICATION SLAVE ON *.* TO the user."
             )
         if code == LOG_GONE and not any(words in said for words in TAKEN_OVER):
-            raise SourceGap(f"the database cannot go on where the capture was: {said}", self._hint)
+            raise SourceGap(f"the database cannot resume at the capture's position: {said}", self._hint)
         raise SourceUnavailable(f"the database ended the stream: {said}")
 
     def close(self) -> None:

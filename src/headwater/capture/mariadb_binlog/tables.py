@@ -18,7 +18,7 @@ NEVER_LEFT_OUT = 2**62
 
 
 class TableFacts(NamedTuple):
-    """What the catalog says about a table now."""
+    """The current catalog entry of a table."""
 
     schema: str
     name: str
@@ -105,14 +105,14 @@ class TableCopy:
         return self.after is not None or self.rows > 0
 
     def advanced(self, *, last: tuple[str, ...] | None, rows: int, done: bool) -> "TableCopy":
-        """So many rows further; when it is done, the copy that follows it, if there is one."""
+        """Returns the copy advanced by `rows`; when it is done, the copy that follows it, if there is one."""
         if done and self.then:
             (id, where), *rest = self.then
             return TableCopy(self.table, id, estimate=self.estimate, where=where, then=tuple(rest))
         return replace(self, after=last or self.after, rows=self.rows + rows, done=done)
 
     def joined_by(self, asked: "TableCopy") -> "TableCopy":
-        """What is to be done when another copy is asked for: nothing that this one has still to do is left out.
+        """Returns the work when another copy is requested: the rest of this copy is not left out.
 
         >>> whole = TableCopy("shop.users", "a", after=("500",), rows=500, renews=7)
         >>> whole.joined_by(TableCopy("shop.users", "b", where="id = 3")).then

@@ -37,7 +37,7 @@ class ColumnFacts(NamedTuple):
 
 
 def converter(column: ColumnFacts) -> Convert | None:
-    """What makes JSON of a value; None for a type that captures cannot read: not here, or not from the log."""
+    """Returns the function that makes JSON of a value; None for a type that captures cannot read."""
     kind = column.type
     if COMPRESSED in column.full_type:
         return None

@@ -63,7 +63,7 @@ FROM pg_replication_slots WHERE slot_name = %s
 
 
 class SlotFacts(NamedTuple):
-    """What the database says about a slot."""
+    """The state of a replication slot."""
 
     name: str
     active: bool
@@ -99,7 +99,7 @@ class Visible(NamedTuple):
 
 @contextmanager
 def database_errors() -> Iterator[None]:
-    """What the driver raises, as the error of ours that says whether to try again."""
+    """Translates errors of the driver into ours, which say whether to try again."""
     try:
         yield
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable, psycopg.ProgrammingError) as error:
@@ -148,7 +148,7 @@ class Database:
         return [_table_facts(row) for row in self.rows(TABLES, id, id)]
 
     def partitions(self, id: int) -> list[int]:
-        """Those of a partitioned table that have rows themselves, at any depth."""
+        """Returns the leaf partitions of a partitioned table."""
         found = self.rows("SELECT relid::oid AS id FROM pg_partition_tree(%s) WHERE isleaf AND relid <> %s", id, id)
         return sorted(_integer(row["id"]) for row in found)
 
@@ -186,7 +186,7 @@ class Database:
     # -- snapshots and marks -----------------------------------------------------------------------------------------
 
     def visible(self) -> Visible:
-        """What a query in this transaction sees."""
+        """Returns the snapshot of this transaction."""
         text = str(self.one("SELECT pg_current_snapshot()::text"))
         first, end, under_way = text.split(":")
         return Visible(int(first), int(end), frozenset(int(id) for id in under_way.split(",") if id))

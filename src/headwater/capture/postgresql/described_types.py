@@ -1,4 +1,4 @@
-"""What the JSON of a value looks like, by its type: the same decisions as in types.py, for a schema. Pure."""
+"""JSON Schema of a value, by its type: the same decisions as in types.py, for a schema. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

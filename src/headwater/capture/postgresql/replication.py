@@ -137,7 +137,7 @@ class ReplicationConnection:
         return bool(select.select([self._connection.socket], [], [], timeout_seconds)[0])
 
     def _ready(self, bytes_max: int) -> list[bytes]:
-        """What can be had without waiting."""
+        """Returns the messages that have arrived, without waiting."""
         found: list[bytes] = []
         room, get = bytes_max, self._connection.get_copy_data
         while room > 0:

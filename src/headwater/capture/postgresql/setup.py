@@ -1,4 +1,4 @@
-"""What a capture needs at the database: is it there, may it be made, was something lost. Decisions are pure."""
+"""Sets up slot and publication in the database, and detects gaps. Decisions are pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ FAILOVER_VERSION = 17
 
 
 class Identity(NamedTuple):
-    """Who a server says it is."""
+    """The identity of a server."""
 
     system: str
     timeline: int

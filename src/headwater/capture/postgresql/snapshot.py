@@ -1,4 +1,4 @@
-"""A table read in chunks while its changes go on: what has been read, and which rows of a chunk still count. Pure.
+"""A table read in chunks while its changes are captured: progress, and which rows of a chunk still count. Pure.
 
 A chunk is one query, in the order of the key, after the last key of the chunk before. With it the query's own view of
 transactions is asked for (database.py, Visible): exactly those whose work is in the rows. Then a mark is written into
@@ -58,7 +58,7 @@ class TableSnapshot:
     """Copies that follow when this one is done: the id of each, and its condition."""
 
     def advanced(self, *, last: tuple[str, ...] | None, rows: int, done: bool) -> "TableSnapshot":
-        """So many rows further; when it is done, the copy that follows it, if there is one."""
+        """Returns the copy advanced by `rows`; when it is done, the copy that follows it, if there is one."""
         if done and self.then:
             (id, where), *rest = self.then
             return replace(self, id=id, after=None, rows=0, where=where, renews=0, then=tuple(rest))
@@ -100,7 +100,7 @@ def snapshots_of(notes: Mapping[str, Note]) -> dict[str, TableSnapshot]:
 
 
 def joined(known: TableSnapshot | None, asked: TableSnapshot, *, keyed: bool) -> TableSnapshot:
-    """What is to be done when another copy is asked for: nothing that one has still to do is left out.
+    """Returns the work when another copy is requested: the rest of a running copy is not left out.
 
     >>> whole = TableSnapshot("public.users", "a", after=("500",), rows=500, renews=7)
     >>> part = joined(whole, TableSnapshot("public.users", "b", where="id = 3"), keyed=True)
@@ -120,7 +120,7 @@ def joined(known: TableSnapshot | None, asked: TableSnapshot, *, keyed: bool) ->
 
 
 class Reshaped(NamedTuple):
-    """What has to be copied because a partitioned table has other partitions than before."""
+    """Returns the copies that are needed because a partitioned table has other partitions than before."""
 
     where: str
     """The rows; all of them if it is empty."""

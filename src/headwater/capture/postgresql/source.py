@@ -25,12 +25,12 @@ from headwater.capture.change import (
     SourcePosition,
 )
 from headwater.capture.notes import Note
-from headwater.capture.postgresql.assembling import Accounts, Assembler, SourceBlock, Transaction, generation_base
+from headwater.capture.postgresql.assembler import Accounts, Assembler, SourceBlock, Transaction, generation_base
 from headwater.capture.postgresql.catalog import Catalog
 from headwater.capture.postgresql.database import Database
 from headwater.capture.postgresql.pgoutput import Begin, Decoder, LogicalMessage
-from headwater.capture.postgresql.reading import WholeTable, chunk_query, keys_query, read_rows
 from headwater.capture.postgresql.replication import DATA, ReplicationConnection, parse_data, parse_keepalive, whole_end
+from headwater.capture.postgresql.row_queries import WholeTable, chunk_query, keys_query, read_rows
 from headwater.capture.postgresql.setup import (
     check_slot,
     create_slot,
@@ -39,10 +39,10 @@ from headwater.capture.postgresql.setup import (
     lsn,
     protocol_version,
 )
+from headwater.capture.postgresql.slot_monitor import SlotWatch
 from headwater.capture.postgresql.snapshot import TableSnapshot, Window, joined, reshaped, rows_of_chunk, snapshots_of
 from headwater.capture.postgresql.tables import Plan, TableFacts
 from headwater.capture.postgresql.wal_budget import AtLimit
-from headwater.capture.postgresql.watching import SlotWatch
 from headwater.capture.source import Batch, SourceStatus
 from headwater.clock import Clock
 from headwater.errors import InvalidCapture, SourceGap
@@ -69,7 +69,7 @@ MARK, HEARTBEAT = "headwater.snapshot", "headwater.heartbeat"
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresSettings:
-    """What to capture, and how."""
+    """The settings of a PostgreSQL source."""
 
     capture: str
     url: str
@@ -144,7 +144,7 @@ class PostgresSource:
         )  # fmt: skip
 
     def guard(self) -> SourceStatus:
-        """What the database keeps while no capture reads. SourceGap if that was too much, and the slot was dropped."""
+        """Monitors the slot while no capture reads. SourceGap if it kept too much WAL, and was dropped."""
         status, database = SourceStatus(), Database(self.settings.url)
         try:
             self._watching(database).guard(status)

@@ -25,7 +25,7 @@ class ColumnFacts(NamedTuple):
 
 
 class TableFacts(NamedTuple):
-    """What the catalog says about a table now."""
+    """The current catalog entry of a table."""
 
     id: int
     schema: str

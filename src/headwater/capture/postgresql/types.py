@@ -32,7 +32,7 @@ DEPTH_MAX = 32
 
 
 class TypeFacts(NamedTuple):
-    """What the catalog says about a type."""
+    """The catalog entry of a type."""
 
     name: str
     kind: str = OTHER

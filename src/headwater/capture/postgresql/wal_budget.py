@@ -8,7 +8,7 @@ UNLIMITED_WARNING_BYTES = 4 * 1024**3
 
 
 class AtLimit(StrEnum):
-    """What to do when the database keeps more than it may."""
+    """The action when the database keeps more WAL than the limit."""
 
     DROP_SLOT = "drop-slot"
     PAUSE_OTHERS = "pause-others"

@@ -23,8 +23,8 @@ from headwater.capture.change import (
 )
 from headwater.capture.notes import Note
 from headwater.capture.source import Batch, SourceStatus
+from headwater.capture.statsd_udp.aggregation import Gathered, Series
 from headwater.capture.statsd_udp.decoding import GAUGE, decode
-from headwater.capture.statsd_udp.gathering import Gathered, Series
 from headwater.clock import Clock
 from headwater.errors import InvalidCapture, SourceRefused, SourceUnavailable
 

@@ -1,4 +1,4 @@
-"""Who may join a group. Pure."""
+"""Decides which members may join a group. Pure."""
 
 from collections.abc import Collection
 

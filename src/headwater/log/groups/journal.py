@@ -118,7 +118,7 @@ class Journal:
         self.certain = frozenset(entry.key for record, entry in understood if record.offset >= self._damaged_until)
 
     def _read(self, offset: int, newest: dict[bytes, Record]) -> int | None:
-        """Fill in what is there from an offset on; answers where to go on if not everything could be read."""
+        """Reads the journal from an offset on; returns the next offset if not everything could be read."""
         try:
             for record in self._log.read(TOPIC, self._number, offset=offset):
                 newest[record.key or b""] = record

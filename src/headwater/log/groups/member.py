@@ -1,4 +1,4 @@
-"""What a group and its members say to each other."""
+"""Requests and responses between a group and its members."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ def size_of(protocols: Iterable[Protocol]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a group allows its members."""
+    """The limits of a group for its members."""
 
     members_max: int = 10_000
     initial_delay_ms: int = 300

@@ -188,7 +188,7 @@ class Group:
         return self.effects()
 
     def tick(self, now_ms: int) -> Effects:
-        """Whatever was due by now happens."""
+        """Applies all timeouts that are due."""
         expired = [member for member in self._roster if member.can_expire and member.deadline_ms <= now_ms]
         for member in expired:
             self._roster.remove(member, self._removed("it sent no heartbeat within its session timeout"))
@@ -241,7 +241,7 @@ class Group:
         return DescribedGroup(self.id, self.state, self.protocol_type, name, members)
 
     def effects(self) -> Effects:
-        """What is to be done since this was last asked."""
+        """Returns the effects since the last call."""
         effects = Effects(self._roster.answers, self._saves, self._wake_ms)
         self._roster.answers, self._saves = [], []
         return effects
@@ -367,7 +367,7 @@ class Group:
             self._close_join_window(now_ms)
 
     def _close_join_window(self, now_ms: int) -> None:
-        """Those who joined form the next generation. Static members may be away until their session ends."""
+        """The members that joined form the next generation. Static members may be away until their session ends."""
         for member in list(self._roster):
             if member.join_ticket is None and member.instance_id is None:
                 self._roster.remove(member, self._removed("it did not join again in time"))

@@ -80,7 +80,7 @@ class GroupOffsets:
         self.write(self.commit_entries(group, offsets))
 
     def commit_entries(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> list[Entry]:
-        """What `write` must be given to commit; the offsets must have been secured before."""
+        """Returns the commit for `write`; the offsets must have been secured before."""
         now_ms = self._log.clock.now_ms()
         return [
             Entry(OffsetKey(group, *topic_partition), committed._replace(commit_ms=now_ms))

@@ -73,7 +73,7 @@ def encode_group(group: SavedGroup, *, now_ms: int) -> bytes:
 
 
 def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
-    """What a record is about; None for kinds of records that are not ours. CorruptBatch if it cannot be read."""
+    """Decodes a record; None for kinds of records that are not ours. CorruptBatch if it cannot be read."""
     reader = _Reader(key)
     version = reader.int16()
     if version in (0, OFFSET_KEY):

@@ -1,4 +1,4 @@
-"""Who is in a group, and which of their requests wait for an answer. Pure."""
+"""The members of a group, and their requests that wait for a response. Pure."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -232,7 +232,7 @@ def _check_replaceable(node: Node, present: Node | None, path: str) -> None:
 
 
 def error(code: int, path: str) -> OSError:
-    """What the operating system would raise: FileNotFoundError for ENOENT, and so on."""
+    """Returns the exception of the operating system: FileNotFoundError for ENOENT, and so on."""
     return OSError(code, os.strerror(code), path)
 
 

@@ -1,4 +1,4 @@
-"""What the log needs from a disk: the only way it touches files.
+"""The storage protocol: the only way in which the log touches files.
 
 Paths are relative, separated by "/", and never start or end with one. Three implementations keep this contract
 (tests/contracts/storage.py): local files, memory, and a simulated disk that crashes, tears, fills up and fails.
@@ -38,7 +38,7 @@ class File(Protocol):
         """Like read_at, but None (or fewer bytes) instead of waiting for the disk."""
 
     def send_cached(self, descriptor: int, position: int, length: int) -> int | None:
-        """Hand bytes to a socket without copying them; answers how many it took, 0 if it is full.
+        """Hand bytes to a socket without copying them; returns how many it took, 0 if it is full.
 
         None if they would have to be waited for, or cannot be handed over: then read them.
         """

@@ -1,4 +1,4 @@
-"""What a power cut leaves of files and folders that were not synced (pure).
+"""Models which unsynced files and folders survive a power cut (pure).
 
     file      durable bytes + [write | truncate, ...]          until its sync
     folder    durable names + [create | rename | delete, ...]  until its sync

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from headwater.registry.avro.canonical import canonical
 from headwater.registry.avro.parsing import parse as parse_text
-from headwater.registry.avro.resolving import unreadable
+from headwater.registry.avro.resolution import unreadable
 from headwater.registry.avro.types import Named
 from headwater.registry.words import AVRO, Kind, Parsed
 

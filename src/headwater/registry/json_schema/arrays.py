@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from headwater.registry.json_schema.bounds import counts
 
 if TYPE_CHECKING:
-    from headwater.registry.json_schema.admitting import Comparison, Side
+    from headwater.registry.json_schema.containment import Comparison, Side
 
 AS_THEY_ARE = ("contains", "minContains", "maxContains")
 

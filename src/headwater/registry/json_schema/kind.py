@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from headwater.registry.json_schema.admitting import unadmitted
+from headwater.registry.json_schema.containment import unadmitted
 from headwater.registry.json_schema.documents import Document
 from headwater.registry.words import JSON, Kind, Parsed
 

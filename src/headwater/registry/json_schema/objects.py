@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.registry.json_schema.bounds import counts
 
 if TYPE_CHECKING:
-    from headwater.registry.json_schema.admitting import Comparison, Side
+    from headwater.registry.json_schema.containment import Comparison, Side
 
 
 def objects(comparison: "Comparison", reader: "Side", writer: "Side", path: str) -> list[str]:

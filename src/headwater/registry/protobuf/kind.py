@@ -14,9 +14,9 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from google.protobuf.message import DecodeError, Message
 
 from headwater.errors import InvalidSchemaText
+from headwater.registry.protobuf.compatibility import unreadable
 from headwater.registry.protobuf.parsing import parse_text
-from headwater.registry.protobuf.printing import proto_text
-from headwater.registry.protobuf.reading import unreadable
+from headwater.registry.protobuf.printer import proto_text
 from headwater.registry.words import PROTOBUF, Kind, Parsed
 
 OWN_NAME = "schema.proto"

@@ -8,7 +8,7 @@ export async function alerts(held) {
     const found = await ask("/alerts"), there = new Set((await ask("/topics")).map((one) => one.name)), now = Date.now();
     const apps = [...new Set(found.map((one) => one.app))];
     held.replaceChildren(el("h1", {}, "Alerts"),
-      found.length ? table("Alerts and whether they are raised",
+      found.length ? table("Alerts and their states",
         [{ name: "alert" }, { name: "state" }, { name: "raised", number: true }, { name: "pending", number: true }, { name: "notifies" }, { name: "says" }],
         found.map((one) => [el("a", { href: `#/views/${named(one.name)}`, title: one.about }, one.name), tag(one.state), one.raised, one.pending,
           one.targets.join(", "), one.said || one.about || "–"]), "stacked") : empty("There are no alerts; app.alert(...) declares one."),
@@ -24,8 +24,8 @@ export async function alerts(held) {
 // The last events and deliveries, newest first; the topics exist once an alert was evaluated.
 async function history(app, there) {
   const [events, deliveries] = await Promise.all([`${app}.alerts`, `${app}.deliveries`].map((topic) => (there.has(topic) ? last(topic) : [])));
-  return el("section", {}, el("h2", {}, `Lately in ${app}`),
-    events.length ? table(`What became of alerts of ${app}`, [{ name: "when", time: true }, { name: "state" }, { name: "what", content: true }],
+  return el("section", {}, el("h2", {}, `Recent events of ${app}`),
+    events.length ? table(`Alert history of ${app}`, [{ name: "when", time: true }, { name: "state" }, { name: "what", content: true }],
       events.map((one) => [when(one.at_ms), tag(one.state), one.text]), "stacked") : empty("Nothing yet."),
     deliveries.length ? table(`Deliveries of ${app}`, [{ name: "when", time: true }, { name: "target" }, { name: "outcome" }, { name: "attempt", number: true }, { name: "id", content: true }, { name: "says", content: true }],
       deliveries.map((one) => [when(one.at_ms), one.target, el("span", { class: `tag ${one.outcome === "delivered" ? "good" : "warn"}` }, one.outcome), one.attempt, one.id, one.said]), "stacked") : []);

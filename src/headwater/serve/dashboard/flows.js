@@ -92,10 +92,10 @@ function controls(flow) {
   const said = el("span", { role: "status", class: "soft" });
   const asking = (what) => async () => {
     const answer = await fetch(`../flows/${named(flow.name)}/${what}`, { method: "POST" });
-    said.textContent = answer.ok ? "asked" : (await answer.json()).message;
+    said.textContent = answer.ok ? "requested" : (await answer.json()).message;
   };
   const button = (what, words) => el("button", { type: "button", id: `${what}-flow`, onclick: asking(what) }, words);
-  return el("p", { class: "controls" }, flow.paused ? button("resume", "Let it go on") : button("pause", "Pause"), " ",
+  return el("p", { class: "controls" }, flow.paused ? button("resume", "Resume") : button("pause", "Pause"), " ",
     button("restart", "Restart"), " ", said);
 }
 

@@ -64,9 +64,9 @@ function logIn(held) {
     else said.textContent = "This token is not known.";
   };
   const said = el("p", { role: "alert", class: "bad" });
-  held.replaceChildren(el("h1", {}, "A token, please"),
-    el("p", {}, 'From other machines one is needed: "headwater token add NAME" makes it.'),
-    el("form", { onsubmit: send }, el("label", {}, "Token", field), el("button", { class: "main" }, "Go on")), said);
+  held.replaceChildren(el("h1", {}, "Sign in with a token"),
+    el("p", {}, 'Other machines need a token: "headwater token add NAME" creates one.'),
+    el("form", { onsubmit: send }, el("label", {}, "Token", field), el("button", { class: "main" }, "Sign in")), said);
   field.focus();
 }
 

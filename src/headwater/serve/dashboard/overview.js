@@ -62,7 +62,7 @@ export async function overview(held) {
         card("Topics", count(topics.length)), card("Views", count(views.length)), card("Flows", count(flows.length)),
         card("On disk", size(topics.reduce((sum, one) => sum + one.bytes, 0)))),
       el("h2", {}, "Groups"),
-      groups.length ? table("Consumer groups and what they have not read yet",
+      groups.length ? table("Consumer groups and their lag",
         [{ name: "group" }, { name: "state" }, { name: "members", number: true }, { name: "lag", number: true }],
         groups.map((one) => [one.name, ...aboutGroup(one, flows), count(one.lag)])) : empty("No group has read anything yet."),
       el("h2", {}, "Views"),

@@ -3,7 +3,7 @@ import { ask, count, el, empty, named, shown, size, table, when } from "./page.j
 export async function topics(held) {
   const renew = async () => {
     const found = await ask("/topics");
-    held.replaceChildren(el("h1", {}, "Topics"), ...damage(found), found.length ? table("Topics, what they hold and where they end",
+    held.replaceChildren(el("h1", {}, "Topics"), ...damage(found), found.length ? table("Topics, their sizes and end offsets",
       [{ name: "topic" }, { name: "partitions", number: true }, { name: "records", number: true }, { name: "bytes", number: true }],
       found.filter((one) => !one.offline).map((one) => [el("a", { href: `#/topics/${named(one.name)}` }, one.name), count(one.partitions.length),
         count(one.records), size(one.bytes)])) : empty('There are no topics yet; "headwater topic create NAME" makes one.'));
@@ -42,7 +42,7 @@ export async function topic(held, name) {
         `Offsets ${count(one.first)} to ${count(one.end - 1)} are left out: ${one.reason}`));
       records.replaceChildren(...holes, found.records.length ? table(`Partition ${found.partition}: offsets ${count(found.first)} to ${count(found.end - 1)}, shown from ${count(found.records[0].offset)}`,
         COLUMNS, found.records.map((one) => [count(one.offset), when(one.timestamp_ms), shown(one.key), shown(one.value),
-          one.headers.map((header) => el("div", {}, header.name, "=", shown(header.value)))]), "stacked") : empty("There is nothing from here on."));
+          one.headers.map((header) => el("div", {}, header.name, "=", shown(header.value)))]), "stacked") : empty("There are no records from this offset on."));
     } catch (error) {
       records.replaceChildren(el("p", { class: "error", role: "alert" }, error.message));
     }

@@ -5,7 +5,7 @@ import { searchBox } from "./search.js";
 export async function views(held) {
   const renew = async () => {
     const found = await ask("/views");
-    held.replaceChildren(el("h1", {}, "Views"), found.length ? table("Views, their columns and how far they are",
+    held.replaceChildren(el("h1", {}, "Views"), found.length ? table("Views, their columns and positions",
       [{ name: "view" }, { name: "key" }, { name: "columns" }, { name: "writes", number: true }, { name: "last write", time: true }],
       found.map((one) => [el("a", { href: `#/views/${named(one.name)}` }, one.name), brief(one.key),
         one.columns.map((column) => `${column.name} ${column.type}`).join(", "), count(one.change),
@@ -30,7 +30,7 @@ export async function view(held, name, { alive, connectionLost, closing }) {
   const where = el("input", { placeholder: figures.length ? `${figures.at(-1)} > 100` : `${names[0]} = A`, size: "28" });
   const figure = el("select", { onchange: () => depict() }, figures.map((one) => el("option", { value: one }, one)));
   figure.value = figures.at(-1) ?? "";
-  const drawing = el("div"), none = empty("No rows yet. They stand here as soon as there are any.");
+  const drawing = el("div"), none = empty("No rows yet. They appear here as soon as there are any.");
   none.hidden = true;
   const pictures = el("div", { class: "card picture", hidden: true }, el("label", {}, "Chart of", figure), drawing);
   // Windows are read from their end: the newest first.

@@ -62,7 +62,7 @@ class TopicFeed:
         return self._shared.computed
 
     def begin(self, numbers: Sequence[int], resumed: str, begin: str) -> Offsets:
-        """Where a subscriber starts. OffsetOutOfRange where retention has taken what it wants to go on with."""
+        """Returns the offsets at which a subscriber starts. OffsetOutOfRange where retention has deleted them."""
         offsets = parse_offsets(resumed, numbers) if resumed else {}
         for number in numbers:
             partition = self._log.partition(self._topic, number)

@@ -13,7 +13,7 @@ from headwater.wire.protocol.values import NO_THROTTLE
 
 
 class Spoken(Protocol):
-    """What a route is to this module."""
+    """The part of a route that this module uses."""
 
     @property
     def api_key(self) -> int: ...

@@ -85,7 +85,7 @@ class Storing:
         self._unsynced: list[Partition] = []  # a request waits for them to be synced, and no sync has started
 
     async def done(self) -> None:
-        """Return when every row was stored or refused. Syncs go on after that."""
+        """Return when every row was stored or refused. Syncs continue after that."""
         threads = self._context.shared.append_threads
         assert threads is not None
         await threads.run(self._append_all, then=self._sync)

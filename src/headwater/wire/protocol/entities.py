@@ -21,8 +21,8 @@ from kio.serial.errors import SerialError
 
 from headwater.errors import ProtocolError
 from headwater.wire.protocol.fields import Fields
-from headwater.wire.protocol.reading import Reader, present
-from headwater.wire.protocol.writing import cut
+from headwater.wire.protocol.reader import Reader, present
+from headwater.wire.protocol.writer import cut
 
 Entity = Any
 """A kio dataclass. Every version has its own; handlers name the newest for the type checker."""

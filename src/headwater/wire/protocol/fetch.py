@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from headwater.wire.protocol.reading import Reader
-from headwater.wire.protocol.writing import write_count, write_topic
+from headwater.wire.protocol.reader import Reader
+from headwater.wire.protocol.writer import write_count, write_topic
 
 VERSIONS = range(4, 19)
 START_OFFSET_FROM = 5

@@ -1,10 +1,10 @@
-"""What stands before the body of every request and response."""
+"""The headers before the body of every request and response."""
 
 import struct
 from typing import NamedTuple
 
 from headwater.errors import ProtocolError
-from headwater.wire.protocol.reading import Reader
+from headwater.wire.protocol.reader import Reader
 
 _START = struct.Struct(">hhi")
 _RESPONSE = struct.Struct(">ii")

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
 
-from headwater.wire.protocol.writing import write_count, write_string
+from headwater.wire.protocol.writer import write_count, write_string
 
 VERSIONS = range(14)
 FLEXIBLE_FROM = 9

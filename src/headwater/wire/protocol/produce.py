@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from headwater.wire.protocol.reading import Reader
-from headwater.wire.protocol.writing import write_count, write_string, write_topic
+from headwater.wire.protocol.reader import Reader
+from headwater.wire.protocol.writer import write_count, write_string, write_topic
 
 VERSIONS = range(3, 14)
 FLEXIBLE_FROM = 9

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from headwater.capture.change import CapturedTable
-from headwater.capture.postgresql.assembling import Assembler, SourceBlock
+from headwater.capture.postgresql.assembler import Assembler, SourceBlock
 from headwater.capture.postgresql.pgoutput import Column, Relation
 from headwater.capture.postgresql.tables import Plan
 from headwater.capture.postgresql.types import TypeFacts

@@ -1,7 +1,7 @@
-"""What the compiled loops (scanning.py, writing.py) must know of tables, as arrays. Pure.
+"""Tables as arrays, for the compiled loops (scanning.py, writing.py). Pure.
 
 A table has a program if the JSON of each of its columns is a plain function of the text, of a kind that is named here.
-The words around the values are taken from the same patterns that envelope.py and assembling.py fill in.
+The words around the values are taken from the same patterns that envelope.py and assembler.py fill in.
 """
 
 import re
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from headwater.capture.change import CapturedTable
 from headwater.capture.envelope import NULL, POSITION_HEADER, VALUE, Shape
 from headwater.capture.postgresql import types
-from headwater.capture.postgresql.assembling import SOURCE_HEAD, SOURCE_TAIL, SourceBlock
+from headwater.capture.postgresql.assembler import SOURCE_HEAD, SOURCE_TAIL, SourceBlock
 from headwater.capture.postgresql.tables import Plan
 from headwater.capture.postgresql.types import Convert
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from headwater.capture.change import CapturedTable, Change, SourcePosition
 from headwater.capture.envelope import PASSED
-from headwater.capture.postgresql.assembling import Assembler, Passing, Transaction
+from headwater.capture.postgresql.assembler import Assembler, Passing, Transaction
 from headwater.capture.postgresql.pgoutput import Decoder
 from headwater.capture.postgresql.replication import parse_data
 from headwater.capture.postgresql.rows import scanning, writing
@@ -223,7 +223,7 @@ class RunFinder:
                 self._assembler, passing, self._programs, self._plans, self._messages, (index, end), used, found
             )
             self.found.append((len(self._assembler.changes), run))
-        self._assembler.go_on(_passing_of(state), committed[: found[scanning.COMMITTED]].tolist())
+        self._assembler.continue_after(_passing_of(state), committed[: found[scanning.COMMITTED]].tolist())
         return end
 
     def _describe(self) -> None:

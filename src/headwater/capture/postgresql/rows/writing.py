@@ -1,4 +1,4 @@
-"""Messages that were scanned into contents of records, byte for byte as assembling.py and envelope.py would. Compiled.
+"""Messages that were scanned into contents of records, byte for byte as assembler.py and envelope.py would. Compiled.
 
 It believes lengths, because `scan` has compared them with what is there. Each function that writes answers the cursor
 after what it wrote. Contents of records are drawn in log/record_contents.py.

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from headwater.alerts import delivering
+from headwater.alerts import delivery
 from headwater.alerts.definition import Definitions, alerts_topic, deliveries_topic
-from headwater.alerts.delivering import GIVEN_UP, Deliverer, Delivery, group_of
+from headwater.alerts.delivery import GIVEN_UP, Deliverer, Delivery, group_of
 from headwater.alerts.episodes import Episode, State
 from headwater.alerts.journal import Journal, Noted
 from headwater.alerts.notify import Webhook, topic, webhook
@@ -38,7 +38,7 @@ def journal(log: Log, tmp_path: Path) -> Journal:
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivering, "pause_seconds", lambda attempt, random, asked=None: 0.001)
+    monkeypatch.setattr(delivery, "pause_seconds", lambda attempt, random, asked=None: 0.001)
 
 
 def raised(number: int, alert: str = ALERT, state: State = State.RAISED) -> Noted:
@@ -245,7 +245,7 @@ def test_an_unexpected_error_is_an_attempt_that_failed(log: Log, journal: Journa
 def test_a_delivery_thread_continues_after_any_error(
     log: Log, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivering, "TROUBLE_SECONDS", 0.001)
+    monkeypatch.setattr(delivery, "TROUBLE_SECONDS", 0.001)
     worker, notified, fails = deliverer(log, topic("on-call")), threading.Event(), [True, True]
     deliver_all = worker.deliver_all
 

@@ -5,7 +5,7 @@ from headwater.log.record_contents import Contents, contents_of
 from headwater.record import Record
 
 
-class Waiting:
+class PendingRecords:
     """Given one by one, or many at once with their contents written: both may follow each other."""
 
     __slots__ = ("_pieces", "records")

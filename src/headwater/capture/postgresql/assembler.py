@@ -143,7 +143,7 @@ class Accounts:
 
 
 class Passing(NamedTuple):
-    """Where among the messages an assembler is: all that it must know to go on from there."""
+    """The position of an assembler among the messages: the state from which it can continue."""
 
     transaction: Transaction | None
     address: int
@@ -193,7 +193,7 @@ class Assembler:
 
     @property
     def base(self) -> int:
-        """What is added to commit addresses."""
+        """The offset that is added to commit addresses."""
         return self._base
 
     @property
@@ -206,8 +206,8 @@ class Assembler:
             return None
         return Passing(self._transaction, self._address, self._number, self.end)
 
-    def go_on(self, passing: Passing, committed: Iterable[int]) -> None:
-        """Skips messages that the compiled loops have taken; `transactions` of them have ended."""
+    def continue_after(self, passing: Passing, committed: Iterable[int]) -> None:
+        """Continues after messages that the compiled loops have taken; `committed` are the transactions that ended."""
         self._transaction, self._address, self._number, self.end = passing
         self._time_ms = 0 if self._transaction is None else self._transaction.time_us // 1000
         self.committed.extend(committed)
@@ -216,7 +216,7 @@ class Assembler:
         """Another one, which stands where this one stood then, and knows the tables as they were then."""
         other = Assembler(self._planner, self._source)
         other._base, other._plans = self._base, dict(plans)
-        other.go_on(passing, ())
+        other.continue_after(passing, ())
         return other
 
     def take_row(self, address: int, message: bytes) -> bool:
@@ -268,7 +268,7 @@ class Assembler:
                 self._pass_later(message)
 
     def _pass_later(self, message: Message) -> None:
-        """What begins and ends transactions that do not arrive in one piece."""
+        """Handles the begin and end of transactions that are streamed in parts."""
         match message:
             case StreamStart(id):
                 self._stream = id

@@ -92,7 +92,7 @@ class Evaluation:
         self.journal.seen[alert.name] = watch.seen
 
     def _forgotten(self, now_ms: int) -> list[Noted]:
-        """What is under way of alerts that are no longer declared comes to its end."""
+        """Ends the open episodes of alerts that are no longer declared."""
         ended = [name for name in self.journal.known if name not in self._watches]
         return [Noted(name, end(one, now_ms, NO_LONGER)) for name in ended for one in self.journal.known[name].values()]
 

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from headwater import Node, Record
-from headwater.cli.observing import Observer
+from headwater.cli.observer import Observer
 from headwater.clock import ManualClock
 from headwater.flow.commit.accounts import Account
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder

@@ -145,7 +145,7 @@ class Assembler:
 
     @property
     def reached(self) -> Reached:
-        """From where to go on: before the first half of a distributed transaction that has no second yet."""
+        """The position to resume at: before the first half of a distributed transaction that has no second yet."""
         halves = (half.before for half in self._prepared.values())
         return min(halves, key=lambda one: one.count, default=self._reached)
 

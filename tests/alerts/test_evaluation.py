@@ -8,7 +8,7 @@ import pytest
 
 from headwater.alerts.definition import Alert, AppAlerts, Definitions, alerts_topic
 from headwater.alerts.episodes import BRIEF, Rule
-from headwater.alerts.evaluating import NO_LONGER, Evaluation, alert_reports
+from headwater.alerts.evaluation import NO_LONGER, Evaluation, alert_reports
 from headwater.alerts.journal import events
 from headwater.alerts.notify import topic, webhook
 from headwater.clock import ManualClock

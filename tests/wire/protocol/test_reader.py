@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import ProtocolError
-from headwater.wire.protocol.reading import ELEMENTS_MAX, Reader, decode
+from headwater.wire.protocol.reader import ELEMENTS_MAX, Reader, decode
 
 
 def reader(data: bytes) -> Reader:

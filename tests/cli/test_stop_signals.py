@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.stopping import Stopping, gateway_is_quiet, listening
+from headwater.cli.stop_signals import Stopping, gateway_is_quiet, listening
 from headwater.record import Record
 from headwater.testing import running_node
 from tests.flow.job.shop import orders, text

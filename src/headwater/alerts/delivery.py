@@ -69,7 +69,7 @@ class Deliverer:
         self._offset = 0
         self._committed_ms = 0
         self._tried_before = True
-        """What waits first may have been tried before, by a process that has ended."""
+        """Whether the next notification may have been tried before, by a process that has ended."""
         self.attempts_failed = 0
         """Failed attempts in a row, for the current notification."""
 
@@ -113,7 +113,7 @@ class Deliverer:
             self._stopping.wait(pause)
 
     def deliver_all(self) -> None:
-        """All that is there now, unless it is asked to stop."""
+        """Delivers all current notifications, unless it is asked to stop."""
         moved = False
         start = max(self._offset, self._log.partition(*self._partition).start_offset)
         for offset, event in events(self._log, self._delivery.app, offset=start):

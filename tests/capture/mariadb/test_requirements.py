@@ -7,8 +7,8 @@ import pytest
 
 import headwater as hw
 from headwater.capture.finding import Finding
-from headwater.capture.mariadb_binlog.checking import ServerFacts, check, check_server
 from headwater.capture.mariadb_binlog.database import Database
+from headwater.capture.mariadb_binlog.requirements import ServerFacts, check, check_server
 from headwater.cli.main import main
 from tests.capture.mariadb.kit import Captured, run
 from tests.servers.mariadb import Mariadb

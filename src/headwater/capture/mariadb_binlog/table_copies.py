@@ -1,4 +1,4 @@
-"""Copies of tables while their changes go on: which is next, what was read, and where it belongs.
+"""Copies of tables while changes are captured: which is next, what was read, and where it belongs.
 
 A chunk is one query in a transaction that sees exactly what was committed up to a position of the log: MariaDB reports
 that position. So its rows are written where the stream comes to that position, between the changes before and after it.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from headwater.capture.change import READ, TRUNCATE, CapturedTable, Change
-from headwater.capture.mariadb_binlog.assembling import Assembler
+from headwater.capture.mariadb_binlog.assembler import Assembler
 from headwater.capture.mariadb_binlog.catalog import Catalog, TextPlan
 from headwater.capture.mariadb_binlog.database import Cells, Database, WholeTable
 from headwater.capture.mariadb_binlog.positions import BinlogPosition

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from headwater.capture.mariadb_binlog.assembling import Assembler
+from headwater.capture.mariadb_binlog.assembler import Assembler
 from headwater.capture.mariadb_binlog.database import Database
 from headwater.capture.mariadb_binlog.positions import BinlogPosition
 from headwater.capture.mariadb_binlog.table_map import METADATA

@@ -1,4 +1,4 @@
-"""What a MariaDB server still lacks for a capture, in plain words, with the statement that gives it."""
+"""Checks a MariaDB server for a capture: reports what is missing, with the statement that fixes it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -152,7 +152,7 @@ def check_table(table: TableFacts, facts: ServerFacts, parents: Sequence[str]) -
 
 
 def check(database: Database, patterns: Sequence[str], schema: str) -> list[Finding]:
-    """All that can be known before a capture is made; nothing is changed."""
+    """Returns all findings before a capture is created; changes nothing."""
     facts = ask(database)
     findings = check_server(facts)
     tables = database.all_tables()

@@ -7,7 +7,7 @@ from typing import Any
 ROW_BYTES_MAX = 65_536
 CUT = "…"
 SIGN_BYTES_MAX = 6
-"""What a sign takes in JSON at most, such as \\u0000."""
+"""The most bytes that a character takes in JSON, such as \\u0000."""
 SHARE_BYTES_MIN = 100
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headwater.cli.connection import LOCK_FILE, locked
 from headwater.cli.failure import Failure
 from headwater.cli.output import note
-from headwater.cli.stopping import Stopping
+from headwater.cli.stop_signals import Stopping
 from headwater.clock import SystemClock
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a SQLite database still lacks for a capture, in plain words."""
+"""Checks a SQLite database for a capture."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a database still lacks for a capture, in plain words, with the statement that gives it."""
+"""Checks a PostgreSQL database for a capture: reports what is missing, with the statement that fixes it."""
 
 from collections.abc import Sequence
 from typing import LiteralString, NamedTuple
@@ -152,7 +152,7 @@ def check_table(table: TableFacts, role: str) -> list[Finding]:
 
 
 def check(database: Database, patterns: Sequence[str]) -> list[Finding]:
-    """All that can be known before a capture is made; nothing is changed."""
+    """Returns all findings before a capture is created; changes nothing."""
     facts = ask(database)
     findings = check_server(facts)
     tables = database.tables()
