@@ -20,6 +20,7 @@ from headwater.settings import HttpSettings, NodeSettings
 if TYPE_CHECKING:
     from headwater.flow.declare.app import App
     from headwater.flow.run.app_tester import AppTester
+    from headwater.flow.session import SparkSession
     from headwater.node import Node
 
 __all__ = ["Fault", "ManualClock", "MemoryStorage", "SimulatedDisk", "running_app", "running_node"]
@@ -42,12 +43,12 @@ def running_node(data: str | Path | None = None, settings: NodeSettings | None =
 
 
 @contextmanager
-def running_app(app: "App", data: str | Path | None = None) -> "Iterator[AppTester]":
+def running_app(app: "App", data: str | Path | None = None, *, spark: bool = False) -> "Iterator[AppTester]":
     """An app on a node: feed rows, run, look at views, topics and accounts.
 
     Jobs run in this process where what they compute can be computed without Spark. For the others, and for what
     compares with Spark, it is started once, which takes some seconds; `needs_spark` of the tester says why. A session
-    that the process has already is used.
+    that the process has already is used. With `spark` all jobs run on Spark.
     """
     from headwater.flow.declare.registered import asks_the_node
     from headwater.flow.run.app_tester import AppTester
@@ -55,4 +56,8 @@ def running_app(app: "App", data: str | Path | None = None) -> "Iterator[AppTest
 
     settings = NodeSettings(http=HttpSettings() if asks_the_node(app) else None)
     with running_node(data, settings) as node, ExitStack() as ending:
-        yield AppTester(app, node, lambda: ending.enter_context(session_for(app.name, node.data / "flows")))
+
+        def start() -> "SparkSession":
+            return ending.enter_context(session_for(app.name, node.data / "flows"))
+
+        yield AppTester(app, node, start() if spark else start)

@@ -38,7 +38,7 @@ def test_a_view_over_a_captured_table_has_its_types(database: Any, capture: Call
     users = app.table("users", COLUMNS, key="id", format="debezium")
     app.view(key="id", name="people")(lambda: users)
     shared_session()
-    with running_app(app, captured.folder / "data") as running:
+    with running_app(app, captured.folder / "data", spark=True) as running:
         running.run()
         rows = {int(row["id"]): row for row in running.rows("people")}
     assert {id: (row["name"], row["credit"]) for id, row in rows.items()} == {

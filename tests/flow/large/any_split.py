@@ -65,7 +65,7 @@ def cuts(ends: list[int], random: Random, *, batches: int = BATCHES) -> list[Ste
 def run(rows: int, seed: int, folder: Path, *, fed: Advance, processed: Advance) -> list[str]:
     """What is wrong, a sentence each."""
     made = Orders.make(rows, partitions=PARTITIONS, seed=seed)
-    with running_app(declare(), folder / "data") as tester:
+    with running_app(declare(), folder / "data", spark=True) as tester:
         tester.node.log.create_topic(TOPIC, partitions=PARTITIONS)
         # Not compacted: every change is looked at.
         tester.node.log.create_topic(TOTALS)

@@ -79,7 +79,7 @@ def run(rows: int, seed: int, folder: Path, *, fed: Advance, processed: Advance)
     made, random = Orders.make(rows, partitions=PARTITIONS, seed=seed), Random(seed)
     chosen = random.sample(range(rows), rows // ONE_IN)
     faults = {number: FAULTS[place % len(FAULTS)] for place, number in enumerate(chosen)}
-    with running_app(declare(), folder / "data") as tester:
+    with running_app(declare(), folder / "data", spark=True) as tester:
         tester.node.log.create_topic(TOPIC, partitions=PARTITIONS)
         feed(tester.node.kafka_address, texts(made, faults), fed)
         for account in tester.run(rows_per_batch=ROWS_PER_BATCH)[:: len(OUTPUTS)]:

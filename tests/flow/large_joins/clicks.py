@@ -88,7 +88,7 @@ def in_order(pairs: Numbers) -> Numbers:
 
 def run(rows: int, seed: int, folder: Path, *, fed: Advance, processed: Advance) -> Outcome:
     outcome, (searches, clicks) = Outcome(), make(rows, seed)
-    with running_app(declare(), folder / "data") as tester:
+    with running_app(declare(), folder / "data", spark=True) as tester:
         with Client(tester.node.kafka_address) as client:
             _feed(client, "searches", ("id", "at"), searches, fed)
             _feed(client, "clicks", ("click", "clicked"), clicks, fed)

@@ -101,7 +101,7 @@ class Graph:
 
 def run(users: int, seed: int, folder: Path, *, fed: Advance, processed: Advance) -> Outcome:
     outcome, graph = Outcome(), Graph(users, seed)
-    with running_app(declare(), folder / "data") as tester:
+    with running_app(declare(), folder / "data", spark=True) as tester:
         for topic in ("follows", "posts"):
             tester.node.log.create_topic(topic)
         with Client(tester.node.kafka_address) as client:

@@ -377,6 +377,13 @@ def _hashed(name: str, inputs: tuple[Expression, ...]) -> Expression:
     return made({"hash": "murmur3"}.get(name, name), pa.int32() if name == "hash" else pa.int64(), *inputs)
 
 
+def _shifted(name: str, inputs: tuple[Expression, ...]) -> Expression:
+    value, bits = _counted(inputs, 2, name)
+    if value.type not in (pa.int32(), pa.int64()) or not pa.types.is_int32(bits.type):
+        raise Untranslatable(f"{name} of {value.type} and {bits.type}")
+    return made({"shiftright": "shift_right", "shiftleft": "shift_left"}[name], value.type, value, bits)
+
+
 def _struct(names: list[str], inputs: tuple[Expression, ...]) -> Expression:
     fields = [pa.field(name, one.type) for name, one in zip(names, inputs, strict=True)]
     return made("struct", pa.struct(fields), *inputs)
@@ -420,6 +427,7 @@ RULES: dict[str, Rule] = {
     "sqrt": _root,
     **dict.fromkeys(("floor", "ceil"), _whole),
     "nullif": _null_if,
+    **dict.fromkeys(("shiftright", "shiftleft"), _shifted),
     "struct": _joined,
     "size": _size,
     "to_json": _json,

@@ -150,6 +150,8 @@ def evaluate_column(node: Expression, columns: Mapping[str, pa.Array], rows: int
     """The same, as a column of the declared type."""
     if node.kind == COLUMN:
         return Evaluated(columns[node.option("name")])
+    if not rows:
+        return Evaluated(pa.array([], node.type))
     found = evaluate(node, columns, rows)
     values = as_array(found.values, rows)
     return Evaluated(values if values.type.equals(node.type) else values.cast(node.type), found.errors)

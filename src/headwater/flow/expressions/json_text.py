@@ -50,7 +50,7 @@ def _single(value: Any, kind: pa.DataType) -> str:
         case float():
             return _number(value, single=pa.types.is_float32(kind))
         case Decimal():
-            return format(value, "f")
+            return str(value)  # with an exponent where Java writes one
         case bytes():
             return _quoted(base64.b64encode(value).decode())
         case dt.datetime():

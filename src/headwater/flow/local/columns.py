@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.utils as spark_utils
+from pyspark.sql import Column
 
 from headwater.flow.expressions.sql_expressions import parsed
 from headwater.flow.expressions.tree import Untranslatable
@@ -131,6 +132,11 @@ class LocalColumn:
 
     __hash__ = object.__hash__
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise Untranslatable(f"Column.{name}")
+
     def __repr__(self) -> str:
         return f"Column<'{self.node}'>"
 
@@ -217,6 +223,8 @@ def value_node(value: Any) -> Unresolved:
             _, digits, exponent = value.as_tuple()
             scale = max(0, -int(exponent))
             return Constant(value, pa.decimal128(max(len(digits) + max(0, int(exponent)), scale), scale))
+    if isinstance(value, Column):
+        raise Untranslatable("a column that was made with a session of Spark's")
     raise Untranslatable(f"a literal of {type(value).__name__}")
 
 
@@ -296,6 +304,10 @@ def _substring(column: Any, start: Any, length: Any) -> LocalColumn:
     return LocalColumn(Call("substring", (column_node(column), value_node(start), value_node(length))))
 
 
+def _shifted(name: str) -> Callable[..., LocalColumn]:
+    return lambda column, bits: LocalColumn(Call(name, (column_node(column), value_node(bits))))
+
+
 def _when(condition: Any, value: Any) -> LocalColumn:
     branches = value_node(condition), value_node(value)
     return LocalColumn(Call("case", branches), branches)
@@ -315,6 +327,8 @@ OWN: dict[str, Callable[..., LocalColumn]] = {
     "any_value": lambda column: LocalColumn(Call("first", (column_node(column),))),
     "to_json": _to_json,
     "substring": _substring,
+    "shiftright": _shifted("shiftright"),
+    "shiftleft": _shifted("shiftleft"),
 }
 
 _turns = threading.RLock()

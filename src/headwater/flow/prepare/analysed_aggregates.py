@@ -19,6 +19,7 @@ MOMENTS = frozenset({"stddev_samp", "stddev_pop", "stddev", "var_samp", "var_pop
 FLAGS = frozenset({"bool_and", "bool_or", "every", "some", "count_if"})
 PLAIN = frozenset({"count", "min", "max", "first", "last", "collect_list", "collect_set"})
 NUMBERS = frozenset({"sum", "avg", "mean", *MOMENTS})
+MAY_IGNORE_NULLS = frozenset({"first", "first_value", "any_value", "last", "last_value"})
 OF_TWO = frozenset({"min_by", "max_by"})
 
 
@@ -54,7 +55,7 @@ def _of_spark(expression: Any, frame: DataFrame) -> AnalysedAggregate:
     return AnalysedAggregate(
         said, function.prettyName(), [_column(one, frame) for one in children], call.isDistinct(),
         _column(condition.get(), frame) if condition.isDefined() else None, _kind(children[0]) == "Literal",
-        bool(function.ignoreNulls()) if hasattr(function, "ignoreNulls") else False,
+        function.prettyName() in MAY_IGNORE_NULLS and bool(function.ignoreNulls()),
     )  # fmt: skip
 
 

@@ -13,7 +13,14 @@ from headwater.flow.source.punctuation import HEADER
 from headwater.record import Record
 
 DAY_US = 86_400_000_000
-YEAR_US = 366 * DAY_US
+LONGEST_US = {
+    "day": 2 * DAY_US,
+    "week": 8 * DAY_US,
+    "month": 32 * DAY_US,
+    "quarter": 93 * DAY_US,
+    "year": 367 * DAY_US,
+}
+"""Of windows by the calendar, with a day more for clocks that are changed."""
 
 
 def table_records(
@@ -44,9 +51,9 @@ def _json(value: object) -> bytes:
 
 
 def no_more_before(until_us: int) -> Record:
-    """Says for its partition that nothing more comes from before a time."""
-    until_ms = -(-until_us // 1000)
-    return Record(None, headers=((HEADER, str(until_ms).encode()),), timestamp_ms=until_ms)
+    """Says for its partition that nothing more comes from before a time. A record of no time is believed, however far
+    that lies ahead."""
+    return Record(None, headers=((HEADER, str(-(-until_us // 1000)).encode()),), timestamp_ms=0)
 
 
 def flush_times(jobs: Iterable[Job], clocks: Callable[[Job], Clocks]) -> dict[str, int]:
@@ -84,5 +91,5 @@ def _length_us(node: Node) -> int:
             return gap_us + node.emission.horizon_us
         case Count():
             return node.emission.horizon_us
-        case Calendar():
-            return YEAR_US + node.emission.horizon_us
+        case Calendar(unit=unit):
+            return LONGEST_US[unit] + node.emission.horizon_us

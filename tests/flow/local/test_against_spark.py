@@ -1,0 +1,48 @@
+"""An app gives the same views, topics and accounts without Spark as with it."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.flow.run.app_tester import AppTester
+from headwater.testing import running_app, running_node
+from tests.flow.local.apps import EACH, OUTPUTS, random_app, random_orders, random_users
+
+SEEDS = range(-(-len(OUTPUTS) // EACH))
+"""So many that every operator is in one of the apps."""
+PORTIONS = (40, 25)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_random_app_gives_the_same_without_spark(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    with running_app(random_app(seed), tmp_path / "local") as local:
+        assert local.needs_spark == {}
+        without = results(local, seed)
+    with running_node(tmp_path / "spark") as node:
+        with_spark = results(AppTester(random_app(seed), node, spark), seed)
+    for name, found in without.items():
+        assert found == with_spark[name], name
+
+
+def results(tester: AppTester, seed: int) -> dict[str, Any]:
+    dice = random.Random(seed)
+    for count in PORTIONS:
+        tester.feed("orders", random_orders(dice, count), at="2026-03-01T00:00:00Z")
+        rows, deleted = random_users(dice)
+        tester.feed_rows("users", rows, deleted=deleted)
+        tester.run()
+    tester.flush()
+    found: dict[str, Any] = {name: sorted(map(repr, tester.rows(name))) for name in ("out0", "out1", "out2")}
+    found |= {topic: sorted(map(repr, values(tester, topic))) for topic in ("seen", "totals")}
+    found |= {f"account of {name}": str(tester.account(name)) for name in tester.app.outputs}
+    late = [topic.name for topic in tester.node.log.topics() if topic.name.endswith(".late")]
+    found |= {topic: sorted(map(repr, tester.values(topic))) for topic in late}
+    return found
+
+
+def values(tester: AppTester, topic: str) -> list[Any]:
+    """But for when they were written."""
+    return [{name: value for name, value in one.items() if name != "ts_ms"} for one in tester.values(topic) if one]
