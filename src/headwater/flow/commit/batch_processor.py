@@ -1,15 +1,16 @@
 """One batch of a job, from rows to everything it has to leave behind; in an order that any crash may interrupt.
 
-    1  Spark works out all outputs from the state of the batch before, tasks write runs of new state
+    1  Spark works out all outputs from the state of the batch before, tasks write runs of new state and stage rows
     2  the new state is committed under the batch's number
     3  poisoned and late rows are written to their topics, with the batch's number in the same transaction
-    4  every sink takes its rows, and a topic the accounts, in the same way
+    4  every sink takes its rows or publishes those that were staged, and a topic the accounts, in the same way
     5  the batch is noted as finished; offsets are committed to the job's group
 
 A batch that comes again starts from the state of the batch before again. What sinks took already they take only once.
 """
 
 import logging
+from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ from headwater.flow.commit.collection import (
     Origin,
     collect,
     frame_for,
+    of_operator,
     reports,
     straight_joins,
     straight_out,
@@ -34,8 +36,9 @@ from headwater.flow.commit.collection import (
 )
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder, places
 from headwater.flow.commit.report_records import account_records, poisoned_records
+from headwater.flow.commit.stage_task import run_tasks, staged_results
 from headwater.flow.declare.chains import chains_of
-from headwater.flow.declare.graph import Job
+from headwater.flow.declare.graph import Job, Planned
 from headwater.flow.declare.nodes import Join, Node, source_id
 from headwater.flow.joins.chain_inputs import that_give_on
 from headwater.flow.joins.co_partitioning import MisplacedRow, check_co_partitioned, co_partitioned_after
@@ -59,6 +62,7 @@ from headwater.flow.plan.watermarks import FOREVER_US, Clocks, heard, idle_ms, s
 from headwater.flow.rows.evaluation import Evaluation, Replayed
 from headwater.flow.rows.sources import frames_of, staged_names
 from headwater.flow.sinks.sink import Mark, Sink
+from headwater.flow.sinks.staged import RunTasks, StagedSink, Stager
 from headwater.flow.source.splitting import ranges_between
 from headwater.flow.source.staging import Staged, clear_stage, read_stage
 from headwater.flow.source.ticks import Tick, Wish
@@ -86,6 +90,14 @@ class Asides(NamedTuple):
 
     poisoned: pa.Table
     late: pa.Table
+
+
+class Emitted(NamedTuple):
+    """Outputs that are just what an operator emits, stagers of operators whose tasks stage it, and those of outputs."""
+
+    plain: Sequence[Planned]
+    staged: Mapping[Node, Stager]
+    stagers: Mapping[str, Stager | None]
 
 
 @dataclass(frozen=True)
@@ -198,17 +210,19 @@ class Processor:
         session.conf.set(SHUFFLE_PARTITIONS, self._shards)
         source = frame.persist() if self._read_twice and not direct else frame
         reading = self._reading(direct, start, end)
+        emitted = self._emitted(admission.replayed, self._stagers(Mark(self._job_id, batch, end)))
         evaluation = Evaluation(
             partial(frames_of, self._job, source), self._operators.operate, self._keep - straight,
             self._operators.packed, self._operators.done_at_once(self._chains), self._operators.operate_chain,
-            levels_of(self._job, direct), partial(self._operate_level, session, reading, admission.replayed),
+            levels_of(self._job, direct),
+            partial(self._operate_level, session, reading, admission.replayed, emitted.staged),
             direct & self._inputs.keys(), admission.replayed,
             direct={one: partial(self._operators.operate_direct, one, session, reading) for one in reading.joins},
             straight=straight,
         )  # fmt: skip
         try:
             origin = Origin(self._app, self._job.name, batch, self._folder.planned_ms(batch))
-            collected, kept = self._collect(evaluation, origin)
+            collected, kept = self._collect(evaluation, origin, emitted)
             told = [one for found in collected.values() for one in found.told] + kept
             check_co_partitioned(self._operators.home, told)
             evaluation.told_alone |= self._told_alone(session, collected)
@@ -224,8 +238,14 @@ class Processor:
         hot = hot_after(self._operators.hot, ((one.operator, one.hot) for one in told))
         home = co_partitioned_after(before.home if before else frozenset(), told)
         record = BatchRecord(batch, start, end, accounts, clocks, *moments, hot=hot, home=home)
-        self._leave_behind(record, collected, told, Asides(poisoned_records(staged), late), origin)
+        asides = Asides(poisoned_records(staged), late)
+        self._leave_behind(record, collected, told, asides, origin, partial(run_tasks, session))
         return record
+
+    def _stagers(self, mark: Mark) -> dict[str, Stager | None]:
+        """How tasks stage the rows of each output."""
+        sinks = self._outputs.sinks.items()
+        return {name: sink.stager(mark) if isinstance(sink, StagedSink) else None for name, sink in sinks}
 
     def _reading(self, direct: frozenset[Node], start: Offsets, end: Offsets) -> Reading:
         """How tasks read the batch for operators whose rows are no frames."""
@@ -238,16 +258,26 @@ class Processor:
             spare_is_read=others,
         )  # fmt: skip
 
+    def _emitted(self, replayed: Replayed, stagers: Mapping[str, Stager | None]) -> "Emitted":
+        """What of the outputs comes right from operators. Results that others use too are staged as frames."""
+        plain = [
+            one for one in self._uses.plain
+            if one.node not in replayed.changes and not (stagers[one.name] and one.node in self._uses.frames)
+        ]  # fmt: skip
+        uses = Tally(one.node for one in self._job.outputs)
+        staged = {one.node: stager for one in plain if (stager := stagers[one.name]) and uses[one.node] == 1}
+        return Emitted(plain, staged, stagers)
+
     def _operate_level(
-        self, session: SparkSession, reading: Reading, replayed: Replayed, frames: Mapping[Node, DataFrame],
-        logged: Sequence[Node],
+        self, session: SparkSession, reading: Reading, replayed: Replayed, staged: Mapping[Node, Stager],
+        frames: Mapping[Node, DataFrame], logged: Sequence[Node],
     ) -> Level:  # fmt: skip
         inputs = LevelInputs(
             frames, {node: self._inputs[node] for node in logged}, reading.task if logged else None, replayed.absorbed
         )
         nodes = [*frames, *logged]
         framed = [node for node in nodes if node in self._uses.frames]
-        return self._operators.level(session, inputs, framed=framed)
+        return self._operators.level(session, inputs, framed=framed, emit=partial(staged_results, staged))
 
     def _told_alone(self, session: SparkSession, collected: Mapping[str, Collected]) -> dict[Node, DataFrame]:
         found = {planned.node: collected[planned.name].alone for planned in self._job.outputs}
@@ -262,7 +292,7 @@ class Processor:
 
     def _leave_behind(
         self, record: BatchRecord, collected: Mapping[str, Collected], told: list[ShardReport], asides: "Asides",
-        origin: Origin,
+        origin: Origin, run: RunTasks,
     ) -> None:  # fmt: skip
         self._operators.commit(record.batch, told)
         mark = Mark(self._job_id, record.batch, record.end)
@@ -270,20 +300,24 @@ class Processor:
         self._outputs.poisoned.write(mark, asides.poisoned)
         self._outputs.late.write(mark, asides.late)
         for name, found in collected.items():
-            self._outputs.sinks[name].write(mark, found.rows)
+            sink = self._outputs.sinks[name]
+            if isinstance(sink, StagedSink):
+                sink.publish(mark, found.parts, found.rows, run)
+            else:
+                sink.write(mark, found.rows)
         self._outputs.accounts.write(mark, account_records(self._job.name, record, origin.time_ms))
         self._wish(record)
         self._folder.finish(record)
 
-    def _collect(self, evaluation: Evaluation, origin: Origin) -> tuple[dict[str, Collected], list[ShardReport]]:
+    def _collect(
+        self, evaluation: Evaluation, origin: Origin, emitted: "Emitted"
+    ) -> tuple[dict[str, Collected], list[ShardReport]]:
         """What outputs are given, and what operators reported whose changes are kept for several.
 
         Outputs are worked out side by side: small queries leave cores idle between their stages. What is kept is worked
         out first and by itself: in a query that puts several frames together a task does not know its shard.
         """
-        plain = [
-            one for one in self._job.outputs if one in self._uses.plain and one.node not in evaluation.replayed.changes
-        ]
+        plain, stagers = emitted.plain, emitted.stagers
         others = [one for one in self._job.outputs if one not in plain]
         frames = {one: frame_for(evaluation, one, self._resolved[one.name].key, origin) for one in others}
         for node in evaluation.levels:
@@ -292,10 +326,11 @@ class Processor:
         for _, level in sorted(evaluation.exchanges.items()):
             level.collect({one.node for one in plain} & level.numbers.keys())
             told += level.reports
-        found = {one.name: Collected(evaluation.exchange(one.node).rows(one.node), []) for one in plain}
+        found = {one.name: of_operator(evaluation.exchange(one.node), one.node) for one in plain}
         with ThreadPoolExecutor(QUERIES_AT_ONCE, thread_name_prefix="headwater-output") as pool:
             under_way = {
-                one.name: pool.submit(collect, frame, evaluation, one, origin) for one, frame in frames.items()
+                one.name: pool.submit(collect, frame, evaluation, one, stagers[one.name])
+                for one, frame in frames.items()
             }
             return found | {name: future.result() for name, future in under_way.items()}, told
 

@@ -1,4 +1,4 @@
-"""Run an output's part of a batch in Spark and bring what comes out to the driver, as Arrow."""
+"""Run an output's part of a batch in Spark: tasks stage its rows, or bring them to the driver, as Arrow."""
 
 from collections import Counter as Tally
 from collections.abc import Collection, Iterable
@@ -7,27 +7,39 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
-from headwater.flow.commit.record_encoding import TIME, change_records, row_records
+from headwater.flow.commit.record_encoding import change_records, row_records
+from headwater.flow.commit.stage_task import few_in, parts_in, stage
 from headwater.flow.declare.graph import TOPIC, Job, Planned
 from headwater.flow.declare.nodes import STATEFUL, Node, Source, TableJoin, walk
 from headwater.flow.exchange.blocks import decode_results
 from headwater.flow.joins.direct_tables import moved_together
+from headwater.flow.operate.level import Level
 from headwater.flow.operate.reports import COMMIT, ShardReport
 from headwater.flow.operators.changes import BEFORE
 from headwater.flow.operators.joins.events import MISSING
 from headwater.flow.plan.roots import readers_of
+from headwater.flow.rows.arrow_types import arrow_schema
 from headwater.flow.rows.evaluation import Evaluation
 from headwater.flow.rows.row_steps import hidden
+from headwater.flow.sinks.staged import Part, Stager
 
 
 @dataclass(frozen=True)
 class Collected:
     rows: pa.Table
+    """Those that came to the driver."""
     told: list[ShardReport]
     """What operators reported in the same query."""
     alone: pa.Table | None = None
     """Rows that had to have a partner in a join, and have none."""
+    parts: tuple[Part, ...] = ()
+    """Those that tasks staged."""
+
+    @property
+    def count(self) -> int:
+        return int(self.rows.num_rows) + sum(part.rows for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -79,30 +91,43 @@ def frame_for(evaluation: Evaluation, planned: Planned, key: tuple[str, ...], or
         return evaluation.changes(node)
     if not node.keyed:
         rows = evaluation.rows(node, node)
-        return row_records(rows, key) if is_topic else rows.drop(*hidden(rows))
+        return row_records(rows, key, time_ms=origin.time_ms) if is_topic else rows.drop(*hidden(rows))
     changes = evaluation.changes(node)
     if is_topic:
         return change_records(changes, key, time_ms=origin.time_ms, source=origin.fields())
     return changes.drop(BEFORE)
 
 
-def collect(frame: DataFrame, evaluation: Evaluation, planned: Planned, origin: Origin) -> Collected:
-    """Run it, and bring the result here."""
+def of_operator(level: Level, node: Node) -> Collected:
+    """What an operator emitted, of an exchange that has been run."""
+    return Collected(level.rows(node), [], parts=tuple(map(Part.from_json, level.parts(node))))
+
+
+def collect(frame: DataFrame, evaluation: Evaluation, planned: Planned, stager: Stager | None) -> Collected:
+    """Run it. Rows go where the stager says; to the driver if there is none, or where it works on all of them."""
+    packed = evaluation.packed.get(planned.node)
+    if stager is not None and packed is None:
+        staged = stage(frame, stager)
+        told = [ShardReport.from_json(text) for text in staged[COMMIT].drop_null().to_pylist()]
+        few = few_in(staged, arrow_schema(StructType([one for one in frame.schema if one.name != COMMIT])))
+        return Collected(few, _unless_kept(evaluation, planned, told), parts=parts_in(staged))
     table = frame.toArrow()
-    if planned.node in evaluation.packed:
-        table = decode_results(table, evaluation.packed[planned.node])
-    if TIME in table.column_names:
-        table = _dated(table, origin)
+    if packed is not None:
+        table = decode_results(table, packed)
     if COMMIT not in table.column_names:
         return Collected(table, [])
     rows, told = split(table)
-    if isinstance(planned.node, TableJoin) and planned.node in evaluation.packed:
+    if isinstance(planned.node, TableJoin) and packed is not None:
         return Collected(moved_together(rows, planned.node.key), told)
     if planned.node in evaluation.straight:
         found, alone = parted(rows)
         return Collected(found, told, alone)
-    # What is kept for others reports only once.
-    return Collected(rows, [] if planned.node in evaluation.keep else told)
+    return Collected(rows, _unless_kept(evaluation, planned, told))
+
+
+def _unless_kept(evaluation: Evaluation, planned: Planned, told: list[ShardReport]) -> list[ShardReport]:
+    """What is kept for others reports only once."""
+    return [] if planned.node in evaluation.keep else told
 
 
 def reports(evaluation: Evaluation) -> Iterable[ShardReport]:
@@ -136,8 +161,3 @@ def parted(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
         found.append(batch)
     names = [name for name in rows.column_names if not name.startswith("_")]
     return pa.Table.from_batches(found, rows.schema).select(names), pa.Table.from_batches(alone, rows.schema)
-
-
-def _dated(records: pa.Table, origin: Origin) -> pa.Table:
-    times = pc.fill_null(records[TIME], origin.time_ms)
-    return records.set_column(records.schema.get_field_index(TIME), TIME, times)

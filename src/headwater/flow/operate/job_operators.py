@@ -45,7 +45,7 @@ from headwater.flow.joins.stream_join_task import StreamJoinOperator, StreamJoin
 from headwater.flow.joins.table_join_task import TableJoinOperator, TableJoinTask
 from headwater.flow.late.late_rows import late_frame
 from headwater.flow.operate.deduplicator import Deduplicator
-from headwater.flow.operate.level import Level
+from headwater.flow.operate.level import Emit, Level
 from headwater.flow.operate.reports import NO_SHARD, Operator, ShardReport, store_name
 from headwater.flow.operate.shard_operator import ShardOperator
 from headwater.flow.operate.shard_task import ShardWork
@@ -140,7 +140,9 @@ class Operators:
         self.windows |= {one.name: one for one in known if isinstance(one, WindowOperator)}
         self.joins |= {one.name: one for one in known if isinstance(one, StreamJoinOperator)}
 
-    def level(self, session: SparkSession, inputs: "LevelInputs", *, framed: Collection[Node]) -> Level:
+    def level(
+        self, session: SparkSession, inputs: "LevelInputs", *, framed: Collection[Node], emit: Emit | None = None
+    ) -> Level:
         """The exchange of some operators with one input. The results of `framed` are used by steps of Spark's, or by
         other operators; those of others go to the driver alone, which does not look at values before a change."""
         works: dict[Node, ShardWork] = {}
@@ -172,7 +174,7 @@ class Operators:
             node: pa.schema([one for one in work.results if node in framed or one.name != BEFORE])
             for node, work in works.items()
         }
-        return Level.of(works, blocks, wanted=wanted, shards=self._shards, kept=bool(framed))
+        return Level.of(works, blocks, wanted=wanted, shards=self._shards, kept=bool(framed), emit=emit)
 
     def _current(self, node: Node) -> KeyedOperator:
         """An operator as it was resolved, at the times of this batch."""

@@ -4,18 +4,20 @@ A batch has as many levels as operators follow one another. The tasks of a level
 level, or a step of Spark's, needs of the results is kept in memory as blocks.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.nodes import Node
-from headwater.flow.exchange.blocks import IS_REPORT, OPERATOR, visits
+from headwater.flow.exchange.blocks import IS_REPORT, OPERATOR, Task, visits
 from headwater.flow.operate.reports import ShardReport
 from headwater.flow.operate.shard_task import (
+    PART,
     ShardTask,
     ShardWork,
     operated,
@@ -24,6 +26,9 @@ from headwater.flow.operate.shard_task import (
     result_rows,
     result_schema,
 )
+
+Emit = Callable[[Task, Mapping[Node, int], Mapping[Node, pa.Schema]], Task]
+"""A task that does something else with the results of another; called with the operators' numbers and schemas."""
 
 
 @dataclass
@@ -38,7 +43,7 @@ class Level:
     @classmethod
     def of(
         cls, works: Mapping[Node, ShardWork], blocks: Collection[DataFrame], *, wanted: Mapping[Node, pa.Schema],
-        shards: int, kept: bool,
+        shards: int, kept: bool, emit: Emit | None = None,
     ) -> "Level":  # fmt: skip
         """`kept`: more than the driver reads the results."""
         schemas = {node: result_schema(wanted[node]) for node in works}
@@ -46,8 +51,9 @@ class Level:
         frames = list(blocks)
         if any(work.visits_all for work in works.values()):
             frames.append(visits(frames[0].sparkSession, shards))
-        results = operated(reduce(DataFrame.union, frames), task)
         numbers = {node: number for number, node in enumerate(works)}
+        whole = reduce(DataFrame.union, frames)
+        results = operated(whole, task if emit is None else emit(task, numbers, schemas), shards)
         return cls(results.persist() if kept else results, numbers, schemas)
 
     def frame(self, node: Node) -> DataFrame:
@@ -66,6 +72,12 @@ class Level:
     def rows(self, node: Node) -> pa.Table:
         assert self.collected is not None
         return result_rows(self.collected, self.numbers[node], self.schemas[node])
+
+    def parts(self, node: Node) -> list[str]:
+        """What tasks staged of an operator's results."""
+        assert self.collected is not None
+        own = self.collected.filter(pc.equal(self.collected[OPERATOR], self.numbers[node]))
+        return [str(one) for one in own[PART].drop_null().to_pylist()]
 
     @property
     def reports(self) -> list[ShardReport]:
