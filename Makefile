@@ -40,6 +40,7 @@ bench: $(VENV)/everything  ## how fast it is, beside the disk, a bare server, Ap
 torture: $(VENV)/everything  ## kill it two hundred times under load and count what is lost
 	$(BIN)/python -m tests.crash.torture $(ARGS)
 	$(BIN)/python -m tests.flow.large_joins
+	$(BIN)/python -m tests.flow.large_outputs
 	$(BIN)/pytest -q -m torture
 	$(BIN)/python -m tests.wire.fuzz_ports --operations 1000000
 	HEADWATER_RESPONSE_EXAMPLES=100 $(BIN)/pytest -q tests/wire/test_every_response.py

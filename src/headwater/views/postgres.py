@@ -1,11 +1,12 @@
 """Views in PostgreSQL 15 or newer, in a schema named after the app.
 
 A batch goes in by COPY, as a whole, to a temporary table and from there into the view: a few round trips, however many
-rows. The key is a unique constraint under which nulls are equal, because a group may well be the one without a name.
+rows. What other processes have staged (postgres_staging.py) goes in from their tables, in the same transaction. The key
+is a unique constraint under which nulls are equal, because a group may well be the one without a name.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 import psycopg
 import pyarrow as pa
@@ -16,10 +17,12 @@ from headwater.clock import Clock
 from headwater.errors import StoreUnavailable, UnstorableValue
 from headwater.views import postgres_columns
 from headwater.views.changes import Changes
+from headwater.views.mark import Mark
 from headwater.views.postgres_columns import csv_text
+from headwater.views.postgres_staging import GONE, KEY_TEXT, PostgresStaging, StagedTable, prefix_of
 from headwater.views.query import Condition, Order
 from headwater.views.shape import Column, Shape, quoted
-from headwater.views.tables import CHANGE, DELETES, SqlStore, Values, listed, on_conflict
+from headwater.views.tables import CHANGE, DELETES, SHADOW, SqlStore, Values, listed, on_conflict
 
 STAGE, STAGE_GONE = "_headwater_stage", "_headwater_stage_gone"
 OLDEST_VERSION = 150_000
@@ -36,6 +39,8 @@ class PostgresStore(SqlStore):
         self._url, self._schema, self._read_only = url, schema, read_only
         self.where = _spoken(url, schema)
         self._open: Connection | None = None
+        self._affected = 0
+        """How many rows the last statement has changed."""
 
     def close(self) -> None:
         with self._lock:
@@ -69,6 +74,7 @@ class PostgresStore(SqlStore):
     def _run(self, sql: str, values: Values = ()) -> list[tuple[object, ...]]:
         with self._lock, self._translated():
             cursor = self._connection().execute(sql.encode(), values)
+            self._affected = cursor.rowcount
             return cursor.fetchall() if cursor.description else []
 
     def _copy(self, target: str, rows: pa.Table) -> None:
@@ -149,30 +155,82 @@ class PostgresStore(SqlStore):
     def _load(self, table: str, shape: Shape, changes: Changes, change: int) -> None:
         if changes.deleted.num_rows:
             self._stage(STAGE_GONE, shape.key_columns, changes.deleted)
-            self._delete_staged(table, changes.deleted)
+            nulls = [name for name in shape.key if changes.deleted[name].null_count]
+            self._delete_staged(table, f"pg_temp.{STAGE_GONE}", shape.key, nulls)
         if changes.present.num_rows:
             self._stage(STAGE, shape.columns, changes.present)
-            names = listed(shape.names)
-            self._run(
-                f"INSERT INTO {self._table(table)} ({names}, {CHANGE}) "
-                f"SELECT {names}, {change} FROM pg_temp.{STAGE}{on_conflict(shape)}"
-            )
+            self._insert_staged(table, f"pg_temp.{STAGE}", shape, change)
 
     def _stage(self, stage: str, columns: Sequence[Column], rows: pa.Table) -> None:
-        declared = ", ".join(f"{quoted(column.name)} {self._column_type(column)}" for column in columns)
-        self._run(f"CREATE TEMP TABLE {stage} ({declared}) ON COMMIT DROP")
+        self._run(f"CREATE TEMP TABLE {stage} ({self._declared(columns)}) ON COMMIT DROP")
         self._copy(f"pg_temp.{stage}", rows)
 
-    def _delete_staged(self, table: str, keys: pa.Table) -> None:
+    def _declared(self, columns: Sequence[Column]) -> str:
+        return ", ".join(f"{quoted(column.name)} {self._column_type(column)}" for column in columns)
+
+    def _insert_staged(self, table: str, source: str, shape: Shape, change: int) -> None:
+        names = listed(shape.names)
+        self._run(
+            f"INSERT INTO {self._table(table)} ({names}, {CHANGE}) "
+            f"SELECT {names}, {change} FROM {source}{on_conflict(shape)}"
+        )
+
+    def _delete_staged(self, table: str, source: str, key: Sequence[str], nulls: Collection[str]) -> None:
         """Nulls are compared only where there are some: no index helps with that."""
         same = [
-            f"(old.{name} = gone.{name} OR (old.{name} IS NULL AND gone.{name} IS NULL))"
-            if column.null_count else f"old.{name} = gone.{name}"
-            for name, column in zip(map(quoted, keys.column_names), keys.columns, strict=True)
+            f"(old.{column} = gone.{column} OR (old.{column} IS NULL AND gone.{column} IS NULL))"
+            if name in nulls else f"old.{column} = gone.{column}"
+            for name, column in zip(key, map(quoted, key), strict=True)
         ]  # fmt: skip
-        self._run(
-            f"DELETE FROM {self._table(table)} AS old USING pg_temp.{STAGE_GONE} AS gone WHERE {' AND '.join(same)}"
-        )
+        self._run(f"DELETE FROM {self._table(table)} AS old USING {source} AS gone WHERE {' AND '.join(same)}")
+
+    # What other processes stage
+
+    def staging(self, view: str, mark: Mark, *, shadow: bool = False) -> PostgresStaging | None:
+        """How rows of a batch are staged; None if the view holds it. Tables that earlier runs have left are dropped."""
+        table = SHADOW + view if shadow else view
+        shape, stored = self._known(table, locked=False)
+        if self._is_in(table, stored, mark):
+            return None
+        names = self._run(
+            "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relkind = 'r' "
+            "AND starts_with(relname, $2)", (quoted(self._schema), prefix_of(table)),
+        )  # fmt: skip
+        for (name,) in names:
+            # One that a process still copies into, which does not know that its job has ended, is left for later.
+            with suppress(StoreUnavailable), self._writing():
+                self._run("SET LOCAL lock_timeout TO '1s'")
+                self._run(f"DROP TABLE IF EXISTS {self._table(str(name))}")
+        return PostgresStaging(self._url, self._schema, table, shape.to_json())
+
+    def staging_transaction(self) -> AbstractContextManager[None]:
+        return self._writing()
+
+    def create_staged(self, name: str, columns: Sequence[Column]) -> None:
+        self._run(f"CREATE UNLOGGED TABLE {self._table(name)} ({self._declared(columns)})")
+
+    def copy_staged(self, name: str, rows: pa.Table) -> None:
+        self._copy(self._table(name), rows)
+
+    def encode(self, column: Column, values: pa.Array) -> pa.Array:
+        return self._encode(column, values)
+
+    def _load_staged(self, table: str, shape: Shape, staged: Sequence[StagedTable], change: int) -> None:
+        for one in staged:
+            if one.gone:
+                source = self._table(one.name + GONE)
+                self._delete_staged(table, source, shape.key, one.nulls)
+                keys = f"SELECT $1, {change}, {KEY_TEXT} FROM {source}"
+                self._run(f"INSERT INTO {self._table(DELETES)} (view, change, key) {keys}", (table,))
+                self._check_moved(one.name, one.gone)
+                self._run(f"DROP TABLE {source}")
+            self._insert_staged(table, self._table(one.name), shape, change)
+            self._check_moved(one.name, one.present)
+            self._run(f"DROP TABLE {self._table(one.name)}")
+
+    def _check_moved(self, name: str, wanted: int) -> None:
+        if self._affected != wanted:
+            raise StoreUnavailable(self.where, f"{name} has {self._affected} rows of {wanted} that were copied into it")
 
     def _load_deletes(self, table: str, keys: pa.Array, change: int) -> None:
         views, changes = pa.repeat(table, len(keys)), pa.repeat(change, len(keys))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from headwater.clock import Clock, SystemClock
 from headwater.errors import JobRefused
 from headwater.secret_urls import WAY_OUT, ambiguity, without_secrets
 from headwater.views.mark import Mark, StoredMark
+from headwater.views.postgres_staging import PostgresStaging, StagedTable
 from headwater.views.query import Query
 from headwater.views.shape import Shape
 
@@ -76,8 +77,11 @@ class ViewStore(Protocol):
     def mark(self, view: str, *, shadow: bool = False) -> StoredMark | None:
         """None: there is no such view."""
 
-    def write(self, view: str, mark: Mark, rows: pa.Table, *, shadow: bool = False) -> bool:
-        """Rows and mark, both or neither. False: the view holds this batch already. JobRefused: another job's view."""
+    def write(
+        self, view: str, mark: Mark, rows: pa.Table, *, shadow: bool = False, staged: Sequence[StagedTable] = ()
+    ) -> bool:
+        """Rows, those that are staged, and mark: all or nothing. False: the view holds this batch already. JobRefused:
+        another job's view."""
 
     def adopt(self, view: str, job: str) -> None:
         """From now on `job` writes this view, beginning with any batch."""
@@ -102,6 +106,14 @@ class ViewStore(Protocol):
     def snapshot(self, view: str) -> AbstractContextManager[Snapshot]: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class StagingStore(Protocol):
+    """A store for which other processes stage rows."""
+
+    def staging(self, view: str, mark: Mark, *, shadow: bool = False) -> PostgresStaging | None:
+        """How rows of a batch are staged that is about to be written; None if the view holds it."""
 
 
 def open_store(where: str | Path, app: str, *, read_only: bool = False, clock: Clock | None = None) -> ViewStore:

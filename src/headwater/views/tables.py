@@ -20,6 +20,7 @@ from headwater.clock import Clock
 from headwater.errors import JobRefused, UnknownView
 from headwater.views.changes import Changes, changes_in
 from headwater.views.mark import Mark, StoredMark, position_from_json, position_to_json
+from headwater.views.postgres_staging import StagedTable
 from headwater.views.query import Condition, Order, Query
 from headwater.views.shape import Column, Shape, evolved, quoted, shape_of
 from headwater.views.store import ChangedRow, Row
@@ -95,6 +96,10 @@ class SqlStore(ABC):
     @abstractmethod
     def _load(self, table: str, shape: Shape, changes: Changes, change: int) -> None:
         """Upserts the present rows and deletes the deleted keys, a whole batch at a time."""
+
+    def _load_staged(self, table: str, shape: Shape, staged: Sequence[StagedTable], change: int) -> None:
+        """The same of rows and keys in tables of their own, which are dropped."""
+        raise AssertionError(f"no other process stages rows for {self.where}")
 
     @abstractmethod
     def _load_deletes(self, table: str, keys: pa.Array, change: int) -> None: ...
@@ -198,7 +203,9 @@ class SqlStore(ABC):
 
     # Writing rows
 
-    def write(self, view: str, mark: Mark, rows: pa.Table, *, shadow: bool = False) -> bool:
+    def write(
+        self, view: str, mark: Mark, rows: pa.Table, *, shadow: bool = False, staged: Sequence[StagedTable] = ()
+    ) -> bool:
         table = SHADOW + view if shadow else view
         with self._lock:
             shape, stored = self._known(table, locked=False)
@@ -209,7 +216,7 @@ class SqlStore(ABC):
                 _, stored = self._known(table)
                 if self._is_in(table, stored, mark):
                     return False
-                self._write(table, shape, stored, mark, changes)
+                self._write(table, shape, stored, mark, changes, staged)
         return True
 
     def _is_in(self, view: str, stored: StoredMark, mark: Mark) -> bool:
@@ -221,8 +228,12 @@ class SqlStore(ABC):
             )
         return stored.holds(mark)
 
-    def _write(self, table: str, shape: Shape, stored: StoredMark, mark: Mark, changes: Changes) -> None:
-        change = stored.change if changes.empty else stored.change + 1
+    def _write(
+        self, table: str, shape: Shape, stored: StoredMark, mark: Mark, changes: Changes, staged: Sequence[StagedTable]
+    ) -> None:
+        change = stored.change if changes.empty and not staged else stored.change + 1
+        if staged:
+            self._load_staged(table, shape, staged, change)
         if not changes.empty:
             self._load(table, shape, changes, change)
         if len(changes.deleted_keys):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.crash.flow.bounds import SMALL_BLOCKS, SPLIT
+from tests.crash.flow.bounds import SMALL_BLOCKS, SPLIT, STAGED
 
 DRIVER, WORKER, JVM, NODE = "driver", "worker", "jvm", "node"
 
@@ -33,6 +33,11 @@ JOIN_TABLES = "headwater.flow.operate.join_works:TableJoinWork.run"
 PREPARE_RESULTS = "headwater.flow.rows.result_rows:ResultTask.__call__"
 SLICE = "headwater.flow.operate.join_works:TableJoinWork._slice"
 
+STAGE_FILE = "headwater.flow.sinks.parquet:ParquetStager.stage"
+STAGE_RECORDS = "headwater.flow.sinks.topic_staging:TopicStager.stage"
+STAGE_TABLE = "headwater.flow.sinks.view:ViewStager.stage"
+ENCODE = "headwater.flow.sinks.topic_staging:EncodePartition.__call__"
+
 IN_WORKERS = {
     "reading": Moment(READ),
     "about to stage": Moment(STAGE),
@@ -45,6 +50,11 @@ IN_WORKERS = {
     "preparing": Moment(PREPARE),
     "windowing": Moment(WINDOW),
     "pairing a slice": Moment(SLICE),
+    "file staged": Moment(STAGE_FILE, after=True),
+    "records staged": Moment(STAGE_RECORDS, after=True),
+    "table staged": Moment(STAGE_TABLE, after=True),
+    "encoding a partition": Moment(ENCODE),
+    "partition encoded": Moment(ENCODE, after=True),
 }
 """Moments of tasks (deadly_workers.py): rows are read or merged and not handed over; counts are to be left behind;
 a join is about to work on its shards; one slice of the rows of a key is worked on, and others are done."""
@@ -55,11 +65,13 @@ FINISH = "headwater.flow.commit.job_folder:JobFolder.finish"
 PUBLISH = "headwater.flow.state.store:StateStore.publish"
 MERGE_RUNS = "headwater.flow.state.store:StateStore.merge"
 SETTLE = "headwater.flow.deploy.deployment:Deployment.settle"
-TOPIC_WRITE, TOPIC_SEND = "headwater.flow.sinks.topic:TopicSink.write", "headwater.flow.sinks.topic:TopicSink._send"
-VIEW_WRITE = "headwater.flow.sinks.view:ViewSink.write"
+TOPIC_WRITE, TOPIC_SEND = "headwater.flow.sinks.topic:TopicSink.publish", "headwater.flow.sinks.topic:TopicSink._send"
+VIEW_WRITE = "headwater.flow.sinks.view:ViewSink.publish"
 SQLITE, POSTGRES = "headwater.views.sqlite:SqliteStore._run", "headwater.views.postgres:PostgresStore._run"
-PARQUET = "headwater.flow.sinks.parquet:ParquetSink.write"
+PARQUET = "headwater.flow.sinks.parquet:ParquetSink.publish"
 SWAP = "headwater.views.tables:SqlStore.swap"
+RENAME = "headwater.flow.sinks.folders:DiskFolder.rename"
+MOVE_TABLES = "headwater.views.postgres:PostgresStore._load_staged"
 
 AT_THE_PLAN = "when a batch is planned"
 MID_TASK = "mid-task"
@@ -121,6 +133,20 @@ POINTS = {
     "postgres committed": Point(BEFORE_THE_FINISH, Moment(POSTGRES, after=True, first="COMMIT"), most=4),
     "file about to be put": Point(BEFORE_THE_FINISH, Moment(PARQUET), most=2),
     "file put": Point(BEFORE_THE_FINISH, Moment(PARQUET, after=True), most=2),
+    "file staged, worker": Point(MID_TASK, IN_WORKERS["file staged"], WORKER, most=1, lowered=STAGED),
+    "file staged, driver": Point(MID_TASK, IN_WORKERS["file staged"], most=1, lowered=STAGED),
+    "records staged, worker": Point(MID_TASK, IN_WORKERS["records staged"], WORKER, most=1, lowered=STAGED),
+    "records staged, jvm": Point(MID_TASK, IN_WORKERS["records staged"], JVM, most=1, lowered=STAGED),
+    "table staged, worker": Point(MID_TASK, IN_WORKERS["table staged"], WORKER, most=1, lowered=STAGED),
+    "table staged, driver": Point(MID_TASK, IN_WORKERS["table staged"], most=1, lowered=STAGED),
+    "encoding a partition, worker": Point(
+        BEFORE_THE_FINISH, IN_WORKERS["encoding a partition"], WORKER, most=1, lowered=STAGED
+    ),
+    "partition encoded, driver": Point(BEFORE_THE_FINISH, IN_WORKERS["partition encoded"], most=1, lowered=STAGED),
+    "partition encoded, jvm": Point(BEFORE_THE_FINISH, IN_WORKERS["partition encoded"], JVM, most=1, lowered=STAGED),
+    "file about to be renamed": Point(BEFORE_THE_FINISH, Moment(RENAME), lowered=STAGED),
+    "file renamed": Point(BEFORE_THE_FINISH, Moment(RENAME, after=True), lowered=STAGED),
+    "staged tables moved": Point(BEFORE_THE_FINISH, Moment(MOVE_TABLES, after=True), lowered=STAGED),
     "all sinks written": Point(BEFORE_THE_FINISH, Moment(FINISH)),
     "all sinks written, jvm": Point(BEFORE_THE_FINISH, Moment(FINISH), JVM),
     "batch noted": Point(BEFORE_THE_FINISH, Moment(FINISH, after=True)),

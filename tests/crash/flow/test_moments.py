@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-from tests.crash.flow import test_joins_as_read, test_late_replay, test_migrating
+from tests.crash.flow import test_joins_as_read, test_late_replay, test_migrating, test_staged_outputs
 from tests.crash.flow.moments import IN_WORKERS, POINTS
 
 PLACES = sorted(
@@ -13,7 +13,7 @@ PLACES = sorted(
     | {point.moment.place for point in POINTS.values()}
     | {
         moment.place
-        for module in (test_joins_as_read, test_late_replay, test_migrating)
+        for module in (test_joins_as_read, test_late_replay, test_migrating, test_staged_outputs)
         for moment, _ in module.MOMENTS.values()
     }
 )

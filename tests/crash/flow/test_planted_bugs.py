@@ -74,9 +74,9 @@ def test_a_mark_in_another_transaction_than_its_rows(
 ) -> None:
     mark_first = (
         "self._store_mark(table, replace(stored, job=mark.job, batch=mark.batch, position=mark.position)); "
-        "self._run('COMMIT'); self._run('BEGIN'); self._write(table, shape, stored, mark, changes)"
+        "self._run('COMMIT'); self._run('BEGIN'); self._write(table, shape, stored, mark, changes, staged)"
     )
-    plant(monkeypatch, SqlStore, "write", "self._write(table, shape, stored, mark, changes)", mark_first)
+    plant(monkeypatch, SqlStore, "write", "self._write(table, shape, stored, mark, changes, staged)", mark_first)
     found = found_after_a_crash(spark, node, ROWS_ABOUT_TO_GO_IN)
     assert any(sentence.startswith("view ") for sentence in found)
 
@@ -98,7 +98,7 @@ def test_a_topic_sent_again_as_another_producer(
 ) -> None:
     encode = "encoded = encode(rows, state, mark.batch)"
     another = "state = replace(state, producer_id=self._client.init_producer_id()[0], sequences={})"
-    plant(monkeypatch, TopicSink, "write", encode, f"{another}; {encode}")
+    plant(monkeypatch, TopicSink, "publish", encode, f"{another}; {encode}")
     found = found_after_a_crash(spark, node, SENT_AND_NOT_NOTED)
     assert any("2 times, not 1 times" in sentence or "a change says" in sentence for sentence in found)
 
@@ -109,7 +109,7 @@ def test_a_topic_whose_batch_is_noted_before_it_is_sent(
 ) -> None:
     encode = "encoded = encode(rows, state, mark.batch)"
     noted = "self._store(state.advanced(mark.batch, encoded.records))"
-    plant(monkeypatch, TopicSink, "write", encode, f"{encode}; {noted}")
+    plant(monkeypatch, TopicSink, "publish", encode, f"{encode}; {noted}")
     with pytest.raises(OutOfOrderSequence, match="a batch before this one is missing"):  # the log itself finds it
         # The third is one of those that every batch writes to, whether or not some rows are poisoned or late.
         found_after_a_crash(spark, node, Moment(TOPIC_SEND), nth=3)

@@ -113,15 +113,15 @@ def test_what_breaks_off_in_the_middle_is_carried_to_its_end(
     tester: Tester, monkeypatch: pytest.MonkeyPatch, resumed_by: str
 ) -> None:
     app = fed(tester, "minutes", "hops")
-    write = ViewSink.write
+    publish = ViewSink.publish
 
     def dying(self: ViewSink, *given: Any) -> None:
         if self.name == "hops":
             raise OSError("pulled out")
-        write(self, *given)
+        publish(self, *given)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ViewSink, "write", dying)
+        patched.setattr(ViewSink, "publish", dying)
         with pytest.raises(OSError, match="pulled out"):
             app.take_back_late()
     assert [row["total"] for row in app.rows("minutes") if row["sensor"] == "b"] == [9], "it was written before"

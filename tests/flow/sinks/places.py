@@ -1,6 +1,8 @@
 """Places for the sink contract, one per kind of sink. Each can be opened again by another process."""
 
+import io
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pyarrow as pa
@@ -86,6 +88,22 @@ class StoppingFolder:
 
     def get(self, path: str) -> bytes | None:
         return self._folder.get(path)
+
+    def writing(self, path: str) -> AbstractContextManager[io.RawIOBase]:
+        return self._folder.writing(path)
+
+    def rename(self, path: str, new: str) -> None:
+        self._faults.before()
+        self._folder.rename(path, new)
+        self._faults.behind()
+
+    def remove(self, path: str) -> None:
+        self._faults.before()
+        self._folder.remove(path)
+        self._faults.behind()
+
+    def names(self, path: str) -> list[str]:
+        return self._folder.names(path)
 
 
 class ParquetPlace:

@@ -7,18 +7,19 @@ import pytest
 
 from headwater.errors import JobRefused
 from headwater.flow.sinks.parquet import ParquetSink
-from tests.contracts.sink import JOB, SinkContract, mark
+from tests.contracts.sink import JOB, mark
+from tests.contracts.staged_sink import StagedSinkContract
 from tests.flow.sinks.places import ParquetPlace
 from tests.views import rows as samples
 
 
-class TestParquet(SinkContract):
+class TestParquet(StagedSinkContract):
     @pytest.fixture
     def place(self, tmp_path: Path) -> ParquetPlace:
         return ParquetPlace(tmp_path / "numbers", by=[])
 
 
-class TestParquetDividedByAColumn(SinkContract):
+class TestParquetDividedByAColumn(StagedSinkContract):
     @pytest.fixture
     def place(self, tmp_path: Path) -> ParquetPlace:
         return ParquetPlace(tmp_path / "numbers", by=["odd"])

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -6,15 +7,19 @@ import pytest
 
 from headwater.errors import DuplicateSequence, JobRefused, UnknownTopic, UnstorableValue
 from headwater.flow.sinks.folders import DiskFolder, Note
-from headwater.flow.sinks.producer_state import ProducerState
-from headwater.flow.sinks.topic import BATCHES_PER_ROUND, TopicSink, encode, rounds, with_tombstones
+from headwater.flow.sinks.producer_state import BY_COUNT, BY_OFFSET, ProducerState
+from headwater.flow.sinks.staged import Part, run_here
+from headwater.flow.sinks.topic import BATCHES_PER_ROUND, TopicSink, rounds
+from headwater.flow.sinks.topic_records import encode, with_tombstones
+from headwater.flow.sinks.topic_staging import TopicStager, encode_staged
 from headwater.log.partitioner import partition_of
 from headwater.log.storage import LocalStorage
 from headwater.node import Node
 from headwater.record import Record
 from headwater.small_file import unseal
 from headwater.testing import running_node
-from tests.contracts.sink import Faults, SinkContract, mark, opened, stops
+from tests.contracts.sink import Faults, mark, opened, stops
+from tests.contracts.staged_sink import StagedSinkContract, staged, staged_sink
 from tests.flow.sinks.topic_place import StoppingClient, TopicPlace
 
 
@@ -33,11 +38,11 @@ def place(node: Node, tmp_path: Path) -> Iterator[TopicPlace]:
     node.log.delete_topic("numbers")
 
 
-class TestTopic(SinkContract):
+class TestTopic(StagedSinkContract):
     pass
 
 
-class TestTopicInManyBatches(SinkContract):
+class TestTopicInManyBatches(StagedSinkContract):
     """Batches so small that what a job writes at once is far more of them than a log remembers."""
 
     @pytest.fixture
@@ -68,6 +73,51 @@ def test_rows_in_any_order_are_encoded_alike() -> None:
     shuffled = rows.take(pa.array([(number * 77) % 500 for number in range(500)]))
     assert encode(rows, STATE, 4) == encode(shuffled, STATE, 4)
     assert sum(encode(rows, STATE, 4).records.values()) == 500
+
+
+def rows_of_a_log(number: int) -> pa.Table:
+    """Rows of which some have a key, deletes among them, from several partitions of a topic."""
+    numbers = list(range(number))
+    rows = table(*((b"%d" % (one % 40) if one % 3 else None, b"v%d" % one, one) for one in numbers))
+    at = [{"time": one // 5, "source": 0, "partition": one % 4, "offset": 700 * one} for one in numbers]
+    rows = rows.append_column("_order", pa.array(at))
+    return rows.append_column("_op", pa.array(["d" if one % 3 and not one % 7 else "c" for one in numbers]))
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 5])
+def test_rows_that_tasks_stage_are_encoded_to_the_bytes_that_all_of_them_together_give(
+    tmp_path: Path, tasks: int
+) -> None:
+    rows, state = rows_of_a_log(500), replace(STATE, keyless=BY_OFFSET)
+    shuffled = rows.take(pa.array([(number * 77) % 500 for number in range(500)]))
+    parts = [Part.from_json(one.to_json()) for one in staged(TopicStager(str(tmp_path), 3, 4), shuffled[:450], tasks)]
+    found = encode_staged(parts, shuffled[450:], str(tmp_path), state, 4, run_here)
+    wanted = encode(rows, state, 4)
+    assert found.records == wanted.records
+    assert {place: list(batches) for place, batches in found.batches.items()} == wanted.batches
+    assert len(wanted.batches) == 3
+
+
+def test_rows_without_a_key_are_spread_evenly_whichever_task_has_them() -> None:
+    state = replace(STATE, keyless=BY_OFFSET)
+    rows = table(*((None, b"v%d" % one, one) for one in range(6000)))
+    assert min(encode(rows, state, 4).records.values()) > 1500
+    at = [{"time": one, "source": 0, "partition": 0, "offset": one} for one in range(6000)]
+    assert encode(rows.append_column("_order", pa.array(at)), state, 4).records == {0: 2000, 1: 2000, 2: 2000}
+
+
+def test_a_batch_that_an_earlier_release_may_have_begun_is_divided_as_it_divided_it(
+    place: TopicPlace, tmp_path: Path
+) -> None:
+    """By the driver, as a whole; the next one is for tasks."""
+    sink = staged_sink(place)
+    sink.write(mark(0), place.batch([1]))
+    note = Note(DiskFolder(LocalStorage(tmp_path), ""), "numbers.json")
+    note.write({**note.read(), "keyless": BY_COUNT})
+    assert sink.stager(mark(1)) is None
+    sink.write(mark(1), place.batch([2]))
+    assert sink.stager(mark(2)) is not None
+    assert place.numbers() == [1, 2]
 
 
 def test_records_of_one_key_keep_the_order_that_rows_carry(node: Node, place: TopicPlace) -> None:

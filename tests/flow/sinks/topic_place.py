@@ -8,7 +8,7 @@ import pyarrow as pa
 from headwater.flow.kafka.client import Client
 from headwater.flow.sinks.folders import DiskFolder, Folder
 from headwater.flow.sinks.sink import Sink
-from headwater.flow.sinks.topic import TopicSink
+from headwater.flow.sinks.topic import Producer, TopicSink
 from headwater.log.log import Log
 from headwater.log.storage import LocalStorage
 from headwater.record import TopicPartition
@@ -50,9 +50,11 @@ class TopicPlace:
     def open(self, faults: Faults | None = None) -> Sink:
         folder: Folder = DiskFolder(LocalStorage(self._path), str(self._path))
         if faults is None:
-            return TopicSink(self.client, "numbers", folder, batch_bytes=self._batch_bytes)
-        stopping = StoppingClient(self.client, faults)
-        return TopicSink(stopping, "numbers", StoppingFolder(folder, faults), batch_bytes=self._batch_bytes)
+            return self._sink(self.client, folder)
+        return self._sink(StoppingClient(self.client, faults), StoppingFolder(folder, faults))
+
+    def _sink(self, client: Producer, folder: Folder) -> TopicSink:
+        return TopicSink(client, "numbers", folder, batch_bytes=self._batch_bytes, staging=self._path / "stage")
 
     def batch(self, numbers: Iterable[int]) -> pa.Table:
         listed = list(numbers)

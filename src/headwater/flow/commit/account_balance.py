@@ -33,7 +33,7 @@ def accounts_of(
         for node in _behind(planned, roots):
             account += _lost(planned, _whole(evaluation, node, ended))
         for root in roots:
-            account += ended[root.node] if root.stateful else Account(rows_out=len(collected[planned.name].rows))
+            account += ended[root.node] if root.stateful else Account(rows_out=collected[planned.name].count)
             account += _on_the_way(evaluation, root, read, ended)
             back = admitted.get(root.node, 0)
             account += Account(rows_out=back, late=-back)

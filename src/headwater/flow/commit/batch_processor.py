@@ -1,16 +1,17 @@
 """One batch of a job, from rows to everything it has to leave behind; in an order that any crash may interrupt.
 
-    1  Spark works out all outputs from the state of the batch before, tasks write runs of new state
+    1  Spark works out all outputs from the state of the batch before, tasks write runs of new state and stage rows
     2  the new state is committed under the batch's number
     3  poisoned and late rows are written to their topics, with the batch's number in the same transaction
-    4  every sink takes its rows, and a topic the accounts, in the same way
+    4  every sink takes its rows or publishes those that were staged, and a topic the accounts, in the same way
     5  the batch is noted as finished; offsets are committed to the job's group
 
 A batch that comes again starts from the state of the batch before again. What sinks took already they take only once.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections import Counter as Tally
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,8 +26,9 @@ from headwater.flow.commit.account_balance import accounts_of
 from headwater.flow.commit.collection import Collected, Origin, collect, collected_results, frame_for, read_twice
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder, places
 from headwater.flow.commit.report_records import account_records, poisoned_records
-from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import Node, source_id
+from headwater.flow.commit.stage_task import run_tasks, staged_results
+from headwater.flow.declare.graph import Job, Planned
+from headwater.flow.declare.nodes import Join, Node, source_id
 from headwater.flow.exchange.co_partitioning import MisplacedRow, check_co_partitioned, co_partitioned_after
 from headwater.flow.kafka.client import Client
 from headwater.flow.late.late_records import late_records
@@ -49,6 +51,7 @@ from headwater.flow.rows.evaluation import Evaluation, LevelRequest, Replayed, w
 from headwater.flow.rows.reading import Reading
 from headwater.flow.rows.sources import frames_of, staged_names
 from headwater.flow.sinks.sink import Mark, Sink
+from headwater.flow.sinks.staged import RunTasks, StagedSink, Stager
 from headwater.flow.source.splitting import ranges_between
 from headwater.flow.source.staging import Staged, clear_stage, read_stage
 from headwater.flow.source.ticks import Tick, Wish
@@ -76,6 +79,14 @@ class Asides(NamedTuple):
 
     poisoned: pa.Table
     late: pa.Table
+
+
+class Emitted(NamedTuple):
+    """Outputs that are just what an operator emits, stagers of operators whose tasks stage it, and those of outputs."""
+
+    plain: Sequence[Planned]
+    staged: Mapping[Node, Stager]
+    stagers: Mapping[str, Stager | None]
 
 
 @dataclass(frozen=True)
@@ -179,15 +190,18 @@ class Processor:
         session.conf.set(SHUFFLE_PARTITIONS, self._shards)
         source = frame.persist() if self._read_twice and not logged else frame
         reading = self._reading(start, end) if logged else None
+        emitted = self._emitted(admission.replayed, self._stagers(Mark(self._job_id, batch, end)))
         evaluation = Evaluation(
             partial(frames_of, self._job, source), levels=self._levels,
-            operate_level=partial(self._operate_level, session, inputs, reading, admission.replayed), logged=logged,
+            operate_level=partial(
+                self._operate_level, session, inputs, reading, admission.replayed, emitted.staged
+            ), logged=logged,
             emitted={one: steps.base for one, steps in inputs.items() if isinstance(steps, ResultSteps)},
             replayed=admission.replayed,
         )  # fmt: skip
         try:
             origin = Origin(self._app, self._job.name, batch, self._folder.planned_ms(batch))
-            collected, told = self._collect(evaluation, origin)
+            collected, told = self._collect(evaluation, origin, emitted)
             check_co_partitioned(self._operators.co_partitioned, told)
             evaluation.missing |= self._missing(session, collected)
             staged = self._staged(start, end)
@@ -202,24 +216,43 @@ class Processor:
         hot = hot_after(self._operators.hot, ((one.operator, one.hot) for one in told))
         unshuffled = co_partitioned_after(before.co_partitioned if before else frozenset(), told)
         record = BatchRecord(batch, start, end, accounts, clocks, *moments, hot=hot, co_partitioned=unshuffled)
-        self._leave_behind(record, collected, told, Asides(poisoned_records(staged), late), origin)
+        asides = Asides(poisoned_records(staged), late)
+        self._leave_behind(record, collected, told, asides, origin, partial(run_tasks, session))
         return record
+
+    def _stagers(self, mark: Mark) -> dict[str, Stager | None]:
+        """How tasks stage the rows of each output."""
+        sinks = self._outputs.sinks.items()
+        return {name: sink.stager(mark) if isinstance(sink, StagedSink) else None for name, sink in sinks}
 
     def _reading(self, start: Offsets, end: Offsets) -> Reading:
         ranges = ranges_between(places(start), places(end))
         partitions = {topic: len(offsets) for topic, offsets in end.items()}
         return Reading(self._job, self._where, str(self._folder.stage), ranges, partitions, self._shards)
 
+    def _emitted(self, replayed: Replayed, stagers: Mapping[str, Stager | None]) -> "Emitted":
+        """What of the outputs comes right from operators. Results that others use too are staged as frames."""
+        plain = [
+            one for one in self._uses.plain
+            if one.node not in replayed.changes and not (stagers[one.name] and one.node in self._uses.frames)
+        ]  # fmt: skip
+        uses = Tally(one.node for one in self._job.outputs)
+        # Of a row that moved to another join key, the driver puts together what two shards emitted.
+        own = [one for one in plain if uses[one.node] == 1 and not isinstance(one.node, Join)]
+        staged = {one.node: stager for one in own if (stager := stagers[one.name])}
+        return Emitted(plain, staged, stagers)
+
     def _operate_level(
         self, session: SparkSession, inputs: Mapping[InputKey, InputSteps], reading: Reading | None,
-        replayed: Replayed, request: LevelRequest,
+        replayed: Replayed, staged: Mapping[Node, Stager], request: LevelRequest,
     ) -> Level:  # fmt: skip
         topics = self._topics(inputs, request.number)
         given = LevelInputs(
             request.nodes, request.frames, inputs, request.earlier, reading if topics else None, topics,
             replayed.absorbed,
         )  # fmt: skip
-        return self._operators.level(session, given, framed=[one for one in request.nodes if one in self._uses.frames])
+        framed = [one for one in request.nodes if one in self._uses.frames]
+        return self._operators.level(session, given, framed=framed, emit=partial(staged_results, staged))
 
     def _topics(self, inputs: Mapping[InputKey, InputSteps], number: int) -> frozenset[str]:
         """What the tasks of a level read. Those of the first also read what no operator wants, for its clocks."""
@@ -245,7 +278,7 @@ class Processor:
 
     def _leave_behind(
         self, record: BatchRecord, collected: Mapping[str, Collected], told: list[ShardReport], asides: "Asides",
-        origin: Origin,
+        origin: Origin, run: RunTasks,
     ) -> None:  # fmt: skip
         self._operators.commit(record.batch, told)
         mark = Mark(self._job_id, record.batch, record.end)
@@ -253,20 +286,24 @@ class Processor:
         self._outputs.poisoned.write(mark, asides.poisoned)
         self._outputs.late.write(mark, asides.late)
         for name, found in collected.items():
-            self._outputs.sinks[name].write(mark, found.rows)
+            sink = self._outputs.sinks[name]
+            if isinstance(sink, StagedSink):
+                sink.publish(mark, found.parts, found.rows, run)
+            else:
+                sink.write(mark, found.rows)
         self._outputs.accounts.write(mark, account_records(self._job.name, record, origin.time_ms))
         self._wish(record)
         self._folder.finish(record)
 
-    def _collect(self, evaluation: Evaluation, origin: Origin) -> tuple[dict[str, Collected], list[ShardReport]]:
+    def _collect(
+        self, evaluation: Evaluation, origin: Origin, emitted: "Emitted"
+    ) -> tuple[dict[str, Collected], list[ShardReport]]:
         """What outputs are given, and what operators reported.
 
         Outputs are worked out side by side: small queries leave cores idle between their stages. Levels are run before
         them, one after the other.
         """
-        plain = [
-            one for one in self._job.outputs if one in self._uses.plain and one.node not in evaluation.replayed.changes
-        ]
+        plain, stagers = emitted.plain, emitted.stagers
         others = [one for one in self._job.outputs if one not in plain]
         frames = {one: frame_for(evaluation, one, self._resolved[one.name].key, origin) for one in others}
         for node in evaluation.levels:
@@ -277,7 +314,7 @@ class Processor:
             told += level.reports
         found = {one.name: collected_results(evaluation.exchange(one.node), one) for one in plain}
         with ThreadPoolExecutor(QUERIES_AT_ONCE, thread_name_prefix="headwater-output") as pool:
-            under_way = {one.name: pool.submit(collect, frame, origin) for one, frame in frames.items()}
+            under_way = {one.name: pool.submit(collect, frame, stagers[one.name]) for one, frame in frames.items()}
             return found | {name: future.result() for name, future in under_way.items()}, told
 
     # -- what was read -------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Run an output's part of a batch in Spark and bring what comes out to the driver, as Arrow."""
+"""Run an output's part of a batch in Spark: tasks stage its rows, or bring them to the driver, as Arrow."""
 
 from collections import Counter as Tally
 from dataclasses import dataclass
@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
-from headwater.flow.commit.record_encoding import TIME, change_records, row_records
+from headwater.flow.commit.record_encoding import change_records, row_records
+from headwater.flow.commit.stage_task import few_in, parts_in, stage
 from headwater.flow.declare.graph import TOPIC, Job, Planned
 from headwater.flow.declare.nodes import Join, Source, TableJoin
 from headwater.flow.operate.level import Level
@@ -16,15 +18,24 @@ from headwater.flow.operators.changes import BEFORE
 from headwater.flow.operators.joins.emission import BEFORE_SIDE, SIDE, moved_together, paired_changes
 from headwater.flow.operators.joins.events import MISSING
 from headwater.flow.plan.roots import readers_of
+from headwater.flow.rows.arrow_types import arrow_schema
 from headwater.flow.rows.evaluation import Evaluation
 from headwater.flow.rows.row_steps import hidden
+from headwater.flow.sinks.staged import Part, Stager
 
 
 @dataclass(frozen=True)
 class Collected:
     rows: pa.Table
+    """Those that came to the driver."""
     missing: pa.Table | None = None
     """Rows that had to have a partner in a join, and have none."""
+    parts: tuple[Part, ...] = ()
+    """Those that tasks staged."""
+
+    @property
+    def count(self) -> int:
+        return int(self.rows.num_rows) + sum(part.rows for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -53,18 +64,20 @@ def frame_for(evaluation: Evaluation, planned: Planned, key: tuple[str, ...], or
     node, is_topic = planned.node, planned.output.kind == TOPIC
     if not node.keyed:
         rows = evaluation.rows(node, node)
-        return row_records(rows, key) if is_topic else rows.drop(*hidden(rows))
+        return row_records(rows, key, time_ms=origin.time_ms) if is_topic else rows.drop(*hidden(rows))
     changes = evaluation.changes(node)
     if is_topic:
         return change_records(changes, key, time_ms=origin.time_ms, source=origin.fields())
     return changes.drop(BEFORE, COMMIT)
 
 
-def collect(frame: DataFrame, origin: Origin) -> Collected:
-    """Run it, and bring the result here."""
+def collect(frame: DataFrame, stager: Stager | None) -> Collected:
+    """Run it. Rows go where the stager says; to the driver if there is none."""
+    if stager is not None:
+        staged = stage(frame, stager)
+        few = few_in(staged, arrow_schema(StructType([one for one in frame.schema if one.name != COMMIT])))
+        return Collected(few, parts=parts_in(staged))
     table = frame.toArrow()
-    if TIME in table.column_names:
-        table = _dated(table, origin)
     return Collected(table.drop_columns([COMMIT]) if COMMIT in table.column_names else table)
 
 
@@ -74,7 +87,7 @@ def collected_results(level: Level, planned: Planned) -> Collected:
     if isinstance(node, TableJoin):
         return Collected(_changes_of(rows, node.key))
     if not isinstance(node, Join):
-        return Collected(rows)
+        return Collected(rows, parts=tuple(map(Part.from_json, level.parts(node))))
     if node.keyed:
         return Collected(rows.drop_columns([BEFORE]) if BEFORE in rows.column_names else rows)
     found, missing = _parted(rows)
@@ -104,8 +117,3 @@ def _parted(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
             batch = batch.filter(pc.invert(alone))
         found.append(batch)
     return pa.Table.from_batches(found, rows.schema), pa.Table.from_batches(missing, rows.schema)
-
-
-def _dated(records: pa.Table, origin: Origin) -> pa.Table:
-    times = pc.fill_null(records[TIME], origin.time_ms)
-    return records.set_column(records.schema.get_field_index(TIME), TIME, times)

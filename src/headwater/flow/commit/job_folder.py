@@ -9,6 +9,7 @@
 ├── stage/               rows that did not decode, and counts, of batches that are not finished
 ├── state/<operator>/    versioned state (flow/state)
 ├── sinks/<output>.json  what a sink has to remember (producer ids and sequences)
+├── sinks/stage/         records of topics that tasks have staged, of batches that are not finished
 └── .lock                held by whoever runs or changes the job, with the number of its process
 
 Files that end in .json are small files (small_file.py): each has a checksum and a copy, 12.copy beside 12.json. One

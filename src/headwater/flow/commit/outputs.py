@@ -84,7 +84,7 @@ def topic_sink(
 ) -> TopicSink:
     """A topic that is made if there is none yet."""
     _make_missing(client, topic, partitions, configs or {})
-    return _prepared(TopicSink(client, topic, _sink_folder(folder)))
+    return _prepared(TopicSink(client, topic, _sink_folder(folder), staging=folder.absolute() / "stage"))
 
 
 def own_topic_sink(topic: str, folder: Path, client: Client, *, kept: bool = False) -> TopicSink:

@@ -30,11 +30,12 @@ def change_records(changes: DataFrame, key: Sequence[str], *, time_ms: int, sour
     )  # fmt: skip
 
 
-def row_records(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Rows of a stream as records, in the order of the log they came from."""
+def row_records(rows: DataFrame, key: Sequence[str], *, time_ms: int) -> DataFrame:
+    """Rows of a stream as records, in the order of the log they came from. `time_ms` is that of rows without one."""
     own_key = _json(_struct(key)) if key else f.lit(None).cast("binary")
     placed = AT in rows.columns
-    time = f.unix_millis(f.col(AT)["time"]) if placed else f.lit(None).cast("long")
+    now = f.lit(time_ms).cast("long")
+    time = f.coalesce(f.unix_millis(f.col(AT)["time"]), now) if placed else now
     columns = [own_key.alias(KEY), _json(_struct(visible(rows))).alias(VALUE), time.alias(TIME)]
     return rows.select(*columns, *([f.col(AT).alias(ORDER)] if placed else []))
 

@@ -9,7 +9,7 @@ Spark converts rows one by one, also those it only passes on: from Arrow to its 
 of their sequence numbers, which is the order of the log: it does not depend on which task is done first.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -24,6 +24,9 @@ from headwater.flow.operate.reports import ShardReport
 from headwater.flow.state.equality import Integers
 from headwater.flow.state.manifest import HASH
 from headwater.flow.state.shard import shard_of
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What Spark runs on the rows of a partition."""
 
 SHARD, OPERATOR, INPUT, SEQUENCE, DATA, IS_REPORT = "_shard", "_operator", "_input", "_sequence", "_data", "_report"
 BLOCKS = pa.schema(

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.errors import FlowError
-from headwater.flow.exchange.blocks import SHARD, visit
+from headwater.flow.exchange.blocks import SHARD, Task, visit
 from headwater.flow.operate.reports import ShardReport
 from headwater.flow.operate.shard_task import RESULTS, ShardTask, result_row
 from headwater.flow.rows.arrow_types import spark_schema
@@ -52,9 +52,8 @@ class CoPartitionedTask:
             yield from self.operate(iter(blocks))
 
 
-def co_partitioned(session: SparkSession, task: CoPartitionedTask) -> DataFrame:
+def co_partitioned(session: SparkSession, task: Task, shards: int) -> DataFrame:
     """The results of operators that need no exchange."""
-    shards = task.operate.shards
     return session.range(0, shards, 1, shards).mapInArrow(task, spark_schema(RESULTS))
 
 

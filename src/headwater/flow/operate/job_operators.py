@@ -17,7 +17,7 @@ from headwater.flow.late.late_rows import late_for_join, late_frame
 from headwater.flow.operate.deduplicator import Deduplicator
 from headwater.flow.operate.join_operators import JoinOperator, StreamJoinOperator, TableJoinOperator
 from headwater.flow.operate.join_works import Named, StreamJoinWork, TableJoinWork
-from headwater.flow.operate.level import Level
+from headwater.flow.operate.level import Emit, Level
 from headwater.flow.operate.level_blocks import LevelBlocks, LevelInputs
 from headwater.flow.operate.reports import NO_SHARD, Operator, ShardReport, store_name
 from headwater.flow.operate.shard_operator import ShardOperator
@@ -91,7 +91,9 @@ class Operators:
         self.windows |= {one.name: one for one in known if isinstance(one, WindowOperator)}
         self.joins |= {one.name: one for one in known if isinstance(one, StreamJoinOperator)}
 
-    def level(self, session: SparkSession, inputs: LevelInputs, *, framed: Collection[Node]) -> Level:
+    def level(
+        self, session: SparkSession, inputs: LevelInputs, *, framed: Collection[Node], emit: Emit | None = None
+    ) -> Level:
         """The exchange of some operators. The results of `framed` are used by steps of Spark's, or by other operators;
         those of others go to the driver alone, which does not look at values before a change."""
         works: dict[Node, ShardWork] = {}
@@ -105,7 +107,7 @@ class Operators:
         run = blocks.co_partitioned(min(names)) if names <= self.may_skip_shuffle else None
         self.co_partitioned |= names if run is not None else frozenset()
         wanted = {node: work.results if node in framed else _for_driver(work) for node, work in works.items()}
-        return Level.of(works, run or blocks.shuffled, wanted=wanted, shards=self._shards, kept=bool(framed))
+        return Level.of(works, run or blocks.shuffled, wanted=wanted, shards=self._shards, kept=bool(framed), emit=emit)
 
     def _given(self, node: Node, inputs: LevelInputs) -> Given:
         if isinstance(node, Join):

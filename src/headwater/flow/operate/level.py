@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.nodes import Node
-from headwater.flow.exchange.blocks import IS_REPORT, OPERATOR, visits
+from headwater.flow.exchange.blocks import IS_REPORT, OPERATOR, Task, visits
 from headwater.flow.operate.reports import ShardReport
 from headwater.flow.operate.shard_task import (
+    PART,
     ShardTask,
     ShardWork,
     operated,
@@ -24,6 +26,13 @@ from headwater.flow.operate.shard_task import (
     result_rows,
     result_schema,
 )
+
+Emit = Callable[[Task, Mapping[Node, int], Mapping[Node, pa.Schema]], Task]
+"""A task that does something else with the results of another; called with the operators' numbers and schemas."""
+Emitting = Callable[[Task], Task]
+"""The same, of a level whose operators are known."""
+RunTask = Callable[[ShardTask, Emitting], DataFrame]
+"""Gives the tasks of a level their rows; what they yield is what `Emitting` makes of it."""
 
 
 @dataclass
@@ -37,13 +46,14 @@ class Level:
 
     @classmethod
     def of(
-        cls, works: Mapping[Node, ShardWork], run: Callable[[ShardTask], DataFrame], *,
-        wanted: Mapping[Node, pa.Schema], shards: int, kept: bool,
+        cls, works: Mapping[Node, ShardWork], run: RunTask, *, wanted: Mapping[Node, pa.Schema],
+        shards: int, kept: bool, emit: Emit | None = None,
     ) -> "Level":  # fmt: skip
         """`run` gives the tasks their rows; `kept`: more than the driver reads the results."""
         schemas = {node: result_schema(wanted[node]) for node in works}
-        results = run(ShardTask(tuple(works.values()), tuple(schemas.values()), shards))
+        task = ShardTask(tuple(works.values()), tuple(schemas.values()), shards)
         numbers = {node: number for number, node in enumerate(works)}
+        results = run(task, lambda one: one if emit is None else emit(one, numbers, schemas))
         return cls(results.persist() if kept else results, numbers, schemas)
 
     def schema(self, node: Node) -> pa.Schema:
@@ -67,6 +77,12 @@ class Level:
         assert self.collected is not None
         return result_rows(self.collected, self.numbers[node], self.schemas[node])
 
+    def parts(self, node: Node) -> list[str]:
+        """What tasks staged of an operator's results."""
+        assert self.collected is not None
+        own = self.collected.filter(pc.equal(self.collected[OPERATOR], self.numbers[node]))
+        return [str(one) for one in own[PART].drop_null().to_pylist()]
+
     @property
     def reports(self) -> list[ShardReport]:
         assert self.collected is not None
@@ -76,9 +92,9 @@ class Level:
         self.results.unpersist()
 
 
-def shuffled(blocks: Collection[DataFrame], task: ShardTask) -> DataFrame:
+def shuffled(blocks: Collection[DataFrame], task: ShardTask, emitting: Emitting) -> DataFrame:
     """The results of tasks that are given blocks through an exchange."""
     frames = list(blocks)
     if any(work.visits_all for work in task.works):
         frames.append(visits(frames[0].sparkSession, task.shards))
-    return operated(reduce(lambda one, other: one.union(other), frames), task)
+    return operated(reduce(lambda one, other: one.union(other), frames), emitting(task), task.shards)

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headwater.flow.declare.nodes import Node, key_of
 from headwater.flow.exchange.blocks import Address
 from headwater.flow.exchange.co_partitioning import CoPartitionedTask, co_partitioned
-from headwater.flow.operate.level import Level, shuffled
+from headwater.flow.operate.level import Emitting, Level, shuffled
 from headwater.flow.operate.shard_task import ShardTask
 from headwater.flow.prepare.inputs import AnyPrepare, InputSteps, LogSteps, ResultSteps
 from headwater.flow.rows.log_rows import LogInput, ReadTask, log_blocks
@@ -82,7 +82,7 @@ class LevelBlocks:
         own = reading.by_shard(read, self.inputs.topics)
         return None if own is None else CoPartitionedRun(self.session, own, name)
 
-    def shuffled(self, task: ShardTask) -> DataFrame:
+    def shuffled(self, task: ShardTask, emitting: Emitting) -> DataFrame:
         blocks = list(self._frames)
         if (read := self._read) is not None:
             blocks.append(log_blocks(self.session, read))
@@ -93,7 +93,7 @@ class LevelBlocks:
                 if other is level:
                     inputs[number] = (*inputs.get(number, ()), one)
             blocks.append(earlier_blocks(level.results, ResultTask(inputs, self.shards)))
-        return shuffled(blocks, task)
+        return shuffled(blocks, task, emitting)
 
 
 @dataclass(frozen=True)
@@ -104,5 +104,5 @@ class CoPartitionedRun:
     read: ReadTask
     name: str
 
-    def __call__(self, task: ShardTask) -> DataFrame:
-        return co_partitioned(self.session, CoPartitionedTask(self.read, task, self.name))
+    def __call__(self, task: ShardTask, emitting: Emitting) -> DataFrame:
+        return co_partitioned(self.session, emitting(CoPartitionedTask(self.read, task, self.name)), task.shards)

@@ -3,7 +3,7 @@
 Results leave as blocks too, tagged with the number of their operator; the driver reads reports, and the results that go
 straight to a sink. Frames for Spark are decoded from them where a step needs one.
 
-    _operator, _report, _data     a report (JSON), or a block of results
+    _operator, _report, _data, _part     a report (JSON), a block of results, or what was staged in place of some (JSON)
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,6 +21,7 @@ from headwater.flow.exchange.blocks import (
     OPERATOR,
     SHARD,
     Inputs,
+    Task,
     decoded,
     received,
     result_blocks,
@@ -29,7 +30,8 @@ from headwater.flow.operate.reports import COMMIT, ShardReport
 from headwater.flow.rows.arrow_types import arrow_schema, spark_schema
 from headwater.flow.state.shard import conformed
 
-RESULTS = pa.schema([(OPERATOR, pa.int32()), (IS_REPORT, pa.string()), (DATA, pa.binary())])
+PART = "_part"
+RESULTS = pa.schema([(OPERATOR, pa.int32()), (IS_REPORT, pa.string()), (DATA, pa.binary()), (PART, pa.string())])
 
 
 class Emitted(NamedTuple):
@@ -84,9 +86,9 @@ class ShardTask:
             yield result_row(number, emitted.report.to_json(), None)
 
 
-def result_row(operator: int, report: str | None, block: bytes | None) -> pa.RecordBatch:
-    columns = [pa.array([operator], pa.int32()), pa.array([report], pa.string()), pa.array([block], pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, schema=RESULTS)
+def result_row(operator: int, report: str | None, block: bytes | None, part: str | None = None) -> pa.RecordBatch:
+    values = zip((operator, report, block, part), RESULTS.types, strict=True)
+    return pa.RecordBatch.from_arrays([pa.array([value], type) for value, type in values], schema=RESULTS)
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,9 @@ class DecodeTask:
                 yield rows.append_column(COMMIT, pa.nulls(rows.num_rows, pa.string()))
 
 
-def operated(blocks: DataFrame, task: ShardTask) -> DataFrame:
+def operated(blocks: DataFrame, task: Task, shards: int) -> DataFrame:
     """The results of an exchange."""
-    return blocks.repartitionById(task.shards, f.col(SHARD)).mapInArrow(task, spark_schema(RESULTS))
+    return blocks.repartitionById(shards, f.col(SHARD)).mapInArrow(task, spark_schema(RESULTS))
 
 
 def result_schema(schema: pa.Schema) -> pa.Schema:

@@ -1,6 +1,8 @@
 """A folder in which files appear whole: on a disk, or in whatever fsspec reaches; and what sinks note in one."""
 
-from contextlib import suppress
+import io
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -8,7 +10,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from headwater.errors import JobRefused, StoreUnavailable
-from headwater.log.storage import LocalStorage, Storage, parent_of, read_whole, replace_durably
+from headwater.log.storage import Buffer, File, LocalStorage, Storage, parent_of, read_whole, replace_durably
 from headwater.secret_urls import WAY_OUT, ambiguity, without_secrets
 from headwater.small_file import SmallFile, copy_path, read_newest, seal
 
@@ -21,6 +23,37 @@ class Folder(Protocol):
 
     def get(self, path: str) -> bytes | None: ...
 
+    def writing(self, path: str) -> AbstractContextManager[io.RawIOBase]:
+        """A new file to write to, piece by piece; it holds all of it for good when the context ends."""
+
+    def rename(self, path: str, new: str) -> None:
+        """For good, and in place of a file that has that name."""
+
+    def remove(self, path: str) -> None:
+        """For good; one that is missing is no error."""
+
+    def names(self, path: str) -> list[str]:
+        """The files in a folder in it; none if it is missing."""
+
+
+class _AppendedFile(io.RawIOBase):
+    """A file of a storage, as Python's libraries write one."""
+
+    def __init__(self, file: File) -> None:
+        self._file, self._end = file, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._end
+
+    def write(self, data: Buffer, /) -> int:  # type: ignore[override]  # of all that Python knows as buffers, ours
+        content = memoryview(data).cast("B")
+        self._file.write_at(self._end, [content])
+        self._end += len(content)
+        return len(content)
+
 
 class DiskFolder:
     def __init__(self, storage: Storage, url: str) -> None:
@@ -31,17 +64,51 @@ class DiskFolder:
         folder, _, name = path.rpartition("/")
         # A name with a dot in front: whoever reads the folder passes over what a crash leaves behind.
         hidden = f"{folder}/.{name}.new".lstrip("/")
-        try:
+        with self._translated():
             self._make(folder)
             replace_durably(self._storage, path, content, fresh=hidden)
-        except OSError as error:
-            raise StoreUnavailable(self.url, str(error)) from error
 
     def get(self, path: str) -> bytes | None:
         try:
             return read_whole(self._storage, path)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise StoreUnavailable(self.url, str(error)) from error
+
+    @contextmanager
+    def writing(self, path: str) -> Iterator[io.RawIOBase]:
+        with self._translated():
+            self._make(parent_of(path))
+            file = self._storage.open(path, create=True)
+            try:
+                file.truncate(0)
+                yield _AppendedFile(file)
+                file.sync()
+            finally:
+                file.close()
+            self._storage.sync_directory(parent_of(path))
+
+    def rename(self, path: str, new: str) -> None:
+        with self._translated():
+            self._make(parent_of(new))
+            self._storage.rename(path, new)
+            self._storage.sync_directory(parent_of(new))
+
+    def remove(self, path: str) -> None:
+        with self._translated():
+            if self._storage.exists(path):
+                self._storage.delete(path)
+                self._storage.sync_directory(parent_of(path))
+
+    def names(self, path: str) -> list[str]:
+        with self._translated():
+            return self._storage.list(path)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise StoreUnavailable(self.url, str(error)) from error
 
@@ -61,13 +128,8 @@ class ObjectFolder:
         self._files, self._root = fsspec.url_to_fs(url)
 
     def put(self, path: str, content: bytes) -> None:
-        try:
-            # Some file systems behind fsspec have folders, and want them made.
-            with suppress(NotImplementedError):
-                self._files.makedirs(parent_of(f"{self._root}/{path}"), exist_ok=True)
-            self._files.pipe_file(f"{self._root}/{path}", content)
-        except OSError as error:
-            raise StoreUnavailable(self.url, str(error)) from error
+        with self._translated():
+            self._files.pipe_file(self._made(path), content)
 
     def get(self, path: str) -> bytes | None:
         try:
@@ -77,6 +139,41 @@ class ObjectFolder:
         except OSError as error:
             raise StoreUnavailable(self.url, str(error)) from error
         return content
+
+    @contextmanager
+    def writing(self, path: str) -> Iterator[io.RawIOBase]:
+        with self._translated(), self._files.open(self._made(path), "wb") as file:
+            yield file
+
+    def rename(self, path: str, new: str) -> None:
+        with self._translated():
+            self._files.mv(f"{self._root}/{path}", self._made(new))
+
+    def remove(self, path: str) -> None:
+        with self._translated(), suppress(FileNotFoundError):
+            self._files.rm_file(f"{self._root}/{path}")
+
+    def names(self, path: str) -> list[str]:
+        with self._translated():
+            try:
+                found = self._files.ls(f"{self._root}/{path}", detail=False, refresh=True)
+            except FileNotFoundError:
+                return []
+        return sorted(str(one).rstrip("/").rpartition("/")[2] for one in found)
+
+    def _made(self, path: str) -> str:
+        """Where a file goes. Some file systems behind fsspec have folders, and want them made."""
+        whole = f"{self._root}/{path}"
+        with suppress(NotImplementedError):
+            self._files.makedirs(parent_of(whole), exist_ok=True)
+        return whole
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreUnavailable(self.url, str(error)) from error
 
 
 class Note:
@@ -127,6 +224,12 @@ class Note:
             f"{self.url} is damaged ({why}), and nobody knows which batches are in",
             "Restore that file from a backup, or let the output begin elsewhere.",
         )
+
+
+def absolute(url: str) -> str:
+    """The same folder for a process that works in another."""
+    files, path = fsspec.url_to_fs(url)
+    return path if isinstance(files, LocalFileSystem) else url
 
 
 def folder_at(url: str) -> Folder:

@@ -1,29 +1,36 @@
 """Rows into Parquet files, each batch once.
 
-    <folder>/part-000000000012-1a2b3c4d.parquet      batch 12; the letters are of the job
-    <folder>/country=DE/part-…                       where the rows are divided by a column
-    <folder>/_headwater/mark.json                    whose folder this is, and its newest batch; other readers skip it
-    <folder>/_headwater/mark.copy                    the same once more: it is a small file (small_file.py)
+    <folder>/part-000000000012-1a2b3c4d.parquet         batch 12; the letters are of the job
+    <folder>/part-000000000012-1a2b3c4d-00003.parquet   rows of the same batch that task 3 wrote
+    <folder>/country=DE/part-…                          where the rows are divided by a column
+    <folder>/_headwater/stage/00003-5f0c….staged        what an attempt of task 3 has written; publishing renames it
+    <folder>/_headwater/mark.json                       whose folder this is, and its newest batch
+    <folder>/_headwater/mark.copy                       the same once more: it is a small file (small_file.py)
 
-A file appears whole or not at all. Its name is made from job and batch: a batch that comes again before its mark was
-written replaces its own files with equal ones.
+A file appears whole or not at all. Which tasks have rows may differ when a batch comes again. So the names of its files
+are noted in the mark, as `unfinished`, before the first of them appears; a batch that comes again before its mark was
+written replaces those that it has too, and removes the others.
 """
 
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headwater.errors import JobRefused
-from headwater.flow.sinks.folders import Folder, Note, folder_at
+from headwater.flow.sinks.folders import Folder, Note, absolute, folder_at
+from headwater.flow.sinks.staged import CountOnly, Part, RunTasks, Stager, attempt_name, in_chunks, run_here
 from headwater.views.mark import Mark, position_to_json
 from headwater.views.shape import Shape, evolved, shape_of
 
-MARK = "_headwater/mark.json"
+MARK, STAGE = "_headwater/mark.json", "_headwater/stage"
 ROW = "_row"  # beside the columns that files are divided by; none of a user's begins with an underscore
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # as Hive and Spark name the folder of nulls
 
@@ -36,6 +43,7 @@ class ParquetSink:
         self.name = name
         self._by, self._compression = tuple(by), compression
         self._files = folder_at(folder) if isinstance(folder, str) else folder
+        self._place = absolute(folder) if isinstance(folder, str) else folder
         self._note = Note(self._files, MARK)
         self._shape: Shape | None = None
 
@@ -54,10 +62,48 @@ class ParquetSink:
 
     def committed(self, job: str) -> int | None:
         mark = self._mark()
-        return int(mark["batch"]) if mark.get("job") == job and mark.get("output", self.name) == self.name else None
+        own = mark.get("job") == job and mark.get("output", self.name) == self.name
+        return int(mark["batch"]) if own and int(mark["batch"]) >= 0 else None
+
+    def stager(self, mark: Mark) -> Stager:
+        if self._holds(self._mark(), mark):
+            return CountOnly()
+        for name in self._files.names(STAGE):
+            self._files.remove(f"{STAGE}/{name}")
+        return ParquetStager(self._place, self._by, self._compression)
 
     def write(self, mark: Mark, rows: pa.Table) -> bool:
+        return self.publish(mark, (), rows)
+
+    def publish(self, mark: Mark, parts: Sequence[Part], rows: pa.Table, run: RunTasks = run_here) -> bool:
         stored = self._mark()
+        if self._holds(stored, mark):
+            return False
+        given = {f"{folder}{file_name(mark)}": part for folder, part in parts_of(rows, self._by)}
+        staged = {
+            f"{folder}{file_name(mark, part.task)}": name for part in parts for folder, name in part.content.items()
+        }
+        unfinished = [*given, *staged]
+        for name in {file_name(mark), *stored.get("unfinished", ())}.difference(unfinished):
+            self._files.remove(name)
+        if staged or self._by:
+            self._note.write({"batch": -1, **stored, **self._owner(mark), "unfinished": unfinished})
+        for name, part in given.items():
+            self._files.put(name, self._parquet(part))
+        for name, own in staged.items():
+            self._files.rename(own, name)
+        shape = (self._shape or shape_of(self.name, rows.schema, ())).to_json()
+        position = json.loads(position_to_json(mark.position))
+        self._note.write({**self._owner(mark), "batch": mark.batch, "position": position, "shape": shape})
+        return True
+
+    def close(self) -> None:
+        """Files are closed as soon as they are written."""
+
+    def _owner(self, mark: Mark) -> dict[str, str]:
+        return {"job": mark.job, "output": self.name}
+
+    def _holds(self, stored: Mapping[str, Any], mark: Mark) -> bool:
         if stored.get("job", mark.job) != mark.job:
             raise JobRefused(
                 f"{self._files.url} is written by job {stored['job']}, not by {mark.job}: their files would mix",
@@ -69,41 +115,13 @@ class ParquetSink:
                 "their files would mix",
                 "Give one of them another folder.",
             )
-        if mark.batch <= int(stored.get("batch", -1)):
-            return False
-        for folder, part in self._parts(rows):
-            self._files.put(f"{folder}{file_name(mark)}", self._parquet(part))
-        shape = (self._shape or shape_of(self.name, rows.schema, ())).to_json()
-        position = json.loads(position_to_json(mark.position))
-        content = {
-            "job": mark.job, "output": self.name, "batch": mark.batch, "position": position, "shape": shape
-        }  # fmt: skip
-        self._note.write(content)
-        return True
+        return mark.batch <= int(stored.get("batch", -1))
 
-    def close(self) -> None:
-        """Files are closed as soon as they are written."""
-
-    def _mark(self) -> dict[str, str]:
+    def _mark(self) -> dict[str, Any]:
         content = self._note.read()
         if content is not None and not (isinstance(content, dict) and {"job", "batch"} <= content.keys()):
             raise self._note.damaged("it is not what was written")
         return content or {}
-
-    def _parts(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-        if rows.num_rows == 0:
-            return
-        if not self._by:
-            yield "", rows
-            return
-        numbered = rows.select(self._by).append_column(ROW, pa.array(range(rows.num_rows), pa.int64()))
-        groups = numbered.group_by(list(self._by), use_threads=False).aggregate([(ROW, "list")])
-        # By the folder's name: values that differ and have one name, as two kinds of NaN, must not be two files of it.
-        places: dict[str, list[int]] = {}
-        for values, own in zip(groups.select(self._by).to_pylist(), groups[f"{ROW}_list"].to_pylist(), strict=True):
-            places.setdefault(_folder(values), []).extend(own)
-        for folder, chosen in places.items():
-            yield folder, rows.drop_columns(list(self._by)).take(pa.array(chosen))
 
     def _parquet(self, rows: pa.Table) -> bytes:
         target = io.BytesIO()
@@ -111,8 +129,54 @@ class ParquetSink:
         return target.getvalue()
 
 
-def file_name(mark: Mark) -> str:
-    return f"part-{mark.batch:012}-{hashlib.sha256(mark.job.encode()).hexdigest()[:8]}.parquet"
+@dataclass(frozen=True)
+class ParquetStager:
+    """Writes the rows of a task to a file that has no name in the folder yet; one for each folder in it that they
+    belong to."""
+
+    place: Folder | str
+    by: tuple[str, ...]
+    compression: str
+
+    def stage(self, task: int, batches: Iterable[pa.RecordBatch]) -> Part:
+        files = folder_at(self.place) if isinstance(self.place, str) else self.place
+        staged: dict[str, str] = {}
+        writers: dict[str, pq.ParquetWriter] = {}
+        count = 0
+        with ExitStack() as opened:
+            for rows in in_chunks(batches):
+                count += rows.num_rows
+                for folder, part in parts_of(rows, self.by):
+                    if folder not in writers:
+                        staged[folder] = f"{STAGE}/{attempt_name(task)}.staged"
+                        file = opened.enter_context(files.writing(staged[folder]))
+                        writer = pq.ParquetWriter(file, part.schema, compression=self.compression)
+                        writers[folder] = opened.enter_context(writer)
+                    writers[folder].write_table(part)
+        return Part(task, count, staged)
+
+
+def parts_of(rows: pa.Table, by: tuple[str, ...]) -> Iterator[tuple[str, pa.Table]]:
+    """The folder of each row's file, and the rows that go there."""
+    if rows.num_rows == 0:
+        return
+    if not by:
+        yield "", rows
+        return
+    numbered = rows.select(by).append_column(ROW, pa.array(range(rows.num_rows), pa.int64()))
+    groups = numbered.group_by(list(by), use_threads=False).aggregate([(ROW, "list")])
+    # By the folder's name: values that differ and have one name, as two kinds of NaN, must not be two files of it.
+    places: dict[str, list[int]] = {}
+    for values, own in zip(groups.select(by).to_pylist(), groups[f"{ROW}_list"].to_pylist(), strict=True):
+        places.setdefault(_folder(values), []).extend(own)
+    for folder, chosen in places.items():
+        yield folder, rows.drop_columns(list(by)).take(pa.array(chosen))
+
+
+def file_name(mark: Mark, task: int | None = None) -> str:
+    """Of rows that a task staged, or that none did."""
+    whose = "" if task is None else f"-{task:05}"
+    return f"part-{mark.batch:012}-{hashlib.sha256(mark.job.encode()).hexdigest()[:8]}{whose}.parquet"
 
 
 def _folder(values: dict[str, object]) -> str:

@@ -1,7 +1,7 @@
 """What a topic sink keeps between batches, so that a repeated batch is the same to the last byte. Pure.
 
-`sequences` are those at the start of the batch that comes next, and `partitions`, `batch_bytes` and `compression` are
-what that batch is divided by: they change only together with `batch`, when the batch before is in.
+`sequences` are those at the start of the batch that comes next, and `partitions`, `batch_bytes`, `compression` and
+`keyless` are what that batch is divided by: they change only together with `batch`, when the batch before is in.
 `rounds` says how much of the next batch is in already.
 """
 
@@ -10,6 +10,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 SEQUENCES = 2**31
+BY_COUNT, BY_OFFSET = "count", "offset"
+"""How rows without a key are spread: as many of the batch as come before one, which earlier releases went by, or its
+offset, which a task knows that has not all of them."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class ProducerState:
     batch: int = -1
     rounds: int = 0
     sequences: Mapping[int, int] = field(default_factory=dict)
+    keyless: str = BY_COUNT
 
     def sequence(self, partition: int) -> int:
         return self.sequences.get(partition, 0)

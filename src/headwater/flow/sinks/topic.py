@@ -16,31 +16,35 @@ Where a crash may fall, and what the next run does:
 A log forgets a producer that has been silent for long (producer.id.expiration.ms, a day): a job that stopped within a
 batch and comes back after that may repeat a part of that one batch.
 
+Tasks with many rows stage them divided by partition (topic_staging.py). Tasks again put the rows of each partition in
+order and encode them; the driver sends the record batches they leave, as it would send its own.
+
 Rows come encoded: `_key` and `_value` (binary, null where there is none), `_timestamp_ms`, and what puts them in order:
 `_order`. Where there is an `_op`, each `d` is followed by a tombstone of its key.
 """
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headwater.errors import DuplicateSequence, JobRefused, UnstorableValue, UsageError
-from headwater.flow.kafka.encoding import encode_records
+from headwater.errors import DuplicateSequence, JobRefused, UsageError
 from headwater.flow.sinks.folders import Folder, Note
-from headwater.flow.sinks.partitioning import choose_partitions, in_order
-from headwater.flow.sinks.producer_state import ProducerState
+from headwater.flow.sinks.producer_state import BY_OFFSET, ProducerState
+from headwater.flow.sinks.staged import CountOnly, Part, RunTasks, Stager, run_here
+from headwater.flow.sinks.topic_records import REQUIRED, Encoded, encode
+from headwater.flow.sinks.topic_staging import TopicStager, encode_staged
 from headwater.record import TopicPartition
 from headwater.views.mark import Mark
 
 BATCHES_PER_ROUND = 5  # what every log remembers of a producer
 BATCH_BYTES = 512 * 1024
-REQUIRED = ("_key", "_value", "_timestamp_ms")
 
-Batches = dict[TopicPartition, list[bytearray]]
+Batches = dict[TopicPartition, Sequence[bytearray]]
 
 
 class Producer(Protocol):
@@ -51,11 +55,6 @@ class Producer(Protocol):
     def init_producer_id(self) -> tuple[int, int]: ...
 
     def produce(self, batches: Mapping[TopicPartition, Sequence[bytearray]]) -> object: ...
-
-
-class Encoded(NamedTuple):
-    batches: Batches
-    records: dict[int, int]  # per partition
 
 
 class TopicSink:
@@ -71,9 +70,11 @@ class TopicSink:
         compression: str = "lz4",
         batch_bytes: int = BATCH_BYTES,
         mend: Callable[[], None] | None = None,
+        staging: Path | None = None,
     ) -> None:
         """`folder` is the job's own; the state of this sink is the file `<name>.json` in it. `mend` is called when the
-        topic refuses something, and then it is tried once more.
+        topic refuses something, and then it is tried once more. `staging` is a folder that tasks reach too, in which
+        this sink has one of its own; without it the driver takes all rows.
 
         Several outputs of one job to one topic need a name each, or one would take the others' batches for its own.
         """
@@ -81,6 +82,7 @@ class TopicSink:
         self._topic, self._client = topic, client
         self._note = Note(folder, f"{self.name}.json")
         self._compression, self._batch_bytes, self._mend = compression, batch_bytes, mend
+        self._staging = None if staging is None else staging / self.name
 
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
         missing = [name for name in REQUIRED if name not in schema.names]
@@ -92,25 +94,54 @@ class TopicSink:
         state = self._state()
         return state.batch if state is not None and state.job == job and state.batch >= 0 else None
 
+    def stager(self, mark: Mark) -> Stager | None:
+        state = self._own_state(mark)
+        if mark.batch <= state.batch:
+            return CountOnly()
+        if self._staging is None or state.keyless != BY_OFFSET:
+            return None
+        self._clear()
+        return TopicStager(str(self._staging), state.partitions, mark.batch)
+
     def write(self, mark: Mark, rows: pa.Table) -> bool:
+        return self.publish(mark, (), rows)
+
+    def publish(self, mark: Mark, parts: Sequence[Part], rows: pa.Table, run: RunTasks = run_here) -> bool:
+        state = self._own_state(mark)
+        if mark.batch <= state.batch:
+            return False
+        if parts:
+            encoded = encode_staged(parts, rows, str(self._staging), state, mark.batch, run)
+        else:
+            encoded = encode(rows, state, mark.batch)
+        self._send_all(state, mark, encoded)
+        self._clear()
+        return True
+
+    def _send_all(self, state: ProducerState, mark: Mark, encoded: Encoded) -> None:
+        pending = None
+        for batches in islice(rounds(encoded.batches), state.rounds, None):
+            if pending is not None:
+                self._send(pending)
+                state = replace(state, rounds=state.rounds + 1)
+                self._store(state)
+            pending = batches
+        if pending is not None:
+            self._send(pending)  # noted together with the batch
+        self._store(self._refreshed(state.advanced(mark.batch, encoded.records)))
+
+    def _own_state(self, mark: Mark) -> ProducerState:
         state = self._state() or self._begin(mark.job)
         if state.job != mark.job:
             raise JobRefused(
                 f'the producer of topic "{self._topic}" belongs to job {state.job}, not to {mark.job}',
                 "Two jobs may write to one topic, each from a checkpoint of its own.",
             )
-        if mark.batch <= state.batch:
-            return False
-        encoded = encode(rows, state, mark.batch)
-        pending = list(rounds(encoded.batches))[state.rounds :]
-        for batches in pending[:-1]:
-            self._send(batches)
-            state = replace(state, rounds=state.rounds + 1)
-            self._store(state)
-        if pending:
-            self._send(pending[-1])  # noted together with the batch
-        self._store(self._refreshed(state.advanced(mark.batch, encoded.records)))
-        return True
+        return state
+
+    def _clear(self) -> None:
+        if self._staging is not None:
+            shutil.rmtree(self._staging, ignore_errors=True)
 
     def close(self) -> None:
         """The client belongs to whoever made it."""
@@ -124,7 +155,10 @@ class TopicSink:
     def _refreshed(self, state: ProducerState) -> ProducerState:
         """Only between batches: what a batch is divided by stays as it is until all of it is in."""
         partitions = self._client.partitions([self._topic])[self._topic]
-        return replace(state, partitions=partitions, batch_bytes=self._batch_bytes, compression=self._compression)
+        return replace(
+            state, partitions=partitions, batch_bytes=self._batch_bytes, compression=self._compression,
+            keyless=BY_OFFSET,
+        )  # fmt: skip
 
     def _send(self, batches: Batches) -> None:
         try:
@@ -161,52 +195,8 @@ class TopicSink:
         self._note.write(state.to_json())
 
 
-def encode(rows: pa.Table, state: ProducerState, batch: int) -> Encoded:
-    """The record batches of each partition; the same for the same rows, in whatever order they come."""
-    ordered = with_tombstones(in_order(rows.select([name for name in rows.column_names if name.startswith("_")])))
-    keys, values, times = (_column(ordered, name, type) for name, type in zip(REQUIRED, _TYPES, strict=True))
-    partitions = choose_partitions(keys, state.partitions, batch=batch)
-    encoded = Encoded({}, {})
-    for partition in np.unique(partitions).tolist():
-        chosen = pa.array(np.flatnonzero(partitions == partition))
-        encoded.records[partition] = len(chosen)
-        encoded.batches[TopicPartition(state.topic, partition)] = encode_records(
-            keys.take(chosen),
-            values.take(chosen),
-            times.take(chosen).to_numpy(),
-            producer_id=state.producer_id,
-            epoch=state.epoch,
-            base_sequence=state.sequence(partition),
-            batch_bytes=state.batch_bytes,
-            compression=state.compression,
-        )
-    return encoded
-
-
 def rounds(batches: Batches) -> Iterator[Batches]:
     longest = max(map(len, batches.values()), default=0)
     for first in range(0, longest, BATCHES_PER_ROUND):
         behind = first + BATCHES_PER_ROUND
         yield {place: several[first:behind] for place, several in batches.items() if several[first:behind]}
-
-
-def with_tombstones(rows: pa.Table) -> pa.Table:
-    """Each delete twice; the second time without a value, for compaction."""
-    if "_op" not in rows.column_names or rows.num_rows == 0:
-        return rows
-    deleted = pc.fill_null(pc.equal(rows.column("_op"), "d"), False).to_numpy()
-    places = np.repeat(np.arange(rows.num_rows), 1 + deleted)
-    second = np.concatenate(([False], places[1:] == places[:-1]))
-    doubled = rows.take(pa.array(places))
-    values = pc.if_else(pa.array(second), None, doubled.column("_value"))
-    return doubled.set_column(doubled.column_names.index("_value"), "_value", values)
-
-
-_TYPES = (pa.binary(), pa.binary(), pa.int64())
-
-
-def _column(rows: pa.Table, name: str, type: pa.DataType) -> pa.Array:
-    if name == "_timestamp_ms" and rows.column(name).null_count:
-        raise UnstorableValue("a record for a topic has no timestamp", "Give each row a _timestamp_ms.")
-    whole = rows.column(name).cast(type).combine_chunks()
-    return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole

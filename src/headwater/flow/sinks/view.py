@@ -1,12 +1,14 @@
 """Rows into a view, or into a table of anybody's database: the same thing, kept by a view store."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from headwater.flow.sinks.staged import CountOnly, Part, RunTasks, Stager, in_chunks, run_here
 from headwater.views.mark import Mark
-from headwater.views.store import POSTGRES_SCHEMES, ViewStore, open_store
+from headwater.views.postgres_staging import PostgresStaging, StagedTable
+from headwater.views.store import POSTGRES_SCHEMES, StagingStore, ViewStore, open_store
 
 DEFAULT_SCHEMA = "public"
 OUTPUT = "#"  # no job has it in its name
@@ -35,11 +37,45 @@ class ViewSink:
         mark = self._store.mark(self._view, shadow=self._shadow)
         return None if mark is None else mark.job
 
+    def stager(self, mark: Mark) -> Stager | None:
+        """None for SQLite, in which one process writes at a time."""
+        if not isinstance(self._store, StagingStore):
+            return None
+        staging = self._store.staging(self._view, self._written(mark), shadow=self._shadow)
+        return CountOnly() if staging is None else ViewStager(staging)
+
     def write(self, mark: Mark, rows: pa.Table) -> bool:
-        return self._store.write(self._view, mark, rows, shadow=self._shadow)
+        return self.publish(mark, (), rows)
+
+    def publish(self, mark: Mark, parts: Sequence[Part], rows: pa.Table, run: RunTasks = run_here) -> bool:
+        staged = [StagedTable(**part.content) for part in parts if part.content]
+        return self._store.write(self._view, self._written(mark), rows, shadow=self._shadow, staged=staged)
+
+    def _written(self, mark: Mark) -> Mark:
+        """The mark as it lies in the store."""
+        return mark
 
     def close(self) -> None:
         self._store.close()
+
+
+@dataclass(frozen=True)
+class ViewStager:
+    """Copies the rows of a task into a table of their own."""
+
+    staging: PostgresStaging
+
+    def stage(self, task: int, batches: Iterable[pa.RecordBatch]) -> Part:
+        rows = 0
+
+        def counted() -> Iterator[pa.Table]:
+            nonlocal rows
+            for chunk in in_chunks(batches):
+                rows += chunk.num_rows
+                yield chunk
+
+        staged = self.staging.stage(counted())
+        return Part(task, rows, staged._asdict())
 
 
 class TableSink(ViewSink):
@@ -57,8 +93,8 @@ class TableSink(ViewSink):
         writer = super().owner()
         return None if writer is None else writer.partition(OUTPUT)[0]
 
-    def write(self, mark: Mark, rows: pa.Table) -> bool:
-        return super().write(replace(mark, job=self._writer(mark.job)), rows)
+    def _written(self, mark: Mark) -> Mark:
+        return replace(mark, job=self._writer(mark.job))
 
     def _writer(self, job: str) -> str:
         return f"{job}{OUTPUT}{self.name}"

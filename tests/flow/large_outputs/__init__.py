@@ -1,0 +1,1 @@
+"""Outputs as large as their input."""
