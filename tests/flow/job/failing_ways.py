@@ -233,7 +233,10 @@ class FourJobs:
             return str(answer.read().decode())
 
     def restart_job(self) -> None:
+        """Returns when it is obeyed: what the attempt before raises meanwhile is nobody's failure."""
+        said = len(self.told)
         ask(self.node.data, f"shop.{BROKEN}", "restart")
+        self.until(lambda: f"job {BROKEN} goes on" in self.told[said:], "the restart is obeyed")
 
 
 def obeying(knob: str, id: int) -> int:
