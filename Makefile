@@ -22,7 +22,7 @@ demo: $(VENV)/demo  ## a small shop, end to end, with a dashboard; until Ctrl-C,
 	@$(BIN)/headwater demo $(ARGS)
 
 test: style  ## what must pass before a merge: style and types, then every test
-	@scripts/java || echo "go on without Java: its client's tests are skipped"
+	@scripts/java || echo "continuing without Java: its client's tests are skipped"
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) $(ARGS)
 
 check: style  ## style, types, and the house rules
@@ -34,7 +34,7 @@ style: $(VENV)/everything  ## style and types alone
 	$(BIN)/mypy
 
 bench: $(VENV)/everything  ## how fast it is, beside the disk, a bare server, Apache Kafka, and Spark alone
-	@scripts/java || echo "go on without Java: Apache Kafka and all flows are left out"
+	@scripts/java || echo "continuing without Java: Apache Kafka and all flows are left out"
 	$(BIN)/python -m benchmarks $(ARGS)
 
 torture: $(VENV)/everything  ## kill it two hundred times under load and count what is lost
@@ -57,10 +57,10 @@ torture: $(VENV)/everything  ## kill it two hundred times under load and count w
 docs: $(VENV)/docs  ## the pages of docs as a site, in build/site
 	$(BIN)/python scripts/site.py $(ARGS)
 
-reference: $(VENV)/everything  ## write docs/reference anew from the code
+reference: $(VENV)/everything  ## regenerate docs/reference from the code
 	$(BIN)/python scripts/reference.py --write
 
-clean:  ## remove the environment and what tools left behind
+clean:  ## remove the environment and the files of tools
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
