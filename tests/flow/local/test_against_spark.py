@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
+import headwater as hw
 from headwater.flow.run.app_tester import AppTester
 from headwater.testing import running_app, running_node
 from tests.flow.local.apps import EACH, OUTPUTS, random_app, random_orders, random_users
@@ -46,3 +48,24 @@ def results(tester: AppTester, seed: int) -> dict[str, Any]:
 def values(tester: AppTester, topic: str) -> list[Any]:
     """But for when they were written."""
     return [{name: value for name, value in one.items() if name != "ts_ms"} for one in tester.values(topic) if one]
+
+
+def test_spark_takes_a_job_over_that_ran_without_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Late rows are replayed with Spark, also of an app whose columns were made without it."""
+    app = hw.App("clocks")
+    ticks = app.stream("ticks", "n int, at timestamp", time="at")
+
+    @app.view(key="window")
+    def hours() -> Any:
+        return ticks.where(f.col("n") > 0).window(hw.tumbling("1 hour")).agg(f.count("*").alias("n"), emit="final")
+
+    with running_app(app, tmp_path / "data") as tester:
+        for hour in (1, 3, 5, 1):
+            tester.feed("ticks", [{"n": 1, "at": f"2026-03-01T{hour:02}:00:00Z"}])
+            tester.run()
+        assert [row["n"] for row in tester.rows("hours")] == [1, 1]
+        assert tester.take_back_late()["ticks"].rows == {"hours": 1}
+        assert [row["n"] for row in tester.rows("hours")] == [2, 1]
+        assert tester.needs_spark == {"hours": "late rows were replayed"}
+        tester.flush()
+        assert [row["n"] for row in tester.rows("hours")] == [2, 1, 1]

@@ -70,6 +70,12 @@ class LocalFrame:
         self.sparkSession, self.fields, self._origin = session, tuple(fields), origin
         self._parts: list[Part] | None = None
 
+    def __getattr__(self, name: str) -> Any:
+        """What else Spark's frames answer to has no counterpart here."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise Untranslatable(f"DataFrame.{name}")
+
     # -- what it has ---------------------------------------------------------------------------------------------------
 
     @property

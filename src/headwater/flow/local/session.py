@@ -41,6 +41,12 @@ class LocalSession:
     turns: Any = field(default_factory=threading.RLock)
     """Outputs are collected by several threads, and frames are made by one at a time."""
 
+    def __getattr__(self, name: str) -> Any:
+        """What else Spark's session answers to has no counterpart here."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise Untranslatable(f"SparkSession.{name}")
+
     @classmethod
     def as_spark(cls) -> SparkSession:
         """The type under which flows know a session."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from pyspark.sql import SparkSession
 
 from headwater.clock import Clock, SystemClock
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, JobRefused
 from headwater.flow.commit.accounts import Account
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.app import App
@@ -20,6 +20,7 @@ from headwater.flow.declare.registered import settle
 from headwater.flow.kafka.client import LATEST, Client
 from headwater.flow.late.replay_batches import TakenBack
 from headwater.flow.local.columns import local_columns
+from headwater.flow.local.handover import hand_over
 from headwater.flow.local.jobs import is_untranslatable, local_jobs, reason_of
 from headwater.flow.local.session import LocalSession
 from headwater.flow.plan.batch_loop import BatchRunner
@@ -156,14 +157,28 @@ class AppTester:
             try:
                 with local_columns():
                     run(LocalSession.as_spark(), found.names)
+            except JobRefused:  # whether the code has changed since Spark ran it, Spark has to say
+                self._fallen |= dict.fromkeys(found.names, "its checkpoint is not of a run without Spark")
             except HeadwaterError as error:
                 if not is_untranslatable(error):
                     raise
-                self._fallen |= dict.fromkeys(found.names, reason_of(error))
-                found = local_jobs(self.app, self._fallen)
+                self._hand_over(reason_of(error))
+            found = local_jobs(self.app, self._fallen)
         if found.reasons:
             self._say(found.reasons)
             run(self.session, None if not found.names else self._jobs_of(found.reasons))
+
+    def _hand_over(self, why: str) -> None:
+        """Let Spark run all jobs from here on."""
+        if self._start is None:
+            return
+        names = local_jobs(self.app, self._fallen).names
+        if names:
+            hand_over(self.app, self.session, names, self._folder)
+            self._fallen |= dict.fromkeys(names, why)
+
+    def _folder(self, job: str) -> JobFolder:
+        return JobFolder(self.node.data / "flows" / self.app.name / job)
 
     def _jobs_of(self, outputs: Iterable[str]) -> frozenset[str]:
         with local_columns():
@@ -192,7 +207,7 @@ class AppTester:
 
     def _newest(self, job: Job) -> Clocks:
         """How far the sources of a job have come in time."""
-        last = JobFolder(self.node.data / "flows" / self.app.name / job.name).last_finished()
+        last = self._folder(job.name).last_finished()
         return last.clocks if last else Clocks()
 
     def run_at(self, moment: str) -> None:
@@ -224,6 +239,7 @@ class AppTester:
 
     def take_back_late(self) -> dict[str, TakenBack]:
         """Correct windows by the rows that came too late for them, as `headwater late replay`; with Spark."""
+        self._hand_over("late rows were replayed")
         running = RunningApp(
             self.app, self.session, RunSettings(self.node.data, self.node.kafka_address), clock=self.clock
         )
