@@ -30,7 +30,7 @@ from tests.rules.source import ROOT
 
 BEGIN_MS, USERS, WARM_ROWS = 1_767_225_600_000, 10_000, 1_000
 MIB = 1024**2
-FETCH_BYTES = 64 * MIB
+FETCH_BYTES = MIB
 VICTIMS = ("driver", "jvm", "worker")
 KILLED_WITHIN_S = 9
 
