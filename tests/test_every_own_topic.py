@@ -18,7 +18,7 @@ from headwater.capture.http.once import TOPIC as REQUESTS
 from headwater.capture.notes import TOPIC as NOTES
 from headwater.capture.notes import Notes
 from headwater.flow.commit.outputs import own_topic_sink
-from headwater.flow.declare.naming import accounts_topic, late_topic, poisoned_topic
+from headwater.flow.declare.topology.naming import accounts_topic, late_topic, poisoned_topic
 from headwater.flow.kafka.client import Client
 from headwater.log.commit_points import TOPIC as COMMIT_POINTS
 from headwater.log.groups.journal import TOPIC as OFFSETS

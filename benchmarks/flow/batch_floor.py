@@ -26,9 +26,9 @@ from headwater.flow.rows.batch_frames import BatchFrames
 from headwater.flow.run.app_tester import AppTester
 from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.flow.session import start_session, stop_session
-from headwater.flow.sinks.topic import TopicSink
+from headwater.flow.sinks.topics.topic import TopicSink
 from headwater.flow.sinks.view import ViewSink
-from headwater.flow.source.planner import BatchPlanner
+from headwater.flow.source.batch_plan.planner import BatchPlanner
 from headwater.testing import running_node
 
 PAUSE_SECONDS = 0.2

@@ -19,7 +19,7 @@ from headwater.flow.operators.joins.pairing import Pairing
 from headwater.flow.operators.joins.splitting import owner_step
 from headwater.flow.operators.joins.tables import AFTER, ROW, Side, TableJoin
 from headwater.flow.state.manifest import EMPTY, HASH, RunInfo
-from headwater.flow.state.opened import opened
+from headwater.flow.state.runs.open_runs import opened
 from headwater.flow.state.shard import ShardState, shard_of
 from headwater.flow.state.store import StateStore
 

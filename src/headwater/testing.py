@@ -50,7 +50,7 @@ def running_app(app: "App", data: str | Path | None = None, *, spark: bool = Fal
     compares with Spark, it is started once, which takes some seconds; `needs_spark` of the tester says why. A session
     that the process has already is used. With `spark` all jobs run on Spark.
     """
-    from headwater.flow.declare.registered import asks_the_node
+    from headwater.flow.declare.topology.registered import asks_the_node
     from headwater.flow.run.app_tester import AppTester
     from headwater.flow.session import session_for
 

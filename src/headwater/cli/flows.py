@@ -42,14 +42,14 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
 
 
 def load(arguments: argparse.Namespace) -> "App":
-    from headwater.flow.declare.loading import load_app
+    from headwater.flow.declare.checks.loading import load_app
 
     return load_app(arguments.file, arguments.app)
 
 
 def check(app: "App") -> None:
     """InvalidDeclaration, before Spark takes its time to start, for all that can be seen to be wrong without it."""
-    from headwater.flow.declare import graph
+    from headwater.flow.declare.topology import graph
     from headwater.flow.plan.explanations import explain
 
     graph.check(app, explain)
@@ -70,7 +70,7 @@ def left_behind(app: "App", data: Path) -> "list[Left]":
 @contextmanager
 def registry_for(arguments: argparse.Namespace, app: "App") -> Iterator[None]:
     """Schemas that the app takes from registries; if that of the node is among them, it answers within the block."""
-    from headwater.flow.declare.registered import asks_the_node, settle
+    from headwater.flow.declare.topology.registered import asks_the_node, settle
 
     with reach(arguments, http=True) if asks_the_node(app) else nullcontext():
         settle(app, arguments.data)

@@ -93,7 +93,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
     app = load(arguments)
     refuse_if_running(arguments.data / FLOWS / app.name)
     with ExitStack() as stack:
-        from headwater.flow.declare.registered import asks_the_node
+        from headwater.flow.declare.topology.registered import asks_the_node
 
         address = stack.enter_context(reach(arguments, http=asks_the_node(app)))
         session = stack.enter_context(spark(arguments, app.name))

@@ -16,8 +16,8 @@ from headwater.errors import HeadwaterError, InvalidDeclaration
 
 if TYPE_CHECKING:
     from headwater.flow.declare.app import App
-    from headwater.flow.declare.graph import Job
-    from headwater.flow.declare.outline import Outline
+    from headwater.flow.declare.pictures.outline import Outline
+    from headwater.flow.declare.topology.graph import Job
 
 FORMATS = ("text", "mermaid", "svg")
 
@@ -71,16 +71,16 @@ def registered(arguments: argparse.Namespace, app: "App") -> Iterator[bool]:
 
 
 def takes_schemas(app: "App") -> bool:
-    from headwater.flow.declare.registered import Registered
+    from headwater.flow.declare.topology.registered import Registered
 
     return any(isinstance(one.contents, Registered) for one in app.sources.values())
 
 
 def outline_of(app: "App", arguments: argparse.Namespace, *, spark_may_start: bool = True) -> "Outline":
     """Starts Spark only for what only Spark can answer, and after every other check has passed."""
-    from headwater.flow.declare.graph import plan
-    from headwater.flow.declare.loading import needs_session
-    from headwater.flow.declare.outline import outline
+    from headwater.flow.declare.checks.loading import needs_session
+    from headwater.flow.declare.pictures.outline import outline
+    from headwater.flow.declare.topology.graph import plan
     from headwater.flow.plan.explanations import explain
 
     try:
@@ -116,8 +116,8 @@ def has_run(app: "App", jobs: "list[Job]", data: Path) -> bool:
 
 
 def pictured(described: "Outline", format: str) -> str:
-    from headwater.flow.declare.drawing import as_svg
-    from headwater.flow.declare.picture import as_mermaid, as_text, picture_of
+    from headwater.flow.declare.pictures.drawing import as_svg
+    from headwater.flow.declare.pictures.picture import as_mermaid, as_text, picture_of
 
     if format == "svg":
         return as_svg(picture_of(described))

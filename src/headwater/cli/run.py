@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from headwater.flow.declare.registered import asks_the_node, settle
+    from headwater.flow.declare.topology.registered import asks_the_node, settle
 
     app = load(arguments)
     arguments.data = arguments.data.absolute()

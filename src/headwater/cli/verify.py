@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 1 if a view is not what the log says, 3 if none is but one could not be proved."""
     arguments.data = arguments.data.absolute()
-    from headwater.flow.declare.registered import asks_the_node
+    from headwater.flow.declare.topology.registered import asks_the_node
 
     names = find_app(arguments)
     app = load(arguments)

@@ -17,9 +17,10 @@ def import_what_workers_need() -> None:
     import headwater.flow.operate.reports
     import headwater.flow.operate.window_operator
     import headwater.flow.source.data_source  # noqa: F401
-    from headwater.flow.operators import extremes
+    from headwater.flow.operators.aggregation import extremes
     from headwater.flow.source import warming
-    from headwater.flow.state import searching, sorting
+    from headwater.flow.state.runs import hash_search as searching
+    from headwater.flow.state.runs import sorting
 
     warming.warm_up()
     extremes.warm_up()

@@ -30,7 +30,7 @@ from headwater.flow.proof.rebuilt_late import FILE as REBUILT
 from headwater.flow.registry.client import local_token
 from headwater.flow.run.control import control_of
 from headwater.flow.sinks.folders import Note, folder_at
-from headwater.flow.source.ticks import read_wish
+from headwater.flow.source.batch_plan.ticks import read_wish
 from headwater.flow.state.inspecting import show
 from headwater.flow.state.store import read_manifest
 from headwater.log.check import check_log

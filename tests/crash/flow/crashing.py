@@ -7,7 +7,7 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
-from headwater.flow.declare.graph import plan
+from headwater.flow.declare.topology.graph import plan
 from headwater.flow.plan.batch_loop import BatchRunner
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from headwater.flow.commit.accounts import Account
 from headwater.flow.kafka.client import Client
-from headwater.flow.source.records import decode_batches
+from headwater.flow.source.record_batches.records import decode_batches
 from headwater.record import TopicPartition
 from headwater.views.view import View
 from tests.crash.flow import model, shop, windows

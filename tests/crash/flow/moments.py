@@ -34,9 +34,9 @@ PREPARE_RESULTS = "headwater.flow.rows.result_rows:ResultTask.__call__"
 SLICE = "headwater.flow.operate.join_works:TableJoinWork._slice"
 
 STAGE_FILE = "headwater.flow.sinks.parquet:ParquetStager.stage"
-STAGE_RECORDS = "headwater.flow.sinks.topic_staging:TopicStager.stage"
+STAGE_RECORDS = "headwater.flow.sinks.topics.staging:TopicStager.stage"
 STAGE_TABLE = "headwater.flow.sinks.view:ViewStager.stage"
-ENCODE = "headwater.flow.sinks.topic_staging:EncodePartition.__call__"
+ENCODE = "headwater.flow.sinks.topics.staging:EncodePartition.__call__"
 
 IN_WORKERS = {
     "reading": Moment(READ),
@@ -65,7 +65,10 @@ FINISH = "headwater.flow.commit.job_folder:JobFolder.finish"
 PUBLISH = "headwater.flow.state.store:StateStore.publish"
 MERGE_RUNS = "headwater.flow.state.store:StateStore.merge"
 SETTLE = "headwater.flow.deploy.deployment:Deployment.settle"
-TOPIC_WRITE, TOPIC_SEND = "headwater.flow.sinks.topic:TopicSink.publish", "headwater.flow.sinks.topic:TopicSink._send"
+TOPIC_WRITE, TOPIC_SEND = (
+    "headwater.flow.sinks.topics.topic:TopicSink.publish",
+    "headwater.flow.sinks.topics.topic:TopicSink._send",
+)
 VIEW_WRITE = "headwater.flow.sinks.view:ViewSink.publish"
 SQLITE, POSTGRES = "headwater.views.sqlite:SqliteStore._run", "headwater.views.postgres:PostgresStore._run"
 PARQUET = "headwater.flow.sinks.parquet:ParquetSink.publish"

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from headwater.errors import OutOfOrderSequence
 from headwater.flow.commit.batch_processor import Processor
-from headwater.flow.sinks.topic import TopicSink
+from headwater.flow.sinks.topics.topic import TopicSink
 from headwater.flow.state.store import StateStore
 from headwater.node import Node
 from headwater.testing import running_node

@@ -2,9 +2,9 @@
 
 import headwater as hw
 from headwater.flow.declare.app import App
-from headwater.flow.declare.graph import plan
-from headwater.flow.declare.outline import Outline, Told, outline
+from headwater.flow.declare.pictures.outline import Outline, Told, outline
 from headwater.flow.declare.stream import Stream, Table
+from headwater.flow.declare.topology.graph import plan
 
 TEXT = "url <> '' and \"a\" < 'b' & session"
 """A condition with all the characters that mean something in pictures."""

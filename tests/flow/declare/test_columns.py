@@ -7,8 +7,8 @@ import pytest
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.graph import check, plan
 from headwater.flow.declare.stream import Stream, Table
+from headwater.flow.declare.topology.graph import check, plan
 
 HERE = r"test_columns\.py:\d+"
 SCHEMA = "id string, amount double, place struct<city: string>, tags array<string>, at timestamp"

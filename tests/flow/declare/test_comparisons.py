@@ -2,10 +2,10 @@ import pytest
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.graph import plan
-from headwater.flow.declare.nodes import Compared
-from headwater.flow.declare.outline import outline
+from headwater.flow.declare.pictures.outline import outline
 from headwater.flow.declare.stream import Table
+from headwater.flow.declare.topology.graph import plan
+from headwater.flow.declare.topology.nodes import Compared
 from headwater.flow.operators.comparisons.kinds import Ago, Change
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.declare.drawing import BOX_WIDTH, as_svg, columns_of, wrapped
-from headwater.flow.declare.picture import Box, Picture, picture_of
+from headwater.flow.declare.pictures.drawing import BOX_WIDTH, as_svg, columns_of, wrapped
+from headwater.flow.declare.pictures.picture import Box, Picture, picture_of
 from tests.flow.declare.plans import TEXT, whole_outline
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,9 +8,9 @@ import pytest
 import headwater as hw
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.app import App
-from headwater.flow.declare.graph import JOB_NAME_MAX, job_name, plan
 from headwater.flow.declare.sinks import SinkDeclaration
 from headwater.flow.declare.stream import Stream
+from headwater.flow.declare.topology.graph import JOB_NAME_MAX, job_name, plan
 
 HERE = r"test_graph\.py:\d+"
 SCHEMA = "id string, amount long"

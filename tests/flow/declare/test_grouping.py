@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.grouping import Grouping, groups, parse_grouping
+from headwater.flow.declare.checks.sql_grouping import Grouping, groups, parse_grouping
 
 TAKEN_APART = [
     (

@@ -6,11 +6,11 @@ import pytest
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.graph import plan
-from headwater.flow.declare.nodes import AsOfJoin, TableJoin, key_of
-from headwater.flow.declare.outline import outline
-from headwater.flow.declare.picture import as_text
+from headwater.flow.declare.pictures.outline import outline
+from headwater.flow.declare.pictures.picture import as_text
 from headwater.flow.declare.stream import Stream, Table
+from headwater.flow.declare.topology.graph import plan
+from headwater.flow.declare.topology.nodes import AsOfJoin, TableJoin, key_of
 
 EVENTS = "id long, k string, at timestamp"
 

@@ -6,8 +6,8 @@ import pytest
 from pyspark import SparkContext
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.graph import plan
-from headwater.flow.declare.loading import load_app, needs_session
+from headwater.flow.declare.checks.loading import load_app, needs_session
+from headwater.flow.declare.topology.graph import plan
 
 ONE = 'import headwater as hw\napp = hw.App("shop")\n'
 

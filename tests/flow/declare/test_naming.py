@@ -1,7 +1,7 @@
 import re
 
 from headwater.flow.declare.app import NAME
-from headwater.flow.declare.naming import accounts_topic, group_of, poisoned_topic
+from headwater.flow.declare.topology.naming import accounts_topic, group_of, poisoned_topic
 
 
 def test_topics_in_which_jobs_report_have_names_that_topics_may_have() -> None:

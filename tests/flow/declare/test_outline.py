@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from headwater.flow.declare.outline import JobOutline, Told, text_of
+from headwater.flow.declare.pictures.outline import JobOutline, Told, text_of
 from headwater.secret_urls import without_secrets
 from tests.flow.declare.plans import whole_app, whole_outline
 

@@ -1,9 +1,9 @@
 import re
 
 import headwater as hw
-from headwater.flow.declare.graph import plan
-from headwater.flow.declare.outline import Told, outline
-from headwater.flow.declare.picture import as_mermaid, as_text, picture_of
+from headwater.flow.declare.pictures.outline import Told, outline
+from headwater.flow.declare.pictures.picture import as_mermaid, as_text, picture_of
+from headwater.flow.declare.topology.graph import plan
 from tests.flow.declare.plans import whole_outline
 
 

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import headwater as hw
-from headwater.flow.declare.place import Place, calling_place
+from headwater.flow.declare.checks.source_line import Place, calling_place
 
 
 def test_a_place_is_shown_by_the_name_of_its_file_and_the_line() -> None:

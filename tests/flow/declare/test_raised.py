@@ -6,9 +6,9 @@ import pytest
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.graph import plan
-from headwater.flow.declare.raised import raised_in, raised_in_worker
+from headwater.flow.declare.checks.raised import raised_in, raised_in_worker
 from headwater.flow.declare.stream import Table
+from headwater.flow.declare.topology.graph import plan
 from headwater.flow.plan.explanations import explain
 
 WORKER = """\

@@ -5,8 +5,8 @@ import pytest
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare import nodes
 from headwater.flow.declare.stream import Stream, Table
+from headwater.flow.declare.topology import nodes
 
 HERE = r"test_stream\.py:\d+"
 

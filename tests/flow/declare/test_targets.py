@@ -4,8 +4,8 @@ import pytest
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.graph import plan
 from headwater.flow.declare.sinks import SinkDeclaration
+from headwater.flow.declare.topology.graph import plan
 
 PLACES = {
     "entries": [hw.sinks.Redis("redis://:s3cret@cache/0", prefix="order:")] * 2,

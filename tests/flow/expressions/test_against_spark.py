@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.flow.expressions.evaluated import Evaluated
 from headwater.flow.expressions.evaluation import evaluate_column
-from headwater.flow.expressions.spark_expressions import Reader
-from headwater.flow.expressions.spark_types import sequence
+from headwater.flow.expressions.spark.expressions import Reader
+from headwater.flow.expressions.spark.types import sequence
 from headwater.flow.expressions.tree import Expression, Untranslatable
 from headwater.flow.rows.arrow_types import arrow_schema, spark_schema
-from headwater.flow.state.equality import Mask, equal
+from headwater.flow.state.runs.equality import Mask, equal
 from tests.flow.expressions.values import SCHEMA, rows
 
 ROWS = 300

@@ -7,8 +7,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.flow.expressions.analysis import Known, resolve_expression
-from headwater.flow.expressions.sql_expressions import parsed
+from headwater.flow.expressions.resolution.analysis import Known, resolve_expression
+from headwater.flow.expressions.resolution.sql_text import parsed
 from headwater.flow.expressions.tree import Expression, Untranslatable
 from headwater.flow.rows.arrow_types import arrow_schema
 from tests.flow.expressions.test_against_spark import EXPRESSIONS, translated

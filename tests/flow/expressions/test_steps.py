@@ -7,11 +7,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from headwater.flow.expressions.spark_steps import steps_of
+from headwater.flow.expressions.spark.steps import steps_of
 from headwater.flow.expressions.steps import Stepped
 from headwater.flow.expressions.tree import Untranslatable
 from headwater.flow.rows.arrow_types import arrow_schema, spark_schema
-from headwater.flow.state.equality import equal
+from headwater.flow.state.runs.equality import equal
 from tests.flow.expressions.values import SCHEMA, rows
 
 Change = Callable[[DataFrame], DataFrame]

@@ -4,8 +4,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.formats.cell_binaries import ALPHABET, binaries
-from headwater.flow.formats.cells import TEXT, VALID, cells_of_values
+from headwater.flow.formats.kernels.binaries import ALPHABET, binaries
+from headwater.flow.formats.kernels.cells import TEXT, VALID, cells_of_values
 
 
 @given(st.lists(st.binary(max_size=20)))

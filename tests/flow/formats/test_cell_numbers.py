@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.flow.formats.cell_numbers import decimals, doubles, integers
-from headwater.flow.formats.cells import INTEGER, NUMBER, VALID, WRONG, Cells, cells_of_values
+from headwater.flow.formats.kernels.cells import INTEGER, NUMBER, VALID, WRONG, Cells, cells_of_values
+from headwater.flow.formats.kernels.numbers import decimals, doubles, integers
 
 written = st.from_regex(r"-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
 

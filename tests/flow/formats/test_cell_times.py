@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.formats.cell_times import dates, timestamps
-from headwater.flow.formats.cells import TEXT, VALID, WRONG, Cells, cells_of_values
+from headwater.flow.formats.kernels.cells import TEXT, VALID, WRONG, Cells, cells_of_values
+from headwater.flow.formats.kernels.times import dates, timestamps
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 zones = st.integers(-18 * 60, 18 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))

@@ -10,7 +10,7 @@ from headwater.log.compiling import stamp_of
 PROGRAM = """
 import sys
 import pyarrow as pa
-from headwater.flow.formats import json_scan
+from headwater.flow.formats.kernels import json_scan
 from headwater.flow.formats.decoding import decoder_for
 from headwater.flow.formats.schema import parse_ddl
 decoder_for("json", parse_ddl("a int")).decode(pa.array([b'{"a":1}']))

@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.errors import InvalidFormat, InvalidSchema
-from headwater.flow.formats import columns, json_scan
 from headwater.flow.formats.decoding import Decoded, decoder_for
+from headwater.flow.formats.kernels import columns, json_scan
 from headwater.flow.formats.schema import parse_ddl
 from tests.flow.formats import json_reference
 

@@ -2,8 +2,8 @@ from itertools import product
 
 import pyarrow as pa
 
-from headwater.flow.formats.cells import ABSENT, TEXT, VALID, cells_of_values
-from headwater.flow.formats.utf8 import utf8_states
+from headwater.flow.formats.kernels.cells import ABSENT, TEXT, VALID, cells_of_values
+from headwater.flow.formats.kernels.utf8 import utf8_states
 
 BORDERS = [0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xFF]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from headwater.flow.declare.graph import plan
+from headwater.flow.declare.topology.graph import plan
 from headwater.flow.plan.batch_loop import BatchRunner
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.planned_batches import PlannedBatch

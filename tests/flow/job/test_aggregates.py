@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import headwater as hw
-from headwater.flow.declare import nodes
+from headwater.flow.declare.topology import nodes
 from headwater.flow.prepare.aggregates import Aggregates, read_aggregates
 
 ROWS = [("a", 0.0, 1, True), ("a", -0.0, 2, False)]

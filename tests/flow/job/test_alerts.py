@@ -12,8 +12,8 @@ from headwater.alerts.episodes import Rule
 from headwater.alerts.evaluation import Evaluation
 from headwater.clock import ManualClock
 from headwater.flow.declare.app import App
-from headwater.flow.declare.graph import plan
-from headwater.flow.declare.naming import alert_topics
+from headwater.flow.declare.topology.graph import plan
+from headwater.flow.declare.topology.naming import alert_topics
 from headwater.flow.run.app_tester import AppTester
 
 NOBODY = [hw.notify.topic("on-call")]

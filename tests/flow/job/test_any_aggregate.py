@@ -23,10 +23,10 @@ from headwater import _HOMES
 from headwater.errors import InvalidDeclaration
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.aggregates import OwnAggregate
-from headwater.flow.declare.graph import plan
+from headwater.flow.declare.topology.graph import plan
 from headwater.flow.declare.windows import columns_of
 from headwater.flow.operate.window_operator import WindowOperator
-from headwater.flow.operators.aggregates import KINDS, Aggregate
+from headwater.flow.operators.aggregation.aggregates import KINDS, Aggregate
 from headwater.flow.operators.kinds.families import FAMILIES
 from headwater.flow.operators.windows.shapes import UNITS, Calendar, Count, Window
 from headwater.flow.plan.explanations import explain

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater as hw
-from headwater.flow.declare.graph import plan
+from headwater.flow.declare.topology.graph import plan
 from headwater.flow.plan.batch_loop import BatchRunner
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.planned_batches import PlannedBatch

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater as hw
-from headwater.flow.declare.graph import plan
+from headwater.flow.declare.topology.graph import plan
 from headwater.flow.deploy.inventory import jobs_in
 from headwater.flow.operators.joins import splitting
 from headwater.flow.plan.batch_loop import BatchRunner

@@ -8,8 +8,8 @@ import pytest
 
 import headwater as hw
 from headwater.flow.commit.job_folder import JobFolder
-from headwater.flow.declare.graph import plan
-from headwater.flow.declare.nodes import walk
+from headwater.flow.declare.topology.graph import plan
+from headwater.flow.declare.topology.nodes import walk
 from headwater.flow.deploy.code_changes import (
     KEEP,
     MIGRATE,
@@ -24,7 +24,7 @@ from headwater.flow.deploy.code_changes import (
 )
 from headwater.flow.deploy.descriptions import Described, descriptions
 from headwater.flow.operate.reports import Operator
-from headwater.flow.operators.aggregates import Aggregate
+from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.plan.resolution import Resolved
 
 KEY, TOTALS = pa.schema([("currency", pa.string())]), pa.schema([("currency", pa.string()), ("total", pa.int64())])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import headwater as hw
 from headwater.flow.run.app_tester import AppTester
-from headwater.flow.source.punctuation import HEADER
+from headwater.flow.source.times.punctuation import HEADER
 from headwater.record import Record
 from tests.flow.job.windows_app import moment, reading
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.flow.declare.nodes import AsOfJoin, IntervalJoin, Join, LatestJoin, Node
+from headwater.flow.declare.topology.nodes import AsOfJoin, IntervalJoin, Join, LatestJoin, Node
 from headwater.flow.operators.joins.pairing import HOWS
 from headwater.flow.plan.delays import AT_ONCE, Behind, arriving, batches_behind, held_by, held_us, reached_us, recent
 from tests.flow.operators.joins import test_as_of, test_interval, test_latest

@@ -8,8 +8,8 @@ import pytest
 
 import headwater as hw
 from headwater.flow.commit.outputs import made_sink
-from headwater.flow.declare.graph import plan
 from headwater.flow.declare.sinks import SinkDeclaration
+from headwater.flow.declare.topology.graph import plan
 from headwater.flow.run.app_tester import AppTester
 from headwater.flow.sinks.redis_cache import RedisSink
 from headwater.flow.sinks.search import SearchSink

@@ -7,8 +7,8 @@ from pyspark.sql import functions as f
 import headwater as hw
 from headwater.errors import InvalidDeclaration
 from headwater.flow.commit.job_folder import JobFolder
-from headwater.flow.declare.graph import plan
-from headwater.flow.declare.outline import OutputOutline
+from headwater.flow.declare.pictures.outline import OutputOutline
+from headwater.flow.declare.topology.graph import plan
 from headwater.flow.deploy.code_changes import save
 from headwater.flow.deploy.descriptions import descriptions
 from headwater.flow.plan.preview import preview

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import headwater as hw
 from headwater.errors import FlowError, InvalidDeclaration
 from headwater.flow.commit.job_folder import JobFolder
-from headwater.flow.declare.graph import plan
+from headwater.flow.declare.topology.graph import plan
 from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.planned_batches import PlannedBatch
@@ -19,7 +19,7 @@ from headwater.flow.plan.processing_time import next_end_us, read_processed
 from headwater.flow.plan.resolution import resolve
 from headwater.flow.run.app_tester import AppTester
 from headwater.flow.run.running_app import RunningApp, RunSettings
-from headwater.flow.source.ticks import Wish
+from headwater.flow.source.batch_plan.ticks import Wish
 from tests.flow.job.steps import Step, run_steps
 from tests.flow.job.windows_app import SCHEMA, reading
 from tests.waiting import patience

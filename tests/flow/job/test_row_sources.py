@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater as hw
-from headwater.flow.declare.graph import plan
-from headwater.flow.declare.nodes import Join
+from headwater.flow.declare.topology.graph import plan
+from headwater.flow.declare.topology.nodes import Join
 from headwater.flow.plan.batch_loop import BatchRunner
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.planned_batches import PlannedBatch

@@ -12,7 +12,7 @@ from headwater.flow.commit.accounts import Account
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder
 from headwater.flow.deploy.damage_check import problems
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch
-from headwater.flow.source.ticks import Tick
+from headwater.flow.source.batch_plan.ticks import Tick
 
 TICK = Tick(2)
 

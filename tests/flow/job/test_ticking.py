@@ -15,7 +15,7 @@ from headwater.flow.operate.job_operators import Operators
 from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.run.app_tester import AppTester
 from headwater.flow.run.running_app import RunningApp, RunSettings
-from headwater.flow.source.ticks import Wish
+from headwater.flow.source.batch_plan.ticks import Wish
 from headwater.record import TopicPartition
 from tests.flow.job.steps import forget_batch
 

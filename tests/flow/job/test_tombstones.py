@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 import headwater as hw
-from headwater.flow.declare.nodes import SourceTable
+from headwater.flow.declare.topology.nodes import SourceTable
 from headwater.flow.rows.deletion_keys import can_be_read, with_keys
 from headwater.flow.rows.sources import _with_deletions
 

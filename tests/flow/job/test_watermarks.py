@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.flow.commit.job_folder import BatchRecord
-from headwater.flow.declare.nodes import SourceStream
-from headwater.flow.declare.place import Place
+from headwater.flow.declare.checks.source_line import Place
+from headwater.flow.declare.topology.nodes import SourceStream
 from headwater.flow.formats.schema import parse_ddl
 from headwater.flow.plan.lateness import Times, times_of
 from headwater.flow.plan.watermarks import Clocks, heard, idle_ms, idle_partitions, watermark
-from headwater.flow.source.clock_rules import ClockRules
+from headwater.flow.source.batch_plan.ticks import NO_TICK, Tick
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.staging import Counts, Staged
-from headwater.flow.source.ticks import NO_TICK, Tick
+from headwater.flow.source.times.clock_rules import ClockRules
 from headwater.record import TopicPartition
 
 A, B, C = (TopicPartition("clicks", number) for number in range(3))

@@ -9,7 +9,7 @@ import pytest
 from headwater.errors import DuplicateSequence, OffsetOutOfRange, OutOfOrderSequence, TopicExists, UnknownTopic
 from headwater.flow.kafka.client import EARLIEST, LATEST, Client
 from headwater.flow.kafka.encoding import encode_records
-from headwater.flow.source.records import decode_batches
+from headwater.flow.source.record_batches.records import decode_batches
 from headwater.record import TopicPartition
 from headwater.testing import running_node
 from tests.clients.brokers.apache_kafka import start_apache_kafka

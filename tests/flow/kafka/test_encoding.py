@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import InvalidRecord
 from headwater.flow.kafka.encoding import encode_records
-from headwater.flow.source.records import HEADERS_TYPE, decode_batches
+from headwater.flow.source.record_batches.records import HEADERS_TYPE, decode_batches
 from headwater.log.batch_format import assign_offsets, encode_batch, read_header
 from headwater.record import Record
 

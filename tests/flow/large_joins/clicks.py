@@ -16,7 +16,7 @@ import pyarrow as pa
 import headwater as hw
 from headwater.flow.kafka.client import Client
 from headwater.flow.run.app_tester import AppTester
-from headwater.flow.state.searching import expanded
+from headwater.flow.state.runs.hash_search import expanded
 from headwater.record import TopicPartition
 from headwater.testing import running_app
 from tests.flow.large_joins.timeline import Outcome

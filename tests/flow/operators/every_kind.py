@@ -14,7 +14,7 @@ import pytest
 from datasketches import hll_sketch, tgt_hll_type
 
 import headwater as hw
-from headwater.flow.operators.aggregates import Aggregate
+from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.kinds.moments import MOMENTS
 from headwater.flow.operators.kinds.options import Bloom, CountMin, Frequent, Hll, Kll, Limit
 from headwater.flow.operators.kinds.pairs import PAIRS

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from headwater.flow.operators.aggregates import Aggregate, partials, result_type
+from headwater.flow.operators.aggregation.aggregates import Aggregate, partials, result_type
 
 
 class Row(NamedTuple):

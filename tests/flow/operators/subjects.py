@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.flow.operators.aggregates import Aggregate, partials, state_schema
+from headwater.flow.operators.aggregation.aggregates import Aggregate, partials, state_schema
 from headwater.flow.state import HASH, StateSchema, StateStore
 from headwater.flow.state.files import DiskFiles
 from headwater.log.storage.simulated import SimulatedDisk

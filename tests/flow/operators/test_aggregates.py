@@ -2,7 +2,14 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.operators.aggregates import KINDS, Aggregate, partials, result_schema, result_type, state_schema
+from headwater.flow.operators.aggregation.aggregates import (
+    KINDS,
+    Aggregate,
+    partials,
+    result_schema,
+    result_type,
+    state_schema,
+)
 from tests.flow.operators.subjects import TIME, spec
 
 TYPES = [

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.operators.aggregates import Aggregate, state_schema
+from headwater.flow.operators.aggregation.aggregates import Aggregate, state_schema
 from headwater.flow.operators.keyed import Step, aggregate_step, latest_step
 from headwater.flow.operators.latest import Latest
 from headwater.flow.state import HASH, StateStore

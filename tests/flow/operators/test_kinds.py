@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import InvalidDeclaration, NumberOverflow
-from headwater.flow.operators.aggregates import Aggregate, partials, result_type, state_schema
+from headwater.flow.operators.aggregation.aggregates import Aggregate, partials, result_type, state_schema
+from headwater.flow.operators.aggregation.merging import finish, merge_all
 from headwater.flow.operators.kinds.moments import MOMENTS
 from headwater.flow.operators.kinds.options import Limit
 from headwater.flow.operators.kinds.pairs import PAIRS
 from headwater.flow.operators.kinds.plain import PLAIN
-from headwater.flow.operators.merging import finish, merge_all
 from headwater.flow.operators.windows.folding import fold_groups, nothing
 from tests.flow.operators.kinds_reference import partial, result
 from tests.flow.operators.subjects import TIME, spec

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.operators.lists import closed_lists, distinct, together
+from headwater.flow.operators.aggregation.lists import closed_lists, distinct, together
 
 KIND = pa.list_(pa.int64())
 some = st.none() | st.lists(st.integers(0, 4), max_size=4)

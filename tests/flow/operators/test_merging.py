@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import NumberOverflow
-from headwater.flow.operators.aggregates import Aggregate, partials, state_schema
-from headwater.flow.operators.merging import changed, chosen, finish, merge, merge_all
+from headwater.flow.operators.aggregation.aggregates import Aggregate, partials, state_schema
+from headwater.flow.operators.aggregation.merging import changed, chosen, finish, merge, merge_all
 from tests.flow.operators.subjects import spec
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from headwater.flow.operators.joins.tables import AFTER, ROW, Side
 from headwater.flow.operators.newest import Newest, newest_step
-from headwater.flow.state import EMPTY, HASH, StateStore, leading
+from headwater.flow.state import EMPTY, HASH, StateStore
 from headwater.flow.state.files import DiskFiles
+from headwater.flow.state.runs import leading_rows as leading
 from headwater.log.storage.simulated import SimulatedDisk
 
 COLUMNS = pa.schema([("id", pa.int64()), ("user", pa.string()), ("at", pa.float64())])

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import NumberOverflow
-from headwater.flow.operators.aggregates import KINDS, TIMED, Aggregate, given_schema
+from headwater.flow.operators.aggregation.aggregates import KINDS, TIMED, Aggregate, given_schema
+from headwater.flow.operators.aggregation.merging import absorbed
+from headwater.flow.operators.aggregation.reduction import combine, reduce_rows
 from headwater.flow.operators.kinds.families import FAMILIES
 from headwater.flow.operators.kinds.moments import MOMENTS
 from headwater.flow.operators.kinds.options import CountMin, Frequent, Hll, Kll, Limit
 from headwater.flow.operators.kinds.pairs import PAIRS
 from headwater.flow.operators.kinds.plain import PLAIN
-from headwater.flow.operators.merging import absorbed
 from headwater.flow.operators.ordering import has_order
-from headwater.flow.operators.reduction import combine, reduce_rows
 from headwater.flow.operators.sketches import hll
 from tests.flow.operators import every_kind, kinds_reference, reference
 from tests.flow.operators.subjects import TIME

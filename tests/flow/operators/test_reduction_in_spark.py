@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.flow.operators.aggregates import Aggregate, given_schema, partials
+from headwater.flow.operators.aggregation.aggregates import Aggregate, given_schema, partials
+from headwater.flow.operators.aggregation.merging import absorbed
+from headwater.flow.operators.aggregation.reduction import reduce_rows
 from headwater.flow.operators.kinds.moments import MOMENTS
 from headwater.flow.operators.kinds.options import Hll, Kll, Options
 from headwater.flow.operators.kinds.pairs import PAIRS
-from headwater.flow.operators.merging import absorbed
-from headwater.flow.operators.reduction import reduce_rows
 from headwater.flow.state.shard import conformed
 from tests.flow.operators import every_kind
 from tests.flow.operators.subjects import TIME

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from headwater.flow import sketches
-from headwater.flow.operators.aggregates import Aggregate, partials, result_type
+from headwater.flow.operators.aggregation.aggregates import Aggregate, partials, result_type
+from headwater.flow.operators.aggregation.merging import absorbed, finish
 from headwater.flow.operators.kinds.options import Bloom, Frequent, Hll, Kll, Options
-from headwater.flow.operators.merging import absorbed, finish
 from headwater.flow.operators.sketches import bloom, count_min, hll, kll
 from headwater.flow.operators.windows.folding import fold_groups
 from tests.flow.spark_session import shared_session

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.flow.exchange.blocks import Address, received
 from headwater.flow.operate.reports import ROWS
-from headwater.flow.operators.aggregates import Aggregate
+from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.latest import GONE, Latest
 from headwater.flow.operators.windows.shapes import Session, Tumbling, Window
 from headwater.flow.operators.windows.windowed import Windowed

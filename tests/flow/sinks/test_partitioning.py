@@ -3,7 +3,7 @@ import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.sinks.partitioning import ROWS_TOGETHER, choose_partitions, in_order
+from headwater.flow.sinks.topics.partitioning import ROWS_TOGETHER, choose_partitions, in_order
 from headwater.log.partitioner import partition_of
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from headwater.errors import DuplicateSequence, JobRefused, UnknownTopic, UnstorableValue
 from headwater.flow.sinks.folders import DiskFolder, Note
-from headwater.flow.sinks.producer_state import BY_COUNT, BY_OFFSET, ProducerState
 from headwater.flow.sinks.staged import Part, run_here
-from headwater.flow.sinks.topic import BATCHES_PER_ROUND, TopicSink, rounds
-from headwater.flow.sinks.topic_records import encode, with_tombstones
-from headwater.flow.sinks.topic_staging import TopicStager, encode_staged
+from headwater.flow.sinks.topics.producer_state import BY_COUNT, BY_OFFSET, ProducerState
+from headwater.flow.sinks.topics.records import encode, with_tombstones
+from headwater.flow.sinks.topics.staging import TopicStager, encode_staged
+from headwater.flow.sinks.topics.topic import BATCHES_PER_ROUND, TopicSink, rounds
 from headwater.log.partitioner import partition_of
 from headwater.log.storage import LocalStorage
 from headwater.node import Node

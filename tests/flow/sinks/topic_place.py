@@ -8,7 +8,7 @@ import pyarrow as pa
 from headwater.flow.kafka.client import Client
 from headwater.flow.sinks.folders import DiskFolder, Folder
 from headwater.flow.sinks.sink import Sink
-from headwater.flow.sinks.topic import Producer, TopicSink
+from headwater.flow.sinks.topics.topic import Producer, TopicSink
 from headwater.log.log import Log
 from headwater.log.storage import LocalStorage
 from headwater.record import TopicPartition

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.flow.source.commit_cuts import CommitHistory, plan_whole
-from headwater.flow.source.planning import Guess, Plan, rows_between
+from headwater.flow.source.batch_plan.admission import Guess, Plan, rows_between
+from headwater.flow.source.batch_plan.commit_cuts import CommitHistory, plan_whole
 from headwater.log.commit_points import CommitPoint
 from headwater.record import TopicPartition
 from tests.flow.source.test_planning import Broker

@@ -11,8 +11,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 from headwater.capture.appender import LogAppender
 from headwater.capture.commit_points import CommitPoints
 from headwater.flow.kafka.client import Client
-from headwater.flow.source import planner
-from headwater.flow.source.commit_history import CommitHistories
+from headwater.flow.source.batch_plan import planner
+from headwater.flow.source.batch_plan.commit_history import CommitHistories
 from headwater.flow.source.data_source import StreamReader
 from headwater.node import Node
 from headwater.record import Record, TopicPartition

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.source.clock_rules import ClockRules, DeviceTime
-from headwater.flow.source.event_time import doubtful, estimated
 from headwater.flow.source.poison import Poison
+from headwater.flow.source.times.clock_rules import ClockRules, DeviceTime
+from headwater.flow.source.times.event_time import doubtful, estimated
 
 S, MS = 1_000_000, 1_000
 HOUR, DAY, YEAR = 3600 * S, 86_400 * S, 366 * 86_400 * S

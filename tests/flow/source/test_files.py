@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from headwater.flow.kafka.client import LATEST, Client
-from headwater.flow.source.files import Chunk, divided, read_files
-from headwater.flow.source.planning import Loss
+from headwater.flow.source.batch_plan.admission import Loss
 from headwater.flow.source.reach import Reach
-from headwater.flow.source.reading import read_range
-from headwater.flow.source.records import decode_batches
+from headwater.flow.source.record_batches.files import Chunk, divided, read_files
+from headwater.flow.source.record_batches.reading import read_range
+from headwater.flow.source.record_batches.records import decode_batches
 from headwater.flow.source.splitting import Range
 from headwater.log.log import Log
 from headwater.node import Node

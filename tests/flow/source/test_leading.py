@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.source.leading import ends_asked, plan_leading
+from headwater.flow.source.batch_plan.leading import ends_asked, plan_leading
 from headwater.record import TopicPartition
 
 LEADING = frozenset({"tariffs"})

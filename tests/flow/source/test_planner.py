@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from headwater.flow.kafka.client import Client
+from headwater.flow.source.batch_plan.planner import BatchPlanner
 from headwater.flow.source.options import parse_options
-from headwater.flow.source.planner import BatchPlanner
 from headwater.node import Node
 from headwater.record import Record, TopicPartition
 from headwater.testing import running_node

@@ -4,7 +4,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.source.planning import PROBES_MAX, Guess, Loss, Plan, losses, plan, rows_between
+from headwater.flow.source.batch_plan.admission import PROBES_MAX, Guess, Loss, Plan, losses, plan, rows_between
 from headwater.record import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.source.producers import Counted, hear_all
+from headwater.flow.source.times.producers import Counted, hear_all
 
 rows = st.lists(
     st.tuples(st.sampled_from(["pump", "fan", None]), st.integers(0, 100), st.integers(0, 100)), max_size=20

@@ -3,12 +3,12 @@
 import pyarrow as pa
 
 from headwater.flow.formats.schema import parse_ddl
-from headwater.flow.source.clock_rules import ClockRules
-from headwater.flow.source.files import Chunk
-from headwater.flow.source.punctuation import HEADER
+from headwater.flow.source.record_batches.files import Chunk
 from headwater.flow.source.rows import RangeReader
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.streams import Stream
+from headwater.flow.source.times.clock_rules import ClockRules
+from headwater.flow.source.times.punctuation import HEADER
 from headwater.log.batch_format import encode_batch
 from headwater.record import Record
 

@@ -4,11 +4,11 @@ from contextlib import closing
 import pytest
 
 from headwater.errors import OffsetOutOfRange, UnknownTopic
-from headwater.flow.source.files import Chunk
-from headwater.flow.source.planning import Loss
+from headwater.flow.source.batch_plan.admission import Loss
 from headwater.flow.source.reach import Reach
-from headwater.flow.source.reading import read_range
-from headwater.flow.source.records import decode_batches
+from headwater.flow.source.record_batches.files import Chunk
+from headwater.flow.source.record_batches.reading import read_range
+from headwater.flow.source.record_batches.records import decode_batches
 from headwater.flow.source.splitting import Range
 from headwater.node import Node
 from headwater.testing import running_node

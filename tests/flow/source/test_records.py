@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatch, UnsupportedFormat
-from headwater.flow.source.batches import find_batches
-from headwater.flow.source.records import UnreadableBatch, decode_batches
+from headwater.flow.source.record_batches.batches import find_batches
+from headwater.flow.source.record_batches.records import UnreadableBatch, decode_batches
 from headwater.log.batch_format import (
     CONTROL_FLAG,
     assign_offsets,

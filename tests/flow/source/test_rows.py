@@ -8,9 +8,9 @@ import pytest
 
 from headwater.errors import DamagedRange, InvalidRecord
 from headwater.flow.formats.schema import parse_ddl
-from headwater.flow.source.files import Chunk
 from headwater.flow.source.reach import Reach
-from headwater.flow.source.records import TooMuchTogether, decode_batches
+from headwater.flow.source.record_batches.files import Chunk
+from headwater.flow.source.record_batches.records import TooMuchTogether, decode_batches
 from headwater.flow.source.rows import RangeReader, frame_batches, read_rows
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.staging import Counts

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from headwater.flow.source.batch_plan.ticks import NO_TICK, TICK, Tick, Watch, Wish, next_tick, read_wish, tick_of
 from headwater.flow.source.options import read_offsets
-from headwater.flow.source.ticks import NO_TICK, TICK, Tick, Watch, Wish, next_tick, read_wish, tick_of
 from headwater.record import TopicPartition
 
 A, B = TopicPartition("clicks", 0), TopicPartition("clicks", 1)

@@ -1,8 +1,8 @@
 import subprocess
 import sys
 
-from headwater.flow.formats.json_scan import __name__ as scanner
-from headwater.flow.source.record_scan import scan
+from headwater.flow.formats.kernels.json_scan import __name__ as scanner
+from headwater.flow.source.record_batches.record_scan import scan
 from headwater.flow.source.warming import warm_up
 
 

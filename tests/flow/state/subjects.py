@@ -8,7 +8,7 @@ import pyarrow as pa
 from headwater.clock import ManualClock
 from headwater.flow.state import HASH, RunInfo, StateSchema, StateStore, plan_merge, shard_of
 from headwater.flow.state.files import DiskFiles, StateFiles
-from headwater.flow.state.merging import TASK_BYTES_MAX
+from headwater.flow.state.runs.merge_plan import TASK_BYTES_MAX
 from headwater.flow.state.shard import StateHandle
 from headwater.log.storage.simulated import SimulatedDisk
 

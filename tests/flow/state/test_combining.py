@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.state import run as run_module
-from headwater.flow.state.combining import combined, newest_rows
 from headwater.flow.state.files import DiskFiles
-from headwater.flow.state.run import Run, in_batches, open_run, write_run
+from headwater.flow.state.runs import run as run_module
+from headwater.flow.state.runs.run import Run, in_batches, open_run, write_run
+from headwater.flow.state.runs.run_union import combined, newest_rows
 from headwater.log.storage.simulated import SimulatedDisk
 from tests.flow.state.subjects import SCHEMA, hash_of, rows_of
 

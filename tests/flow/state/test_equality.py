@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.state.equality import equal, rows_equal
+from headwater.flow.state.runs.equality import equal, rows_equal
 
 NAN = float("nan")
 TABLE = [

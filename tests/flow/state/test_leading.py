@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.flow.state import EMPTY, HASH, StateSchema, StateStore, leading
+from headwater.flow.state import EMPTY, HASH, StateSchema, StateStore
 from headwater.flow.state.files import DiskFiles
+from headwater.flow.state.runs import leading_rows as leading
 from headwater.flow.state.shard import ShardState
 from headwater.log.storage.simulated import SimulatedDisk
 

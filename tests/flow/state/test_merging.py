@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from headwater.flow.state import RunInfo, plan_merge
 from headwater.flow.state.manifest import Manifest, Shard
-from headwater.flow.state.merging import RUNS_MAX, SMALL_BYTES, absorbed, span_to_merge, weight
+from headwater.flow.state.runs.merge_plan import RUNS_MAX, SMALL_BYTES, absorbed, span_to_merge, weight
 from tests.flow.state.subjects import SCHEMA
 
 

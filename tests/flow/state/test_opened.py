@@ -1,6 +1,6 @@
 from headwater.flow.state import EMPTY
 from headwater.flow.state.files import DiskFiles
-from headwater.flow.state.opened import OpenedRuns, opened
+from headwater.flow.state.runs.open_runs import OpenedRuns, opened
 from headwater.log.storage.simulated import Call, SimulatedDisk
 from tests.flow.state.subjects import SCHEMA, run_batch, store_on_disk
 

@@ -7,11 +7,11 @@ import pytest
 from headwater.clock import ManualClock
 from headwater.flow.state import shard as shard_module
 from headwater.flow.state import store as store_module
-from headwater.flow.state.combining import combined, newest_rows
 from headwater.flow.state.files import DiskFiles, DiskWriter, StateWriter
 from headwater.flow.state.manifest import RUNS, VERSIONS, RunInfo, Shard
-from headwater.flow.state.merging import MergePlan
-from headwater.flow.state.run import Run
+from headwater.flow.state.runs.merge_plan import MergePlan
+from headwater.flow.state.runs.run import Run
+from headwater.flow.state.runs.run_union import combined, newest_rows
 from headwater.flow.state.shard import ShardState
 from headwater.log.storage import Buffer, parent_of
 from headwater.log.storage.simulated import SimulatedDisk

@@ -6,8 +6,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from headwater.errors import StateUnavailable
 from headwater.flow.state import EMPTY
 from headwater.flow.state.files import StateFiles
-from headwater.flow.state.opened import open_files
 from headwater.flow.state.remote_files import RemoteFiles
+from headwater.flow.state.runs.open_runs import open_files
 from tests.flow.state.files_contract import FilesContract, stored
 from tests.flow.state.subjects import content_of, run_batch, store_on
 

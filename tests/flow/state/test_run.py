@@ -3,10 +3,10 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import StateDamaged, StateUnavailable
-from headwater.flow.state import run as run_module
 from headwater.flow.state.files import DiskFiles
 from headwater.flow.state.manifest import HASH, RunInfo
-from headwater.flow.state.run import Run, in_batches, open_run, write_run
+from headwater.flow.state.runs import run as run_module
+from headwater.flow.state.runs.run import Run, in_batches, open_run, write_run
 from headwater.log.storage.simulated import Fault, SimulatedDisk
 from tests.flow.state.subjects import SCHEMA, rows_of
 

@@ -3,7 +3,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.state.searching import first_at_or_above, warm_up
+from headwater.flow.state.runs.hash_search import first_at_or_above, warm_up
 
 hashes = st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 5)
 

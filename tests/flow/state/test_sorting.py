@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headwater.flow.state.sorting import SMALL, sorted_order
+from headwater.flow.state.runs.sorting import SMALL, sorted_order
 
 ROWS = 3 * SMALL
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from headwater.errors import FlowError
 from headwater.flow.commit.accounts import Account
 from headwater.flow.commit.collection import Collected
-from headwater.flow.declare.graph import Job, Planned
-from headwater.flow.declare.nodes import STATEFUL, Dedupe, Node, Source, source_id, walk
+from headwater.flow.declare.topology.graph import Job, Planned
+from headwater.flow.declare.topology.nodes import STATEFUL, Dedupe, Node, Source, source_id, walk
 from headwater.flow.operate.reports import ShardReport
 from headwater.flow.plan.roots import Root, roots_of
 from headwater.flow.rows.counters import MADE

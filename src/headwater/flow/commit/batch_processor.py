@@ -27,8 +27,8 @@ from headwater.flow.commit.collection import Collected, Origin, collect, collect
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder, places
 from headwater.flow.commit.report_records import account_records, poisoned_records
 from headwater.flow.commit.stage_task import run_tasks, staged_results
-from headwater.flow.declare.graph import Job, Planned
-from headwater.flow.declare.nodes import Join, Node, source_id
+from headwater.flow.declare.topology.graph import Job, Planned
+from headwater.flow.declare.topology.nodes import Join, Node, source_id
 from headwater.flow.exchange.co_partitioning import MisplacedRow, check_co_partitioned, co_partitioned_after
 from headwater.flow.kafka.client import Client
 from headwater.flow.late.late_records import late_records
@@ -52,9 +52,9 @@ from headwater.flow.rows.reading import Reading
 from headwater.flow.rows.sources import frames_of, staged_names
 from headwater.flow.sinks.sink import Mark, Sink
 from headwater.flow.sinks.staged import RunTasks, StagedSink, Stager
+from headwater.flow.source.batch_plan.ticks import Tick, Wish
 from headwater.flow.source.splitting import ranges_between
 from headwater.flow.source.staging import Staged, clear_stage, read_stage
-from headwater.flow.source.ticks import Tick, Wish
 
 _logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from pyspark.sql.types import StructType
 
 from headwater.flow.commit.record_encoding import change_records, row_records
 from headwater.flow.commit.stage_task import few_in, parts_in, stage
-from headwater.flow.declare.graph import TOPIC, Job, Planned
-from headwater.flow.declare.nodes import Join, Source, TableJoin
+from headwater.flow.declare.topology.graph import TOPIC, Job, Planned
+from headwater.flow.declare.topology.nodes import Join, Source, TableJoin
 from headwater.flow.operate.level import Level
 from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operators.changes import BEFORE

@@ -29,7 +29,7 @@ from headwater.flow.plan import planned_batches
 from headwater.flow.plan.delays import Passed
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch, offsets
 from headwater.flow.plan.watermarks import Clocks
-from headwater.flow.source.ticks import WISH_FILE, Tick, Wish
+from headwater.flow.source.batch_plan.ticks import WISH_FILE, Tick, Wish
 from headwater.log.storage import (
     LocalStorage,
     delete_small_file,

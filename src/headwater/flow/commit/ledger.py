@@ -7,7 +7,7 @@ from typing import Any
 
 from headwater.flow.commit.accounts import Account
 from headwater.flow.commit.topic_values import TopicValues
-from headwater.flow.declare.naming import accounts_topic
+from headwater.flow.declare.topology.naming import accounts_topic
 from headwater.flow.kafka.client import Client
 
 

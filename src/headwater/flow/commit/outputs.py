@@ -10,8 +10,8 @@ import pyarrow as pa
 from headwater.errors import InvalidSetting, TopicExists
 from headwater.flow.declare.app import TOPIC, VIEW, Output
 from headwater.flow.declare.duration import duration_us
-from headwater.flow.declare.graph import Planned
 from headwater.flow.declare.sinks import Console, Database, Foreach, Parquet, Redis, Search, Webhook
+from headwater.flow.declare.topology.graph import Planned
 from headwater.flow.kafka.client import Client
 from headwater.flow.plan.resolution import Resolved
 from headwater.flow.sinks.console import ConsoleSink
@@ -21,7 +21,7 @@ from headwater.flow.sinks.parquet import ParquetSink
 from headwater.flow.sinks.redis_cache import RedisSink
 from headwater.flow.sinks.search import SearchSink
 from headwater.flow.sinks.sink import Sink
-from headwater.flow.sinks.topic import TopicSink
+from headwater.flow.sinks.topics.topic import TopicSink
 from headwater.flow.sinks.view import ViewSink, table_sink
 from headwater.flow.sinks.webhook import WebhookSink
 from headwater.log.own_topics import TAKES_ALL

@@ -11,7 +11,7 @@ from itertools import chain, groupby
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.flow.declare.nodes import Node
+from headwater.flow.declare.topology.nodes import Node
 from headwater.flow.exchange.blocks import DATA, IS_REPORT, OPERATOR, Task, decoded, result_blocks
 from headwater.flow.exchange.partition_number import partition_number
 from headwater.flow.operate.reports import COMMIT

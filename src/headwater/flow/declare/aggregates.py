@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.nodes import Expression
-from headwater.flow.declare.place import Place, calling_place
+from headwater.flow.declare.checks.source_line import Place, calling_place
+from headwater.flow.declare.topology.nodes import Expression
 from headwater.flow.formats.schema import parse_ddl
 from headwater.flow.operators.kinds.options import Bloom, CountMin, Frequent, Hll, Kll, Limit, Options
 from headwater.flow.operators.kinds.user_code import Code

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.naming import alert_topics
-from headwater.flow.declare.place import Place
+from headwater.flow.declare.checks.source_line import Place
+from headwater.flow.declare.topology.naming import alert_topics
 
 VIEW = "view"
 

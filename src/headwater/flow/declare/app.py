@@ -8,21 +8,21 @@ from typing import TypeVar
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.alerting import AlertDeclaration, Target, checked_targets, found_view
 from headwater.flow.declare.capturing import CaptureDeclaration
+from headwater.flow.declare.checks.source_line import Place, calling_place
+from headwater.flow.declare.checks.sql_grouping import groups, parse_grouping
+from headwater.flow.declare.checks.sql_text import misread, refusal
 from headwater.flow.declare.clocks import Clock, check_column, check_new, check_time, clock_of
 from headwater.flow.declare.duration import duration_us
-from headwater.flow.declare.grouping import groups, parse_grouping
-from headwater.flow.declare.nodes import Aggregate, Expression, Source, SourceStream, SourceTable, Sql
-from headwater.flow.declare.place import Place, calling_place
-from headwater.flow.declare.registered import Registered
 from headwater.flow.declare.retries import BACKOFF, BACKOFF_MAX, declared_retries
 from headwater.flow.declare.sinks import Search, SinkDeclaration
-from headwater.flow.declare.sql_text import misread, refusal
 from headwater.flow.declare.stream import Stream, Table
+from headwater.flow.declare.topology.nodes import Aggregate, Expression, Source, SourceStream, SourceTable, Sql
+from headwater.flow.declare.topology.registered import Registered
 from headwater.flow.declare.windows import Emission, emission_of
 from headwater.flow.formats.decoding import MODULES
 from headwater.flow.formats.schema import Schema, nearest, parse_ddl
 from headwater.flow.registry.describing import KINDS as REGISTERED_FORMATS
-from headwater.flow.source.clock_rules import DeviceTime
+from headwater.flow.source.times.clock_rules import DeviceTime
 from headwater.secret_urls import without_secrets
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")

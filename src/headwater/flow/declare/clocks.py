@@ -6,10 +6,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.checks.source_line import calling_place
 from headwater.flow.declare.duration import duration_us
-from headwater.flow.declare.place import calling_place
 from headwater.flow.formats.schema import Field, Schema
-from headwater.flow.source.clock_rules import ClockRules, DeviceTime
+from headwater.flow.source.times.clock_rules import ClockRules, DeviceTime
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from zoneinfo import available_timezones
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.checks.source_line import Place, calling_place
 from headwater.flow.declare.duration import duration_us, spelled
-from headwater.flow.declare.place import Place, calling_place
 from headwater.flow.operators.comparisons.kinds import Ago, Anomaly, Change, Comparison, Rate, Ratio, Rolling
 from headwater.flow.operators.comparisons.looking_back import DAY_US, step_us
 from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window

@@ -3,7 +3,7 @@
 import re
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.place import calling_place
+from headwater.flow.declare.checks.source_line import calling_place
 
 MICROSECONDS = {
     "microsecond": 1,

@@ -1,9 +1,9 @@
 """From a table to the history of its rows: the same steps over all versions, which must have times of their own."""
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.checks.source_line import calling_place
 from headwater.flow.declare.joins import versions_of
-from headwater.flow.declare.nodes import Changes, History, Latest, Node, Select, SourceTable, WithColumns, walk
-from headwater.flow.declare.place import calling_place
+from headwater.flow.declare.topology.nodes import Changes, History, Latest, Node, Select, SourceTable, WithColumns, walk
 
 
 def history_of(table: Node, valid_from: str, valid_to: str, name: str) -> History:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.checks.source_line import Place, calling_place
 from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.matching import Matching
-from headwater.flow.declare.nodes import (
+from headwater.flow.declare.topology.nodes import (
     VERSIONS,
     AsOfJoin,
     Changes,
@@ -27,7 +28,6 @@ from headwater.flow.declare.nodes import (
     sources_of,
     walk,
 )
-from headwater.flow.declare.place import Place, calling_place
 from headwater.flow.operators.joins.pairing import FULL, HOWS, INNER, LEFT
 
 IGNORE, UPDATE = "ignore", "update"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.nodes import STREAM_JOINS, Node, walk
-from headwater.flow.declare.place import calling_place
+from headwater.flow.declare.checks.source_line import calling_place
+from headwater.flow.declare.topology.nodes import STREAM_JOINS, Node, walk
 from headwater.flow.operators.joins.pairing import MIRRORED, Condition
 
 if TYPE_CHECKING:

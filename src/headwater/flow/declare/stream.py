@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.checks.source_line import calling_place
 from headwater.flow.declare.clustering import kmeans_of
 from headwater.flow.declare.comparisons import fitted
 from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.histories import history_of
 from headwater.flow.declare.joins import IGNORE, Words, join_of, refuse_counting
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
-from headwater.flow.declare.nodes import (
+from headwater.flow.declare.topology.nodes import (
     Aggregate,
     Apply,
     Changes,
@@ -29,7 +30,6 @@ from headwater.flow.declare.nodes import (
     walk,
     windowed_of,
 )
-from headwater.flow.declare.place import calling_place
 from headwater.flow.declare.windows import END, EVENT, PROCESSING, START, TIMES, emission_of
 from headwater.flow.formats.schema import nearest
 from headwater.flow.operators.comparisons.kinds import Comparison

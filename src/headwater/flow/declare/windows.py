@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from zoneinfo import available_timezones
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.checks.source_line import calling_place
 from headwater.flow.declare.duration import duration_us, spelled
-from headwater.flow.declare.place import calling_place
 from headwater.flow.formats.schema import nearest
 from headwater.flow.operators.windows import clock
 from headwater.flow.operators.windows.clock import CORRECTIONS, EMISSIONS, UPDATES

@@ -16,7 +16,7 @@ from typing import Any
 
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.duration import spelled
-from headwater.flow.declare.graph import SINK, VIEW
+from headwater.flow.declare.topology.graph import SINK, VIEW
 from headwater.flow.declare.windows import in_words
 from headwater.flow.deploy.descriptions import Described, Words
 from headwater.flow.deploy.kept_outputs import PLAN as FILE

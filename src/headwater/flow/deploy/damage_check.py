@@ -6,7 +6,7 @@ from pathlib import Path
 from headwater.errors import HeadwaterError
 from headwater.flow.commit import job_identity as identity
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder
-from headwater.flow.declare.naming import accounts_topic
+from headwater.flow.declare.topology.naming import accounts_topic
 from headwater.flow.deploy import kept_outputs
 from headwater.flow.deploy.inventory import FLOWS, KeptJob
 from headwater.flow.run import health

@@ -11,7 +11,7 @@ from headwater.clock import Clock
 from headwater.errors import JobRefused
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder
 from headwater.flow.commit.job_identity import Identity
-from headwater.flow.declare.graph import TOPIC, VIEW, Job, Planned
+from headwater.flow.declare.topology.graph import TOPIC, VIEW, Job, Planned
 from headwater.flow.deploy.code_changes import KEEP, MIGRATE, NEW, REBUILD, Verdict, compare, save
 from headwater.flow.deploy.descriptions import Described, descriptions
 from headwater.flow.deploy.migration import Migration

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from headwater.flow.declare.aggregates import OwnAggregate
-from headwater.flow.declare.graph import Job, Planned
-from headwater.flow.declare.nodes import (
+from headwater.flow.declare.topology.graph import Job, Planned
+from headwater.flow.declare.topology.nodes import (
     STATEFUL,
     Aggregate,
     Apply,
@@ -28,7 +28,7 @@ from headwater.flow.formats.schema import to_ddl
 from headwater.flow.operate.job_operators import AnyOperator
 from headwater.flow.operate.join_operators import StreamJoinOperator, TableJoinOperator
 from headwater.flow.operate.reports import Operator
-from headwater.flow.operators.aggregates import partials
+from headwater.flow.operators.aggregation.aggregates import partials
 from headwater.flow.operators.latest import Latest
 from headwater.flow.plan.resolution import Resolved
 

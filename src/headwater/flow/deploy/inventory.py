@@ -10,7 +10,7 @@ from headwater.flow.commit.job_folder import BatchRecord, JobFolder
 from headwater.flow.commit.job_identity import FILE
 from headwater.flow.state.inspecting import VersionSummary, describe
 from headwater.flow.state.manifest import StateSchema
-from headwater.flow.state.opened import open_files
+from headwater.flow.state.runs.open_runs import open_files
 from headwater.flow.state.store import StateStore, read_manifest, versions_of
 from headwater.small_file import small_files
 

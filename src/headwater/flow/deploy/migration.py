@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from headwater.errors import FlowError
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder
 from headwater.flow.commit.job_identity import Identity
-from headwater.flow.declare.graph import Planned
-from headwater.flow.declare.nodes import steps_behind
+from headwater.flow.declare.topology.graph import Planned
+from headwater.flow.declare.topology.nodes import steps_behind
 from headwater.flow.deploy.code_changes import Verdict
 from headwater.flow.deploy.rebuild import begun, carry_out, note_caught_up
 from headwater.flow.deploy.state_migration import Carry

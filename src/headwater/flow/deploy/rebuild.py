@@ -20,9 +20,9 @@ from headwater.flow.commit.batch_processor import Outputs, Processor
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder, places
 from headwater.flow.commit.job_identity import Identity
 from headwater.flow.commit.outputs import own_topic_sink
-from headwater.flow.declare.graph import VIEW, Job, Planned
-from headwater.flow.declare.naming import late_topic
-from headwater.flow.declare.nodes import walk
+from headwater.flow.declare.topology.graph import VIEW, Job, Planned
+from headwater.flow.declare.topology.naming import late_topic
+from headwater.flow.declare.topology.nodes import walk
 from headwater.flow.deploy import spark_checkpoint
 from headwater.flow.deploy.code_changes import save_one
 from headwater.flow.kafka.client import EARLIEST, Client
@@ -37,8 +37,8 @@ from headwater.flow.rows.sources import leading_topics
 from headwater.flow.sinks.discard import DiscardSink
 from headwater.flow.sinks.sink import Mark, Sink
 from headwater.flow.sinks.view import ViewSink
-from headwater.flow.source.leading import plan_leading
-from headwater.flow.source.ticks import NO_TICK, Tick
+from headwater.flow.source.batch_plan.leading import plan_leading
+from headwater.flow.source.batch_plan.ticks import NO_TICK, Tick
 from headwater.flow.state.files import DiskFiles
 from headwater.flow.state.manifest import path_of_version
 from headwater.flow.state.store import read_manifest, versions_of

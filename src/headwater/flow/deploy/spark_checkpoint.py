@@ -15,7 +15,7 @@ from zlib import crc32
 
 from headwater.errors import JobRefused
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch, offsets
-from headwater.flow.source.ticks import TICK, tick_of
+from headwater.flow.source.batch_plan.ticks import TICK, tick_of
 
 FOLDER, OFFSETS, COMMITS = "spark", "offsets", "commits"
 

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.flow.operate.reports import Operator
+from headwater.flow.operators.aggregation.merging import finish_all
 from headwater.flow.operators.latest import GONE, Latest
-from headwater.flow.operators.merging import finish_all
 from headwater.flow.rows.arrow_types import spark_schema
 from headwater.flow.state.shard import ShardState, StateHandle, conformed
 

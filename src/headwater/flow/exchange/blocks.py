@@ -21,8 +21,8 @@ from pyspark.sql import functions as f
 from headwater.errors import FlowError
 from headwater.flow.exchange.partition_number import partition_number
 from headwater.flow.operate.reports import ShardReport
-from headwater.flow.state.equality import Integers
 from headwater.flow.state.manifest import HASH
+from headwater.flow.state.runs.equality import Integers
 from headwater.flow.state.shard import shard_of
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.flow.expressions import (
+from headwater.flow.expressions.evaluated import Evaluated, Values, as_array, first_errors, only_where
+from headwater.flow.expressions.functions import (
     arithmetic,
     bits,
     casts,
-    comparing,
     dates,
     decimals,
     json_text,
@@ -22,7 +22,7 @@ from headwater.flow.expressions import (
     strings,
     times,
 )
-from headwater.flow.expressions.evaluated import Evaluated, Values, as_array, first_errors, only_where
+from headwater.flow.expressions.functions import comparisons as comparing
 from headwater.flow.expressions.tree import COLUMN, LITERAL, Expression
 
 Kernel = Callable[..., Evaluated]

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from headwater.flow.expressions.evaluated import first_errors
 from headwater.flow.expressions.evaluation import evaluate_column
 from headwater.flow.expressions.tree import Expression
-from headwater.flow.state.equality import Mask, as_mask, list_lengths, valid
+from headwater.flow.state.runs.equality import Mask, as_mask, list_lengths, valid
 
 Columns = dict[str, pa.Array]
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.formats.cells import WRONG
-from headwater.flow.formats.columns import BoolArray, Column, refuse_absent
 from headwater.flow.formats.decoding import Decoded
+from headwater.flow.formats.kernels.cells import WRONG
+from headwater.flow.formats.kernels.columns import BoolArray, Column, refuse_absent
 from headwater.flow.formats.reasons import reason_of
 from headwater.flow.formats.schema import Schema
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from headwater.errors import InvalidFormat, InvalidSchema
 from headwater.flow.formats.assembling import assemble
-from headwater.flow.formats.cell_times import TimeReading
-from headwater.flow.formats.cells import (
+from headwater.flow.formats.decoding import NULL_VALUE, Decoded, Decoder, shortened
+from headwater.flow.formats.kernels.cells import (
     FALSE,
     INTEGER,
     MISSING,
@@ -24,13 +24,13 @@ from headwater.flow.formats.cells import (
     cells_of,
     cells_of_values,
 )
-from headwater.flow.formats.columns import convert
-from headwater.flow.formats.compiling import compiled, inner
-from headwater.flow.formats.decoding import NULL_VALUE, Decoded, Decoder, shortened
+from headwater.flow.formats.kernels.columns import convert
+from headwater.flow.formats.kernels.compiling import compiled, inner
+from headwater.flow.formats.kernels.memory import address_of, byte_at, put_byte, put_int32
+from headwater.flow.formats.kernels.times import TimeReading
+from headwater.flow.formats.kernels.utf8 import after_letter
 from headwater.flow.formats.schema import Schema, type_name
 from headwater.flow.formats.time_options import time_reading
-from headwater.flow.formats.utf8 import after_letter
-from headwater.flow.formats.words import address_of, byte_at, put_byte, put_int32
 
 OPTIONS = ("delimiter", "quote", "timezone")
 GOOD, OPEN_QUOTE, BEHIND_QUOTE, NOT_UTF8 = 0, -1, -2, -3

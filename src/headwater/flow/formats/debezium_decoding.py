@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.flow.formats.assembling import assemble
-from headwater.flow.formats.cell_times import AS_WRITTEN, TimeReading
-from headwater.flow.formats.cells import MISSING, NULL, OBJECT, cells_of_values
-from headwater.flow.formats.columns import convert, name_table
 from headwater.flow.formats.decoding import Decoded, Decoder
 from headwater.flow.formats.json_decoding import check_keys, why_not_json
-from headwater.flow.formats.json_scan import scan_objects
+from headwater.flow.formats.kernels.cells import MISSING, NULL, OBJECT, cells_of_values
+from headwater.flow.formats.kernels.columns import convert, name_table
+from headwater.flow.formats.kernels.json_scan import scan_objects
+from headwater.flow.formats.kernels.times import AS_WRITTEN, TimeReading
 from headwater.flow.formats.schema import Schema
 from headwater.flow.formats.time_options import time_reading
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from headwater.errors import InvalidSchema
 from headwater.flow.formats.assembling import assemble
-from headwater.flow.formats.cell_times import AS_WRITTEN, TimeReading
-from headwater.flow.formats.cells import MISSING, OBJECT, Cells, cells_of_values
-from headwater.flow.formats.columns import convert, name_table
 from headwater.flow.formats.decoding import NULL_VALUE, Decoded, Decoder, shortened
-from headwater.flow.formats.json_scan import NOT_OBJECT, SENTENCES, UNFINISHED, problem_of, scan_objects
+from headwater.flow.formats.kernels.cells import MISSING, OBJECT, Cells, cells_of_values
+from headwater.flow.formats.kernels.columns import convert, name_table
+from headwater.flow.formats.kernels.json_scan import NOT_OBJECT, SENTENCES, UNFINISHED, problem_of, scan_objects
+from headwater.flow.formats.kernels.times import AS_WRITTEN, TimeReading
 from headwater.flow.formats.schema import Schema, type_name
 from headwater.flow.formats.time_options import time_reading
 

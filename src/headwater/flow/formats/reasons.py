@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from headwater.flow.formats.cells import ESCAPED, INTEGER, MISSING, NULL, NUMBER, TEXT, WRONG
-from headwater.flow.formats.columns import Column
 from headwater.flow.formats.decoding import shortened
+from headwater.flow.formats.kernels.cells import ESCAPED, INTEGER, MISSING, NULL, NUMBER, TEXT, WRONG
+from headwater.flow.formats.kernels.columns import Column
 from headwater.flow.formats.schema import type_name
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.errors import InvalidSchema
-from headwater.flow.formats.cells import MISSING, TEXT, VALID, cells_of_values
 from headwater.flow.formats.decoding import NULL_VALUE, Decoded, Decoder, shortened
+from headwater.flow.formats.kernels.cells import MISSING, TEXT, VALID, cells_of_values
+from headwater.flow.formats.kernels.utf8 import utf8_states
 from headwater.flow.formats.schema import Schema
-from headwater.flow.formats.utf8 import utf8_states
 
 OPTIONS = ()
 

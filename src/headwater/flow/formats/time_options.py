@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.errors import InvalidFormat
-from headwater.flow.formats.cell_times import DIGITS_OF_UNIT, TimeReading, moments_of
+from headwater.flow.formats.kernels.times import DIGITS_OF_UNIT, TimeReading, moments_of
 from headwater.flow.formats.schema import nearest
 
 

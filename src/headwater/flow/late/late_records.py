@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.flow.commit.report_records import NO_RECORDS, records
-from headwater.flow.declare.nodes import (
+from headwater.flow.declare.topology.nodes import (
     AsOfJoin,
     Dedupe,
     IntervalJoin,

@@ -1,8 +1,8 @@
-"""Rows that came too late, taken back: a batch that reads nothing, and corrects the windows that they belong to.
+"""Late replay: a batch that reads nothing, and corrects the windows that late rows belong to.
 
-It is a batch like any other, with a number that every sink writes down with what it takes; only that its offset says
-`admits` (source/ticks.py). So it is whole or comes again, be it by the command or by the job when that runs next. What
-it takes back is all that was late before it: the same whenever it is worked out.
+It is a batch like any other, with a number that every sink commits with its rows; only that its plan says `admits`
+(source/batch_plan/ticks.py). So it takes effect as a whole or is run again, by the command or by the job's next run.
+It replays all rows that were late before it: the same rows whenever it is computed.
 
 The state of such windows is gone. What they were and what they are with those rows is found out from the log, by the
 queries that prove views, and the difference is told as changes. Of windows that overlap, some may still be kept: rows
@@ -22,8 +22,8 @@ from pyspark.sql import functions as f
 
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.report_records import NO_RECORDS, records
-from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import Compared, Dedupe, Join, Lesson, Node, Source, Windowed, walk
+from headwater.flow.declare.topology.graph import Job
+from headwater.flow.declare.topology.nodes import Compared, Dedupe, Join, Lesson, Node, Source, Windowed, walk
 from headwater.flow.kafka.client import Client
 from headwater.flow.operate.window_comparison import CompareOperator
 from headwater.flow.operate.window_operator import WindowOperator

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from headwater.flow.commit.topic_values import TopicValues
-from headwater.flow.declare.naming import late_topic
+from headwater.flow.declare.topology.naming import late_topic
 from headwater.flow.deploy.inventory import KeptJob
 from headwater.flow.kafka.client import Client
 from headwater.flow.late.late_text import exact

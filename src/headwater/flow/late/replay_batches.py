@@ -15,8 +15,8 @@ from headwater.clock import Clock
 from headwater.errors import JobRefused
 from headwater.flow.commit.batch_processor import Processor
 from headwater.flow.commit.job_folder import JobFolder
-from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import Node
+from headwater.flow.declare.topology.graph import Job
+from headwater.flow.declare.topology.nodes import Node
 from headwater.flow.late.late_replay import Admitting, why_not
 from headwater.flow.plan.batch_loop import BatchRunner
 from headwater.flow.plan.planned_batches import PlannedBatch

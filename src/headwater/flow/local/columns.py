@@ -19,9 +19,8 @@ import pyarrow as pa
 import pyspark.sql.utils as spark_utils
 from pyspark.sql import Column
 
-from headwater.flow.expressions.sql_expressions import parsed
-from headwater.flow.expressions.tree import Untranslatable
-from headwater.flow.expressions.unresolved import (
+from headwater.flow.expressions.resolution.sql_text import parsed
+from headwater.flow.expressions.resolution.unresolved import (
     Call,
     CastTo,
     Constant,
@@ -31,6 +30,7 @@ from headwater.flow.expressions.unresolved import (
     Star,
     Unresolved,
 )
+from headwater.flow.expressions.tree import Untranslatable
 
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 CONNECT = "pyspark.sql.connect"

@@ -15,10 +15,10 @@ from pyspark.sql.types import StructType
 
 from headwater.errors import FlowError
 from headwater.flow.exchange.partition_number import numbered_partition
-from headwater.flow.expressions.analysis import Known, resolve_expression
+from headwater.flow.expressions.resolution.analysis import Known, resolve_expression
+from headwater.flow.expressions.resolution.unresolved import Call, Named, Reference, Star, Unresolved, name_of
 from headwater.flow.expressions.steps import Explode, Filter, Project, Step, Steps
 from headwater.flow.expressions.tree import Expression, Untranslatable, column
-from headwater.flow.expressions.unresolved import Call, Named, Reference, Star, Unresolved, name_of
 from headwater.flow.local.columns import LocalColumn, column_node
 from headwater.flow.local.groups import first_of_groups
 from headwater.flow.rows.arrow_types import arrow_schema, spark_schema

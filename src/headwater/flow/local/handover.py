@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.app import App
-from headwater.flow.declare.graph import plan
+from headwater.flow.declare.topology.graph import plan
 from headwater.flow.deploy.code_changes import KEEP, compare, save
 from headwater.flow.deploy.descriptions import descriptions
 from headwater.flow.local.columns import local_columns

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from headwater.errors import HeadwaterError
 from headwater.flow.declare.app import App
-from headwater.flow.declare.graph import Job, plan
-from headwater.flow.declare.nodes import Apply, Join, Lesson, Sql, walk
+from headwater.flow.declare.topology.graph import Job, plan
+from headwater.flow.declare.topology.nodes import Apply, Join, Lesson, Sql, walk
 from headwater.flow.expressions.tree import Untranslatable
 from headwater.flow.local.columns import local_columns
 from headwater.flow.local.session import LocalSession

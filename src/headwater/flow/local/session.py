@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from headwater.flow.expressions.sql_expressions import parsed
+from headwater.flow.expressions.resolution.sql_text import parsed
+from headwater.flow.expressions.resolution.unresolved import Unresolved
 from headwater.flow.expressions.tree import Untranslatable
-from headwater.flow.expressions.unresolved import Unresolved
 from headwater.flow.local.frames import LocalFrame, Part, fields_of
 from headwater.flow.rows.arrow_types import arrow_schema
 

@@ -9,8 +9,8 @@ from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operators.dedupe import state_of
 from headwater.flow.operators.joins.events import OFFSET, PARTITION, SOURCE, TIME
 from headwater.flow.rows.row_batch import AT, AT_TYPE, POSITION
-from headwater.flow.state.equality import Integers
 from headwater.flow.state.manifest import HASH, StateSchema
+from headwater.flow.state.runs.equality import Integers
 
 LATE = "_late"
 """Whether a row is late: it is emitted, and not let through."""

@@ -6,7 +6,7 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.nodes import History as HistoryNode
+from headwater.flow.declare.topology.nodes import History as HistoryNode
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
 from headwater.flow.operators.history import GONE, UNTIL, History, history_step
 from headwater.flow.rows.arrow_types import arrow_schema

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.errors import FlowError
-from headwater.flow.declare.nodes import Dedupe, Join, Node, Windowed, multiplies
+from headwater.flow.declare.topology.nodes import Dedupe, Join, Node, Windowed, multiplies
 from headwater.flow.exchange.blocks import Address
 from headwater.flow.late.late_rows import late_for_join, late_frame
 from headwater.flow.operate.deduplicator import Deduplicator

@@ -33,8 +33,8 @@ from headwater.flow.operators.joins.events import LEFT_AT, MISSING, PARTITION, R
 from headwater.flow.operators.joins.latest import LatestJoin
 from headwater.flow.operators.joins.splitting import LEFT, RIGHT, owner_step, slice_bounds, slice_step
 from headwater.flow.operators.joins.tables import ALL_ROWS
-from headwater.flow.state.equality import Integers
 from headwater.flow.state.manifest import HASH
+from headwater.flow.state.runs.equality import Integers
 from headwater.flow.state.shard import ShardState, StateHandle, shard_of
 
 Given = tuple[pa.RecordBatch | None, pa.RecordBatch | None]

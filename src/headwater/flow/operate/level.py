@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headwater.flow.declare.nodes import Node
+from headwater.flow.declare.topology.nodes import Node
 from headwater.flow.exchange.blocks import IS_REPORT, OPERATOR, Task, visits
 from headwater.flow.operate.reports import ShardReport
 from headwater.flow.operate.shard_task import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.flow.declare.nodes import Node, key_of
+from headwater.flow.declare.topology.nodes import Node, key_of
 from headwater.flow.exchange.blocks import Address
 from headwater.flow.exchange.co_partitioning import CoPartitionedTask, co_partitioned
 from headwater.flow.operate.level import Emitting, Level, shuffled

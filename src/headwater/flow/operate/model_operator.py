@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headwater.flow.declare.nodes import KMeans as Node
+from headwater.flow.declare.topology.nodes import KMeans as Node
 from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
 from headwater.flow.operators.clustering.learning import END, ONLY, POINTS, UNTIL, KMeans, learning_step

@@ -6,8 +6,8 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.nodes import Newest as NewestNode
-from headwater.flow.declare.nodes import key_of
+from headwater.flow.declare.topology.nodes import Newest as NewestNode
+from headwater.flow.declare.topology.nodes import key_of
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
 from headwater.flow.operators.joins.emission import SIDE
 from headwater.flow.operators.joins.tables import AFTER, ROW, Side

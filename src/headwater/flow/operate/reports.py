@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from headwater.flow.operators.aggregates import Aggregate, result_schema, state_schema
+from headwater.flow.operators.aggregation.aggregates import Aggregate, result_schema, state_schema
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.joins.hot_keys import HotKey
 from headwater.flow.operators.keyed import Step, aggregate_step, latest_step

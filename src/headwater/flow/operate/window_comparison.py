@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.nodes import Compared, SourceStream, sources_of
+from headwater.flow.declare.topology.nodes import Compared, SourceStream, sources_of
 from headwater.flow.formats.schema import nearest
 from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operate.shard_operator import ShardOperator, Worked

@@ -11,8 +11,8 @@ Keys whose values are the same as before are left out.
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.merging import changed
-from headwater.flow.state.equality import Mask
+from headwater.flow.operators.aggregation.merging import changed
+from headwater.flow.state.runs.equality import Mask
 
 OPERATION = "_op"
 BEFORE = "_before"

@@ -13,8 +13,8 @@ import pyarrow as pa
 from numba import njit
 
 from headwater.flow.operators.ordering import sorted_places
-from headwater.flow.state.equality import Integers, Mask, rows_equal
 from headwater.flow.state.manifest import DELETED, HASH, RunInfo, StateSchema
+from headwater.flow.state.runs.equality import Integers, Mask, rows_equal
 from headwater.flow.state.shard import ShardState, conformed
 
 KEPT_AT = "_kept_at"

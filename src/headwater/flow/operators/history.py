@@ -23,8 +23,8 @@ from headwater.flow.operators.joins.events import (
     together,
 )
 from headwater.flow.operators.joins.pairing import renamed, taken_or_null
-from headwater.flow.state.equality import Integers, Mask, as_mask
 from headwater.flow.state.manifest import HASH, RunInfo, StateSchema
+from headwater.flow.state.runs.equality import Integers, Mask, as_mask
 from headwater.flow.state.shard import ShardState
 
 GONE, UNTIL = EXTRA = ("_gone", "_until")

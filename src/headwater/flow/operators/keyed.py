@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.aggregates import Aggregate
+from headwater.flow.operators.aggregation.aggregates import Aggregate
+from headwater.flow.operators.aggregation.merging import absorbed, finish_all, merge_all
 from headwater.flow.operators.changes import merge_changes
 from headwater.flow.operators.latest import Latest, merge_latest
-from headwater.flow.operators.merging import absorbed, finish_all, merge_all
 from headwater.flow.state.manifest import HASH, RunInfo
 from headwater.flow.state.shard import ShardState, conformed
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.merging import chosen
+from headwater.flow.operators.aggregation.merging import chosen
 from headwater.flow.operators.ordering import rows_less
-from headwater.flow.state.equality import Mask, as_mask
+from headwater.flow.state.runs.equality import Mask, as_mask
 
 GONE = "_gone"
 

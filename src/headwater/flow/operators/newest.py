@@ -18,8 +18,8 @@ from headwater.flow.operators.joins.pairing import renamed, without_nulls
 from headwater.flow.operators.joins.tables import ROW, Side, Touched, touched_rows, untouched_rows
 from headwater.flow.operators.order_codes import falling_codes
 from headwater.flow.operators.ordering import sorted_places
-from headwater.flow.state.equality import Integers, Mask, rows_equal
 from headwater.flow.state.manifest import DELETED, HASH, RunInfo, StateSchema
+from headwater.flow.state.runs.equality import Integers, Mask, rows_equal
 from headwater.flow.state.shard import ShardState
 
 PLACE = "_place"

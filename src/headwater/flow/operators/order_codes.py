@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.flow.operators.segments import decimal_words
+from headwater.flow.operators.aggregation.segments import decimal_words
 from headwater.flow.operators.spark_hashes import LONG_DIGITS
-from headwater.flow.state.equality import Integers, valid
+from headwater.flow.state.runs.equality import Integers, valid
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 BYTES = 8

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.flow.state.equality import Integers, Mask, as_mask, equal, valid
+from headwater.flow.state.runs.equality import Integers, Mask, as_mask, equal, valid
 
 
 def less(one: pa.Array, other: pa.Array) -> Mask:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
-from headwater.flow.state.equality import Integers, Mask, valid
+from headwater.flow.state.runs.equality import Integers, Mask, valid
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 from headwater.clock import Clock
 from headwater.flow.commit.batch_processor import Processor
 from headwater.flow.commit.job_folder import JobFolder, places
-from headwater.flow.declare.graph import Job
+from headwater.flow.declare.topology.graph import Job
 from headwater.flow.local.session import cloned
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch, offsets
 from headwater.flow.rows.batch_frames import BatchFrames
 from headwater.flow.rows.sources import source_options
+from headwater.flow.source.batch_plan.planner import BatchPlanner
+from headwater.flow.source.batch_plan.ticks import NO_TICK, read_wish
 from headwater.flow.source.options import parse_options, written_offsets
-from headwater.flow.source.planner import BatchPlanner
-from headwater.flow.source.ticks import NO_TICK, read_wish
 from headwater.record import TopicPartition
 
 WAIT_MS = 200

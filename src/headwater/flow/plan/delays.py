@@ -19,7 +19,7 @@ what it notes, so that a batch that runs again finds the same.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from headwater.flow.declare.nodes import AsOfJoin, IntervalJoin, LatestJoin, Node, walk
+from headwater.flow.declare.topology.nodes import AsOfJoin, IntervalJoin, LatestJoin, Node, walk
 from headwater.flow.operators.joins.pairing import FULL, LEFT, RIGHT
 
 Passed = tuple[int | None, ...]

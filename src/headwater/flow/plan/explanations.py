@@ -3,7 +3,7 @@
 import re
 
 from headwater.errors import HeadwaterError
-from headwater.flow.declare.raised import raised_in, raised_in_worker
+from headwater.flow.declare.checks.raised import raised_in, raised_in_worker
 from headwater.flow.run.supervision import Failure
 
 OURS = re.compile(r"headwater\.errors\.\w+: (.+)")

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headwater.flow.commit.job_folder import BatchRecord, places
-from headwater.flow.declare.nodes import Node, Source, SourceStream, Windowed, source_id, sources_of
+from headwater.flow.declare.topology.nodes import Node, Source, SourceStream, Windowed, source_id, sources_of
 from headwater.flow.plan.delays import AT_ONCE, Passed, arriving, reached_us
 from headwater.flow.plan.planned_batches import Offsets
 from headwater.flow.plan.watermarks import Clocks, idle_partitions, streams_of, watermark
 from headwater.flow.prepare.late_bounds import LateBounds
-from headwater.flow.source.ticks import Tick
+from headwater.flow.source.batch_plan.ticks import Tick
 from headwater.record import TopicPartition
 
 NEVER_US = -(2**62)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from headwater.flow.declare.graph import TOPIC, Job, Planned
-from headwater.flow.declare.nodes import STATEFUL, Join, Node, walk
+from headwater.flow.declare.topology.graph import TOPIC, Job, Planned
+from headwater.flow.declare.topology.nodes import STATEFUL, Join, Node, walk
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.flow.source.ticks import NO_TICK, TICK, Tick, tick_of
+from headwater.flow.source.batch_plan.ticks import NO_TICK, TICK, Tick, tick_of
 
 FILE = "planned.json"
 KEPT = 2

@@ -6,9 +6,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from headwater.flow.declare.app import App
-from headwater.flow.declare.graph import Job, plan
-from headwater.flow.declare.outline import Outline, Told, outline
-from headwater.flow.declare.registered import settle
+from headwater.flow.declare.pictures.outline import Outline, Told, outline
+from headwater.flow.declare.topology.graph import Job, plan
+from headwater.flow.declare.topology.registered import settle
 from headwater.flow.deploy.code_changes import compare
 from headwater.flow.deploy.descriptions import descriptions
 from headwater.flow.deploy.inventory import checkpoint_of

@@ -15,9 +15,9 @@ from pyspark.sql import functions as f
 
 from headwater.errors import FlowError
 from headwater.flow.commit.topic_values import TopicValues
-from headwater.flow.declare.graph import Job
-from headwater.flow.declare.naming import accounts_topic
-from headwater.flow.declare.nodes import Windowed, walk
+from headwater.flow.declare.topology.graph import Job
+from headwater.flow.declare.topology.naming import accounts_topic
+from headwater.flow.declare.topology.nodes import Windowed, walk
 from headwater.flow.kafka.client import Client
 from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window, calendar_end
 from headwater.flow.plan.event_times import AT, moment

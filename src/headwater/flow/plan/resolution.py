@@ -8,11 +8,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.columns import checked_key
-from headwater.flow.declare.graph import Job, Planned
+from headwater.flow.declare.checks.columns import checked_key
+from headwater.flow.declare.checks.mistakes import Mistakes
 from headwater.flow.declare.joins import counting_behind
-from headwater.flow.declare.mistakes import Mistakes
-from headwater.flow.declare.nodes import Apply, Join, Node, Sql, Windowed, generates, walk
+from headwater.flow.declare.topology.graph import Job, Planned
+from headwater.flow.declare.topology.nodes import Apply, Join, Node, Sql, Windowed, generates, walk
 from headwater.flow.expressions.tree import Untranslatable
 from headwater.flow.local.frames import local_frame
 from headwater.flow.operate.job_operators import AnyOperator

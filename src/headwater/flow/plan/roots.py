@@ -8,8 +8,8 @@ operator behind them is an end of those, and also of facts from the log that com
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headwater.flow.declare.graph import Planned
-from headwater.flow.declare.nodes import STATEFUL, Dedupe, Node, Source, SourceStream, SourceTable, walk
+from headwater.flow.declare.topology.graph import Planned
+from headwater.flow.declare.topology.nodes import STATEFUL, Dedupe, Node, Source, SourceStream, SourceTable, walk
 
 
 @dataclass(frozen=True, eq=False)

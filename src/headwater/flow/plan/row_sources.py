@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import STATEFUL, Node, SourceStream
+from headwater.flow.declare.topology.graph import Job
+from headwater.flow.declare.topology.nodes import STATEFUL, Node, SourceStream
 from headwater.flow.operate.level_blocks import InputKey
 from headwater.flow.plan.resolution import Resolved
 from headwater.flow.plan.roots import readers_of

@@ -3,8 +3,8 @@
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import (
+from headwater.flow.declare.topology.graph import Job
+from headwater.flow.declare.topology.nodes import (
     STATEFUL,
     Join,
     Node,
@@ -17,7 +17,7 @@ from headwater.flow.declare.nodes import (
     WithColumns,
     generates,
 )
-from headwater.flow.expressions.spark_steps import steps_of
+from headwater.flow.expressions.spark.steps import steps_of
 from headwater.flow.expressions.tree import Untranslatable
 from headwater.flow.operators.spark_hashes import can_hash
 from headwater.flow.prepare.hashed_rows import HashByKey

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from headwater.flow.declare.nodes import Source, SourceStream, SourceVersions, source_id
+from headwater.flow.declare.topology.nodes import Source, SourceStream, SourceVersions, source_id
 from headwater.flow.source.staging import Staged
 from headwater.record import TopicPartition
 

@@ -14,11 +14,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare import nodes
 from headwater.flow.declare.aggregates import OwnAggregate
+from headwater.flow.declare.topology import nodes
 from headwater.flow.expressions.tree import Untranslatable
 from headwater.flow.local.frames import local_frame
-from headwater.flow.operators.aggregates import TIMED, Aggregate
+from headwater.flow.operators.aggregation.aggregates import TIMED, Aggregate
 from headwater.flow.operators.kinds.moments import MOMENTS
 from headwater.flow.operators.kinds.pairs import PAIRS
 from headwater.flow.operators.kinds.plain import PLAIN

@@ -8,9 +8,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from headwater.flow.expressions.coercion import is_number
+from headwater.flow.expressions.resolution.coercion import is_number
+from headwater.flow.expressions.resolution.unresolved import Call, CastTo, Constant, Named, Unresolved
 from headwater.flow.expressions.tree import LITERAL, Untranslatable
-from headwater.flow.expressions.unresolved import Call, CastTo, Constant, Named, Unresolved
 from headwater.flow.local.columns import LocalColumn, column_node
 from headwater.flow.local.frames import LocalFrame
 from headwater.flow.rows.row_steps import quoted

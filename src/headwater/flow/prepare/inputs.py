@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.nodes import (
+from headwater.flow.declare.topology.nodes import (
     Aggregate,
     Compared,
     Dedupe,

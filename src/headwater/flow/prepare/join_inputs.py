@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.nodes import (
+from headwater.flow.declare.topology.nodes import (
     STREAM_JOINS,
     AsOfJoin,
     IntervalJoin,

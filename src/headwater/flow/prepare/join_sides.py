@@ -18,8 +18,8 @@ from headwater.flow.operators.joins.tables import AFTER, ROW, Side, incoming
 from headwater.flow.operators.spark_hashes import can_hash, shard_hashes, xxhash64
 from headwater.flow.rows.prepared_blocks import Copied, Prepared
 from headwater.flow.rows.row_batch import DELETED, PATH
-from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.manifest import HASH
+from headwater.flow.state.runs.equality import Integers, Mask
 from headwater.flow.state.shard import conformed, shard_of
 
 MOMENT = pa.timestamp("us", "UTC")

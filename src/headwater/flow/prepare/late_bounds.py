@@ -10,8 +10,8 @@ from headwater.flow.operate.deduplicator import LATE
 from headwater.flow.operators.joins.events import PARTITION, SOURCE, TIME
 from headwater.flow.operators.spark_hashes import shard_hashes
 from headwater.flow.rows.prepared_blocks import Prepared
-from headwater.flow.state.equality import Mask
 from headwater.flow.state.manifest import HASH
+from headwater.flow.state.runs.equality import Mask
 from headwater.flow.state.shard import conformed
 
 

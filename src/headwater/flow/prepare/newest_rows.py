@@ -14,8 +14,8 @@ from headwater.flow.operators.windows.grouping import grouped
 from headwater.flow.prepare.reduced_rows import MOMENT, normal_keys
 from headwater.flow.rows.prepared_blocks import Prepared
 from headwater.flow.rows.row_batch import DELETED
-from headwater.flow.state.equality import Integers
 from headwater.flow.state.manifest import HASH
+from headwater.flow.state.runs.equality import Integers
 from headwater.flow.state.shard import conformed
 
 ORDERED_BY = {"_at_time": TIME, "_at_source": SOURCE, "_at_partition": PARTITION, "_at_offset": OFFSET}

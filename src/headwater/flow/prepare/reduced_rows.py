@@ -11,17 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.flow.operate.reports import ROWS
-from headwater.flow.operators.aggregates import TIMED, Aggregate, given_schema
+from headwater.flow.operators.aggregation.aggregates import TIMED, Aggregate, given_schema
+from headwater.flow.operators.aggregation.reduction import combine, reduce_rows
 from headwater.flow.operators.joins.events import OFFSET, PARTITION, SOURCE, TIME
-from headwater.flow.operators.reduction import combine, reduce_rows
 from headwater.flow.operators.spark_hashes import shard_hashes
 from headwater.flow.operators.windows.grouping import grouped
 from headwater.flow.operators.windows.placement import combined, group_of, late_mask, place, times_of
 from headwater.flow.operators.windows.places import Places
 from headwater.flow.operators.windows.shapes import Calendar, Tumbling, Window
 from headwater.flow.rows.prepared_blocks import Prepared
-from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.manifest import HASH
+from headwater.flow.state.runs.equality import Integers, Mask
 from headwater.flow.state.shard import conformed
 
 EVENT_TIME = "_event_time"

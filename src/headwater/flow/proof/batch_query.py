@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.errors import FlowError
-from headwater.flow.declare.nodes import (
+from headwater.flow.declare.topology.nodes import (
     Aggregate,
     AsOfJoin,
     Changes,

@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from headwater.flow.declare.nodes import Compared
+from headwater.flow.declare.topology.nodes import Compared
 from headwater.flow.declare.windows import END, START
 from headwater.flow.formats.schema import type_name
 from headwater.flow.operators.comparisons.kinds import (

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as f
 
-from headwater.flow.declare.nodes import (
+from headwater.flow.declare.topology.nodes import (
     LEFT_NAME,
     RIGHT_NAME,
     AsOfJoin,

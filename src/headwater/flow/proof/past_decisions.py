@@ -7,9 +7,9 @@ from pyspark.sql import functions as f
 
 from headwater.errors import FlowError
 from headwater.flow.commit.job_folder import JobFolder
-from headwater.flow.declare.graph import Job, Planned
-from headwater.flow.declare.naming import late_topic
-from headwater.flow.declare.nodes import AsOfJoin, IntervalJoin, Node, Windowed, walk
+from headwater.flow.declare.topology.graph import Job, Planned
+from headwater.flow.declare.topology.naming import late_topic
+from headwater.flow.declare.topology.nodes import AsOfJoin, IntervalJoin, Node, Windowed, walk
 from headwater.flow.kafka.client import EARLIEST, Client
 from headwater.flow.late.late_records import NO_ROW
 from headwater.flow.plan.delays import Passed

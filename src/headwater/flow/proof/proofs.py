@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from headwater.errors import FlowError, HeadwaterError, InvalidDeclaration
 from headwater.flow.declare.app import VIEW, App
-from headwater.flow.declare.graph import Job, Planned, plan
-from headwater.flow.declare.registered import settle
+from headwater.flow.declare.topology.graph import Job, Planned, plan
+from headwater.flow.declare.topology.registered import settle
 from headwater.flow.deploy.inventory import checkpoint_of
 from headwater.flow.kafka.client import Client
 from headwater.flow.plan.explanations import explain

@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import arrow_udf
 
-from headwater.flow.operators import aggregates
+from headwater.flow.operators.aggregation import aggregates
 from headwater.flow.operators.kinds.moments import MOMENTS
 from headwater.flow.operators.kinds.options import Limit
 from headwater.flow.operators.kinds.pairs import PAIRS

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
-from headwater.flow.operators.aggregates import Aggregate
+from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.kinds.kind import quoted
 from headwater.flow.operators.kinds.options import Bloom, CountMin, Frequent, Hll, Kll
 

@@ -22,7 +22,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from headwater.flow.operators.aggregates import Aggregate
+from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.kinds.moments import MOMENTS
 from headwater.flow.operators.kinds.options import Frequent, Hll, Kll
 from headwater.flow.operators.kinds.pairs import PAIRS

@@ -11,8 +11,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
 
 from headwater.errors import FlowError
-from headwater.flow.declare.graph import Job, Planned
-from headwater.flow.declare.nodes import Source
+from headwater.flow.declare.topology.graph import Job, Planned
+from headwater.flow.declare.topology.nodes import Source
 from headwater.flow.declare.windows import END, START
 from headwater.flow.kafka.client import EARLIEST, Client
 from headwater.flow.proof.approximation import refuse_derived

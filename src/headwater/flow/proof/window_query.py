@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as f
 
-from headwater.flow.declare.nodes import Aggregate, Node, Windowed
+from headwater.flow.declare.topology.nodes import Aggregate, Node, Windowed
 from headwater.flow.declare.windows import END, FINAL, NUMBER, START, columns_of
 from headwater.flow.operators.windows.clock import UPDATES
 from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.flow.commit.job_folder import JobFolder, places
-from headwater.flow.declare.graph import Job
+from headwater.flow.declare.topology.graph import Job
 from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.rows.arrow_types import arrow_schema, spark_schema
 from headwater.flow.rows.sources import source_options

@@ -13,7 +13,7 @@ from typing import cast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headwater.flow.declare.nodes import (
+from headwater.flow.declare.topology.nodes import (
     STATEFUL,
     Changes,
     Compared,

@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.nodes import Node, SourceVersions, multiplies
+from headwater.flow.declare.topology.nodes import Node, SourceVersions, multiplies
 from headwater.flow.operators.joins.events import CONTENT, TIME
 from headwater.flow.plan.event_times import time_us
 from headwater.flow.rows.row_steps import PATH, quoted, visible

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from headwater.flow.exchange.blocks import Address, partitioned
 from headwater.flow.operate.reports import NO_SHARD, ShardReport
-from headwater.flow.state.equality import Integers
+from headwater.flow.state.runs.equality import Integers
 
 BUFFER_ROWS = 1 << 18
 """Rows that are prepared together: partial aggregation gains with their number, and they lie in memory."""

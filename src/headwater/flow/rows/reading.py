@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import Source, SourceStream, SourceTable, SourceVersions
+from headwater.flow.declare.topology.graph import Job
+from headwater.flow.declare.topology.nodes import Source, SourceStream, SourceTable, SourceVersions
 from headwater.flow.exchange.co_partitioning import ranges_by_shard
 from headwater.flow.rows.log_rows import LogInput, ReadTask, SourceRows
 from headwater.flow.rows.sources import source_options

@@ -10,7 +10,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.nodes import Apply, Explode, Expression, Node, Select, Sql, Union, Where, WithColumns
+from headwater.flow.declare.topology.nodes import (
+    Apply,
+    Explode,
+    Expression,
+    Node,
+    Select,
+    Sql,
+    Union,
+    Where,
+    WithColumns,
+)
 from headwater.flow.expressions.tree import Untranslatable
 from headwater.flow.local.frames import local_frame
 from headwater.flow.plan.explanations import explain

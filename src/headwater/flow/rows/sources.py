@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql import functions as f
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import (
+from headwater.flow.declare.topology.graph import Job
+from headwater.flow.declare.topology.nodes import (
     CHANGELOGS,
     LatestJoin,
     Source,

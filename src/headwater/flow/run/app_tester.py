@@ -15,8 +15,8 @@ from headwater.errors import HeadwaterError, JobRefused
 from headwater.flow.commit.accounts import Account
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.app import App
-from headwater.flow.declare.graph import Job, check, plan
-from headwater.flow.declare.registered import settle
+from headwater.flow.declare.topology.graph import Job, check, plan
+from headwater.flow.declare.topology.registered import settle
 from headwater.flow.kafka.client import LATEST, Client
 from headwater.flow.late.replay_batches import TakenBack
 from headwater.flow.local.columns import local_columns

@@ -13,7 +13,7 @@ from fcntl import LOCK_EX, flock
 from pathlib import Path
 
 from headwater.errors import UnknownFlow
-from headwater.flow.declare.naming import group_of
+from headwater.flow.declare.topology.naming import group_of
 from headwater.flow.deploy.inventory import jobs_in
 from headwater.small_file import read_newest
 

@@ -5,11 +5,20 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.graph import Job
-from headwater.flow.declare.nodes import CHANGELOGS, Join, Node, Source, SourceStream, Windowed, source_id, walk
+from headwater.flow.declare.topology.graph import Job
+from headwater.flow.declare.topology.nodes import (
+    CHANGELOGS,
+    Join,
+    Node,
+    Source,
+    SourceStream,
+    Windowed,
+    source_id,
+    walk,
+)
 from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling
 from headwater.flow.plan.watermarks import Clocks
-from headwater.flow.source.punctuation import HEADER
+from headwater.flow.source.times.punctuation import HEADER
 from headwater.record import Record
 
 DAY_US = 86_400_000_000

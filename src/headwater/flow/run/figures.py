@@ -9,7 +9,7 @@ from headwater.clock import Clock
 from headwater.errors import HeadwaterError
 from headwater.flow.commit.accounts import Account
 from headwater.flow.commit.ledger import Entry, Ledger
-from headwater.flow.declare.naming import group_of
+from headwater.flow.declare.topology.naming import group_of
 from headwater.flow.deploy.inventory import KeptJob, jobs_in
 from headwater.flow.kafka.client import Client
 from headwater.flow.operators.joins.hot_keys import SIDES, Hot

@@ -17,7 +17,7 @@ from typing import Any
 
 from headwater.clock import SystemClock
 from headwater.flow.commit.job_folder import LOCK
-from headwater.flow.declare.naming import group_of
+from headwater.flow.declare.topology.naming import group_of
 from headwater.flow.deploy.inventory import KeptJob, jobs_in
 from headwater.flow.run.control import control_of
 from headwater.flow.run.supervision import Condition, Health, Warned, condition

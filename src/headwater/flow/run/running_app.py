@@ -19,10 +19,10 @@ from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.job_identity import identify
 from headwater.flow.commit.outputs import own_topic_sink, sink_of
 from headwater.flow.declare.app import TOPIC, App
-from headwater.flow.declare.graph import Job, plan
-from headwater.flow.declare.naming import accounts_topic, group_of, late_topic, poisoned_topic
-from headwater.flow.declare.registered import settle
 from headwater.flow.declare.retries import RETRIES_ONCE, Retries
+from headwater.flow.declare.topology.graph import Job, plan
+from headwater.flow.declare.topology.naming import accounts_topic, group_of, late_topic, poisoned_topic
+from headwater.flow.declare.topology.registered import settle
 from headwater.flow.deploy.deployment import Deployment, refuse_strangers
 from headwater.flow.deploy.rebuild import beginning
 from headwater.flow.deploy.resharding import finish_resharding

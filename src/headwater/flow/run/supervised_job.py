@@ -9,8 +9,8 @@ from headwater.clock import Clock
 from headwater.errors import FlowError, HeadwaterError
 from headwater.flow.commit.batch_processor import Decoded, Progress
 from headwater.flow.commit.job_folder import JobFolder
-from headwater.flow.declare.graph import Job
 from headwater.flow.declare.retries import Retries
+from headwater.flow.declare.topology.graph import Job
 from headwater.flow.plan.batch_loop import BatchLoop
 from headwater.flow.plan.explanations import failure_of, sentence
 from headwater.flow.plan.resolution import Resolved

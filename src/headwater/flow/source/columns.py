@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.flow.formats.schema import Field
-from headwater.flow.source.records import HEADERS_TYPE, Records
+from headwater.flow.source.record_batches.records import HEADERS_TYPE, Records
 from headwater.log.record_columns import Int64Array
 
 TIMESTAMP_TYPE = pa.timestamp("us", "UTC")

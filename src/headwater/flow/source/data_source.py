@@ -25,8 +25,8 @@ from headwater.errors import InvalidSetting
 from headwater.flow.formats.schema import Field, Schema
 from headwater.flow.kafka.client import Client
 from headwater.flow.source import positions
+from headwater.flow.source.batch_plan.planner import BatchPlanner
 from headwater.flow.source.options import SourceOptions, parse_options, read_offsets, written_offsets
-from headwater.flow.source.planner import BatchPlanner
 from headwater.flow.source.ranges import read_ranges
 from headwater.flow.source.reach import Reach
 from headwater.flow.source.registering import with_registered

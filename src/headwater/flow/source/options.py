@@ -33,9 +33,9 @@ from headwater.errors import InvalidSetting
 from headwater.flow.formats.schema import Field, Schema, nearest, parse_ddl
 from headwater.flow.kafka.connection import parse_address
 from headwater.flow.kafka.messages import EARLIEST, LATEST
+from headwater.flow.source.batch_plan.ticks import TICK
 from headwater.flow.source.columns import HIDDEN, RAW
 from headwater.flow.source.streams import Stream, checked_tombstones, frame_of, parse_clock, parse_streams, typed_stream
-from headwater.flow.source.ticks import TICK
 from headwater.record import TopicPartition
 
 NAMES = (

@@ -13,20 +13,20 @@ import pyarrow.compute as pc
 from headwater.errors import CorruptBatch, InvalidRecord
 from headwater.flow.formats.decoding import NULL_VALUE, Decoder, decoder_for
 from headwater.flow.formats.schema import parse_ddl
+from headwater.flow.source.batch_plan.admission import Loss
 from headwater.flow.source.columns import HIDDEN, RAW, Part, microseconds
-from headwater.flow.source.event_time import as_microseconds, doubtful, estimated
-from headwater.flow.source.files import Chunk, divided
-from headwater.flow.source.planning import Loss
 from headwater.flow.source.poison import NO_POISON, Poison
-from headwater.flow.source.producers import hear, hear_all
-from headwater.flow.source.punctuation import Promise, Punctuation, find_punctuation
 from headwater.flow.source.reach import Reach
-from headwater.flow.source.readable import read_around
-from headwater.flow.source.reading import read_range
-from headwater.flow.source.records import Records, UnreadableBatch, decode_batches
+from headwater.flow.source.record_batches.files import Chunk, divided
+from headwater.flow.source.record_batches.readable import read_around
+from headwater.flow.source.record_batches.reading import read_range
+from headwater.flow.source.record_batches.records import Records, UnreadableBatch, decode_batches
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.staging import POISONED_SCHEMA, Counts
 from headwater.flow.source.streams import STREAM, Stream
+from headwater.flow.source.times.event_time import as_microseconds, doubtful, estimated
+from headwater.flow.source.times.producers import hear, hear_all
+from headwater.flow.source.times.punctuation import Promise, Punctuation, find_punctuation
 
 _logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from headwater.errors import UnavailableError
-from headwater.flow.source.records import HEADERS_TYPE
+from headwater.flow.source.record_batches.records import HEADERS_TYPE
 from headwater.flow.source.splitting import Range
 from headwater.record import TopicPartition
 

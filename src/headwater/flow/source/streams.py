@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from headwater.errors import InvalidSetting
 from headwater.flow.formats.schema import Field, Schema, parse_ddl
-from headwater.flow.source.clock_rules import NO_RULES, ClockRules
 from headwater.flow.source.columns import HIDDEN, NEEDS_HEADERS, RAW, fields_of
+from headwater.flow.source.times.clock_rules import NO_RULES, ClockRules
 
 STREAM = "_stream"
 RAW_SCHEMA = Schema(fields_of(RAW))

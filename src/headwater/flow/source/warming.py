@@ -1,7 +1,7 @@
 """Have compiled code and slow imports loaded before the first batch needs them."""
 
 from headwater.flow.formats.schema import parse_ddl
-from headwater.flow.source.files import Chunk
+from headwater.flow.source.record_batches.files import Chunk
 from headwater.flow.source.rows import RangeReader, frame_batches
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.streams import Stream

@@ -3,9 +3,9 @@
 from headwater.flow.state.background import BackgroundMerger
 from headwater.flow.state.inspecting import ShardSummary, VersionSummary, describe, show
 from headwater.flow.state.manifest import DELETED, EMPTY, HASH, Manifest, RunInfo, StateSchema
-from headwater.flow.state.merging import MergePlan, plan_merge
-from headwater.flow.state.opened import open_files
 from headwater.flow.state.resharding import reshard
+from headwater.flow.state.runs.merge_plan import MergePlan, plan_merge
+from headwater.flow.state.runs.open_runs import open_files
 from headwater.flow.state.shard import Found, ShardState, StateHandle, shard_of
 from headwater.flow.state.store import StateStore
 

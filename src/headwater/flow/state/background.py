@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from headwater.errors import HeadwaterError
 from headwater.flow.state.manifest import Manifest, RunInfo
-from headwater.flow.state.merging import MergePlan, plan_merge
+from headwater.flow.state.runs.merge_plan import MergePlan, plan_merge
 from headwater.flow.state.shard import run_name
 from headwater.flow.state.store import StateStore
 

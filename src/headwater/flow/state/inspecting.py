@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from headwater.errors import FlowError
 from headwater.flow.state.files import StateFiles
 from headwater.flow.state.manifest import DELETED, HASH, Manifest
-from headwater.flow.state.opened import OpenedRuns
+from headwater.flow.state.runs.open_runs import OpenedRuns
 from headwater.flow.state.shard import ShardState, StateHandle
 from headwater.flow.state.store import read_manifest, versions_of
 

@@ -7,9 +7,9 @@ from math import gcd
 import pyarrow as pa
 
 from headwater.errors import InvalidSetting
-from headwater.flow.state.combining import combined
 from headwater.flow.state.manifest import EVERYTHING, HASH, Manifest, RunInfo, Shard, Slot, slots_of
-from headwater.flow.state.run import write_run
+from headwater.flow.state.runs.run import write_run
+from headwater.flow.state.runs.run_union import combined
 from headwater.flow.state.shard import run_name, shard_of
 from headwater.flow.state.store import StateStore
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from headwater.flow.state.manifest import EVERYTHING, Manifest, RunInfo, Shard, Slot, StateSchema
-from headwater.flow.state.opened import OpenedRuns
-from headwater.flow.state.run import write_run
+from headwater.flow.state.runs.open_runs import OpenedRuns
+from headwater.flow.state.runs.run import write_run
 from headwater.flow.state.shard import ShardState, StateHandle, run_name
 from headwater.flow.state.store import StateStore, read_manifest
 

@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.errors import FlowError
-from headwater.flow.state.combining import combined, followers_of, hidden, newest_rows, order_of, sort_columns
-from headwater.flow.state.equality import Integers, Mask, as_mask, rows_equal
-from headwater.flow.state.leading import leading_rows
 from headwater.flow.state.manifest import DELETED, EVERYTHING, HASH, RUNS, RunInfo, Slot, StateSchema, slots_of
-from headwater.flow.state.merging import TASK_BYTES_MAX, absorbed, weight
-from headwater.flow.state.opened import OpenedRuns, opened
-from headwater.flow.state.run import Hits, Run, Times, in_batches, write_run
-from headwater.flow.state.sorting import rises, sorted_order
+from headwater.flow.state.runs.equality import Integers, Mask, as_mask, rows_equal
+from headwater.flow.state.runs.leading_rows import leading_rows
+from headwater.flow.state.runs.merge_plan import TASK_BYTES_MAX, absorbed, weight
+from headwater.flow.state.runs.open_runs import OpenedRuns, opened
+from headwater.flow.state.runs.run import Hits, Run, Times, in_batches, write_run
+from headwater.flow.state.runs.run_union import combined, followers_of, hidden, newest_rows, order_of, sort_columns
+from headwater.flow.state.runs.sorting import rises, sorted_order
 
 
 class Found(NamedTuple):

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from headwater.errors import FlowError, StateDamaged, StateMismatch, StateMissing, StateUnavailable
-from headwater.flow.state.combining import combined
 from headwater.flow.state.files import StateFiles, StoredFile, located
 from headwater.flow.state.manifest import (
     EMPTY,
@@ -28,9 +27,10 @@ from headwater.flow.state.manifest import (
     path_of_version,
     version_of_name,
 )
-from headwater.flow.state.merging import TASK_BYTES_MAX, MergePlan
-from headwater.flow.state.opened import OpenedRuns, opened
-from headwater.flow.state.run import write_run
+from headwater.flow.state.runs.merge_plan import TASK_BYTES_MAX, MergePlan
+from headwater.flow.state.runs.open_runs import OpenedRuns, opened
+from headwater.flow.state.runs.run import write_run
+from headwater.flow.state.runs.run_union import combined
 from headwater.flow.state.shard import ShardState, StateHandle, run_name
 
 

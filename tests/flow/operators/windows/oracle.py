@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from headwater.flow.operators.aggregates import Aggregate
+from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling, Window
 from tests.flow.operators.reference import Row, result
 

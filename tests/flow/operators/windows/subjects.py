@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from headwater.flow.operators.aggregates import Aggregate, partials
+from headwater.flow.operators.aggregation.aggregates import Aggregate, partials
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Tumbling, Window
 from headwater.flow.operators.windows.state import WindowState

@@ -38,7 +38,7 @@ from headwater.flow.operators.windows.shapes import (
     moment_of,
 )
 from headwater.flow.operators.windows.windowed import kind_of
-from headwater.flow.state.equality import Integers
+from headwater.flow.state.runs.equality import Integers
 from tests.flow.operators.reference import Row
 from tests.flow.operators.windows import window_sql
 from tests.flow.operators.windows.oracle import calendar_span, is_late, windows_of

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import NumberOverflow
-from headwater.flow.operators.aggregates import Aggregate, partials, state_schema
+from headwater.flow.operators.aggregation.aggregates import Aggregate, partials, state_schema
 from headwater.flow.operators.windows.folding import fold_groups, merge_two
 from tests.flow.operators.subjects import spec
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.flow.operators import aggregates
-from headwater.flow.operators.aggregates import Aggregate
+from headwater.flow.operators.aggregation import aggregates
+from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.kinds.families import FAMILIES
 from headwater.flow.operators.windows.shapes import (
     Calendar,

@@ -24,17 +24,17 @@ from headwater.flow.operators.comparisons.looking_back import (
     reach_us,
     step_us,
 )
-from headwater.flow.operators.windows.fixed import result_keys
 from headwater.flow.operators.windows.grouping import grouped
+from headwater.flow.operators.windows.kinds.fixed import result_keys
 from headwater.flow.operators.windows.panes import beside
 from headwater.flow.operators.windows.shapes import Calendar, aligned
 from headwater.flow.operators.windows.state import Placed as InSlots
 from headwater.flow.operators.windows.state import WindowState, covering
 from headwater.flow.operators.windows.step import NAMES, START
-from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.manifest import DELETED, HASH, RunInfo, StateSchema
+from headwater.flow.state.runs.equality import Integers, Mask
+from headwater.flow.state.runs.sorting import sorted_order
 from headwater.flow.state.shard import Found, conformed
-from headwater.flow.state.sorting import sorted_order
 
 SLOTS = 16
 

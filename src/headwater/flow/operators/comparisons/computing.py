@@ -23,7 +23,7 @@ from headwater.flow.operators.comparisons.kinds import (
     Rolling,
     difference_type,
 )
-from headwater.flow.state.equality import Integers, Mask, valid
+from headwater.flow.state.runs.equality import Integers, Mask, valid
 
 Doubles = npt.NDArray[np.float64]
 

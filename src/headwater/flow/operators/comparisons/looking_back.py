@@ -22,7 +22,7 @@ from headwater.flow.operators.windows.shapes import (
     micros_of,
     moment_of,
 )
-from headwater.flow.state.equality import Integers
+from headwater.flow.state.runs.equality import Integers
 
 DAY_US = 86_400_000_000
 LONGEST_US = {

@@ -8,10 +8,10 @@ Versions that hold since their record was written are read in the order of time.
 the horizon of corrections, has passed its time changes nothing that was told before: for events before that moment it
 is as if it were not there (`_seen`). Within the horizon results are taken back and told anew.
 
-Versions that say themselves since when they hold (`dated`) come in any order, and are read before events where there
-is a choice (source/leading.py). Each counts for every event that is told from then on, and for those told within the
-horizon, which are told anew: so an answer is what all versions in the log say, but for events told before a version
-came that holds from before them. Such a version is told to be late.
+Versions with a `valid_from` of their own (`dated`) arrive in any order, and are read before events where there is a
+choice (source/batch_plan/leading.py). Each counts for every event that is emitted after it, and corrects those emitted
+within the horizon: so a result is what all versions in the log say, except for events that were emitted before a
+version arrived that is valid from before them. Such a version is reported as late.
 """
 
 from collections.abc import Mapping
@@ -41,8 +41,8 @@ from headwater.flow.operators.joins.events import (
 from headwater.flow.operators.joins.moments import last_that_counts
 from headwater.flow.operators.joins.pairing import INNER, Pairing, renamed, without_nulls
 from headwater.flow.operators.windows.clock import WindowClock
-from headwater.flow.state.equality import Integers, Mask, as_mask
 from headwater.flow.state.manifest import DELETED, HASH, RunInfo, Slot, StateSchema
+from headwater.flow.state.runs.equality import Integers, Mask, as_mask
 from headwater.flow.state.shard import ShardState
 
 GONE, UNTIL, SEEN = EXTRA = ("_gone", "_until", "_seen")

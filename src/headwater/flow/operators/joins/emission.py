@@ -25,7 +25,7 @@ from headwater.flow.operators.joins.events import (
 from headwater.flow.operators.joins.pairing import Pairing
 from headwater.flow.operators.spark_hashes import xxhash64
 from headwater.flow.operators.windows.grouping import grouped
-from headwater.flow.state.equality import Integers
+from headwater.flow.state.runs.equality import Integers
 
 PATH, SIDE = "_path", "_side"
 POSITION = {TIME: pa.int64(), SOURCE: pa.int32(), PARTITION: pa.int32(), OFFSET: pa.int64()}

@@ -18,9 +18,9 @@ from headwater.flow.operators.joins.pairing import Pairing, renamed, taken_or_nu
 from headwater.flow.operators.windows.grouping import grouped
 from headwater.flow.operators.windows.shapes import aligned
 from headwater.flow.operators.windows.state import Placed, WindowState
-from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.manifest import DELETED, HASH, RunInfo, Slot, StateSchema
-from headwater.flow.state.opened import OpenedRuns
+from headwater.flow.state.runs.equality import Integers, Mask
+from headwater.flow.state.runs.open_runs import OpenedRuns
 from headwater.flow.state.shard import ShardState, StateHandle, conformed, empty_rows
 
 TIME, SOURCE, PARTITION, OFFSET, CONTENT, NTH = POSITION = (

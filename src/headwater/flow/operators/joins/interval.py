@@ -32,9 +32,9 @@ from headwater.flow.operators.joins.moments import first_of
 from headwater.flow.operators.joins.pairing import Pairing, without_nulls
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.state import WindowState
-from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.manifest import Slot, StateSchema
-from headwater.flow.state.searching import expanded
+from headwater.flow.state.runs.equality import Integers, Mask
+from headwater.flow.state.runs.hash_search import expanded
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,9 @@ from headwater.flow.operators.joins.events import (
 from headwater.flow.operators.joins.pairing import INNER, Pairing, renamed, without_nulls
 from headwater.flow.operators.joins.tables import Side, Touched, touched_rows, untouched_rows, write_touched
 from headwater.flow.operators.windows.clock import WindowClock
-from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.manifest import RunInfo, Slot, StateSchema
-from headwater.flow.state.searching import expanded
+from headwater.flow.state.runs.equality import Integers, Mask
+from headwater.flow.state.runs.hash_search import expanded
 from headwater.flow.state.shard import ShardState
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.flow.state.equality import Integers, Mask, as_mask, valid
+from headwater.flow.state.runs.equality import Integers, Mask, as_mask, valid
 
 INNER, LEFT, RIGHT, FULL = HOWS = ("inner", "left", "right", "full")
 COMPARED: dict[str, Callable[..., Any]] = {

@@ -27,7 +27,7 @@ from headwater.flow.operators.joins.tables import (
     without,
     write_touched,
 )
-from headwater.flow.state.equality import Integers
+from headwater.flow.state.runs.equality import Integers
 from headwater.flow.state.shard import ShardState
 
 HOT_ROWS = 50_000

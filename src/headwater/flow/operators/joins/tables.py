@@ -21,9 +21,9 @@ from headwater.errors import FlowError
 from headwater.flow.operators.joins.pairing import Pairing, renamed, without_nulls
 from headwater.flow.operators.windows.grouping import grouped
 from headwater.flow.operators.windows.panes import not_among
-from headwater.flow.state.equality import Integers, Mask, rows_equal
 from headwater.flow.state.manifest import DELETED, HASH, RunInfo, StateSchema
-from headwater.flow.state.searching import expanded
+from headwater.flow.state.runs.equality import Integers, Mask, rows_equal
+from headwater.flow.state.runs.hash_search import expanded
 from headwater.flow.state.shard import ShardState, conformed, empty_rows
 
 ROW = "_row"

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.operators.segments import Segments
+from headwater.flow.operators.aggregation.segments import Segments
 
 if TYPE_CHECKING:
-    from headwater.flow.operators.aggregates import Aggregate
+    from headwater.flow.operators.aggregation.aggregates import Aggregate
 
 Columns = list[pa.Array]
 

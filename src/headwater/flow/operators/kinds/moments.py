@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headwater.flow.operators.aggregation.segments import Segments, counted, totals
 from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, input_of, is_number, quoted, refuse_unless
-from headwater.flow.operators.segments import Segments, counted, totals
 
 if TYPE_CHECKING:
-    from headwater.flow.operators.aggregates import Aggregate
+    from headwater.flow.operators.aggregation.aggregates import Aggregate
 
 Numbers = npt.NDArray[np.float64]
 DOUBLE = pa.float64()

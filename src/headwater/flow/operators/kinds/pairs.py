@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from headwater.flow.operators.aggregation.segments import Segments, totals
 from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, is_number, quoted, refuse_unless
 from headwater.flow.operators.kinds.moments import (
     DOUBLE,
@@ -18,11 +19,10 @@ from headwater.flow.operators.kinds.moments import (
     numbers,
     united_means,
 )
-from headwater.flow.operators.segments import Segments, totals
-from headwater.flow.state.equality import valid
+from headwater.flow.state.runs.equality import valid
 
 if TYPE_CHECKING:
-    from headwater.flow.operators.aggregates import Aggregate
+    from headwater.flow.operators.aggregation.aggregates import Aggregate
 
 KEPT = ("n", "x", "y", "xy", "xx", "yy")
 

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headwater.flow.operators.aggregation.lists import Elements, in_order, lists_of_groups
+from headwater.flow.operators.aggregation.segments import Segments
 from headwater.flow.operators.kinds.kind import input_of, quoted
-from headwater.flow.operators.lists import Elements, in_order, lists_of_groups
 from headwater.flow.operators.ordering import has_order
-from headwater.flow.operators.segments import Segments
-from headwater.flow.state.equality import valid
+from headwater.flow.state.runs.equality import valid
 
 if TYPE_CHECKING:
-    from headwater.flow.operators.aggregates import Aggregate
+    from headwater.flow.operators.aggregation.aggregates import Aggregate
 
 POSITION = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 ORDER = ("time", *POSITION)

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import NumberOverflow
-from headwater.flow.operators.averages import average, average_sum_type, average_type, sum_type
-from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, input_of, is_number, quoted, refuse_unless
-from headwater.flow.operators.lists import (
+from headwater.flow.operators.aggregation.averages import average, average_sum_type, average_type, sum_type
+from headwater.flow.operators.aggregation.lists import (
     closed_lists,
     distinct,
     in_order,
@@ -18,10 +17,11 @@ from headwater.flow.operators.lists import (
     together,
     values_of_groups,
 )
-from headwater.flow.operators.segments import Segments, joined_bits, multiplied
+from headwater.flow.operators.aggregation.segments import Segments, joined_bits, multiplied
+from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, input_of, is_number, quoted, refuse_unless
 
 if TYPE_CHECKING:
-    from headwater.flow.operators.aggregates import Aggregate
+    from headwater.flow.operators.aggregation.aggregates import Aggregate
 
 BITS = {"bit_and": pc.bit_wise_and, "bit_or": pc.bit_wise_or, "bit_xor": pc.bit_wise_xor}
 

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, input_of, quoted
-from headwater.flow.operators.kinds.options import Bloom, CountMin, Frequent, Hll, Kll
-from headwater.flow.operators.lists import (
+from headwater.flow.operators.aggregation.lists import (
     Elements,
     closed_lists,
     distinct,
@@ -18,13 +16,15 @@ from headwater.flow.operators.lists import (
     opened_lists,
     values_of_groups,
 )
-from headwater.flow.operators.segments import Segments
+from headwater.flow.operators.aggregation.segments import Segments
+from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, input_of, quoted
+from headwater.flow.operators.kinds.options import Bloom, CountMin, Frequent, Hll, Kll
 from headwater.flow.operators.sketches import bloom, count_min, frequent, hll, kll
 from headwater.flow.operators.sketches.coupons import coupons_of
-from headwater.flow.state.equality import list_lengths, valid
+from headwater.flow.state.runs.equality import list_lengths, valid
 
 if TYPE_CHECKING:
-    from headwater.flow.operators.aggregates import Aggregate
+    from headwater.flow.operators.aggregation.aggregates import Aggregate
 
 BYTES = pa.binary()
 NO_NULLS = bytes(8)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headwater.errors import FlowError
+from headwater.flow.operators.aggregation.lists import closed_lists
+from headwater.flow.operators.aggregation.segments import Segments
 from headwater.flow.operators.kinds.kind import Columns, Kind, Partial
 from headwater.flow.operators.kinds.options import Options
 from headwater.flow.operators.kinds.placing import ordered_list_sql, ordered_type, placed_lists, placed_values
 from headwater.flow.operators.kinds.user_code import Code, users_errors
-from headwater.flow.operators.lists import closed_lists
-from headwater.flow.operators.segments import Segments
 
 if TYPE_CHECKING:
-    from headwater.flow.operators.aggregates import Aggregate
+    from headwater.flow.operators.aggregation.aggregates import Aggregate
 
 
 @dataclass(frozen=True)

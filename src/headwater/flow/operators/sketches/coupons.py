@@ -13,7 +13,7 @@ import pyarrow as pa
 from numba import njit
 
 from headwater.flow.operators.spark_hashes import text_bytes
-from headwater.flow.state.equality import Integers
+from headwater.flow.state.runs.equality import Integers
 
 SEED = 9001
 SLOT_BITS = 26

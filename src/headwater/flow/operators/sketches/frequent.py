@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.flow.state.equality import Integers
+from headwater.flow.state.runs.equality import Integers
 
 HEAD, FULL = Struct("<BBBBBBH"), Struct("<IIqq")
 EMPTY_FLAG = 4

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from datasketches import hll_sketch, hll_union, tgt_hll_type
 
-from headwater.flow.state.equality import Integers
+from headwater.flow.state.runs.equality import Integers
 
 LIST_INTS, SET_INTS = 2, 3
 """First byte: the length of the preamble, which differs by the form in which few values are kept."""

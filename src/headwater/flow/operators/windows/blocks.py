@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from headwater.flow.state.equality import Integers
+from headwater.flow.state.runs.equality import Integers
 
 
 class Blocks(NamedTuple):

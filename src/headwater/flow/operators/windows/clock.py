@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.flow.state.equality import Integers, Mask
+from headwater.flow.state.runs.equality import Integers, Mask
 
 UPDATES, FINAL, CORRECTIONS = EMISSIONS = ("updates", "final", "corrections")
 NEVER_US = -(2**62)

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.aggregates import Aggregate, partials, state_schema
-from headwater.flow.operators.merging import merge_all
-from headwater.flow.operators.reduction import combine
+from headwater.flow.operators.aggregation.aggregates import Aggregate, partials, state_schema
+from headwater.flow.operators.aggregation.merging import merge_all
+from headwater.flow.operators.aggregation.reduction import combine
 from headwater.flow.operators.windows.blocks import Blocks
-from headwater.flow.state.equality import Integers, Mask
+from headwater.flow.state.runs.equality import Integers, Mask
 from headwater.flow.state.shard import empty_rows
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.flow.operators.ordering import sorted_places
-from headwater.flow.state.combining import followers_of
-from headwater.flow.state.equality import Integers, Mask, rows_equal
-from headwater.flow.state.sorting import rises, sorted_order
+from headwater.flow.state.runs.equality import Integers, Mask, rows_equal
+from headwater.flow.state.runs.run_union import followers_of
+from headwater.flow.state.runs.sorting import rises, sorted_order
 
 
 class Groups(NamedTuple):

@@ -10,18 +10,18 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.aggregates import Aggregate
-from headwater.flow.operators.merging import absorbed
+from headwater.flow.operators.aggregation.aggregates import Aggregate
+from headwater.flow.operators.aggregation.merging import absorbed
 from headwater.flow.operators.windows.blocks import blocks_of
 from headwater.flow.operators.windows.folding import fold_groups, fold_ranges, merge_two
 from headwater.flow.operators.windows.grouping import grouped, taken
 from headwater.flow.operators.windows.searching import first_from
 from headwater.flow.operators.windows.state import Placed, Ranges, WindowState
-from headwater.flow.state.combining import followers_of, hidden, order_of
-from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.manifest import HASH, RunInfo, Slot, StateSchema
+from headwater.flow.state.runs.equality import Integers, Mask
+from headwater.flow.state.runs.run_union import followers_of, hidden, order_of
+from headwater.flow.state.runs.sorting import sorted_order
 from headwater.flow.state.shard import conformed
-from headwater.flow.state.sorting import sorted_order
 
 
 class Panes(NamedTuple):

@@ -17,7 +17,7 @@ import pyarrow as pa
 from headwater.flow.operators.windows.places import Places, Spans
 from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window
 from headwater.flow.operators.windows.windowed import Kind, kind_of
-from headwater.flow.state.equality import Integers, Mask, valid
+from headwater.flow.state.runs.equality import Integers, Mask, valid
 
 POSITION = ("source", "partition", "offset")
 

@@ -12,7 +12,7 @@ What each kind of window wants is `columns` of its class:
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from headwater.flow.state.equality import Integers
+from headwater.flow.state.runs.equality import Integers
 
 Places = Mapping[str, Integers]
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from headwater.flow.state.equality import Integers
+from headwater.flow.state.runs.equality import Integers
 
 
 @njit(cache=True, nogil=True)

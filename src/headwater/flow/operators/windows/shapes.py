@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.state.equality import Integers
+from headwater.flow.state.runs.equality import Integers
 
 UNITS = ("day", "week", "month", "quarter", "year")
 LENGTHS = {"day": timedelta(days=1), "week": timedelta(days=7)}

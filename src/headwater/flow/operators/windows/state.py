@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.manifest import EVERYTHING, RunInfo, Slot, StateSchema
-from headwater.flow.state.opened import OpenedRuns
+from headwater.flow.state.runs.equality import Integers, Mask
+from headwater.flow.state.runs.open_runs import OpenedRuns
 from headwater.flow.state.shard import Fetched, Found, ShardState, StateHandle, empty_rows
 
 NEW_SLOTS_MAX = 4

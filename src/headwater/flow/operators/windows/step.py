@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.errors import FlowError
-from headwater.flow.operators.aggregates import Aggregate
+from headwater.flow.operators.aggregation.aggregates import Aggregate
+from headwater.flow.operators.aggregation.merging import finish_all
 from headwater.flow.operators.changes import merge_changes
-from headwater.flow.operators.merging import finish_all
 from headwater.flow.operators.windows.clock import WindowClock
-from headwater.flow.state.equality import Integers, Mask
 from headwater.flow.state.manifest import RunInfo
+from headwater.flow.state.runs.equality import Integers, Mask
 
 START, END, FINAL = "window_start", "window_end", "final"
 MOMENT = pa.timestamp("us", "UTC")

@@ -6,19 +6,19 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from headwater.flow.operators.aggregates import Aggregate, given_schema, result_schema
+from headwater.flow.operators.aggregation.aggregates import Aggregate, given_schema, result_schema
 from headwater.flow.operators.windows.clock import WindowClock
-from headwater.flow.operators.windows.counting import Counts
-from headwater.flow.operators.windows.fixed import Fixed
-from headwater.flow.operators.windows.hopping import Hops
+from headwater.flow.operators.windows.kinds.counting import Counts
+from headwater.flow.operators.windows.kinds.fixed import Fixed
+from headwater.flow.operators.windows.kinds.hopping import Hops
+from headwater.flow.operators.windows.kinds.sessions import Sessions
+from headwater.flow.operators.windows.kinds.sliding import Slides
 from headwater.flow.operators.windows.places import Places, Spans
-from headwater.flow.operators.windows.sessions import Sessions
 from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling, Window
-from headwater.flow.operators.windows.sliding import Slides
 from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.operators.windows.step import FINAL, WindowStep
-from headwater.flow.state.equality import Integers
 from headwater.flow.state.manifest import EVERYTHING, HASH, StateSchema
+from headwater.flow.state.runs.equality import Integers
 from headwater.flow.state.shard import StateHandle, empty_rows
 
 SLOTS = 16

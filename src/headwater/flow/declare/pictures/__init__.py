@@ -1,0 +1,1 @@
+"""A planned app as text and as pictures."""

@@ -1,0 +1,1 @@
+"""What expressions compute, on Arrow, with Spark's results and errors."""

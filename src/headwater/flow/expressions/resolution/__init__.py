@@ -1,0 +1,1 @@
+"""Resolves expressions without Spark: names, types and casts, with Spark's rules."""

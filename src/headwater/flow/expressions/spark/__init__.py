@@ -1,0 +1,1 @@
+"""Reads Spark's analysed plans."""

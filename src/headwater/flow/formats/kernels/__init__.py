@@ -1,0 +1,1 @@
+"""Compiled loops from text and bytes to typed cells and columns."""

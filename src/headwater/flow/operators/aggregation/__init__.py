@@ -1,0 +1,1 @@
+"""Aggregates whose state merges: reduced before the exchange, merged with state after it."""

@@ -1,0 +1,1 @@
+"""Results as records of a topic, each batch once."""

@@ -1,0 +1,202 @@
+"""Rows into a topic, each batch once, without transactions.
+
+The job has a producer id of its own, kept with its checkpoint. A batch that comes again is encoded to the same record
+batches with the same sequences, and the log knows them for repetitions. Any log remembers five batches per producer and
+partition; so that nothing older is ever repeated, a large batch goes in rounds of at most five, and what is in is noted
+before the next round begins.
+
+Where a crash may fall, and what the next run does:
+
+    before the state is first written      takes another producer id: nothing was sent under the old one
+    within a round                         sends the round again; what is in is recognised
+    between a round and its note           the same
+    after the last round, before the mark  the same, then the mark
+    after the mark                         the batch is skipped
+
+A log forgets a producer that has been silent for long (producer.id.expiration.ms, a day): a job that stopped within a
+batch and comes back after that may repeat a part of that one batch.
+
+Tasks with many rows stage them divided by partition (topic_staging.py). Tasks again put the rows of each partition in
+order and encode them; the driver sends the record batches they leave, as it would send its own.
+
+Rows come encoded: `_key` and `_value` (binary, null where there is none), `_timestamp_ms`, and what puts them in order:
+`_order`. Where there is an `_op`, each `d` is followed by a tombstone of its key.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from headwater.errors import DuplicateSequence, JobRefused, UsageError
+from headwater.flow.sinks.folders import Folder, Note
+from headwater.flow.sinks.staged import CountOnly, Part, RunTasks, Stager, run_here
+from headwater.flow.sinks.topics.producer_state import BY_OFFSET, ProducerState
+from headwater.flow.sinks.topics.records import REQUIRED, Encoded, encode
+from headwater.flow.sinks.topics.staging import TopicStager, encode_staged
+from headwater.record import TopicPartition
+from headwater.views.mark import Mark
+
+BATCHES_PER_ROUND = 5  # what every log remembers of a producer
+BATCH_BYTES = 512 * 1024
+
+Batches = dict[TopicPartition, Sequence[bytearray]]
+
+
+class Producer(Protocol):
+    """What is needed of a Kafka client."""
+
+    def partitions(self, topics: Sequence[str]) -> dict[str, int]: ...
+
+    def init_producer_id(self) -> tuple[int, int]: ...
+
+    def produce(self, batches: Mapping[TopicPartition, Sequence[bytearray]]) -> object: ...
+
+
+class TopicSink:
+    exactly_once = True
+
+    def __init__(
+        self,
+        client: Producer,
+        topic: str,
+        folder: Folder,
+        *,
+        name: str = "",
+        compression: str = "lz4",
+        batch_bytes: int = BATCH_BYTES,
+        mend: Callable[[], None] | None = None,
+        staging: Path | None = None,
+    ) -> None:
+        """`folder` is the job's own; the state of this sink is the file `<name>.json` in it. `mend` is called when the
+        topic refuses something, and then it is tried once more. `staging` is a folder that tasks reach too, in which
+        this sink has one of its own; without it the driver takes all rows.
+
+        Several outputs of one job to one topic need a name each, or one would take the others' batches for its own.
+        """
+        self.name = name or topic
+        self._topic, self._client = topic, client
+        self._note = Note(folder, f"{self.name}.json")
+        self._compression, self._batch_bytes, self._mend = compression, batch_bytes, mend
+        self._staging = None if staging is None else staging / self.name
+
+    def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
+        missing = [name for name in REQUIRED if name not in schema.names]
+        if missing:
+            raise JobRefused(f'rows for topic "{self._topic}" have no column {missing[0]}')
+        self._client.partitions([self._topic])  # UnknownTopic now rather than after the first batch was worked out
+
+    def committed(self, job: str) -> int | None:
+        state = self._state()
+        return state.batch if state is not None and state.job == job and state.batch >= 0 else None
+
+    def stager(self, mark: Mark) -> Stager | None:
+        state = self._own_state(mark)
+        if mark.batch <= state.batch:
+            return CountOnly()
+        if self._staging is None or state.keyless != BY_OFFSET:
+            return None
+        self._clear()
+        return TopicStager(str(self._staging), state.partitions, mark.batch)
+
+    def write(self, mark: Mark, rows: pa.Table) -> bool:
+        return self.publish(mark, (), rows)
+
+    def publish(self, mark: Mark, parts: Sequence[Part], rows: pa.Table, run: RunTasks = run_here) -> bool:
+        state = self._own_state(mark)
+        if mark.batch <= state.batch:
+            return False
+        if parts:
+            encoded = encode_staged(parts, rows, str(self._staging), state, mark.batch, run)
+        else:
+            encoded = encode(rows, state, mark.batch)
+        self._send_all(state, mark, encoded)
+        self._clear()
+        return True
+
+    def _send_all(self, state: ProducerState, mark: Mark, encoded: Encoded) -> None:
+        pending = None
+        for batches in islice(rounds(encoded.batches), state.rounds, None):
+            if pending is not None:
+                self._send(pending)
+                state = replace(state, rounds=state.rounds + 1)
+                self._store(state)
+            pending = batches
+        if pending is not None:
+            self._send(pending)  # noted together with the batch
+        self._store(self._refreshed(state.advanced(mark.batch, encoded.records)))
+
+    def _own_state(self, mark: Mark) -> ProducerState:
+        state = self._state() or self._begin(mark.job)
+        if state.job != mark.job:
+            raise JobRefused(
+                f'the producer of topic "{self._topic}" belongs to job {state.job}, not to {mark.job}',
+                "Two jobs may write to one topic, each from a checkpoint of its own.",
+            )
+        return state
+
+    def _clear(self) -> None:
+        if self._staging is not None:
+            shutil.rmtree(self._staging, ignore_errors=True)
+
+    def close(self) -> None:
+        """The client belongs to whoever made it."""
+
+    def _begin(self, job: str) -> ProducerState:
+        id, epoch = self._client.init_producer_id()
+        state = self._refreshed(ProducerState(job, self._topic, id, epoch, 0, 0, ""))
+        self._store(state)
+        return state
+
+    def _refreshed(self, state: ProducerState) -> ProducerState:
+        """Only between batches: what a batch is divided by stays as it is until all of it is in."""
+        partitions = self._client.partitions([self._topic])[self._topic]
+        return replace(
+            state, partitions=partitions, batch_bytes=self._batch_bytes, compression=self._compression,
+            keyless=BY_OFFSET,
+        )  # fmt: skip
+
+    def _send(self, batches: Batches) -> None:
+        try:
+            self._produce(batches)
+        except DuplicateSequence:
+            self._send_one_by_one(batches)
+
+    def _produce(self, batches: Batches) -> None:
+        try:
+            self._client.produce(batches)
+        except UsageError:
+            if self._mend is None:
+                raise
+            self._mend()
+            self._client.produce(batches)
+
+    def _send_one_by_one(self, batches: Batches) -> None:
+        """One of them was stored so long ago that its place is forgotten. That is as good as stored now."""
+        for place, several in batches.items():
+            for batch in several:
+                try:
+                    self._produce({place: [batch]})
+                except DuplicateSequence:
+                    continue
+
+    def _state(self) -> ProducerState | None:
+        content = self._note.read()
+        try:
+            return None if content is None else ProducerState.from_json(content)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._note.damaged(f"it is no state of a producer: {error}") from None
+
+    def _store(self, state: ProducerState) -> None:
+        self._note.write(state.to_json())
+
+
+def rounds(batches: Batches) -> Iterator[Batches]:
+    longest = max(map(len, batches.values()), default=0)
+    for first in range(0, longest, BATCHES_PER_ROUND):
+        behind = first + BATCHES_PER_ROUND
+        yield {place: several[first:behind] for place, several in batches.items() if several[first:behind]}

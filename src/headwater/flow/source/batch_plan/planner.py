@@ -1,0 +1,134 @@
+"""Asks the log how far it goes, and decides where the next batch ends (leading.py, commit_cuts.py, planning.py)."""
+
+import threading
+from contextlib import suppress
+
+from headwater.clock import Clock, SystemClock
+from headwater.errors import UnknownPartition, UnknownTopic
+from headwater.flow.kafka.client import Client
+from headwater.flow.source import positions
+from headwater.flow.source.batch_plan.admission import FIRST_STEP_MS, Guess, Plan
+from headwater.flow.source.batch_plan.commit_cuts import CommitHistory
+from headwater.flow.source.batch_plan.commit_history import CommitHistories
+from headwater.flow.source.batch_plan.leading import ends_asked, plan_leading
+from headwater.flow.source.batch_plan.ticks import Tick, Watch, Wish, next_tick
+from headwater.flow.source.options import SourceOptions
+from headwater.flow.source.reach import Reach
+from headwater.record import TopicPartition
+
+DISCOVERY_MS = 30_000
+"""How often new partitions of the topics are looked for."""
+COMMIT_LOOKS_MAX, COMMIT_LOOK_SECONDS = 20, 0.05
+"""For so long a read of all there is waits for a commit point after the last records; then it goes without these."""
+
+Offsets = dict[TopicPartition, int]
+
+
+class BatchPlanner:
+    """Plans the batches of one source, one after the other. Not thread-safe; `stopping` ends every wait."""
+
+    def __init__(
+        self, options: SourceOptions, *, clock: Clock | None = None, stopping: threading.Event | None = None
+    ) -> None:
+        self._options, self._clock = options, clock or SystemClock()
+        self._stopping = stopping or threading.Event()
+        self._reach = Reach(options.address, options.data, stopping=self._stopping)
+        self._partitions: list[TopicPartition] = []
+        self._discovered_ms: int | None = None
+        self._fixed_ends: Offsets | None = None
+        self._guess: Guess | None = None
+        self._watch = Watch()
+        self._commits = CommitHistories()
+        self.latest: Offsets = {}
+        """Where the partitions ended when the last batch was planned."""
+
+    def beginning(self) -> Offsets:
+        """Where the first batch starts: as the options say, earliest unless they say otherwise."""
+
+        def ask(client: Client) -> Offsets:
+            return positions.resolve(client, self._options.starting, self._discovered(client), name="startingOffsets")
+
+        return self._reach.ask(ask)
+
+    def fix_ends(self) -> None:
+        """From here on nothing is read that is not in the log now."""
+        seen = self._reach.ask(self._ends)
+        # A capture that has just written records is about to say whether a transaction ends with them.
+        for _ in range(COMMIT_LOOKS_MAX):
+            if all(history.covers(seen) for history in self._reach.ask(self._histories)):
+                break
+            if self._stopping.wait(COMMIT_LOOK_SECONDS):
+                break
+        self._fixed_ends = self._reach.ask(self._ends)
+
+    def next(self, start: Offsets, *, rows_max: int | None, bytes_max: int | None) -> Plan:
+        """The batch that starts here; it may be empty."""
+        return self._reach.ask(lambda client: self._plan(client, start, rows_max, bytes_max))
+
+    def tick(self, before: Tick, start: Offsets, made: Plan, wish: Wish) -> Tick:
+        """What else is decided about the batch that was planned last, of a job that has a wish."""
+        now = self._clock.elapsed_ms()
+        self._watch.note(self.latest, now)
+        return next_tick(
+            before,
+            wish,
+            moved=frozenset(place for place, end in made.ends.items() if end > start.get(place, 0)),
+            unread=frozenset(place for place, end in made.ends.items() if end < self.latest.get(place, end)),
+            held=made.held,
+            silent=self._watch.silent(wish.idle_ms, now),
+        )
+
+    def wait(self, wait_ms: int) -> None:
+        """Until a partition is longer than when the last batch was planned, or a capture has committed more, or the
+        time is over."""
+
+        def ask(client: Client) -> None:
+            with suppress(UnknownTopic, UnknownPartition):  # the next plan says so, if it matters
+                client.wait_beyond({**self.latest, **self._commits.ends}, wait_ms=wait_ms)
+                return
+            self._stopping.wait(wait_ms / 1000)
+
+        self._reach.ask(ask)
+
+    def close(self) -> None:
+        self._reach.close()
+
+    def _discovered(self, client: Client) -> list[TopicPartition]:
+        now = self._clock.elapsed_ms()
+        if self._discovered_ms is None or now - self._discovered_ms > DISCOVERY_MS:
+            self._partitions = positions.places_of(client.partitions(self._options.topics))
+            self._discovered_ms = now
+        return self._partitions
+
+    def _ends(self, client: Client) -> Offsets:
+        return ends_asked(
+            self._options.leading, self._discovered(client), lambda places: positions.latest(client, places)
+        )
+
+    def _histories(self, client: Client) -> list[CommitHistory]:
+        return self._commits.of(client, self._discovered(client))
+
+    def _plan(self, client: Client, start: Offsets, rows_max: int | None, bytes_max: int | None) -> Plan:
+        ends = self.latest = self._ends(client)
+        histories = self._histories(client)
+        if self._fixed_ends is not None:
+            ends = {place: min(ends.get(place, end), end) for place, end in self._fixed_ends.items()}
+        positions.check_reachable(start, ends)
+        # A partition that was read and has left the topic's list for a moment must not be forgotten.
+        ends = {**{place: offset for place, offset in start.items() if place not in ends}, **ends}
+        made = plan_leading(
+            self._options.leading, start, ends, self._limit(client, start, ends, rows_max, bytes_max),
+            lambda time_ms: positions.at_time(client, ends, time_ms), histories, guess=self._guess,
+        )  # fmt: skip
+        if made.time_ms is not None:
+            step = FIRST_STEP_MS if self._guess is None else made.time_ms - self._guess.time_ms
+            self._guess = Guess(made.time_ms, max(1, step))
+        return made
+
+    def _limit(
+        self, client: Client, start: Offsets, ends: Offsets, rows_max: int | None, bytes_max: int | None
+    ) -> int | None:
+        if bytes_max is None or ends == start or not ends:
+            return rows_max
+        by_size = max(1, int(bytes_max / positions.bytes_per_row(client, start, ends)))
+        return by_size if rows_max is None else min(rows_max, by_size)

@@ -1,0 +1,1 @@
+"""Record batches of the log to Arrow columns: found, read, scanned."""

@@ -1,0 +1,1 @@
+"""When a record happened, and how far its producers have come."""
