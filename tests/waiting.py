@@ -86,9 +86,13 @@ def look() -> Look:
 
 def _family(process: int) -> Iterator[int]:
     yield process
-    for children in (PROC / str(process) / "task").glob("*/children"):
+    try:
+        threads = os.listdir(PROC / str(process) / "task")
+    except OSError:
+        return  # it has just ended
+    for thread in threads:
         try:
-            found = children.read_text().split()
+            found = (PROC / str(process) / "task" / thread / "children").read_text().split()
         except OSError:
             continue
         for child in found:
