@@ -1,4 +1,4 @@
-"""Apps of every operator with one input, over random steps, and random rows for them."""
+"""Apps of every operator, over random steps, and random rows for them."""
 
 import random
 from collections.abc import Callable
@@ -67,6 +67,35 @@ def random_app(seed: int) -> hw.App:
         _declare(app, f"out{number}", key, declare, orders, users, seed * 10 + number)
     app.topic("seen")(lambda: steps(random.Random(seed + 7), orders).select("id", "user", "n"))
     app.topic("totals")(lambda: steps(random.Random(seed + 8), orders).by("user").agg("count(*) as rows"))
+    return app
+
+
+def join_app(seed: int) -> hw.App:
+    """Every kind of join, after random steps; and an operator after a join. Streams are never idle: on a slow machine
+    that would depend on the wall clock."""
+    app = hw.App("joins")
+    orders = app.stream("orders", SCHEMA, time="at", lateness="5 minutes", idle=None)
+    clicks = app.stream("clicks", "user string, url string, at timestamp", time="at", lateness="5 minutes", idle=None)
+    users = app.table("users", "name string, age int, since timestamp", key="name")
+    rates = app.table("rates", "n int, rate double, at timestamp", key="n", versions="1 day", valid_from="at")
+
+    def some(number: int) -> Stream:
+        return steps(random.Random(seed * 10 + number), orders)
+
+    app.view(name="near", key="id")(lambda: some(0).join(clicks, on="user", within="20 minutes").latest("id"))
+    app.view(name="clicked", key=("user", "window"))(
+        lambda: some(1).join(clicks, on="user", within="10 minutes", how="left")
+        .window(hw.tumbling("30 minutes")).by("user").agg("count(*) as rows", "count(clicks.at) as clicked")
+    )  # fmt: skip
+    app.view(name="priced", key="id")(
+        lambda: orders.join(rates.select("n", "rate", "at"), on="n", as_of="at", how="left").latest("id")
+    )
+    app.view(name="aged", key="id")(
+        lambda: orders.join(users, on=orders.user == users.name, how="left").select("id", "age").latest("id")
+    )
+    app.view(name="pairs", key="name")(
+        lambda: users.join(users.select("name", "since"), on="name", how="left").select("name", "age")
+    )
     return app
 
 
@@ -163,6 +192,25 @@ def random_orders(dice: random.Random, count: int) -> Rows:
         }  # fmt: skip
         rows.append(b"no json" if dice.random() < 0.05 else row)
     return rows
+
+
+def random_clicks(dice: random.Random, count: int) -> Rows:
+    return [
+        {"user": dice.choice(["ann", "bob", "cid", None]), "url": dice.choice("ab"),
+         "at": f"2026-03-01T{dice.randint(0, 3):02}:{dice.randint(0, 59):02}:00Z"}
+        for _ in range(count)
+    ]  # fmt: skip
+
+
+def random_rates(dice: random.Random) -> Rows:
+    return [
+        {
+            "n": dice.randint(0, 9),
+            "rate": dice.choice([1.0, 1.5, 2.0]),
+            "at": f"2026-03-01T0{dice.randint(0, 3)}:00:00Z",
+        }
+        for _ in range(8)
+    ]
 
 
 def random_users(dice: random.Random) -> tuple[Rows, list[str]]:

@@ -11,11 +11,21 @@ from pyspark.sql import functions as f
 import headwater as hw
 from headwater.flow.run.app_tester import AppTester
 from headwater.testing import running_app, running_node
-from tests.flow.local.apps import EACH, OUTPUTS, random_app, random_orders, random_users
+from tests.flow.local.apps import (
+    EACH,
+    OUTPUTS,
+    join_app,
+    random_app,
+    random_clicks,
+    random_orders,
+    random_rates,
+    random_users,
+)
 
 SEEDS = range(-(-len(OUTPUTS) // EACH))
 """So many that every operator is in one of the apps."""
 PORTIONS = (40, 25)
+JOINS = ("near", "clicked", "priced", "aged", "pairs")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -29,16 +39,32 @@ def test_a_random_app_gives_the_same_without_spark(spark: SparkSession, tmp_path
         assert found == with_spark[name], name
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_app_of_joins_gives_the_same_without_spark(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    with running_app(join_app(seed), tmp_path / "local") as local:
+        assert local.needs_spark == {}
+        without = results(local, seed)
+    with running_node(tmp_path / "spark") as node:
+        with_spark = results(AppTester(join_app(seed), node, spark), seed)
+    assert all(without[name] for name in JOINS)
+    for name, found in without.items():
+        assert found == with_spark[name], name
+
+
 def results(tester: AppTester, seed: int) -> dict[str, Any]:
-    dice = random.Random(seed)
+    dice, joins = random.Random(seed), tester.app.name == "joins"
     for count in PORTIONS:
         tester.feed("orders", random_orders(dice, count), at="2026-03-01T00:00:00Z")
         rows, deleted = random_users(dice)
         tester.feed_rows("users", rows, deleted=deleted)
+        if joins:
+            tester.feed("clicks", random_clicks(dice, count), at="2026-03-01T00:00:00Z")
+            tester.feed_rows("rates", random_rates(dice))
         tester.run()
     tester.flush()
-    found: dict[str, Any] = {name: sorted(map(repr, tester.rows(name))) for name in ("out0", "out1", "out2")}
-    found |= {topic: sorted(map(repr, values(tester, topic))) for topic in ("seen", "totals")}
+    views, topics = (JOINS, ()) if joins else (("out0", "out1", "out2"), ("seen", "totals"))
+    found: dict[str, Any] = {name: sorted(map(repr, tester.rows(name))) for name in views}
+    found |= {topic: sorted(map(repr, values(tester, topic))) for topic in topics}
     found |= {f"account of {name}": str(tester.account(name)) for name in tester.app.outputs}
     late = [topic.name for topic in tester.node.log.topics() if topic.name.endswith(".late")]
     found |= {topic: sorted(map(repr, tester.values(topic))) for topic in late}

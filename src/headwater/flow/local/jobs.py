@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from headwater.errors import HeadwaterError
 from headwater.flow.declare.app import App
 from headwater.flow.declare.topology.graph import Job, plan
-from headwater.flow.declare.topology.nodes import Apply, Join, Lesson, Sql, walk
+from headwater.flow.declare.topology.nodes import Apply, Lesson, Sql, walk
 from headwater.flow.expressions.tree import Untranslatable
 from headwater.flow.local.columns import local_columns
 from headwater.flow.local.session import LocalSession
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.resolution import resolve
 
-NOT_YET = {Join: "a join", Sql: "a query in SQL", Apply: "a function of frames", Lesson: "k-means"}
+NOT_YET = {Sql: "a query in SQL", Apply: "a function of frames", Lesson: "k-means"}
 """Steps and operators whose rows only Spark moves."""
 
 
