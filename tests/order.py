@@ -24,7 +24,7 @@ FIRST = (
     "tests/capture/postgres/test_bursts.py",
     "tests/flow/job/test_any_split.py",
     "tests/clients/test_million.py",
-    "tests/cli/test_stopping.py",
+    "tests/cli/test_stop_signals.py",
 )
 """Those that take longest, so that in the end no worker is alone with one of them. Files that mostly wait (for a clock,
 a rebalance, a browser) stand between files that mostly compute: so there is something to do while they wait."""

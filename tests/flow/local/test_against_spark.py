@@ -42,8 +42,8 @@ def test_a_random_app_gives_the_same_without_spark(spark: SparkSession, tmp_path
 @pytest.mark.parametrize("seed", [0, 1])
 def test_an_app_of_joins_gives_the_same_without_spark(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     with running_app(join_app(seed), tmp_path / "local") as local:
-        assert local.needs_spark == {}
         without = results(local, seed)
+        assert local.needs_spark == {}
     with running_node(tmp_path / "spark") as node:
         with_spark = results(AppTester(join_app(seed), node, spark), seed)
     assert all(without[name] for name in JOINS)

@@ -50,7 +50,7 @@ def test_rows_that_were_seen_and_not_taken_do_not_end_a_wait(node: Node, planner
     planner.next(planner.beginning(), rows_max=1, bytes_max=None)
     begun = time.monotonic()
     planner.wait(300)
-    assert time.monotonic() - begun >= 0.3
+    assert time.monotonic() - begun >= 0.29  # the clocks of both sides are not one
 
 
 def test_a_wait_over_a_topic_that_is_gone_ends_with_its_time(node: Node, planner: BatchPlanner) -> None:

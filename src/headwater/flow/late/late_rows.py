@@ -16,7 +16,7 @@ from headwater.flow.operators.joins.interval import IntervalJoin
 from headwater.flow.operators.windows.placement import earliest, late_mask, times_of
 from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window
 from headwater.flow.plan.event_times import time_us
-from headwater.flow.rows.event_positions import since
+from headwater.flow.rows.event_positions import since, with_time
 from headwater.flow.rows.row_batch import AT
 from headwater.flow.rows.row_steps import quoted, visible
 from headwater.flow.state.runs.equality import Integers
@@ -63,7 +63,7 @@ def late_for_join(node: Join, operator: StreamJoinOperator, left: DataFrame, rig
         return late[0].unionByName(late[1])
     if not isinstance(node, AsOfJoin) or not isinstance(work, AsOf):
         return _late_events(left, None, 0)
-    right = right.withColumn(AT, f.col(AT).withField("time", since(node.versions, right)))
+    right = with_time(right, since(node.versions, right))
     emitted_us = clock.before_us if work.dated else clock.watermark_us
     versions = _late_events(right, emitted_us, clock.horizon_us)
     return _late_events(left, clock.watermark_us, work.kept_us).unionByName(versions)

@@ -10,7 +10,7 @@ from headwater.flow.declare.topology.nodes import History as HistoryNode
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
 from headwater.flow.operators.history import GONE, UNTIL, History, history_step
 from headwater.flow.rows.arrow_types import arrow_schema
-from headwater.flow.rows.event_positions import position_of, since
+from headwater.flow.rows.event_positions import position_of, since, with_time
 from headwater.flow.rows.row_steps import quoted, visible
 from headwater.flow.rows.sources import AT, DELETED
 from headwater.flow.state.shard import ShardState, StateHandle
@@ -57,7 +57,7 @@ def batch_history(node: HistoryNode, frame: DataFrame) -> DataFrame:
 def _dated(node: HistoryNode, frame: DataFrame) -> DataFrame:
     if node.versions is None:
         return frame
-    return frame.withColumn(AT, f.col(AT).withField("time", since(node.versions, frame)))
+    return with_time(frame, since(node.versions, frame))
 
 
 def _gone(frame: DataFrame) -> Column:

@@ -22,6 +22,7 @@ from headwater.flow.kafka.client import Client
 from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window, calendar_end
 from headwater.flow.plan.event_times import AT, moment
 from headwater.flow.plan.planned_batches import Offsets, offsets
+from headwater.flow.rows.event_positions import with_time
 
 RANGES = "source int, partition int, first long, end long, processed timestamp"
 
@@ -92,5 +93,5 @@ def as_processed(rows: DataFrame, ranges: DataFrame) -> DataFrame:
     on = [position[name] == ranges[name] for name in ("source", "partition")]
     inside = (position["offset"] >= ranges["first"]) & (position["offset"] < ranges["end"])
     joined = rows.join(f.broadcast(ranges), [*on, inside])
-    timed = joined.withColumn(AT, f.col(AT).withField("time", f.col("processed")))
+    timed = with_time(joined, f.col("processed"))
     return timed.select(*rows.columns)

@@ -23,7 +23,7 @@ from headwater.flow.declare.topology.nodes import (
 from headwater.flow.operators.joins.pairing import LEFT
 from headwater.flow.prepare.join_inputs import shared_names
 from headwater.flow.proof.window_query import POSITION, Past
-from headwater.flow.rows.event_positions import position_of, since
+from headwater.flow.rows.event_positions import position_of, since, with_time
 from headwater.flow.rows.row_steps import PATH, quoted, visible
 from headwater.flow.rows.sources import AT, DELETED
 
@@ -60,7 +60,7 @@ def interval_rows(
 
 def as_of_rows(node: AsOfJoin, left: DataFrame, right: DataFrame, past: Past, sources: Sequence[Source]) -> DataFrame:
     """Each event whose time the watermark has passed, with the newest version that held and counted then."""
-    right = right.withColumn(AT, f.col(AT).withField("time", since(node.versions, right)))
+    right = with_time(right, since(node.versions, right))
     ours = _sided(_timely(node, left, past), node.left, "_l_", LEFT_PLACE)
     theirs = _sided(_seen(node, right, past), node.right, "_r_", RIGHT_PLACE)
     null_key = f.greatest(*(f.col(quoted(f"_l_{one}")).isNull() for one, _ in node.on), f.lit(False))

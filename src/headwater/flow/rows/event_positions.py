@@ -7,6 +7,7 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.topology.nodes import Node, SourceVersions, multiplies
 from headwater.flow.operators.joins.events import CONTENT, TIME
 from headwater.flow.plan.event_times import time_us
+from headwater.flow.rows.row_batch import FIELDS
 from headwater.flow.rows.row_steps import PATH, quoted, visible
 from headwater.flow.rows.sources import AT
 from headwater.flow.rows.tie_breaking import content_hash
@@ -41,3 +42,9 @@ def check_valid_times(versions: SourceVersions, frame: DataFrame) -> None:
                 f"the versions of table {versions.topic} hold by column {name}, which a step before the join drops",
                 "Leave it in, and drop it behind the join.",
             )
+
+
+def with_time(frame: DataFrame, time: Column) -> DataFrame:
+    """Rows whose event time is another."""
+    others = [f.col(AT)[name].alias(name) for name in FIELDS[1:]]
+    return frame.withColumn(AT, f.struct(time.alias(FIELDS[0]), *others))
