@@ -4,7 +4,7 @@
     Project   other columns
     Explode   a row for each element of an array
 
-`spark_steps.py` reads them from the plan that Spark's analyser made of the user's steps. A row for which an expression
+`spark/steps.py` reads them from the plan that Spark's analyser made of the user's steps. A row for which an expression
 fails leaves with its reason; it is not in the result.
 """
 

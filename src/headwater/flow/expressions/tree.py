@@ -1,6 +1,6 @@
 """A typed expression over the columns of a row, as plain data (pure).
 
-Spark's analyser decides types, casts and functions. This tree holds its decisions (spark_expressions.py reads them),
+Spark's analyser decides types, casts and functions. This tree holds its decisions (spark/expressions.py reads them),
 and evaluation.py computes them on Arrow. It is handed to tasks, and so holds nothing but data.
 """
 

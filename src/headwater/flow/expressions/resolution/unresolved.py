@@ -1,6 +1,6 @@
 """An expression as the user wrote it, before anything is known of the columns it reads (pure).
 
-SQL text (sql_expressions.py) and columns made in Python (local/columns.py) both become this; resolution.py finds the
+SQL text (sql_text.py) and columns made in Python (local/columns.py) both become this; resolution.py finds the
 types, casts and functions that Spark would.
 """
 

@@ -1,4 +1,4 @@
-"""Reads functions of Spark's that need a look at their inputs: literals, types, modes. Part of spark_expressions.py."""
+"""Reads functions of Spark's that need a look at their inputs: literals, types, modes. Part of expressions.py."""
 
 from typing import Any
 

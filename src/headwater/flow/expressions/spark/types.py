@@ -15,7 +15,7 @@ Java = Any
 
 
 class Reads(Protocol):
-    """Reads expressions of Spark's; `Reader` of spark_expressions.py."""
+    """Reads expressions of Spark's; `Reader` of expressions.py."""
 
     def read(self, node: Java) -> Expression: ...
 

@@ -16,7 +16,7 @@ Where a crash may fall, and what the next run does:
 A log forgets a producer that has been silent for long (producer.id.expiration.ms, a day): a job that stopped within a
 batch and comes back after that may repeat a part of that one batch.
 
-Tasks with many rows stage them divided by partition (topic_staging.py). Tasks again put the rows of each partition in
+Tasks with many rows stage them divided by partition (staging.py). Tasks again put the rows of each partition in
 order and encode them; the driver sends the record batches they leave, as it would send its own.
 
 Rows come encoded: `_key` and `_value` (binary, null where there is none), `_timestamp_ms`, and what puts them in order:

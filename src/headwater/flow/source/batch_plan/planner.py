@@ -1,4 +1,4 @@
-"""Asks the log how far it goes, and decides where the next batch ends (leading.py, commit_cuts.py, planning.py)."""
+"""Asks the log how far it goes, and decides where the next batch ends (leading.py, commit_cuts.py, admission.py)."""
 
 import threading
 from contextlib import suppress
