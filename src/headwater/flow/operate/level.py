@@ -56,10 +56,6 @@ class Level:
         results = run(task, lambda one: one if emit is None else emit(one, numbers, schemas))
         return cls(results.persist() if kept else results, numbers, schemas)
 
-    def schema(self, node: Node) -> pa.Schema:
-        """Of the blocks that hold what an operator emitted."""
-        return self.schemas[node]
-
     def frame(self, node: Node) -> DataFrame:
         """What an operator emitted, for Spark."""
         return result_frame(self.results, self.numbers[node], self.schemas[node])

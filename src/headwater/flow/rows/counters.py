@@ -37,10 +37,3 @@ class Counter:
         for name, count in self.counted.items():
             found[name] += count
         return found
-
-
-class Uncounted(Counter):
-    """Of rows that tasks count themselves: nothing would ever run what is watched."""
-
-    def watch(self, frame: DataFrame, **counts: Column) -> DataFrame:
-        return frame
