@@ -11,8 +11,9 @@ from pathlib import Path
 
 from benchmarks.flow import join_events, join_state
 from benchmarks.flow.apart import Bench
-from benchmarks.flow.names import FLINK, HEADWATER, MEMORY, ROCKS
+from benchmarks.flow.names import FLINK, HEADWATER, MEMORY, ROCKS, SPARK_STEPPED, STEPPED
 from benchmarks.flow.peers.environment import interpreter_of
+from benchmarks.flow.peers.row_steps import NONE, SPARK, TRANSLATED
 from benchmarks.flow.peers.running import run_twice
 from benchmarks.results import Case
 from tests.clients.brokers.headwater_node import start_headwater
@@ -67,9 +68,13 @@ def contenders(bench: Bench, node: BrokerProcess, kind: str) -> Mapping[str, Com
     """Who takes part. Spark has no join of a stream as of the time of its rows."""
     batch = str(bench.plan.join_rows_per_batch)
 
-    def headwater(work: Work) -> list[str]:
-        place = [str(node.data_path), node.address, *work.topics, str(own_folder(work, "headwater")), batch]
-        return [sys.executable, "-m", "benchmarks.flow.peers.headwater_joins", work.kind, *place]
+    def headwater(steps: str) -> Command:
+        def command(work: Work) -> list[str]:
+            folder = str(own_folder(work, f"headwater-{steps}"))
+            place = [str(node.data_path), node.address, *work.topics, folder, batch]
+            return [sys.executable, "-m", "benchmarks.flow.peers.headwater_joins", work.kind, steps, *place]
+
+        return command
 
     def spark(store: str) -> Command:
         def command(work: Work) -> list[str]:
@@ -82,7 +87,8 @@ def contenders(bench: Bench, node: BrokerProcess, kind: str) -> Mapping[str, Com
         return [str(interpreter_of("flink")), str(PEERS / "flink_joins.py"), work.kind, *map(str, work.files)]
 
     native = {} if kind == "as-of" else {ROCKS: spark("rocks"), MEMORY: spark("memory")}
-    return {HEADWATER: headwater, **native, FLINK: flink}
+    own = {HEADWATER: headwater(NONE), STEPPED: headwater(TRANSLATED), SPARK_STEPPED: headwater(SPARK)}
+    return {**own, **native, FLINK: flink}
 
 
 def own_folder(work: Work, who: str) -> Path:

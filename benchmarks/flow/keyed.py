@@ -14,7 +14,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 import headwater as hw
 from benchmarks.flow import orders
 from benchmarks.flow.apart import Bench
-from benchmarks.flow.names import COUNTED_VIEW, HEADWATER, MEMORY, ROCKS, TRANSFORM
+from benchmarks.flow.names import COUNTED_VIEW, HEADWATER, MEMORY, ROCKS, SPARK_STEPPED, STEPPED, TRANSFORM
+from benchmarks.flow.peers.row_steps import NONE, SPARK, TRANSLATED, with_steps
 from benchmarks.flow.queries import in_turn, into_nothing, session, settle
 from benchmarks.flow.source import headwater_orders
 from benchmarks.results import Case
@@ -27,7 +28,7 @@ from tests.clients.brokers.process import BrokerProcess
 
 SECTION = "keyed"
 PARTITIONS = 8
-CONTENDERS = (HEADWATER, COUNTED_VIEW, ROCKS, MEMORY, TRANSFORM)
+CONTENDERS = (HEADWATER, STEPPED, SPARK_STEPPED, COUNTED_VIEW, ROCKS, MEMORY, TRANSFORM)
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 PROVIDERS = "org.apache.spark.sql.execution.streaming.state"
@@ -100,6 +101,9 @@ def contenders(spark: SparkSession, node: BrokerProcess, bench: Bench) -> dict[s
     def read(work: Work) -> DataFrame:
         return headwater_orders(spark, node.data_path, work.topic, rows_per_batch=str(rows))
 
+    def counted(steps: str, *, into_view: bool) -> Contender:
+        return lambda work: app_seconds(counting_app(work, steps, into_view=into_view), work, spark, settings)
+
     def native(provider: str) -> Contender:
         def count(work: Work) -> float:
             spark.conf.set(PROVIDER, provider)
@@ -115,8 +119,8 @@ def contenders(spark: SparkSession, node: BrokerProcess, bench: Bench) -> dict[s
         return into_nothing(counted, work.folder, rows=work.rows, mode="update")
 
     made: tuple[Contender, ...] = (
-        lambda work: app_seconds(counting_app(work, into_view=False), work, spark, settings),
-        lambda work: app_seconds(counting_app(work, into_view=True), work, spark, settings),
+        *(counted(steps, into_view=False) for steps in (NONE, TRANSLATED, SPARK)),
+        counted(NONE, into_view=True),
         native(ROCKS_PROVIDER),
         native(MEMORY_PROVIDER),
         transformed,
@@ -124,9 +128,10 @@ def contenders(spark: SparkSession, node: BrokerProcess, bench: Bench) -> dict[s
     return dict(zip(CONTENDERS, made, strict=True))
 
 
-def counting_app(work: Work, *, into_view: bool) -> hw.App:
+def counting_app(work: Work, steps: str, *, into_view: bool) -> hw.App:
     app = hw.App(work.name)
-    counted = app.stream(work.topic, orders.SCHEMA, time="at").by("user_id").count()
+    rows = app.stream(work.topic, orders.SCHEMA, time="at")
+    counted = with_steps(rows, steps, number="amount", text="currency", others=["user_id", "at"]).by("user_id").count()
     if into_view:
         app.view(key="user_id", name="counts")(lambda: counted)
     else:

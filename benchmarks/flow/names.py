@@ -1,6 +1,8 @@
 """The names contenders have in the tables of flows."""
 
 HEADWATER = "headwater"
+STEPPED = "headwater, where and select before it"
+SPARK_STEPPED = "headwater, a step of Spark's before it"
 
 RAW = "headwater, raw, from_json"
 CONNECTOR = "Kafka connector, from_json"

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from benchmarks.flow import events
 from benchmarks.flow.apart import Bench
-from benchmarks.flow.names import BYTEWAX, FLINK, HEADWATER, MEMORY, PATHWAY, ROCKS
+from benchmarks.flow.names import BYTEWAX, FLINK, HEADWATER, MEMORY, PATHWAY, ROCKS, SPARK_STEPPED, STEPPED
 from benchmarks.flow.peers.environment import interpreter_of
+from benchmarks.flow.peers.row_steps import NONE, SPARK, TRANSLATED
 from benchmarks.flow.peers.running import run_twice
 from benchmarks.results import Case
 from tests.clients.brokers.headwater_node import start_headwater
@@ -63,9 +64,12 @@ def contenders(bench: Bench, node: BrokerProcess, kind: str, keys: int) -> Mappi
     """Who takes part. Spark has no sliding windows, and those from PyPI are tried with the first case alone."""
     rows = str(bench.plan.window_rows_per_batch)
 
-    def headwater(work: Work) -> list[str]:
-        place = [str(node.data_path), node.address, work.topic, str(own_folder(work, "headwater")), rows]
-        return [sys.executable, "-m", "benchmarks.flow.peers.headwater_windows", work.kind, *place]
+    def headwater(steps: str) -> Command:
+        def command(work: Work) -> list[str]:
+            place = [str(node.data_path), node.address, work.topic, str(own_folder(work, f"headwater-{steps}")), rows]
+            return [sys.executable, "-m", "benchmarks.flow.peers.headwater_windows", work.kind, steps, *place]
+
+        return command
 
     def spark(store: str) -> Command:
         def command(work: Work) -> list[str]:
@@ -80,7 +84,8 @@ def contenders(bench: Bench, node: BrokerProcess, kind: str, keys: int) -> Mappi
     def pypi(peer: str) -> Command:
         return lambda work: [str(interpreter_of(peer)), str(PEERS / f"{peer}_windows.py"), str(work.file)]
 
-    found: dict[str, Command] = {HEADWATER: headwater}
+    found: dict[str, Command] = {HEADWATER: headwater(NONE), STEPPED: headwater(TRANSLATED)}
+    found[SPARK_STEPPED] = headwater(SPARK)
     if kind != "sliding":
         found |= {ROCKS: spark("rocks"), MEMORY: spark("memory")}
     found[FLINK] = flink

@@ -1,58 +1,45 @@
-"""Joins in headwater: `python -m benchmarks.flow.peers.headwater_joins KIND DATA ADDRESS LEFT RIGHT FOLDER ...`."""
+"""Joins in headwater: `python -m benchmarks.flow.peers.headwater_joins KIND STEPS DATA ADDRESS LEFT RIGHT ...`."""
+
+from benchmarks.flow.peers.headwater_runs import run_twice  # isort: skip  # first: a cold start begins with it
 
 import argparse
-import json
-import time
+from pathlib import Path
+from typing import Any
 
-STARTED = time.monotonic()
-
-from pathlib import Path  # noqa: E402  # all that is loaded is part of a cold start
-from typing import Any  # noqa: E402
-
-import headwater as hw  # noqa: E402
-from benchmarks.flow.join_events import LATENESS, LEFT_SCHEMA, RIGHT_SCHEMA, WITHIN_SECONDS  # noqa: E402
-from benchmarks.flow.queries import session  # noqa: E402
-from headwater.flow.run.running_app import RunningApp, RunSettings  # noqa: E402
+import headwater as hw
+from benchmarks.flow.join_events import KINDS, LATENESS, LEFT_SCHEMA, RIGHT_SCHEMA, WITHIN_SECONDS
+from benchmarks.flow.peers import row_steps
+from benchmarks.flow.peers.row_steps import with_steps
+from headwater.flow.run.running_app import RunSettings
 
 
-def app_of(kind: str, topics: tuple[str, str], name: str, results: list[int]) -> hw.App:
-    app = hw.App(name)
-    joined = joined_by(kind, app, *topics)
-    nothing = hw.sinks.Foreach(lambda rows, batch: results.append(len(rows)))
-    app.sink(nothing, name="nothing")(lambda: joined)
-    return app
-
-
-def joined_by(kind: str, app: hw.App, left: str, right: str) -> Any:
+def joined_by(kind: str, steps: str, app: hw.App, left: str, right: str) -> Any:
     if kind == "tables":
-        return app.table(left, LEFT_SCHEMA, key="id").join(app.table(right, RIGHT_SCHEMA, key="key"), on="key")
+        rows, others = app.table(left, LEFT_SCHEMA, key="id"), app.table(right, RIGHT_SCHEMA, key="key")
+        return with_steps(rows, steps, number="value", text="key", others=["id", "at"]).join(others, on="key")
     events = app.stream(left, LEFT_SCHEMA, time="at", lateness=LATENESS)
+    stepped = with_steps(events, steps, number="value", text="key", others=["id", "at"])
     if kind == "as-of":
         versions = app.table(right, RIGHT_SCHEMA, key="key", versions="1 day", valid_from="since")
-        return events.join(versions, on="key", as_of="at")
+        return stepped.join(versions, on="key", as_of="at")
     others = app.stream(right, RIGHT_SCHEMA, time="since", lateness=LATENESS)
-    return events.join(others, on="key", within=f"{WITHIN_SECONDS} seconds")
+    stepped_others = with_steps(others, steps, number="rate", text="key", others=["other", "since"])
+    return stepped.join(stepped_others, on="key", within=f"{WITHIN_SECONDS} seconds")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    for name in ("kind", "data", "address", "left", "right", "folder", "rows_per_batch"):
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("steps", choices=row_steps.KINDS)
+    for name in ("data", "address", "left", "right", "folder", "rows_per_batch"):
         parser.add_argument(name)
     given = parser.parse_args()
+
+    def declare(app: hw.App) -> Any:
+        return joined_by(given.kind, given.steps, app, given.left, given.right)
+
     settings = RunSettings(Path(given.data), given.address, once=True, rows_per_batch=int(given.rows_per_batch))
-    with session(Path(given.folder)) as spark:
-        for run in ("cold", "warm"):
-            begun = STARTED if run == "cold" else time.monotonic()
-            results: list[int] = []
-            app = app_of(given.kind, (given.left, given.right), f"{given.kind}-{run}", results)
-            running = RunningApp(app, spark, settings)
-            try:
-                running.start()
-                running.wait()
-            finally:
-                running.stop()
-            told = {"run": run, "seconds": time.monotonic() - begun, "results": sum(results)}
-            print(json.dumps(told), flush=True)
+    run_twice(f"{given.kind}-{given.steps}", declare, settings, Path(given.folder))
 
 
 if __name__ == "__main__":

@@ -1,17 +1,15 @@
-"""Windows in headwater: `python -m benchmarks.flow.peers.headwater_windows KIND DATA ADDRESS TOPIC FOLDER ...`."""
+"""Windows in headwater: `python -m benchmarks.flow.peers.headwater_windows KIND STEPS DATA ADDRESS TOPIC ...`."""
+
+from benchmarks.flow.peers.headwater_runs import run_twice  # isort: skip  # first: a cold start begins with it
 
 import argparse
-import json
-import time
+from pathlib import Path
+from typing import Any
 
-STARTED = time.monotonic()
-
-from pathlib import Path  # noqa: E402  # all that is loaded is part of a cold start
-
-import headwater as hw  # noqa: E402
-from benchmarks.flow.events import LATENESS, SCHEMA  # noqa: E402
-from benchmarks.flow.queries import session  # noqa: E402
-from headwater.flow.run.running_app import RunningApp, RunSettings  # noqa: E402
+import headwater as hw
+from benchmarks.flow.events import LATENESS, SCHEMA
+from benchmarks.flow.peers.row_steps import KINDS, with_steps
+from headwater.flow.run.running_app import RunSettings
 
 WINDOWS = {
     "tumbling": hw.tumbling("10 seconds"),
@@ -20,35 +18,21 @@ WINDOWS = {
 }
 
 
-def app_of(kind: str, topic: str, name: str, results: list[int]) -> hw.App:
-    app = hw.App(name)
-    events = app.stream(topic, SCHEMA, time="at", lateness=LATENESS)
-    windows = events.window(WINDOWS[kind]).by("key").agg("count(*) as n", "max(value) as most", emit="final")
-    nothing = hw.sinks.Foreach(lambda rows, batch: results.append(len(rows)))
-    app.sink(nothing, name="nothing")(lambda: windows)
-    return app
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
-    for name in ("kind", "data", "address", "topic", "folder", "rows_per_batch"):
+    parser.add_argument("kind", choices=WINDOWS)
+    parser.add_argument("steps", choices=KINDS)
+    for name in ("data", "address", "topic", "folder", "rows_per_batch"):
         parser.add_argument(name)
     given = parser.parse_args()
+
+    def declare(app: hw.App) -> Any:
+        events = app.stream(given.topic, SCHEMA, time="at", lateness=LATENESS)
+        windows = with_steps(events, given.steps, number="value", text="key", others=["at"]).window(WINDOWS[given.kind])
+        return windows.by("key").agg("count(*) as n", "max(value) as most", emit="final")
+
     settings = RunSettings(Path(given.data), given.address, once=True, rows_per_batch=int(given.rows_per_batch))
-    with session(Path(given.folder)) as spark:
-        for run in ("cold", "warm"):
-            begun = STARTED if run == "cold" else time.monotonic()
-            results: list[int] = []
-            running = RunningApp(
-                app_of(given.kind, given.topic, f"{given.topic}-{given.kind}-{run}", results), spark, settings
-            )
-            try:
-                running.start()
-                running.wait()
-            finally:
-                running.stop()
-            told = {"run": run, "seconds": time.monotonic() - begun, "results": sum(results)}
-            print(json.dumps(told), flush=True)
+    run_twice(f"{given.topic}-{given.kind}-{given.steps}", declare, settings, Path(given.folder))
 
 
 if __name__ == "__main__":
