@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.flow.declare.topology.nodes import Node
-from headwater.flow.exchange.blocks import DATA, IS_REPORT, OPERATOR, Task, decoded, result_blocks
+from headwater.flow.exchange.blocks import DATA, INLINE, IS_REPORT, OPERATOR, Task, decoded, result_blocks
 from headwater.flow.exchange.partition_number import partition_number
 from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operate.shard_task import PART, result_row
@@ -71,7 +71,7 @@ class StagedResults:
         if part is not None:
             yield result_row(number, None, None, part.to_json())
         for batch in few:
-            for block in result_blocks(batch):
+            for block in result_blocks(batch, INLINE):
                 yield result_row(number, None, block)
         yield from others
 

@@ -7,11 +7,17 @@ Spark converts rows one by one, also those it only passes on: from Arrow to its 
 
 `_operator` numbers the operators of one exchange, `_input` the inputs of an operator. Blocks of an input have the order
 of their sequence numbers, which is the order of the log: it does not depend on which task is done first.
+
+Where all tasks run on one machine, the rows of a large block lie in a file of their own, as an Arrow stream, and the
+value is a reference to it: Spark copies each value about six times on its way. The files live as long as the batch.
 """
 
+import shutil
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +40,10 @@ BLOCKS = pa.schema(
 )
 BLOCK_ROWS, BLOCK_BYTES = 50_000, 64 * 1024**2
 """About the size of a block of results: Spark holds a value in memory as a whole, and a value has 2 GiB at most."""
+FILE_BYTES = 64 * 1024
+"""The size from which a block lies in a file: for less, making one costs more than the copies."""
+REFERENCE = b"file:"
+"""What a value begins with that names a file; one that holds rows begins with Arrow's 0xFFFFFFFF."""
 REPORTS = -1
 """The input number of blocks that hold reports of earlier tasks, and no rows."""
 REPORT = pa.schema([("_commit", pa.string())])
@@ -52,31 +62,63 @@ class Address:
 FIRST = Address()
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """How rows pass from task to task: over how many shards, and through which folder if all tasks are on one machine."""
+
+    shards: int
+    folder: str | None = None
+
+    def encoded(self, rows: pa.RecordBatch) -> bytes:
+        """A block that `decoded` reads."""
+        if self.folder is None or rows.nbytes < FILE_BYTES:
+            return bytes(rows.serialize().to_pybytes())
+        path = f"{self.folder}/{uuid.uuid4().hex}"
+        with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, rows.schema) as writer:
+            writer.write_batch(rows)
+        return REFERENCE + path.encode()
+
+    def clear(self) -> None:
+        """Make the folder, without what an earlier attempt left in it."""
+        self.remove()
+        if self.folder is not None:
+            Path(self.folder).mkdir(parents=True)
+
+    def remove(self) -> None:
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
 def first_sequence() -> int:
     """The sequence number of a task's first block: tasks are numbered as Spark numbers their partitions."""
     return partition_number() << 32
 
 
 def partitioned(
-    rows: pa.RecordBatch, shards: int, sequence: int, to: Address = FIRST, wanted: Integers | None = None
+    rows: pa.RecordBatch, exchange: Exchange, sequence: int, to: Address = FIRST, wanted: Integers | None = None
 ) -> pa.RecordBatch:
     """One block for each shard that has rows; rows of a shard keep their order. `wanted` are the shards of rows that do
     not go to the one of their hash."""
+    shards = exchange.shards
     if shards == 1:
-        return _blocks([encoded(rows)], [0], sequence, to)
+        return _blocks([exchange.encoded(rows)], [0], sequence, to)
     owners = (shard_of(rows.column(HASH).to_numpy(), shards) if wanted is None else wanted).astype(np.uint16)
     sorted_rows = rows.take(np.argsort(owners, kind="stable"))
     counts = np.bincount(owners, minlength=shards)
     ends = np.cumsum(counts)
     found = np.flatnonzero(counts)
-    values = [encoded(sorted_rows.slice(ends[shard] - counts[shard], counts[shard])) for shard in found]
+    values = [exchange.encoded(sorted_rows.slice(ends[shard] - counts[shard], counts[shard])) for shard in found]
     return _blocks(values, found.tolist(), sequence, to)
 
 
 def report_block(report: ShardReport, shard: int, sequence: int, operator: int = 0) -> pa.RecordBatch:
     """A report of a task that works on no shard; the task that receives the block passes it on to the driver."""
     row = pa.RecordBatch.from_arrays([pa.array([report.to_json()])], schema=REPORT)
-    return _blocks([encoded(row)], [shard], sequence, Address(operator, REPORTS))
+    return _blocks([INLINE.encoded(row)], [shard], sequence, Address(operator, REPORTS))
+
+
+INLINE = Exchange(1)
+"""Blocks that are values."""
 
 
 def _blocks(values: list[bytes], shards: list[int], sequence: int, to: Address) -> pa.RecordBatch:
@@ -154,17 +196,17 @@ def joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         ) from None
 
 
-def result_blocks(rows: pa.RecordBatch) -> Iterator[bytes]:
+def result_blocks(rows: pa.RecordBatch, exchange: Exchange) -> Iterator[bytes]:
     """Rows as values of a size that Spark can handle."""
     size = max(1, min(BLOCK_ROWS, rows.num_rows * BLOCK_BYTES // max(rows.nbytes, 1)))
     for begin in range(0, rows.num_rows, size):
-        yield encoded(rows.slice(begin, size))
-
-
-def encoded(rows: pa.RecordBatch) -> bytes:
-    return bytes(rows.serialize().to_pybytes())
+        yield exchange.encoded(rows.slice(begin, size))
 
 
 def decoded(value: pa.BinaryScalar, schema: pa.Schema) -> pa.RecordBatch:
-    """Nothing is copied."""
-    return pa.ipc.read_record_batch(value.as_buffer(), schema)
+    """The rows of a block; nothing is copied."""
+    data = value.as_buffer()
+    if not data[: len(REFERENCE)].equals(pa.py_buffer(REFERENCE)):
+        return pa.ipc.read_record_batch(data, schema)
+    with pa.memory_map(data[len(REFERENCE) :].to_pybytes().decode()) as file:
+        return pa.ipc.open_stream(file).read_next_batch()

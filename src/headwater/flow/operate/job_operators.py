@@ -97,7 +97,7 @@ class Operators:
         """The exchange of some operators. The results of `framed` are used by steps of Spark's, or by other operators;
         those of others go to the driver alone, which does not look at values before a change."""
         works: dict[Node, ShardWork] = {}
-        blocks = LevelBlocks(session, inputs, self._shards)
+        blocks = LevelBlocks(session, inputs, inputs.exchange)
         for node in inputs.nodes:
             name, given = self.names[node], self._given(node, inputs)
             for number, prepare in enumerate(given.prepares):
@@ -107,7 +107,7 @@ class Operators:
         run = blocks.co_partitioned(min(names)) if names <= self.may_skip_shuffle else None
         self.co_partitioned |= names if run is not None else frozenset()
         wanted = {node: work.results if node in framed else _for_driver(work) for node, work in works.items()}
-        return Level.of(works, run or blocks.shuffled, wanted=wanted, shards=self._shards, kept=bool(framed), emit=emit)
+        return Level.of(works, run or blocks.shuffled, wanted=wanted, exchange=inputs.exchange, kept=bool(framed), emit=emit)
 
     def _given(self, node: Node, inputs: LevelInputs) -> Given:
         if isinstance(node, Join):

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.topology.nodes import Node
-from headwater.flow.exchange.blocks import IS_REPORT, OPERATOR, Task, visits
+from headwater.flow.exchange.blocks import IS_REPORT, OPERATOR, Exchange, Task, visits
 from headwater.flow.operate.reports import ShardReport
 from headwater.flow.operate.shard_task import (
     PART,
@@ -47,11 +47,11 @@ class Level:
     @classmethod
     def of(
         cls, works: Mapping[Node, ShardWork], run: RunTask, *, wanted: Mapping[Node, pa.Schema],
-        shards: int, kept: bool, emit: Emit | None = None,
+        exchange: Exchange, kept: bool, emit: Emit | None = None,
     ) -> "Level":  # fmt: skip
         """`run` gives the tasks their rows; `kept`: more than the driver reads the results."""
         schemas = {node: result_schema(wanted[node]) for node in works}
-        task = ShardTask(tuple(works.values()), tuple(schemas.values()), shards)
+        task = ShardTask(tuple(works.values()), tuple(schemas.values()), exchange)
         numbers = {node: number for number, node in enumerate(works)}
         results = run(task, lambda one: one if emit is None else emit(one, numbers, schemas))
         return cls(results.persist() if kept else results, numbers, schemas)
@@ -92,5 +92,5 @@ def shuffled(blocks: Collection[DataFrame], task: ShardTask, emitting: Emitting)
     """The results of tasks that are given blocks through an exchange."""
     frames = list(blocks)
     if any(work.visits_all for work in task.works):
-        frames.append(visits(frames[0].sparkSession, task.shards))
-    return operated(reduce(lambda one, other: one.union(other), frames), emitting(task), task.shards)
+        frames.append(visits(frames[0].sparkSession, task.exchange.shards))
+    return operated(reduce(lambda one, other: one.union(other), frames), emitting(task), task.exchange.shards)

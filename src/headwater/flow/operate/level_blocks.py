@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.flow.declare.topology.nodes import Node, key_of
-from headwater.flow.exchange.blocks import Address
+from headwater.flow.exchange.blocks import Address, Exchange
 from headwater.flow.exchange.co_partitioning import CoPartitionedTask, co_partitioned
 from headwater.flow.operate.level import Emitting, Level, shuffled
 from headwater.flow.operate.shard_task import ShardTask
@@ -24,6 +24,7 @@ InputKey = tuple[Node, int]
 class LevelInputs:
     """What the operators of a level are given."""
 
+    exchange: Exchange
     nodes: Sequence[Node]
     frames: Mapping[InputKey, DataFrame]
     """Inputs that Spark evaluates."""
@@ -47,7 +48,7 @@ class LevelBlocks:
 
     session: SparkSession
     inputs: LevelInputs
-    shards: int
+    exchange: Exchange
     _frames: list[DataFrame] = field(default_factory=list)
     _logged: dict[int, tuple[LogInput, ...]] = field(default_factory=dict)
     _schemas: dict[int, pa.Schema] = field(default_factory=dict)
@@ -57,7 +58,7 @@ class LevelBlocks:
         """An input of the operator of that name; `frame` if Spark evaluates it."""
         steps = self.inputs.steps.get(key)
         if frame is not None:
-            self._frames.append(spark_blocks(frame, PrepareTask(name, prepare, to, self.shards)))
+            self._frames.append(spark_blocks(frame, PrepareTask(name, prepare, to, self.exchange)))
         elif isinstance(steps, LogSteps):
             own = LogInput(name, steps.steps, prepare, to)
             self._logged[steps.source] = (*self._logged.get(steps.source, ()), own)
@@ -92,7 +93,7 @@ class LevelBlocks:
             for other, number, one in self._results:
                 if other is level:
                     inputs[number] = (*inputs.get(number, ()), one)
-            blocks.append(earlier_blocks(level.results, ResultTask(inputs, self.shards)))
+            blocks.append(earlier_blocks(level.results, ResultTask(inputs, self.exchange)))
         return shuffled(blocks, task, emitting)
 
 
@@ -105,4 +106,4 @@ class CoPartitionedRun:
     name: str
 
     def __call__(self, task: ShardTask, emitting: Emitting) -> DataFrame:
-        return co_partitioned(self.session, emitting(CoPartitionedTask(self.read, task, self.name)), task.shards)
+        return co_partitioned(self.session, emitting(CoPartitionedTask(self.read, task, self.name)), task.exchange.shards)

@@ -20,6 +20,7 @@ from headwater.flow.exchange.blocks import (
     IS_REPORT,
     OPERATOR,
     SHARD,
+    Exchange,
     Inputs,
     Task,
     decoded,
@@ -65,7 +66,7 @@ class ShardTask:
 
     works: tuple[ShardWork, ...]
     wanted: tuple[pa.Schema, ...]
-    shards: int
+    exchange: Exchange
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         visited: set[int] = set()
@@ -80,7 +81,7 @@ class ShardTask:
 
     def _emitted(self, number: int, emitted: Emitted) -> Iterator[pa.RecordBatch]:
         if emitted.rows is not None and emitted.rows.num_rows:
-            for block in result_blocks(conformed(emitted.rows, self.wanted[number])):
+            for block in result_blocks(conformed(emitted.rows, self.wanted[number]), self.exchange):
                 yield result_row(number, None, block)
         if emitted.report is not None:
             yield result_row(number, emitted.report.to_json(), None)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.errors import FlowError
-from headwater.flow.exchange.blocks import BLOCKS, Address, report_block
+from headwater.flow.exchange.blocks import BLOCKS, Address, Exchange, report_block
 from headwater.flow.expressions.steps import Steps
 from headwater.flow.operators.joins.events import OFFSET, PARTITION, SOURCE, TIME
 from headwater.flow.rows.arrow_types import spark_schema
@@ -95,7 +95,7 @@ class ReadTask:
     sources: Mapping[int, SourceRows]
     inputs: Mapping[int, tuple[LogInput, ...]]
     """By the number of the source."""
-    shards: int
+    exchange: Exchange
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -106,7 +106,7 @@ class ReadTask:
         """What a task reads, for the shards of its operators."""
         sequence = number << 32
         preparations = {
-            one.to: Preparation(one.operator, one.prepare, one.to, self.shards)
+            one.to: Preparation(one.operator, one.prepare, one.to, self.exchange)
             for several in self.inputs.values()
             for one in several
         }
@@ -126,7 +126,7 @@ class ReadTask:
             yield from preparation.flush(sequence)
             sequence += 1
             if report := preparation.report():
-                yield report_block(report, number % self.shards, sequence, to.operator)
+                yield report_block(report, number % self.exchange.shards, sequence, to.operator)
 
 
 def log_blocks(session: SparkSession, task: ReadTask) -> DataFrame:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from headwater.flow.exchange.blocks import Address, partitioned
+from headwater.flow.exchange.blocks import Address, Exchange, partitioned
 from headwater.flow.operate.reports import NO_SHARD, ShardReport
 from headwater.flow.state.runs.equality import Integers
 
@@ -47,7 +47,7 @@ class Preparation:
     operator: str
     prepare: Prepare
     to: Address
-    shards: int
+    exchange: Exchange
     filtered: int = 0
     expanded: int = 0
     late: int = 0
@@ -71,10 +71,10 @@ class Preparation:
         self.late += found.late
         self.filtered += found.filtered
         if found.rows.num_rows:
-            yield partitioned(found.rows, self.shards, sequence, self.to)
+            yield partitioned(found.rows, self.exchange, sequence, self.to)
         for copied in found.copies:
             to = Address(self.to.operator, self.to.input + COPIES)
-            yield partitioned(copied.rows, self.shards, sequence, to, copied.shards)
+            yield partitioned(copied.rows, self.exchange, sequence, to, copied.shards)
 
     def report(self) -> ShardReport | None:
         """What left before the shards; None if nothing did."""

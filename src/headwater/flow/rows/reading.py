@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from headwater.flow.declare.topology.graph import Job
 from headwater.flow.declare.topology.nodes import Source, SourceStream, SourceTable, SourceVersions
+from headwater.flow.exchange.blocks import Exchange
 from headwater.flow.exchange.co_partitioning import ranges_by_shard
 from headwater.flow.rows.log_rows import LogInput, ReadTask, SourceRows
 from headwater.flow.rows.sources import source_options
@@ -26,21 +27,21 @@ class Reading:
     stage: str
     ranges: Sequence[Range]
     partitions: Mapping[str, int]
-    shards: int
+    exchange: Exchange
 
     def task(self, inputs: LogInputs, schemas: Mapping[int, pa.Schema], topics: Collection[str]) -> ReadTask:
         """Reads some topics for the operators that want their rows; `schemas` are those of the sources' rows."""
         options = parse_options({**source_options(self.job, self.where), "poisoned": "stage", "stage": self.stage})
         own = [one for one in self.ranges if one.topic in topics]
         sources = {number: source_rows(self.job.sources[number], number, schemas[number]) for number in inputs}
-        return ReadTask(options, tasks_for(own, cores=options.tasks) or [[]], sources, inputs, self.shards)
+        return ReadTask(options, tasks_for(own, cores=options.tasks) or [[]], sources, inputs, self.exchange)
 
     def by_shard(self, task: ReadTask, topics: Collection[str]) -> ReadTask | None:
         """The same with a task for each shard that reads the partitions of it; None if there is none."""
         wanted = {self.job.sources[number].topic for number in task.inputs}
         counts = {topic: self.partitions.get(topic, 0) for topic in wanted}
         own = [one for one in self.ranges if one.topic in topics]
-        tasks = ranges_by_shard(own, counts, self.shards)
+        tasks = ranges_by_shard(own, counts, self.exchange.shards)
         return None if tasks is None else replace(task, tasks=tasks)
 
 

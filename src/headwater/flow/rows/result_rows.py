@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.errors import FlowError
-from headwater.flow.exchange.blocks import BLOCKS, DATA, OPERATOR, Address, decoded, first_sequence, report_block
+from headwater.flow.exchange.blocks import BLOCKS, DATA, OPERATOR, Address, Exchange, decoded, first_sequence, report_block
 from headwater.flow.expressions.steps import Steps
 from headwater.flow.operators.changes import BEFORE, OPERATION
 from headwater.flow.operators.joins.emission import AFTER_SIDE, BEFORE_SIDE, SIDE, with_side
@@ -88,12 +88,12 @@ class ResultTask:
     exchange that emitted it."""
 
     inputs: Mapping[int, tuple[ResultInput, ...]]
-    shards: int
+    exchange: Exchange
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sequence = first_sequence()
         preparations = {
-            one.to: Preparation(one.operator, one.prepare, one.to, self.shards)
+            one.to: Preparation(one.operator, one.prepare, one.to, self.exchange)
             for several in self.inputs.values()
             for one in several
         }
@@ -105,7 +105,7 @@ class ResultTask:
                         yield block
                         sequence += 1
         context = TaskContext.get()
-        shard = (context.partitionId() if context else 0) % self.shards
+        shard = (context.partitionId() if context else 0) % self.exchange.shards
         for to, preparation in preparations.items():
             yield from preparation.flush(sequence)
             sequence += 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from headwater.flow.exchange.blocks import BLOCKS, Address, first_sequence, report_block
+from headwater.flow.exchange.blocks import BLOCKS, Address, Exchange, first_sequence, report_block
 from headwater.flow.exchange.partition_number import partition_number
 from headwater.flow.rows.arrow_types import spark_schema
 from headwater.flow.rows.prepared_blocks import Preparation, Prepare
@@ -20,10 +20,10 @@ class PrepareTask:
     operator: str
     prepare: Prepare
     to: Address
-    shards: int
+    exchange: Exchange
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        preparation = Preparation(self.operator, self.prepare, self.to, self.shards)
+        preparation = Preparation(self.operator, self.prepare, self.to, self.exchange)
         sequence = first_sequence()
         for batch in batches:
             for block in preparation.add(from_spark(batch), sequence):
@@ -31,7 +31,7 @@ class PrepareTask:
                 sequence += 1
         yield from preparation.flush(sequence)
         if report := preparation.report():
-            yield report_block(report, partition_number() % self.shards, sequence + 1, self.to.operator)
+            yield report_block(report, partition_number() % self.exchange.shards, sequence + 1, self.to.operator)
 
 
 def spark_blocks(frame: DataFrame, task: PrepareTask) -> DataFrame:
