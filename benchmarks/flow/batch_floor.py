@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 import headwater as hw
 from benchmarks.results import percentile
+from headwater.flow.commit.batch_evaluation import BatchEvaluator
 from headwater.flow.commit.batch_processor import Processor, Progress
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.operate.job_operators import Operators
@@ -39,14 +40,14 @@ STAGES: dict[str, tuple[Any, str]] = {
     "plan: write planned.json": (JobFolder, "plan"),
     "make the frame": (BatchFrames, "frame"),
     "process": (Processor, "process"),
-    "process: Spark": (Processor, "_collect"),
+    "process: Spark": (BatchEvaluator, "_collect"),
     "process: commit state": (Operators, "commit"),
     "process: write the view": (ViewSink, "publish"),
     "process: write topics": (TopicSink, "publish"),
-    "process: wish": (Processor, "_wish"),
+    "process: request a wakeup": (Processor, "_request_wakeup"),
     "process: write batches/N.json": (JobFolder, "finish"),
     "process: commit offsets": (Processor, "_commit_offsets"),
-    "process: tidy": (Processor, "_tidy"),
+    "process: clean": (Processor, "_clean"),
 }
 
 

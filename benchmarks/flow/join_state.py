@@ -14,10 +14,10 @@ import pyarrow as pa
 from benchmarks.flow.apart import Bench
 from benchmarks.process_clock import now_seconds
 from benchmarks.results import Case
-from headwater.flow.operate.job_operators import VERSIONS_KEPT
 from headwater.flow.operators.joins.pairing import Pairing
 from headwater.flow.operators.joins.splitting import owner_step
 from headwater.flow.operators.joins.tables import AFTER, ROW, Side, TableJoin
+from headwater.flow.state.job_state import VERSIONS_KEPT
 from headwater.flow.state.manifest import EMPTY, HASH, RunInfo
 from headwater.flow.state.runs.open_runs import opened
 from headwater.flow.state.shard import ShardState, shard_of

@@ -147,7 +147,7 @@ def app_seconds(app: hw.App, work: Work, spark: SparkSession, settings: RunSetti
     def watch(job: str, progress: Progress) -> None:
         """From the planning of a batch to its end, as `batch_seconds` counts those of others."""
         folder = JobFolder(settings.data / "flows" / app.name / job)
-        milliseconds.append(SystemClock().now_ms() - folder.planned_ms(progress.record.batch))
+        milliseconds.append(SystemClock().now_ms() - folder.planned(progress.record.batch).time_ms)
         counted.extend(one.rows_out for one in progress.record.accounts.values())
 
     settle()

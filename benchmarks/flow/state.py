@@ -14,9 +14,9 @@ import pyarrow as pa
 from benchmarks.flow.apart import Bench
 from benchmarks.process_clock import now_seconds
 from benchmarks.results import Case
-from headwater.flow.operate.job_operators import VERSIONS_KEPT
 from headwater.flow.operators.aggregation.aggregates import Aggregate, state_schema
 from headwater.flow.operators.keyed import aggregate_step
+from headwater.flow.state.job_state import VERSIONS_KEPT
 from headwater.flow.state.manifest import EMPTY, HASH, StateSchema
 from headwater.flow.state.runs.open_runs import opened
 from headwater.flow.state.shard import ShardState, shard_of

@@ -8,7 +8,7 @@ from headwater import Node, Record
 from headwater.cli.late import show_replay
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.job_identity import identify
-from headwater.flow.late.replay_batches import TakenBack
+from headwater.flow.late.replay_batches import ReplayedLate
 from headwater.flow.proof.rebuilt_late import note_rebuilt
 from tests.cli.conftest import Terminal
 from tests.cli.test_run import write_app
@@ -114,8 +114,8 @@ def test_an_unknown_app_is_answered_with_the_known_ones(terminal: Terminal, tmp_
 
 def test_what_was_replayed_and_what_stays_late_is_reported(capsys: Any) -> None:
     taken = {
-        "readings": TakenBack({"totals": 2}, {"trips": (1, "it may have to be joined")}, 8),
-        "orders": TakenBack({}, {}),
+        "readings": ReplayedLate({"totals": 2}, {"trips": (1, "it may have to be joined")}, 8),
+        "orders": ReplayedLate({}, {}),
     }
     show_replay("plant", taken, as_json=False)
     assert capsys.readouterr().out.splitlines() == [

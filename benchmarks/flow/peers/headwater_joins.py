@@ -15,8 +15,10 @@ from headwater.flow.run.running_app import RunSettings
 
 def joined_by(kind: str, steps: str, app: hw.App, left: str, right: str) -> Any:
     if kind == "tables":
-        rows, others = app.table(left, LEFT_SCHEMA, key="id"), app.table(right, RIGHT_SCHEMA, key="key")
-        return with_steps(rows, steps, number="value", text="key", others=["id", "at"]).join(others, on="key")
+        rows = with_steps(
+            app.table(left, LEFT_SCHEMA, key="id"), steps, number="value", text="key", others=["id", "at"]
+        )
+        return rows.join(app.table(right, RIGHT_SCHEMA, key="key"), on="key")
     events = app.stream(left, LEFT_SCHEMA, time="at", lateness=LATENESS)
     stepped = with_steps(events, steps, number="value", text="key", others=["id", "at"])
     if kind == "as-of":

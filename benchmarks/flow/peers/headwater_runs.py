@@ -20,11 +20,7 @@ def run_twice(name: str, declare: Callable[[hw.App], Any], settings: RunSettings
         for run in ("cold", "warm"):
             begun = STARTED if run == "cold" else time.monotonic()
             results: list[int] = []
-            app = hw.App(f"{name}-{run}")
-            declared = declare(app)
-            nothing = hw.sinks.Foreach(lambda rows, batch, results=results: results.append(len(rows)))
-            app.sink(nothing, name="nothing")(lambda declared=declared: declared)
-            running = RunningApp(app, spark, settings)
+            running = RunningApp(app_of(f"{name}-{run}", declare, results), spark, settings)
             try:
                 running.start()
                 running.wait()
@@ -32,3 +28,11 @@ def run_twice(name: str, declare: Callable[[hw.App], Any], settings: RunSettings
                 running.stop()
             report = {"run": run, "seconds": time.monotonic() - begun, "results": sum(results)}
             print(json.dumps(report), flush=True)
+
+
+def app_of(name: str, declare: Callable[[hw.App], Any], results: list[int]) -> hw.App:
+    """`results` gets the number of rows of each batch."""
+    app = hw.App(name)
+    declared = declare(app)
+    app.sink(hw.sinks.Foreach(lambda rows, batch: results.append(len(rows))), name="nothing")(lambda: declared)
+    return app

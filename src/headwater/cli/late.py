@@ -16,7 +16,7 @@ from headwater.cli.run import refuse_if_running
 if TYPE_CHECKING:
     from headwater.flow.deploy.inventory import KeptJob
     from headwater.flow.late.late_topic import LateRow
-    from headwater.flow.late.replay_batches import TakenBack
+    from headwater.flow.late.replay_batches import ReplayedLate
 
 ROWS_SHOWN = 20
 COLUMNS = ["operator", "record", "time", "watermark", "window", "status"]
@@ -102,7 +102,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
         settings = RunSettings(arguments.data, address, direct=arguments.kafka is None)
         running = RunningApp(app, session, settings, tell=note)
         stack.callback(running.stop)
-        taken = running.take_back_late(only)
+        taken = running.replay_late(only)
     show_replay(app.name, taken, as_json=arguments.json)
     return 0
 
@@ -124,7 +124,7 @@ def find_app(arguments: argparse.Namespace) -> str:
     return name.removeprefix(arguments.app).removeprefix(".")
 
 
-def show_replay(app: str, taken: "dict[str, TakenBack]", *, as_json: bool) -> None:
+def show_replay(app: str, taken: "dict[str, ReplayedLate]", *, as_json: bool) -> None:
     if as_json:
         write_json(
             {

@@ -16,6 +16,7 @@ import sqlite3
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -32,7 +33,7 @@ from headwater.cli.flows import remember_app
 from headwater.cli.start import note_failure
 from headwater.errors import HeadwaterError
 from headwater.flow.commit.job_folder import JobFolder
-from headwater.flow.deploy.rebuild import begun, note_caught_up
+from headwater.flow.deploy.rebuild import CaughtUp, ChangedOutput, begun, note_caught_up
 from headwater.flow.deploy.resharding import NOTE as RESHARDING
 from headwater.flow.proof.rebuilt_late import attempt_of, note_rebuilt
 from headwater.flow.registry.client import local_token
@@ -129,12 +130,17 @@ def cut_off(data: Path) -> None:
         storage.close()
     job = JobFolder(data / "flows" / APP / ORDERS)
     job.write(RESHARDING, {"shards": 1})
-    note_caught_up(job, "spent", batch=1, version=1, made_from={}, operators={})
-    attempt_of(begun(job, TOTALS, None, {"output": "changed"}))
+    note_caught_up(job, changed("spent"), CaughtUp(1, version=1))
+    attempt_of(begun(job, changed(TOTALS), {"output": "changed"}))
     definitions = Definitions(data)
     definitions.request("users", {"tables": ["users"], "where": "id > 3"})
     definitions.add(Definition(name="never", url="sqlite:////nowhere/shop.db", tables=("users",)))
     note_failure(data, HeadwaterError("the Kafka port is in use"))
+
+
+def changed(name: str) -> ChangedOutput:
+    planned: Any = SimpleNamespace(name=name)
+    return ChangedOutput(planned, made_from={}, operators={}, store=None)
 
 
 def work(node: Node, root: Path, half: int, session: SparkSession) -> None:

@@ -30,7 +30,7 @@ from headwater.flow.proof.rebuilt_late import FILE as REBUILT
 from headwater.flow.registry.client import local_token
 from headwater.flow.run.control import control_of
 from headwater.flow.sinks.folders import Note, folder_at
-from headwater.flow.source.batch_plan.ticks import read_wish
+from headwater.flow.source.batch_plan.batch_control import read_wakeup
 from headwater.flow.state.inspecting import show
 from headwater.flow.state.store import read_manifest
 from headwater.log.check import check_log
@@ -172,7 +172,7 @@ def job_reads(data: Path, job: str, operator: str, sink: str) -> dict[str, Calla
         folder.last_planned()
         last = folder.last_finished()
         assert last is not None
-        return last.to_json(), folder.planned(last.batch), folder.planned_ms(last.batch)
+        return last.to_json(), folder.planned(last.batch)
 
     def state() -> Any:
         last = folder.last_finished()
@@ -190,7 +190,7 @@ def job_reads(data: Path, job: str, operator: str, sink: str) -> dict[str, Calla
         "rebuild": lambda: folder.read("rebuild/spent.json"),
         "under way": lambda: [folder.read(f"rebuild/totals/{name}.json") for name in ("made_from", "attempt")],
         "rebuilt": lambda: folder.read(REBUILT),
-        "wish": lambda: read_wish(folder.stage),
+        "wish": lambda: read_wakeup(folder.stage),
         "state": state,
     }
     sinks = [f"{APP}.accounts", f"{APP}.{job}.late", f"{APP}.{job}.poisoned", *([sink] if sink else [])]

@@ -79,10 +79,10 @@ class Life:
         running = RunningApp(shop.declare(self.place.store, self.place.files, customers=False), self.session, settings)
         (job,) = plan(running.app, explain)
         try:
-            folder, processor = running.prepare(job, resolve(self.session, job))
+            processor = running.prepare(job, resolve(self.session, job))
             whole = {topic: {number: parts.get(number, 0) for number in end[topic]} for topic, parts in start.items()}
             planned = PlannedBatch(self.batch, whole, end, time_ms=1)
-            BatchRunner(self.session, job, folder, processor, settings.where()).run(planned)
+            BatchRunner(processor).run(planned)
         finally:
             running.stop()
 

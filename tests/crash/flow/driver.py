@@ -20,10 +20,10 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError
-from headwater.flow.operate import job_operators as operating
 from headwater.flow.proof.proofs import prove
 from headwater.flow.run.running_app import NO_RETRIES, RunningApp, RunSettings
 from headwater.flow.session import start_session, stop_session
+from headwater.flow.state import job_state
 from headwater.flow.state.store import StateStore
 from headwater.log.storage import local
 from tests.crash.flow import deadly_workers, shop
@@ -108,7 +108,7 @@ def jvm_of() -> int:
 
 def obey(session: SparkSession, place: Place, orders: Orders) -> int:
     # No task merges runs on the way, so that there is always something to merge beside the batches.
-    vars(operating)["StateStore"] = functools.partial(StateStore, task_bytes_max=1)
+    vars(job_state)["StateStore"] = functools.partial(StateStore, task_bytes_max=1)
     if orders.forgetful:
         vars(local)["os"] = Forgetful()
     lower(orders.lowered)

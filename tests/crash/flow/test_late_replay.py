@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 FLOW = "headwater.flow"
 MOMENTS = {
     "planned": (Moment(f"{FLOW}.commit.job_folder:JobFolder.plan", after=True), 1),
-    "worked out": (Moment(f"{FLOW}.late.late_replay:Admitting.admission", after=True), 1),
+    "worked out": (Moment(f"{FLOW}.late.late_replay:LateReplay.corrections", after=True), 1),
     "state committed": (Moment(f"{FLOW}.operate.job_operators:Operators.commit", after=True), 1),
     "late topic written": (Moment(TOPIC_WRITE, after=True), 2),
     "first view written": (Moment(VIEW_WRITE, after=True), 1),
@@ -87,7 +87,7 @@ class Life:
         disarm = arm(*MOMENTS[moment], crash)
         try:
             with pytest.raises(Crash):
-                self.tester.take_back_late()
+                self.tester.replay_late()
         finally:
             disarm()
 
@@ -165,7 +165,7 @@ def test_a_replay_that_is_killed_and_a_job_that_is_killed_over_it_take_each_late
     life.kill("all sinks written", *RUN)
     life.feed(reading(1000))
     assert life.wrong() == []
-    assert life.tester.take_back_late()["readings"].rows == {}
+    assert life.tester.replay_late()["readings"].rows == {}
 
 
 @pytest.mark.torture
@@ -174,10 +174,10 @@ def test_a_replay_that_is_killed_and_a_job_that_is_killed_over_it_take_each_late
 def test_whatever_the_moment_the_next_run_carries_it_to_its_end(life: Life, moment: str, resumed_by: str) -> None:
     life.crash(moment)
     if resumed_by == "command":
-        life.tester.take_back_late()
+        life.tester.replay_late()
     else:
         life.tester.run()
     assert life.wrong() == []
     life.feed(reading(1000))
     assert life.wrong() == []
-    assert life.tester.take_back_late()["readings"].rows == {}
+    assert life.tester.replay_late()["readings"].rows == {}

@@ -85,8 +85,8 @@ def test_a_mark_in_another_transaction_than_its_rows(
 def test_a_batch_noted_as_finished_before_its_sinks_have_it(
     spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit = "self._operators.commit(record.batch, told)"
-    plant(monkeypatch, Processor, "_leave_behind", commit, f"{commit}; self._folder.finish(record)")
+    commit = "self._operators.commit(context, results.reports)"
+    plant(monkeypatch, Processor, "_work", commit, f"{commit}; self._folder.finish(record)")
     found = found_after_a_crash(spark, node, A_VIEW_WRITTEN)
     assert any(sentence.startswith("shop.accounts: ") for sentence in found)
     assert any(sentence.startswith("big-orders holds") for sentence in found)

@@ -18,7 +18,7 @@ from tests.crash.planting import plant
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 MOMENTS = {
-    "all is staged": (Moment("headwater.flow.commit.batch_processor:Processor._leave_behind"), 1),
+    "all is staged": (Moment("headwater.flow.operate.job_operators:Operators.commit"), 1),
     "a file is renamed": (Moment(RENAME, after=True), 1),
     "records are sent": (Moment(TOPIC_SEND, after=True), 2),
 }

@@ -71,9 +71,9 @@ class TimedApp(RunningApp):
     def _loop(self, one: SupervisedJob, processor: Processor) -> BatchLoop:
         process = processor.process
 
-        def timed(frame: Any, batch: int) -> None:
+        def timed(frames: Any, batch: int) -> None:
             try:
-                process(frame, batch)
+                process(frames, batch)
             except Exception:
                 self._note_failure(one)
                 raise

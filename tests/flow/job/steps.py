@@ -34,8 +34,8 @@ def run_steps(
     running = RunningApp(tester.app, tester.session, settings)
     (job,) = plan(tester.app, explain)
     running._make_topics([job])
-    folder, processor = running.prepare(job, resolve(tester.session, job))
-    runner = BatchRunner(tester.session, job, folder, processor, settings.where())
+    processor = running.prepare(job, resolve(tester.session, job))
+    runner, folder = BatchRunner(processor), processor.context.folder
     start = dict.fromkeys(range(len(steps[0].rows)), 0)
     try:
         for batch, step in enumerate(steps):

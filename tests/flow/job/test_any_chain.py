@@ -100,8 +100,8 @@ def run(tester: AppTester, lengths: tuple[int, int], cuts: list[tuple[int, int, 
     running = RunningApp(tester.app, tester.session, settings)
     (job,) = plan(tester.app, explain)
     running._make_topics([job])
-    folder, processor = running.prepare(job, resolve(tester.session, job))
-    runner = BatchRunner(tester.session, job, folder, processor, settings.where())
+    processor = running.prepare(job, resolve(tester.session, job))
+    runner, folder = BatchRunner(processor), processor.context.folder
     start = [0, 0]
     try:
         for batch, (*more, again) in enumerate([(1, 1, 1), *cuts, (*lengths, 1), (0, 0, 1), (0, 0, 2), (0, 0, 1)]):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import headwater as hw
-from headwater.flow.commit import batch_processor as processing
+from headwater.flow.commit import batch_evaluation as processing
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder
 from headwater.flow.declare.windows import END, START
 from headwater.flow.operators.windows.shapes import Count

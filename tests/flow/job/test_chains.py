@@ -131,16 +131,16 @@ def run(
         running = RunningApp(tester.app, spark, settings)
         (job,) = plan(tester.app, explain)
         running._make_topics([job])
-        kept, processor = running.prepare(job, resolve(spark, job))
-        assert {*map(type, processor._inputs.values())} == {LogSteps, ResultSteps}
-        processor._inputs = {} if by_spark else processor._inputs
-        runner = BatchRunner(spark, job, kept, processor, settings.where())
+        processor = running.prepare(job, resolve(spark, job))
+        assert {*map(type, processor.evaluator.inputs.values())} == {LogSteps, ResultSteps}
+        processor.evaluator.inputs = {} if by_spark else processor.evaluator.inputs
+        runner = BatchRunner(processor)
         thirds = [{topic: {0: len(own) * part // 3} for topic, own in rows.items()} for part in range(4)]
         ends = [*thirds, *thirds[-1:] * (batches - 3)]
         try:
             for batch in range(batches):
                 for _ in range(again if batch == 1 else 1):
-                    forget_batch(kept.path, batch)
+                    forget_batch(processor.context.folder.path, batch)
                     runner.run(PlannedBatch(batch, ends[batch], ends[batch + 1], batch))
         finally:
             running.stop()

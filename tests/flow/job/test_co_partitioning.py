@@ -63,7 +63,7 @@ def without_shuffle(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     def watched(operators: Operators, *given: Any, **more: Any) -> Level:
         made = own(operators, *given, **more)
-        seen.append(bool(operators.co_partitioned))
+        seen.append(bool(made.co_partitioned))
         return made
 
     monkeypatch.setattr(Operators, "level", watched)

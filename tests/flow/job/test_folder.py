@@ -9,14 +9,15 @@ from headwater.flow.commit.accounts import Account
 from headwater.flow.commit.job_folder import BATCHES_KEPT, BatchRecord, JobFolder
 from headwater.flow.commit.job_identity import identify
 from headwater.flow.plan.planned_batches import PlannedBatch
-from headwater.flow.plan.watermarks import Clocks, Heard
+from headwater.flow.plan.watermarks import Clocks, ProducerClock
 from headwater.record import TopicPartition
 
 
 def record(batch: int) -> BatchRecord:
     return BatchRecord(
         batch, {"t": {0: batch}}, {"t": {0: batch + 1}}, {"v": Account(rows_in=1, rows_out=1)},
-        Clocks({"t": {0: 5}}, {"t": {0: 7}}, {"t": {0: {"one": Heard(5, 7)}}}), 3, frozenset({TopicPartition("t", 1)}),
+        Clocks({"t": {0: 5}}, {"t": {0: 7}}, {"t": {0: {"one": ProducerClock(5, 7)}}}), 3,
+        frozenset({TopicPartition("t", 1)}),
     )  # fmt: skip
 
 
@@ -90,4 +91,4 @@ def test_where_a_batch_ends_is_written_down_as_spark_does(tmp_path: Path) -> Non
     folder = JobFolder(tmp_path)
     assert folder.planned_or_none(0) is None
     folder.plan(PlannedBatch(0, {"t": {0: 0}}, {"t": {0: 5}}, time_ms=7))
-    assert (folder.planned_or_none(0), folder.planned_ms(0)) == ({"t": {0: 5}}, 7)
+    assert (folder.planned(0).end, folder.planned(0).time_ms) == ({"t": {0: 5}}, 7)

@@ -8,9 +8,10 @@ import pytest
 
 from headwater.errors import JobRefused
 from headwater.flow.commit.accounts import Account
+from headwater.flow.commit.job_context import JobContext
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder
 from headwater.flow.commit.job_identity import identify
-from headwater.flow.deploy.deployment import refuse_strangers
+from headwater.flow.deploy.deployment import refuse_foreign_outputs
 
 
 class Held:
@@ -28,7 +29,7 @@ def started(tmp_path: Path, sink: Held, *, of_batch: str = "totals") -> None:
     planned = SimpleNamespace(name="totals", output=SimpleNamespace(kind="topic"), node=SimpleNamespace(keyed=False))
     job: Any = SimpleNamespace(outputs=[planned])
     sinks: Any = {"totals": sink}
-    refuse_strangers(job, folder, mine, sinks)
+    refuse_foreign_outputs(JobContext("shop", job, {}, mine, folder), sinks)
 
 
 def test_one_that_was_part_of_the_last_batch_and_holds_nothing_is_refused(tmp_path: Path) -> None:

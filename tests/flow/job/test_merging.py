@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import FlowError
-from headwater.flow.exchange.blocks import joined, partitioned, received
+from headwater.flow.exchange.blocks import INLINE, joined, partitioned, received
 from headwater.flow.state.manifest import HASH
 
 GIGABYTE = 1 << 30
@@ -22,7 +22,7 @@ def rows_of_bytes(size: int) -> pa.RecordBatch:
 
 def test_rows_of_several_batches_are_one_shard() -> None:
     several = [rows_of_bytes(4), rows_of_bytes(6)]
-    blocks = [partitioned(rows, 1, number) for number, rows in enumerate(several)]
+    blocks = [partitioned(rows, INLINE, number) for number, rows in enumerate(several)]
     (found,) = received(blocks, [[several[0].schema]])
     (((shard, (rows,)),)) = found.inputs.items()
     assert rows is not None

@@ -19,7 +19,7 @@ from headwater.flow.plan.processing_time import next_end_us, read_processed
 from headwater.flow.plan.resolution import resolve
 from headwater.flow.run.app_tester import AppTester
 from headwater.flow.run.running_app import RunningApp, RunSettings
-from headwater.flow.source.batch_plan.ticks import Wish
+from headwater.flow.source.batch_plan.batch_control import WakeupRequest
 from tests.flow.job.steps import Step, run_steps
 from tests.flow.job.windows_app import SCHEMA, reading
 from tests.waiting import patience
@@ -108,8 +108,8 @@ def test_the_next_end_is_that_of_the_first_window_that_is_open() -> None:
 
 
 def test_a_wish_for_later_is_none_before_its_time() -> None:
-    wish = Wish(7, {"readings": 10}, at_ms=500)
-    assert wish.at(499) == Wish(0, {"readings": 10}, at_ms=500)
+    wish = WakeupRequest(7, {"readings": 10}, at_ms=500)
+    assert wish.at(499) == WakeupRequest(0, {"readings": 10}, at_ms=500)
     assert wish.at(500).number == 7
 
 

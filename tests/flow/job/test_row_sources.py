@@ -242,15 +242,15 @@ def run(spark: SparkSession, folder: Path, declare: Callable[[Seen], hw.App], ro
         running = RunningApp(tester.app, spark, settings)
         (job,) = plan(tester.app, explain)
         running._make_topics([job])
-        kept, processor = running.prepare(job, resolve(spark, job))
-        runner = BatchRunner(spark, job, kept, processor, settings.where())
-        able, states = processor._inputs, list[State]()
+        processor = running.prepare(job, resolve(spark, job))
+        runner = BatchRunner(processor)
+        able, states = processor.evaluator.inputs, list[State]()
         assert any(isinstance(steps, LogSteps) for steps in able.values())
         count = len(rows["left"]) // 2
         ends = [{topic: dict.fromkeys(range(2), place) for topic in rows} for place in cuts(count, len(ways))]
         try:
             for batch, way in enumerate(ways):
-                processor._inputs = able if way else {}
+                processor.evaluator.inputs = able if way else {}
                 runner.run(PlannedBatch(batch, ends[batch], ends[batch + 1], batch))
                 states.append(dict(state_of(folder)))
         finally:

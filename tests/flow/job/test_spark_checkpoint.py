@@ -12,9 +12,9 @@ from headwater.flow.commit.accounts import Account
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder
 from headwater.flow.deploy.damage_check import problems
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch
-from headwater.flow.source.batch_plan.ticks import Tick
+from headwater.flow.source.batch_plan.batch_control import BatchControl
 
-TICK = Tick(2)
+TICK = BatchControl(2)
 
 
 def offset_text(batch: int) -> str:
@@ -152,6 +152,6 @@ def test_a_finished_batch_whose_record_is_lost_is_refused(folder: JobFolder) -> 
 
 def test_nobody_who_only_looks_changes_anything(folder: JobFolder) -> None:
     before = sorted(folder.path.rglob("*"))
-    assert folder.planned_or_none(2) == planned(2).end
-    assert folder.planned_ms(1) == 1001
+    assert folder.planned(2).end == planned(2).end
+    assert folder.planned(1).time_ms == 1001
     assert sorted(folder.path.rglob("*")) == before

@@ -74,7 +74,7 @@ def test_late_rows_correct_their_windows_and_are_late_no_more(tester: Tester) ->
     app = fed(tester, *KINDS)
     assert app.account("minutes").late == 3
     (before,) = [row for row in app.rows("minutes") if (row["sensor"], row["n"]) == ("b", 1)]
-    taken = app.take_back_late()["readings"]
+    taken = app.replay_late()["readings"]
     assert taken.rows == {"minutes": 3, "hops": 3, "slid": 3, "days": 3}
     assert taken.left == {"trips": (3, "a session that is over may have to be joined with one that is not")}
     (after,) = [row for row in app.rows("minutes") if row["sensor"] == "b"]
@@ -88,7 +88,7 @@ def test_late_rows_correct_their_windows_and_are_late_no_more(tester: Tester) ->
     assert account.balanced
     assert (account.rows_in, account.rows_out, account.late) == (14, 14, 0)
     told = len(app.values("told-minutes"))
-    assert app.take_back_late()["readings"].rows == {}, "there is nothing left to take back"
+    assert app.replay_late()["readings"].rows == {}, "there is nothing left to take back"
     assert len(app.values("told-minutes")) == told
 
 
@@ -100,7 +100,7 @@ def test_the_job_goes_on_from_there_and_windows_that_are_still_open_have_the_row
     app.run()
     late = app.account("hops").late
     assert late == 5
-    taken = app.take_back_late()["readings"]
+    taken = app.replay_late()["readings"]
     assert taken.rows["hops"] == 5
     app.feed("readings", [reading(200_091, value=3), reading(200_500, value=1)])
     app.run()
@@ -123,13 +123,13 @@ def test_what_breaks_off_in_the_middle_is_carried_to_its_end(
     with monkeypatch.context() as patched:
         patched.setattr(ViewSink, "publish", dying)
         with pytest.raises(OSError, match="pulled out"):
-            app.take_back_late()
+            app.replay_late()
     assert [row["total"] for row in app.rows("minutes") if row["sensor"] == "b"] == [9], "it was written before"
     if resumed_by == "command":
-        assert app.take_back_late()["readings"].rows == {"minutes": 3, "hops": 3}
+        assert app.replay_late()["readings"].rows == {"minutes": 3, "hops": 3}
     else:
         app.run()
-    assert app.take_back_late()["readings"].rows == {}
+    assert app.replay_late()["readings"].rows == {}
     app.feed("readings", [reading(200_500)])
     app.run()
     check(app, "minutes", "hops")
@@ -144,7 +144,7 @@ def test_a_job_that_runs_is_left_alone(tester: Tester, spark: SparkSession) -> N
     folder.lock()
     try:
         with pytest.raises(JobRefused, match="job readings is being run by process"):
-            app.take_back_late()
+            app.replay_late()
     finally:
         folder.unlock()
 
@@ -153,6 +153,6 @@ def test_an_app_that_has_never_run_has_nothing_to_take_back(tester: Tester, spar
     app = tester(one_view(hw.tumbling("1 minute")))
     running = RunningApp(app.app, spark, RunSettings(app.node.data, app.node.kafka_address))
     try:
-        assert running.take_back_late()["readings"].rows == {}
+        assert running.replay_late()["readings"].rows == {}
     finally:
         running.stop()

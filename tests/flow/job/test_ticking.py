@@ -15,7 +15,7 @@ from headwater.flow.operate.job_operators import Operators
 from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.run.app_tester import AppTester
 from headwater.flow.run.running_app import RunningApp, RunSettings
-from headwater.flow.source.batch_plan.ticks import Wish
+from headwater.flow.source.batch_plan.batch_control import WakeupRequest
 from headwater.record import TopicPartition
 from tests.flow.job.steps import forget_batch
 
@@ -117,7 +117,7 @@ def test_a_batch_without_rows_that_was_killed_comes_again_the_same(
             subject.run()
     folder = subject.node.data / "flows" / "clock" / "clicks"
     planned = planned_batch(folder, 1)
-    assert planned.tick.number == 1
+    assert planned.control.number == 1
     assert len(batches(subject)) == 1
 
     subject.run()
@@ -137,7 +137,7 @@ def test_a_wish_outlives_whoever_wished(tester: Tester) -> None:
     forget_batch(folder, 1)
     (first,) = [one for one in JobFolder(folder).plans() if one.batch == 0]
     JobFolder(folder).plan(first)
-    JobFolder(folder).wish(Wish(1))
+    JobFolder(folder).request_wakeup(WakeupRequest(1))
     subject.run()
     assert watermarks(subject) == [None, 5]
 

@@ -12,8 +12,9 @@ from headwater.flow.declare.checks.source_line import Place
 from headwater.flow.declare.topology.nodes import SourceStream
 from headwater.flow.formats.schema import parse_ddl
 from headwater.flow.plan.lateness import Times, times_of
-from headwater.flow.plan.watermarks import Clocks, heard, idle_ms, idle_partitions, watermark
-from headwater.flow.source.batch_plan.ticks import NO_TICK, Tick
+from headwater.flow.plan.planned_batches import PlannedBatch
+from headwater.flow.plan.watermarks import Clocks, advance_clocks, idle_ms, idle_partitions, watermark
+from headwater.flow.source.batch_plan.batch_control import BatchControl
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.staging import Counts, Staged
 from headwater.flow.source.times.clock_rules import ClockRules
@@ -148,7 +149,9 @@ def staged(place: TopicPartition, **counted: object) -> Staged:
 
 
 def test_the_newest_time_of_a_partition_stays_when_older_rows_come() -> None:
-    after = heard(clocks({0: 100}), [staged(A, event_time_max_us=50 * S, timestamp_max_ms=120_000)], [stream()], NOW_MS)
+    after = advance_clocks(
+        clocks({0: 100}), [staged(A, event_time_max_us=50 * S, timestamp_max_ms=120_000)], [stream()], NOW_MS
+    )
     assert (after.newest_us["clicks"][0], after.arrived_ms["clicks"][0]) == (100 * S, 120_000)
 
 
@@ -159,15 +162,15 @@ def test_a_producer_whose_clock_is_fast_makes_nobody_idle() -> None:
         staged(A, event_time_max_us=100 * S, timestamp_max_ms=3_700_000),
         staged(B, event_time_max_us=90 * S, timestamp_max_ms=90_000),
     ]
-    after = heard(Clocks(), told, [own], planned_ms)
+    after = advance_clocks(Clocks(), told, [own], planned_ms)
     assert reached(after, [A, B]) == 90
-    later = heard(after, [staged(A, event_time_max_us=125 * S, timestamp_max_ms=3_725_000)], [own], 126_000)
+    later = advance_clocks(after, [staged(A, event_time_max_us=125 * S, timestamp_max_ms=3_725_000)], [own], 126_000)
     assert reached(later, [A, B]) == 125, "half a minute has really passed"
 
 
 def test_a_producer_of_a_partition_whose_clock_is_fast_makes_no_other_idle() -> None:
     told = {"fast": [100 * S, 3_700_000, None], "slow": [90 * S, 90_000, None]}
-    after = heard(
+    after = advance_clocks(
         Clocks(), [staged(A, timestamp_max_ms=3_700_000, producers=told)], [stream(producer="id")], 101_000
     )  # fmt: skip
     assert after.newest_us["clicks"][0] == 90 * S
@@ -176,24 +179,26 @@ def test_a_producer_of_a_partition_whose_clock_is_fast_makes_no_other_idle() -> 
 
 def test_a_promise_is_as_good_as_a_row_from_as_far_ahead() -> None:
     own = stream(lateness=20)
-    after = heard(clocks({0: 100}), [staged(A, no_more_before_us=150 * S, timestamp_max_ms=100_000)], [own], NOW_MS)
+    after = advance_clocks(
+        clocks({0: 100}), [staged(A, no_more_before_us=150 * S, timestamp_max_ms=100_000)], [own], NOW_MS
+    )
     assert watermark(after, [own], [A], idle=NONE, before_us=None) == 150 * S
 
 
 def test_the_slowest_producer_of_a_partition_decides() -> None:
     own = stream(producer="id")
-    first = heard(
+    first = advance_clocks(
         Clocks(),
         [staged(A, timestamp_max_ms=100_000, producers={"x": [90 * S, 90_000, None], "y": [100 * S, 100_000, None]})],
         [own],
         NOW_MS,
     )
     assert first.newest_us["clicks"][0] == 90 * S
-    second = heard(
+    second = advance_clocks(
         first, [staged(A, timestamp_max_ms=110_000, producers={"y": [110 * S, 110_000, None]})], [own], NOW_MS
     )
     assert second.newest_us["clicks"][0] == 90 * S
-    third = heard(
+    third = advance_clocks(
         second, [staged(A, timestamp_max_ms=121_000, producers={"y": [121 * S, 121_000, None]})], [own], NOW_MS
     )
     assert third.newest_us["clicks"][0] == 121 * S, "x has been silent for more than half a minute"
@@ -203,13 +208,13 @@ def test_the_slowest_producer_of_a_partition_decides() -> None:
 def test_a_producer_that_promises_is_not_waited_for_until_then() -> None:
     own = stream(producer="id", lateness=5)
     told = {"x": [None, 100_000, 95 * S], "y": [100 * S, 100_000, None]}
-    after = heard(Clocks(), [staged(A, timestamp_max_ms=100_000, producers=told)], [own], NOW_MS)
+    after = advance_clocks(Clocks(), [staged(A, timestamp_max_ms=100_000, producers=told)], [own], NOW_MS)
     assert watermark(after, [own], [A], idle=NONE, before_us=None) == 95 * S
 
 
 def test_clocks_are_read_back_as_they_were() -> None:
     own = stream(producer="id")
-    told = heard(Clocks(), [staged(A, timestamp_max_ms=7, producers={"x": [5, 7, None]})], [own], NOW_MS)
+    told = advance_clocks(Clocks(), [staged(A, timestamp_max_ms=7, producers={"x": [5, 7, None]})], [own], NOW_MS)
     record = BatchRecord(3, {}, {"clicks": {0: 1}}, {}, told, 4, frozenset({B}))
     assert BatchRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
 
@@ -263,7 +268,7 @@ def test_for_any_rows_and_batches_no_row_within_its_lateness_is_ever_before_the_
         start = {number: record.end["clicks"].get(number, 0) for number in range(len(found))}
         end = {number: min(start[number] + cut[number], len(rows)) for number, rows in enumerate(found)}
         taken = {number: rows[start[number] : end[number]] for number, rows in enumerate(found)}
-        times = times_of((own,), record, {"clicks": start}, {"clicks": end}, NO_TICK)
+        times = times_of((own,), record, PlannedBatch(batch, {"clicks": start}, {"clicks": end}, 0))
         passed = NEVER if times.watermark_us is None else times.watermark_us / S
 
         assert passed >= (NEVER if record.watermark_us is None else record.watermark_us / S), "never back"
@@ -281,13 +286,14 @@ def test_for_any_rows_and_batches_no_row_within_its_lateness_is_ever_before_the_
             if rows
         ]
         newest |= {number: max(newest.get(number, 0), *rows) for number, rows in taken.items() if rows}
-        after = heard(record.clocks, told, [own], NOW_MS)
+        after = advance_clocks(record.clocks, told, [own], NOW_MS)
         record = BatchRecord(batch, {"clicks": start}, {"clicks": end}, {}, after, times.watermark_us, times.idle)
 
 
-def test_a_tick_knows_what_the_batch_before_has_told() -> None:
+def test_a_batch_without_rows_knows_the_clocks_of_the_batch_before() -> None:
     own = stream(lateness=10)
     record = BatchRecord(0, {"clicks": {0: 0}}, {"clicks": {0: 5, 1: 2}}, {}, clocks({0: 100, 1: 80}))
     end = record.end
-    assert times_of((own,), record, end, end, NO_TICK).watermark_us == 70 * S
-    assert times_of((own,), record, end, end, Tick(1, frozenset({B}))).watermark_us == 90 * S
+    assert times_of((own,), record, PlannedBatch(1, end, end, 0)).watermark_us == 70 * S
+    silent = PlannedBatch(1, end, end, 0, BatchControl(1, frozenset({B})))
+    assert times_of((own,), record, silent).watermark_us == 90 * S

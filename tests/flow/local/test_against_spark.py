@@ -90,7 +90,7 @@ def test_spark_takes_a_job_over_that_ran_without_it(spark: SparkSession, tmp_pat
             tester.feed("ticks", [{"n": 1, "at": f"2026-03-01T{hour:02}:00:00Z"}])
             tester.run()
         assert [row["n"] for row in tester.rows("hours")] == [1, 1]
-        assert tester.take_back_late()["ticks"].rows == {"hours": 1}
+        assert tester.replay_late()["ticks"].rows == {"hours": 1}
         assert [row["n"] for row in tester.rows("hours")] == [2, 1]
         assert tester.needs_spark == {"hours": "late rows were replayed"}
         tester.flush()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.exchange.blocks import Address, received
+from headwater.flow.exchange.blocks import Address, Exchange, received
 from headwater.flow.operate.reports import ROWS
 from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.latest import GONE, Latest
@@ -60,7 +60,7 @@ def prepared(
     blocks: list[pa.RecordBatch] = []
     first = 0
     for number, some in enumerate(tasks):
-        preparation = Preparation("operator", prepare, Address(), SHARDS)
+        preparation = Preparation("operator", prepare, Address(), Exchange(SHARDS))
         sequence = number << 32
         for row in range(len(some)):  # one by one, as small chunks of the log would come
             blocks += preparation.add(batch_of(some[row : row + 1], first + row), sequence + row)

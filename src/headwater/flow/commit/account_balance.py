@@ -5,10 +5,9 @@ from dataclasses import replace
 
 from headwater.errors import FlowError
 from headwater.flow.commit.accounts import Account
-from headwater.flow.commit.collection import Collected
+from headwater.flow.commit.batch_evaluation import BatchResults
 from headwater.flow.declare.topology.graph import Job, Planned
 from headwater.flow.declare.topology.nodes import STATEFUL, Dedupe, Node, Source, source_id, walk
-from headwater.flow.operate.reports import ShardReport
 from headwater.flow.plan.roots import Root, roots_of
 from headwater.flow.rows.counters import MADE
 from headwater.flow.rows.evaluation import Evaluation
@@ -16,13 +15,12 @@ from headwater.flow.source.staging import Staged
 
 
 def accounts_of(
-    job: Job, evaluation: Evaluation, collected: Mapping[str, Collected], told: list[ShardReport], staged: list[Staged],
-    admitted: Mapping[Node, int],
-) -> dict[str, Account]:  # fmt: skip
-    """FlowError if the accounts of one do not balance. `admitted` were late before, and are no longer."""
+    job: Job, evaluation: Evaluation, results: BatchResults, staged: list[Staged], replayed: Mapping[Node, int]
+) -> dict[str, Account]:
+    """FlowError if the accounts of one do not balance. `replayed`: rows that were late before, and are no longer."""
     ended: dict[Node, Account] = dict.fromkeys(job.operators, Account())
     nodes = {name: node for node, name in job.operators.items()}
-    for one in told:
+    for one in results.reports:
         ended[nodes[one.operator]] += Account(
             rows_out=one.rows, expanded=one.made, duplicates=one.duplicates, late=one.late, filtered=one.filtered
         )
@@ -30,18 +28,18 @@ def accounts_of(
     accounts = {}
     for planned in job.outputs:
         account, roots = Account(), roots_of(planned)
-        for node in _behind(planned, roots):
+        for node in _downstream(planned, roots):
             account += _lost(planned, _whole(evaluation, node, ended))
         for root in roots:
-            account += ended[root.node] if root.stateful else Account(rows_out=collected[planned.name].count)
+            account += ended[root.node] if root.stateful else Account(rows_out=results.outputs[planned.name].count)
             account += _on_the_way(evaluation, root, read, ended)
-            back = admitted.get(root.node, 0)
+            back = replayed.get(root.node, 0)
             account += Account(rows_out=back, late=-back)
         accounts[planned.name] = _checked(planned, account)
     return accounts
 
 
-def _behind(planned: Planned, roots: list[Root]) -> list[Node]:
+def _downstream(planned: Planned, roots: list[Root]) -> list[Node]:
     """Operators that are given only rows that others have made."""
     known = {node for root in roots for node in (root.node, *root.passed())}
     operators = [node for node in walk(planned.node) if isinstance(node, STATEFUL) and node not in known]
@@ -55,8 +53,8 @@ def _whole(evaluation: Evaluation, node: Node, ended: Mapping[Node, Account]) ->
 
 def _lost(planned: Planned, account: Account) -> Account:
     """Of rows that were made, those that went no further; the others are in what they were made from."""
-    gone = replace(_checked(planned, account), expanded=0, rows_out=0)
-    return replace(gone, expanded=gone.filtered + gone.duplicates + gone.late)
+    lost = replace(_checked(planned, account), expanded=0, rows_out=0)
+    return replace(lost, expanded=lost.filtered + lost.duplicates + lost.late)
 
 
 def _on_the_way(
@@ -75,10 +73,10 @@ def _on_the_way(
 
 def _counted(evaluation: Evaluation, node: Node) -> Account:
     totals = evaluation.counter(node).totals()
-    gone = max(0, totals["before"] - totals["after"])
+    fewer = max(0, totals["before"] - totals["after"])
     more = max(0, totals["after"] - totals["before"])
     return Account(
-        filtered=totals["filtered"] + gone, expanded=totals["expanded"] + more, duplicates=totals["duplicates"],
+        filtered=totals["filtered"] + fewer, expanded=totals["expanded"] + more, duplicates=totals["duplicates"],
         late=totals["late"],
     )  # fmt: skip
 

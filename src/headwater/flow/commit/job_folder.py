@@ -29,7 +29,7 @@ from headwater.flow.plan import planned_batches
 from headwater.flow.plan.delays import Passed
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch, offsets
 from headwater.flow.plan.watermarks import Clocks
-from headwater.flow.source.batch_plan.ticks import WISH_FILE, Tick, Wish
+from headwater.flow.source.batch_plan.batch_control import WAKEUP_FILE, WakeupRequest
 from headwater.log.storage import (
     LocalStorage,
     delete_small_file,
@@ -106,14 +106,6 @@ class BatchRecord:
         return cls(row["batch"], start, end, accounts, clocks, *moments, hot=hot, co_partitioned=unshuffled)
 
 
-def places(position: Mapping[str, Mapping[int, int]]) -> dict[TopicPartition, int]:
-    """
-    >>> places({"orders": {0: 12}})
-    {TopicPartition(topic='orders', partition=0): 12}
-    """
-    return {TopicPartition(topic, number): at for topic, parts in position.items() for number, at in parts.items()}
-
-
 class JobFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -179,9 +171,9 @@ class JobFolder:
         """Durably; one that is missing is no error."""
         delete_small_file(self._storage, name)
 
-    def wish(self, wish: Wish) -> None:
-        """Ask the source for batches that it would not make by itself."""
-        self.write(f"stage/{WISH_FILE}", wish.to_json())
+    def request_wakeup(self, request: WakeupRequest) -> None:
+        """Ask the planner for batches that it would not plan by itself."""
+        self.write(f"stage/{WAKEUP_FILE}", request.to_json())
 
     # -- batches -------------------------------------------------------------------------------------------------------
 
@@ -259,25 +251,11 @@ class JobFolder:
         record = self.finished(batch) if batch >= 0 else None
         return record.end if record else {}
 
-    def _plan(self, batch: int) -> PlannedBatch:
-        found = next((one for one in self.plans() if one.batch == batch), None)
+    def planned(self, batch: int) -> PlannedBatch:
+        found = self.planned_or_none(batch)
         if found is None:
             raise FileNotFoundError(f"{self.path / planned_batches.FILE} does not know of batch {batch}")
         return found
 
-    def span(self, batch: int) -> tuple[Offsets, Offsets]:
-        """Where a batch starts and ends."""
-        found = self._plan(batch)
-        return found.start, found.end
-
-    def planned(self, batch: int) -> Offsets:
-        return self._plan(batch).end
-
-    def planned_tick(self, batch: int) -> Tick:
-        return self._plan(batch).tick
-
-    def planned_ms(self, batch: int) -> int:
-        return self._plan(batch).time_ms
-
-    def planned_or_none(self, batch: int) -> Offsets | None:
-        return next((one.end for one in self.plans() if one.batch == batch), None)
+    def planned_or_none(self, batch: int) -> PlannedBatch | None:
+        return next((one for one in self.plans() if one.batch == batch), None)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from headwater.errors import InvalidSetting, TopicExists
+from headwater.flow.commit.job_context import JobContext
 from headwater.flow.declare.app import TOPIC, VIEW, Output
 from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.sinks import Console, Database, Foreach, Parquet, Redis, Search, Webhook
 from headwater.flow.declare.topology.graph import Planned
 from headwater.flow.kafka.client import Client
-from headwater.flow.plan.resolution import Resolved
 from headwater.flow.sinks.console import ConsoleSink
 from headwater.flow.sinks.folders import Folder, folder_at
 from headwater.flow.sinks.foreach import ForeachBatchSink
@@ -32,17 +32,14 @@ from headwater.webhooks.sending import Sender
 RECORDS = pa.schema([("_key", pa.binary()), ("_value", pa.binary()), ("_timestamp_ms", pa.int64())])
 
 
-def sink_of(
-    app: str, planned: Planned, resolved: Resolved, *, data: Path, folder: Path, client: Client,
-    stopping: threading.Event,
-) -> Sink:  # fmt: skip
-    """Made and prepared: it can be written to, until it is closed. `stopping` is set when it should not wait for
-    others any longer."""
-    output = planned.output
+def sink_of(context: JobContext, planned: Planned, *, data: Path, client: Client, stopping: threading.Event) -> Sink:
+    """The sink of an output, prepared: it can be written to, until it is closed. `stopping` is set when it should not
+    wait for other systems any longer."""
+    output, resolved = planned.output, context.resolved[planned.name]
     if output.kind == TOPIC:
         configs = {"cleanup.policy": "compact"} if planned.node.keyed else {}
-        return topic_sink(output.name, folder, client, partitions=output.partitions, configs=configs)
-    sink = made_sink(app, output, data, stopping)
+        return topic_sink(output.name, context.folder.sinks, client, partitions=output.partitions, configs=configs)
+    sink = made_sink(context.app, output, data, stopping)
     try:
         sink.prepare(resolved.schema, resolved.key)
     except BaseException:

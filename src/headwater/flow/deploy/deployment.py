@@ -3,63 +3,55 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pyspark.sql import SparkSession
-
-from headwater.clock import Clock
 from headwater.errors import JobRefused
+from headwater.flow.commit.job_context import Environment, JobContext
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder
-from headwater.flow.commit.job_identity import Identity
-from headwater.flow.declare.topology.graph import TOPIC, VIEW, Job, Planned
+from headwater.flow.declare.topology.graph import TOPIC, VIEW, Planned
 from headwater.flow.deploy.code_changes import KEEP, MIGRATE, NEW, REBUILD, Verdict, compare, save
 from headwater.flow.deploy.descriptions import Described, descriptions
 from headwater.flow.deploy.migration import Migration
-from headwater.flow.deploy.rebuild import Rebuild, carry_out, forget, unfinished
-from headwater.flow.kafka.client import EARLIEST, Client
-from headwater.flow.plan.resolution import Resolved
+from headwater.flow.deploy.rebuild import ChangedOutput, Rebuild, carry_out, forget, unfinished
+from headwater.flow.kafka.client import EARLIEST
+from headwater.flow.plan.planned_batches import partition_offsets
 from headwater.flow.sinks.sink import Sink
 from headwater.flow.sinks.view import ViewSink
-from headwater.record import TopicPartition
 from headwater.views.store import ViewStore, open_store
 
 
 @dataclass(frozen=True)
 class Deployment:
-    session: SparkSession
-    app: str
-    job: Job
-    resolved: Mapping[str, Resolved]
-    identity: Identity
-    folder: JobFolder
-    client: Client
-    where: Mapping[str, str]
-    clock: Clock
+    context: JobContext
+    environment: Environment
     rows_per_batch: int
     data: Path
     tell: Callable[[str], None]
 
+    @property
+    def _folder(self) -> JobFolder:
+        return self.context.folder
+
     def settle(self, rebuild: frozenset[str]) -> None:
-        """Bring state and views to what the code says now. JobRefused for a change that nobody has agreed to."""
-        now = descriptions(self.job, self.resolved)
-        last = self.folder.last_finished()
-        planned = {one.name: one for one in self.job.outputs}
+        """Bring state and views to what the code says now. JobRefused for a change that the user has not agreed to."""
+        now = descriptions(self.context.job, self.context.resolved)
+        last = self._folder.last_finished()
+        planned = {one.name: one for one in self.context.job.outputs}
         if last is None:
             for name in sorted(rebuild & planned.keys()):
                 self._begin_anew(planned[name])
         else:
-            for name in unfinished(self.folder):
+            for name in unfinished(self._folder):
                 if name in planned:
                     self._with_store(planned[name], lambda one, store: carry_out(
-                        self.folder, one, self.identity, store, last))  # fmt: skip
+                        self._folder, one, self.context.identity, store, last))  # fmt: skip
                 else:
-                    forget(self.folder, name)  # should it ever be declared again, it is new
-            verdicts = [_asked(one, rebuild) for one in compare(self.folder, now)]
+                    forget(self._folder, name)  # should it ever be declared again, it is new
+            verdicts = [_asked(one, rebuild) for one in compare(self._folder, now)]
             self._tell(verdicts)
             self._refuse_unasked(verdicts, planned, rebuild)
             for one in verdicts:
                 self._bring_up(one, now, planned, last)
-        save(self.folder, now)
+        save(self._folder, now)
 
     def _tell(self, verdicts: list[Verdict]) -> None:
         """One line for each output, if there is anything to say."""
@@ -94,15 +86,15 @@ class Deployment:
         if not verdict.carries:
             self._refuse_half_written(planned, last)
             return
+        session, rows = self.environment.session, self.rows_per_batch
         self._with_store(planned, lambda one, store: Migration(
-            self.session, one, self.resolved[one.name], verdict, self.job.operators, now.outputs[one.name],
-            _own(now, one.name), self.identity, self.folder, store, self.rows_per_batch, self.tell,
+            self.context, session, _changed(now, one, store), verdict, rows, self.tell
         ).run(last))  # fmt: skip
 
     def _refuse_half_written(self, planned: Planned, last: BatchRecord) -> None:
         """A topic may hold a part of the batch that was under way, and the log knows the rest only as it was begun."""
         begun = last.batch + 1
-        if planned.output.kind == TOPIC and self.folder.planned_or_none(begun) is not None:
+        if planned.output.kind == TOPIC and self._folder.planned_or_none(begun) is not None:
             raise JobRefused(
                 f"batch {begun} of {planned.output} was begun by the code before this change and is not finished",
                 f"Run that code once more with --once, or say --rebuild {planned.name} to go on with this one.",
@@ -111,12 +103,12 @@ class Deployment:
     def _check_log_is_whole(self, verdict: Verdict, last: BatchRecord) -> None:
         """What retention has removed cannot be built again: an old view that knows it is not given up for one that
         does not."""
-        places = [TopicPartition(topic, number) for topic, parts in last.end.items() for number in parts]
-        gone = {place: first for place, first in self.client.offsets(dict.fromkeys(places, EARLIEST)).items() if first}
-        if not gone:
+        firsts = self.environment.client.offsets(dict.fromkeys(partition_offsets(last.end), EARLIEST))
+        deleted = {partition: first for partition, first in firsts.items() if first}
+        if not deleted:
             return
-        place, first = next(iter(gone.items()))
-        said = f"offsets 0 to {first - 1} of {place.topic}/{place.partition} are gone"
+        partition, first = next(iter(deleted.items()))
+        said = f"offsets 0 to {first - 1} of {partition.topic}/{partition.partition} are gone"
         if verdict.what == NEW:
             self.tell(f"{verdict.output}: {said}; it is built from what is left")
             return
@@ -126,11 +118,8 @@ class Deployment:
         )
 
     def _rebuild(self, planned: Planned, store: ViewStore | None, now: Described, last: BatchRecord) -> None:
-        Rebuild(
-            self.session, self.app, self.job, planned, self.resolved[planned.name], now.outputs[planned.name],
-            _own(now, planned.name), self.identity, self.folder, store, self.client, self.where, self.clock,
-            self.rows_per_batch, self.tell,
-        ).run(last)  # fmt: skip
+        output = _changed(now, planned, store)
+        Rebuild(self.context, self.environment, output, self.rows_per_batch, self.tell).run(last)
 
     def _begin_anew(self, planned: Planned) -> None:
         """Without a checkpoint there is nothing to build beside: the job reads everything again anyway."""
@@ -141,7 +130,7 @@ class Deployment:
         if planned.output.kind != VIEW:
             work(planned, None)
             return
-        store = open_store(planned.output.store or self.data, self.app)
+        store = open_store(planned.output.store or self.data, self.context.app)
         try:
             work(planned, store)
         finally:
@@ -155,17 +144,18 @@ def _asked(verdict: Verdict, rebuild: frozenset[str]) -> Verdict:
     return Verdict(verdict.output, REBUILD, "as asked")
 
 
-def _own(now: Described, output: str) -> dict[str, Any]:
-    """The descriptions of the operators that an output uses."""
-    return {name: now.operators[name] for name in now.uses[output]}
+def _changed(now: Described, planned: Planned, store: ViewStore | None) -> ChangedOutput:
+    operators = {name: now.operators[name] for name in now.uses[planned.name]}
+    return ChangedOutput(planned, now.outputs[planned.name], operators, store)
 
 
-def refuse_strangers(job: Job, folder: JobFolder, identity: Identity, sinks: Mapping[str, Sink]) -> None:
+def refuse_foreign_outputs(context: JobContext, sinks: Mapping[str, Sink]) -> None:
     """What another checkpoint wrote must not be written to, nor what is ahead of this one, nor a table that lacks
-    batches of it: nobody would ever learn of the changes that were in them."""
+    batches of it: the changes that were in them would be lost."""
+    folder, identity = context.folder, context.identity
     last = folder.last_finished()
     finished = last.batch if last else -1
-    for planned in job.outputs:
+    for planned in context.job.outputs:
         name, sink = planned.name, sinks[planned.name]
         owner = sink.owner() if isinstance(sink, ViewSink) else None
         if owner is not None and owner != identity.job_id:

@@ -46,7 +46,7 @@ class KeptJob:
             return None
         finished_ms = folder.finished_ms(record.batch)
         try:
-            planned_ms = folder.planned_ms(record.batch)
+            planned_ms = folder.planned(record.batch).time_ms
         except FileNotFoundError:  # Spark keeps fewer batches than we do
             planned_ms = finished_ms
         return LastBatch(record, (finished_ms - planned_ms) / 1000, finished_ms)

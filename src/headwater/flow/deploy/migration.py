@@ -6,24 +6,21 @@ makes the change certain, and it is carried out. Before the note a crash leaves 
 next run carries on. Readers see the old view until the swap.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from headwater.errors import FlowError
+from headwater.flow.commit.job_context import JobContext
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder
-from headwater.flow.commit.job_identity import Identity
-from headwater.flow.declare.topology.graph import Planned
 from headwater.flow.declare.topology.nodes import steps_behind
 from headwater.flow.deploy.code_changes import Verdict
-from headwater.flow.deploy.rebuild import begun, carry_out, note_caught_up
+from headwater.flow.deploy.rebuild import CaughtUp, ChangedOutput, begun, carry_out, note_caught_up
 from headwater.flow.deploy.state_migration import Carry
 from headwater.flow.deploy.state_rows import state_frame
-from headwater.flow.operate.job_operators import fingerprint
 from headwater.flow.operate.join_operators import StreamJoinOperator, TableJoinOperator
 from headwater.flow.operate.reports import Operator
 from headwater.flow.plan.resolution import Resolved
@@ -32,71 +29,67 @@ from headwater.flow.rows.row_steps import apply_step, quoted, visible
 from headwater.flow.sinks.sink import Mark
 from headwater.flow.state.restating import restate
 from headwater.flow.state.store import StateStore
-from headwater.views.store import ViewStore
 
 
 @dataclass(frozen=True)
 class Migration:
-    """One output of a job that stands still at a finished batch. `store` is that of a view; others have none."""
+    """One output of a job that is paused at a finished batch."""
 
+    context: JobContext
     session: SparkSession
-    planned: Planned
-    resolved: Resolved
+    output: ChangedOutput
     verdict: Verdict
-    names: Mapping[Any, str]
-    """Operators of the job, by what they are declared as."""
-    description: Mapping[str, Any]
-    operators: Mapping[str, Any]
-    identity: Identity
-    folder: JobFolder
-    store: ViewStore | None
     rows_per_batch: int
     tell: Callable[[str], None]
 
+    @property
+    def _folder(self) -> JobFolder:
+        return self.context.folder
+
+    @property
+    def _resolved(self) -> Resolved:
+        return self.context.resolved[self.output.planned.name]
+
     def run(self, at: BatchRecord) -> None:
-        """At the batch that the job stands at; after a crash it goes on where it was."""
-        name = self.planned.name
+        """At the batch that the job is paused at; after a crash it resumes where it was."""
         # State that is read at another batch is another state: the same code, but not the same attempt.
-        shadow = begun(self.folder, name, self.store, {**self.description, "migrated_at": at.batch})
+        shadow = begun(self._folder, self.output, {**self.output.made_from, "migrated_at": at.batch})
         for carry in self.verdict.carries:
             if carry.needed:
                 self._restate(carry, shadow, at.batch)
         if self.verdict.rewrite:
             self._write_view(shadow, at.batch)
-        note_caught_up(
-            self.folder, name, batch=at.batch, version=at.batch, made_from=self.description,
-            operators=self.operators, view=self.verdict.rewrite,
-        )  # fmt: skip
-        carry_out(self.folder, self.planned, self.identity, self.store, at)
+        note_caught_up(self._folder, self.output, CaughtUp(at.batch, version=at.batch, view=self.verdict.rewrite))
+        carry_out(self._folder, self.output.planned, self.context.identity, self.output.store, at)
 
     def _restate(self, carry: Carry, shadow: JobFolder, batch: int) -> None:
-        source = self._store(self.folder.state / carry.source, carry.operator)
+        source = self._store(self._folder.state / carry.source, carry.operator)
         if carry.source == carry.operator and source.manifest(batch).fingerprint == source.fingerprint:
             return  # another output that shares it was here before
         restate(source, batch, self._store(shadow.state / carry.operator, carry.operator), carry.columns)
 
     def _store(self, folder: Path, operator: str) -> StateStore:
-        node = next(node for node, name in self.names.items() if name == operator)
-        kept = self.resolved.operators[node]
+        node = next(node for node, name in self.context.job.operators.items() if name == operator)
+        kept = self._resolved.operators[node]
         if isinstance(kept, TableJoinOperator | StreamJoinOperator):
             raise FlowError(f"the state of join {operator} cannot be written anew", "Rebuild the output.")
         folder.mkdir(parents=True, exist_ok=True)
-        return StateStore(str(folder), kept.state, shards=self.identity.shards, fingerprint=fingerprint(kept))
+        return StateStore(str(folder), kept.state, shards=self.context.identity.shards, fingerprint=kept.fingerprint)
 
     def _write_view(self, shadow: JobFolder, batch: int) -> None:
-        assert self.store is not None
-        name, job = self.planned.name, f"{self.identity.job_id}/migrate"
-        mark = self.store.begin_shadow(name, self.resolved.schema, self.resolved.key, job=job)
+        store, name, job = self.output.store, self.output.planned.name, f"{self.context.identity.job_id}/migrate"
+        assert store is not None
+        mark = store.begin_shadow(name, self._resolved.schema, self._resolved.key, job=job)
         for share, rows in self._shares(shadow, batch, first=mark.batch + 1):
-            self.store.write(name, Mark(job, share), rows, shadow=True)
+            store.write(name, Mark(job, share), rows, shadow=True)
 
     def _shares(self, shadow: JobFolder, batch: int, *, first: int) -> Iterator[tuple[int, pa.Table]]:
         """The view's rows in pieces that fit into memory, always the same ones."""
-        steps, base = steps_behind(self.planned.node)
-        operator, name = self.resolved.operators[base], self.names[base]
+        steps, base = steps_behind(self.output.planned.node)
+        operator, name = self._resolved.operators[base], self.context.job.operators[base]
         assert isinstance(operator, Operator)
         built = shadow.state / name
-        store = self._store(built if built.exists() else self.folder.state / name, name)
+        store = self._store(built if built.exists() else self._folder.state / name, name)
         handle = store.begin(batch)
         keys = sum(shard.keys for shard in store.manifest(batch).shards)
         shares = max(1, -(-keys // self.rows_per_batch))
@@ -105,4 +98,4 @@ class Migration:
             for step in steps:
                 frame = apply_step(step, [frame], Counter())
             yield share, frame.select(*map(quoted, visible(frame))).toArrow()
-            self.tell(f"{self.planned.name}: {(share + 1) * keys // shares:,} of {keys:,} keys written anew")
+            self.tell(f"{self.output.planned.name}: {(share + 1) * keys // shares:,} of {keys:,} keys written anew")

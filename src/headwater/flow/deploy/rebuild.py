@@ -1,23 +1,21 @@
-"""Build an output anew from the log, beside the old one, and put it in its place when it has caught up.
+"""Rebuild an output from the log, beside the old one, and put it in its place when it has caught up.
 
 <job>/rebuild/<output>/     a job's folder of its own, with the state being built, and from what code
 <job>/rebuild/<output>.json written when it has caught up: from here on the change is only carried out, never undone
 
-The job itself stands still meanwhile, at a finished batch; what is built is exactly what the job would hold there.
+The job itself is paused meanwhile, at a finished batch; what is built is exactly what the job would hold there.
 Readers see the old view until the swap, which is one transaction of the store.
 """
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from headwater.clock import Clock
 from headwater.flow.commit.batch_processor import Outputs, Processor
-from headwater.flow.commit.job_folder import BatchRecord, JobFolder, places
+from headwater.flow.commit.job_context import Environment, JobContext
+from headwater.flow.commit.job_folder import BatchRecord, JobFolder
 from headwater.flow.commit.job_identity import Identity
 from headwater.flow.commit.outputs import own_topic_sink
 from headwater.flow.declare.topology.graph import VIEW, Job, Planned
@@ -26,19 +24,17 @@ from headwater.flow.declare.topology.nodes import walk
 from headwater.flow.deploy import spark_checkpoint
 from headwater.flow.deploy.code_changes import save_one
 from headwater.flow.kafka.client import EARLIEST, Client
-from headwater.flow.operate.job_operators import Operators
 from headwater.flow.plan.batch_loop import BatchRunner
 from headwater.flow.plan.delays import Passed, batches_behind, recent
-from headwater.flow.plan.planned_batches import Offsets, PlannedBatch
+from headwater.flow.plan.planned_batches import Offsets, PlannedBatch, partition_offsets
 from headwater.flow.plan.processing_time import Processed, processed_batches, uses_processing_time
-from headwater.flow.plan.resolution import Resolved
 from headwater.flow.proof.rebuilt_late import AttemptSink, attempt_of, note_rebuilt
 from headwater.flow.rows.sources import leading_topics
 from headwater.flow.sinks.discard import DiscardSink
 from headwater.flow.sinks.sink import Mark, Sink
 from headwater.flow.sinks.view import ViewSink
+from headwater.flow.source.batch_plan.batch_control import BatchControl
 from headwater.flow.source.batch_plan.leading import plan_leading
-from headwater.flow.source.batch_plan.ticks import NO_TICK, Tick
 from headwater.flow.state.files import DiskFiles
 from headwater.flow.state.manifest import path_of_version
 from headwater.flow.state.store import read_manifest, versions_of
@@ -50,114 +46,111 @@ FOLDER, MADE_FROM = "rebuild", "made_from.json"
 Tell = Callable[[str], None]
 
 
-@dataclass
-class Rebuild:
-    """One output of a job that stands still at a finished batch. `store` is that of a view; others have none."""
+@dataclass(frozen=True)
+class ChangedOutput:
+    """An output that is brought to what the code says now. `store` is that of a view; others have none."""
 
-    session: SparkSession
-    app: str
-    job: Job
     planned: Planned
-    resolved: Resolved
-    description: Mapping[str, Any]
+    made_from: Mapping[str, Any]
     """What it is made from, in words (descriptions.py)."""
     operators: Mapping[str, Any]
     """And its operators."""
-    identity: Identity
-    folder: JobFolder
     store: ViewStore | None
-    client: Client
-    where: Mapping[str, str]
-    clock: Clock
+
+
+@dataclass(frozen=True)
+class Rebuild:
+    """One output of a job that is paused at a finished batch."""
+
+    context: JobContext
+    environment: Environment
+    output: ChangedOutput
     rows_per_batch: int
     tell: Tell
 
     @property
     def _name(self) -> str:
-        return self.planned.name
+        return self.output.planned.name
 
     def run(self, until: BatchRecord) -> None:
         """Build, then take the old one's place. After a crash it goes on where it was."""
-        own = self._own_job()
-        goal = recent(until.passed, batches_behind([self.planned.node]))
-        shadow = begun(
-            self.folder, self._name, self.store, self.description, usable=lambda kept: not_ahead(kept, until.end, goal)
-        )
-        operators = Operators(shadow.state, own.operators, shards=self.identity.shards)
+        output, folder = self.output, self.context.folder
+        goal = recent(until.passed, batches_behind([output.planned.node]))
+        shadow = begun(folder, output, output.made_from, usable=lambda kept: not_ahead(kept, until.end, goal))
+        processor = self._processor(shadow, until)
         try:
-            self._replay(shadow, self._processor(shadow, operators, until), until, goal)
+            self._replay(shadow, processor, until, goal)
         finally:
-            operators.close()
-        carry_out(self.folder, self.planned, self.identity, self.store, until)
+            processor.close()
+        carry_out(folder, output.planned, self.context.identity, output.store, until)
 
     def _replay(self, shadow: JobFolder, processor: Processor, until: BatchRecord, goal: Passed) -> None:
-        runner = BatchRunner(self.session, self._own_job(), shadow, processor, self.where)
+        runner = BatchRunner(processor)
         last = shadow.last_finished()
         batch = last.batch + 1 if last else 0
-        start = last.end if last else beginning(self.client, until.end)
-        # With all rows read there may be batches more, without any: in time it comes to where the job stands.
+        start = last.end if last else beginning(self.environment.client, until.end)
+        # With all rows read there may be more batches, without any: until it has the watermarks of the job.
         recorded = self._recorded(until)
         while start != until.end or (last and not has_come_to(last, goal)) or batch < len(recorded):
             if batch < len(recorded):  # rows are processed in the batches, and at the moments, they were processed in
-                end, tick, time_ms = recorded[batch].end, NO_TICK, recorded[batch].at_us // 1000
+                planned = PlannedBatch(batch, start, recorded[batch].end, recorded[batch].at_us // 1000)
             else:
-                (end, tick), time_ms = self._next(shadow, batch, start, until.end), self.clock.now_ms()
-            runner.run(PlannedBatch(batch, start, end, time_ms, tick))
-            self.tell(f"{self._name}: {_rows(end):,} of {_rows(until.end):,} records replayed")
+                planned = shadow.planned_or_none(batch) or self._next(batch, start, until.end)
+            runner.run(planned)
+            self.tell(f"{self._name}: {_rows(planned.end):,} of {_rows(until.end):,} records replayed")
             last = shadow.finished(batch)
-            start, batch = end, batch + 1
+            start, batch = planned.end, batch + 1
         note_caught_up(
-            self.folder, self._name, batch=until.batch, version=batch - 1, made_from=self.description,
-            operators=self.operators, attempt=attempt_of(shadow),
-        )  # fmt: skip
+            self.context.folder, self.output, CaughtUp(until.batch, version=batch - 1, attempt=attempt_of(shadow))
+        )
 
     def _recorded(self, until: BatchRecord) -> list[Processed]:
         """The batches of the job so far, where windows go by when they were."""
         if not uses_processing_time(self._own_job()):
             return []
-        return [one for one in processed_batches(self.client, self.app, self.job.name) if one.batch <= until.batch]
+        found = processed_batches(self.environment.client, self.context.app, self.context.job.name)
+        return [one for one in found if one.batch <= until.batch]
 
     def _own_job(self) -> Job:
-        own = {node: name for node, name in self.job.operators.items() if node in walk(self.planned.node)}
-        return replace(self.job, outputs=(self.planned,), operators=own)
+        job, planned = self.context.job, self.output.planned
+        own = {node: name for node, name in job.operators.items() if node in walk(planned.node)}
+        return replace(job, outputs=(planned,), operators=own)
 
-    def _processor(self, shadow: JobFolder, operators: Operators, until: BatchRecord) -> Processor:
-        job_id = f"{self.identity.job_id}/rebuild"
+    def _processor(self, shadow: JobFolder, until: BatchRecord) -> Processor:
+        context, store, resolved = self.context, self.output.store, self.context.resolved[self._name]
+        identity = replace(context.identity, number=f"{context.identity.number}/rebuild")
         sink: Sink = DiscardSink(self._name)
-        if self.store is not None:
-            self.store.begin_shadow(self._name, self.resolved.schema, self.resolved.key, job=job_id)
-            sink = ViewSink(self.store, self._name, shadow=True)
-        own = self._own_job()
-        # What is poisoned was told when it was read first. What is late may be another row now.
-        late = own_topic_sink(late_topic(self.app, self.job.name), shadow.sinks, self.client, kept=True)
-        told = AttemptSink(late, attempt_of(shadow), until.batch)
-        outputs = Outputs({self._name: sink}, DiscardSink("poisoned"), told, DiscardSink("accounts"))
-        return Processor(
-            self.app, own, job_id, shadow, operators, outputs, {self._name: self.resolved}, self.client,
-            shards=self.identity.shards, clock=self.clock, where=self.where, until=until,
-        )  # fmt: skip
+        if store is not None:
+            store.begin_shadow(self._name, resolved.schema, resolved.key, job=identity.job_id)
+            sink = ViewSink(store, self._name, shadow=True)
+        # What is poisoned was reported when it was read first. What is late may be another row now.
+        topic = late_topic(context.app, context.job.name)
+        late = own_topic_sink(topic, shadow.sinks, self.environment.client, kept=True)
+        attempt = AttemptSink(late, attempt_of(shadow), until.batch)
+        outputs = Outputs({self._name: sink}, DiscardSink("poisoned"), attempt, DiscardSink("accounts"))
+        own = JobContext(context.app, self._own_job(), {self._name: resolved}, identity, shadow)
+        return Processor(own, self.environment, outputs, until=until)
 
-    def _next(self, shadow: JobFolder, batch: int, start: Offsets, end: Offsets) -> tuple[Offsets, Tick]:
-        """As far as one batch goes, all partitions advancing together in time; or as it was planned before a crash."""
-        planned = shadow.planned_or_none(batch)
-        if planned is not None:
-            return planned, shadow.planned_tick(batch)
-        ends = places(end)
+    def _next(self, batch: int, start: Offsets, end: Offsets) -> PlannedBatch:
+        """As far as one batch goes, all partitions advancing together in time."""
+        ends = partition_offsets(end)
 
         def offsets_at(time_ms: int) -> dict[TopicPartition, int]:
-            found = self.client.offsets(dict.fromkeys(ends, time_ms))
-            return {place: ends[place] if offset < 0 else min(offset, ends[place]) for place, offset in found.items()}
+            found = self.environment.client.offsets(dict.fromkeys(ends, time_ms))
+            return {one: ends[one] if offset < 0 else min(offset, ends[one]) for one, offset in found.items()}
 
-        made = plan_leading(leading_topics(self.job), places(start), ends, self.rows_per_batch, offsets_at)
+        leading = leading_topics(self.context.job)
+        made = plan_leading(leading, partition_offsets(start), ends, self.rows_per_batch, offsets_at)
         following: Offsets = {}
-        for place, offset in made.ends.items():
-            following.setdefault(place.topic, {})[place.partition] = offset
-        return following, Tick(held=made.held)
+        for one, offset in made.ends.items():
+            following.setdefault(one.topic, {})[one.partition] = offset
+        time_ms = self.environment.clock.now_ms()
+        return PlannedBatch(batch, start, following, time_ms, BatchControl(held=made.held))
 
 
 def beginning(client: Client, end: Offsets) -> Offsets:
     """Where the partitions begin that are read up to an end; never after it."""
-    found = client.offsets(dict.fromkeys(places(end), EARLIEST))
+    found = client.offsets(dict.fromkeys(partition_offsets(end), EARLIEST))
     return {
         topic: {number: min(found[TopicPartition(topic, number)], last) for number, last in parts.items()}
         for topic, parts in end.items()
@@ -165,13 +158,14 @@ def beginning(client: Client, end: Offsets) -> Offsets:
 
 
 def begun(
-    folder: JobFolder, name: str, store: ViewStore | None, made_from: Mapping[str, Any],
+    folder: JobFolder, output: ChangedOutput, made_from: Mapping[str, Any],
     *, usable: Callable[[JobFolder], bool] = lambda kept: True,
 ) -> JobFolder:  # fmt: skip
     """The folder to build an output in. What an earlier attempt left is used only if it was made in the same way.
 
     The store's table goes first: a crash leaves the folder, which says that the table must go.
     """
+    name, store = output.planned.name, output.store
     shadow = JobFolder(folder.path / FOLDER / name)
     kept = shadow.read(MADE_FROM)
     if kept != made_from or spark_checkpoint.is_there(shadow.path) or not usable(shadow):
@@ -198,17 +192,22 @@ def not_ahead(kept: JobFolder, end: Offsets, goal: Passed) -> bool:
     return goal[-1] is not None and last.watermark_us <= goal[-1]
 
 
-def note_caught_up(
-    folder: JobFolder, name: str, *, batch: int, version: int, made_from: Mapping[str, Any],
-    operators: Mapping[str, Any], view: bool = True, attempt: str | None = None,
-) -> None:  # fmt: skip
-    """From here on the change is only carried out. `view`: a table of the store is to be put in place too. `attempt`:
-    all rows were read again, and it says which were late."""
-    note = {
-        "batch": batch, "version": version, "made_from": made_from, "operators": operators, "view": view,
-        "attempt": attempt,
-    }  # fmt: skip
-    folder.write(f"{FOLDER}/{name}.json", note)
+@dataclass(frozen=True)
+class CaughtUp:
+    """`version` of the state that was built is that of a batch of the job."""
+
+    batch: int
+    version: int
+    view: bool = True
+    """A table of the store is to be put in place too."""
+    attempt: str | None = None
+    """All rows were read again, and the late topic says under this name which were late."""
+
+
+def note_caught_up(folder: JobFolder, output: ChangedOutput, caught_up: CaughtUp) -> None:
+    """From here on the change is only carried out."""
+    made_from = {"made_from": output.made_from, "operators": output.operators}
+    folder.write(f"{FOLDER}/{output.planned.name}.json", {**made_from, **asdict(caught_up)})
 
 
 def carry_out(

@@ -1,7 +1,7 @@
 """The checkpoint of a job that ran as a query of Structured Streaming, as in earlier releases: read, and taken over.
 
     planned.json       {"12": "v1\\n{…}\\n{…}"}   what stands in offsets/12, noted before the batch left anything behind
-    spark/offsets/12   a version, {"batchTimestampMs": …}, and where batch 12 ends with its tick
+    spark/offsets/12   a version, {"batchTimestampMs": …}, and where batch 12 ends with its control
     spark/commits/12   batch 12 is finished
 
 Spark syncs none of its files: a power cut leaves some of them empty. What is noted in planned.json counts before them.
@@ -15,7 +15,7 @@ from zlib import crc32
 
 from headwater.errors import JobRefused
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch, offsets
-from headwater.flow.source.batch_plan.ticks import TICK, tick_of
+from headwater.flow.source.batch_plan.batch_control import CONTROL, NO_CONTROL, BatchControl
 
 FOLDER, OFFSETS, COMMITS = "spark", "offsets", "commits"
 
@@ -64,9 +64,8 @@ def _planned(number: int, before: Offsets, text: str, file: Path) -> PlannedBatc
     try:
         _, head, said = text.split("\n")
         end = json.loads(said)
-        tick = tick_of(end)
-        end.pop(TICK, None)
-        return PlannedBatch(number, before, offsets(end), int(json.loads(head)["batchTimestampMs"]), tick)
+        control = BatchControl.from_json(said) if (said := end.pop(CONTROL, None)) else NO_CONTROL
+        return PlannedBatch(number, before, offsets(end), int(json.loads(head)["batchTimestampMs"]), control)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _refused(file, str(error)) from None
 

@@ -64,7 +64,7 @@ FIRST = Address()
 
 @dataclass(frozen=True)
 class Exchange:
-    """How rows pass from task to task: over how many shards, and through which folder if all tasks are on one machine."""
+    """How rows pass from task to task: over how many shards, and through which folder if all are on one machine."""
 
     shards: int
     folder: str | None = None

@@ -1,6 +1,7 @@
 """Rows that came too late, as records that explain themselves: when, behind what watermark, for which window."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,11 +21,13 @@ from headwater.flow.declare.topology.nodes import (
     SourceVersions,
     Windowed,
 )
-from headwater.flow.late.late_rows import LATE_END, LATE_START
+from headwater.flow.late.late_rows import LATE_END, LATE_START, late_for_join, late_frame
 from headwater.flow.late.late_text import exact, with_row
 from headwater.flow.operate.deduplicator import LATE
-from headwater.flow.operate.job_operators import Operators
+from headwater.flow.operate.job_operators import AnyOperator, Operators
+from headwater.flow.operate.join_operators import StreamJoinOperator
 from headwater.flow.operate.reports import ShardReport
+from headwater.flow.plan.batch_context import BatchContext
 from headwater.flow.plan.delays import AT_ONCE, arriving
 from headwater.flow.plan.lateness import Times
 from headwater.flow.plan.timestamps import EPOCH, iso
@@ -36,27 +39,27 @@ NO_ROW = "the table has no row for "
 """Begins the reason of an event that had to have a partner, and is not late."""
 
 
-def late_records(evaluation: Evaluation, operators: Operators, told: list[ShardReport], batch: int) -> pa.Table:
+def late_records(
+    evaluation: Evaluation, operators: Operators, context: BatchContext, reports: Sequence[ShardReport]
+) -> pa.Table:
     """Of all operators of a batch. Rows are read a second time, for those alone that had any."""
-    tables, had = [], {one.operator for one in told if one.late}
+    tables, had = [], {one.operator for one in reports if one.late}
     for node, name in operators.names.items():
-        frame = _late_frame(node, evaluation, operators) if name in had else None
+        frame = _late_frame(node, evaluation, operators.at(node, context), context.times) if name in had else None
         if frame is not None:
-            tables.append(_described(frame.toArrow(), node, name, operators.times, batch))
-        if any(one.missing for one in told if one.operator == name):
-            tables.append(
-                _described(
-                    _missing(evaluation, operators, node).toArrow(), node, name, operators.times, batch, alone=True
-                )
-            )
+            tables.append(_described(frame.toArrow(), node, name, context))
+        if any(one.missing for one in reports if one.operator == name):
+            rows = _unmatched(evaluation, operators.declared[node], node).toArrow()
+            tables.append(_described(rows, node, name, context, unmatched=True))
     return pa.concat_tables(tables) if tables else NO_RECORDS
 
 
-def _late_frame(node: Node, evaluation: Evaluation, operators: Operators) -> DataFrame | None:
+def _late_frame(node: Node, evaluation: Evaluation, operator: AnyOperator, times: Times) -> DataFrame | None:
     if isinstance(node, IntervalJoin | AsOfJoin):
-        return operators.late_of(node, evaluation.given(node, 0), evaluation.given(node, 1))
+        assert isinstance(operator, StreamJoinOperator)
+        return late_for_join(node, operator, evaluation.given(node, 0), evaluation.given(node, 1))
     if isinstance(node, Windowed):
-        return operators.late_windows(node, evaluation.given(node))
+        return late_frame(node, evaluation.given(node), times.reached(node)[1])
     if isinstance(node, Dedupe):
         late = evaluation.changes(node).where(f.col(LATE))
         row = f.to_json(f.struct(*(f.col(quoted(name)) for name in visible(late))), {"ignoreNullFields": "false"})
@@ -65,23 +68,25 @@ def _late_frame(node: Node, evaluation: Evaluation, operators: Operators) -> Dat
     return None
 
 
-def _missing(evaluation: Evaluation, operators: Operators, node: Node) -> DataFrame:
+def _unmatched(evaluation: Evaluation, operator: AnyOperator, node: Node) -> DataFrame:
     """Rows that had to have a partner in a join, and have none."""
-    rows = evaluation.unmatched(node)
-    names = operators.joins[operators.names[node]].work.pairing.columns.names
+    assert isinstance(operator, StreamJoinOperator)
+    rows, names = evaluation.unmatched(node), operator.work.pairing.columns.names
     row = f.to_json(f.struct(*(f.col(quoted(name)) for name in names)), {"ignoreNullFields": "false"})
     nothing = f.lit(None).cast("long")
     return rows.select("_at.*", row.alias(LATE), nothing.alias(LATE_START), nothing.alias(LATE_END))
 
 
-def _described(rows: pa.Table, node: Node, operator: str, times: Times, batch: int, *, alone: bool = False) -> pa.Table:
-    values, stamps = [], []
+def _described(
+    rows: pa.Table, node: Node, operator: str, context: BatchContext, *, unmatched: bool = False
+) -> pa.Table:
+    values, stamps, times = [], [], context.times
     for row in rows.to_pylist():
         said = {
-            **(_why_alone(row, node, times) if alone else _why(row, node, times)), "operator": operator,
+            **(_why_unmatched(row, node, times) if unmatched else _why(row, node, times)), "operator": operator,
             "stream": times.sources[row["source"]].name,
             "topic": times.sources[row["source"]].topic, "partition": row["partition"], "offset": row["offset"],
-            "batch": batch,
+            "batch": context.batch,
         }  # fmt: skip
         values.append(with_row(said, row[LATE]))
         stamps.append(_microseconds(row) // 1000)
@@ -112,7 +117,7 @@ def _why(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
     return {"reason": reason, "time": iso(time_us), "watermark": iso(passed_us), "window": None}
 
 
-def _why_alone(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
+def _why_unmatched(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
     assert isinstance(node, Join)
     found = json.loads(row[LATE], parse_float=exact)
     key = ", ".join(f"{name} = {json.dumps(found.get(name), ensure_ascii=False)}" for name, _ in node.on)

@@ -1,12 +1,12 @@
 """Late replay: a batch that reads nothing, and corrects the windows that late rows belong to.
 
-It is a batch like any other, with a number that every sink commits with its rows; only that its plan says `admits`
-(source/batch_plan/ticks.py). So it takes effect as a whole or is run again, by the command or by the job's next run.
-It replays all rows that were late before it: the same rows whenever it is computed.
+It is a batch like any other, with a number that every sink commits with its rows; only its plan says that it replays
+late rows (source/batch_plan/batch_control.py). So it takes effect as a whole or is run again, by the command or by the
+job's next run. It replays all rows that were late before it: the same rows whenever it is computed.
 
-The state of such windows is gone. What they were and what they are with those rows is found out from the log, by the
-queries that prove views, and the difference is told as changes. Of windows that overlap, some may still be kept: rows
-are given to those as well, so that later rows find them. Comparisons are treated in the same way.
+The state of such windows is dropped. What they were and what they are with those rows is computed from the log, by the
+queries that prove views, and the difference is emitted as changes. Of windows that overlap, some may still have state:
+rows are given to those as well, so that later rows find them. Comparisons are treated in the same way.
 
 The rows' records in the late topic stay; new ones beside them say that they are admitted, and in which batch.
 """
@@ -17,27 +17,26 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from headwater.flow.commit.job_folder import JobFolder
+from headwater.flow.commit.job_context import Environment, JobContext
 from headwater.flow.commit.report_records import NO_RECORDS, records
-from headwater.flow.declare.topology.graph import Job
 from headwater.flow.declare.topology.nodes import Compared, Dedupe, Join, Lesson, Node, Source, Windowed, walk
-from headwater.flow.kafka.client import Client
 from headwater.flow.operate.window_comparison import CompareOperator
 from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operators.comparisons.kinds import agos_of
 from headwater.flow.operators.comparisons.looking_back import longest_us, reach_us
 from headwater.flow.operators.joins.emission import AFTER_SIDE, BEFORE_SIDE, SIDE
 from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling, Window
-from headwater.flow.plan.event_times import HAPPENED, pane_of
+from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.proof.batch_query import batch_rows
 from headwater.flow.proof.past_decisions import late_rows
 from headwater.flow.proof.verification import frames_at
 from headwater.flow.proof.window_query import Past, window_rows
 from headwater.flow.rows.arrow_types import spark_schema
 from headwater.flow.rows.evaluation import Replayed, paired
+from headwater.flow.rows.event_positions import HAPPENED
 from headwater.flow.rows.row_steps import quoted
 from headwater.flow.rows.sources import AT
 
@@ -45,7 +44,7 @@ POSITION = ("source", "partition", "offset")
 
 
 def why_not(node: Node) -> str | None:
-    """Why late rows of an operator cannot be taken back; None: they can."""
+    """Why late rows of an operator cannot be replayed; None: they can."""
     if isinstance(node, Dedupe):
         return "whether a row repeats one that is forgotten is not known"
     if not isinstance(node, Windowed):
@@ -64,59 +63,53 @@ def why_not(node: Node) -> str | None:
 
 
 @dataclass(frozen=True)
-class Admission:
-    """What a batch does in the place of some operators, and what it leaves in the late topic."""
+class Corrections:
+    """What a batch that replays late rows does: corrections in place of the changes of some operators, how many rows of
+    each are no longer late, and the records that say so in the late topic."""
 
-    changes: Mapping[Node, DataFrame] = field(default_factory=dict)
-    kept: Mapping[Node, DataFrame] = field(default_factory=dict)
-    """Rows that operators of overlapping windows have to keep."""
+    replayed: Replayed = field(default_factory=Replayed)
     rows: Mapping[Node, int] = field(default_factory=dict)
     marks: pa.Table = field(default_factory=lambda: NO_RECORDS)
 
-    @property
-    def replayed(self) -> Replayed:
-        return Replayed(self.changes, self.kept)
+
+NO_CORRECTIONS = Corrections()
 
 
-@dataclass(frozen=True)
-class Admitting:
-    """Finds out what a batch takes back. `operators` are those of the job's outputs, as they are resolved."""
+class LateReplay:
+    """Computes the corrections of a job's batches."""
 
-    session: SparkSession
-    app: str
-    job: Job
-    folder: JobFolder
-    operators: Mapping[Node, WindowOperator | CompareOperator]
-    where: Mapping[str, str]
-    client: Client
+    def __init__(self, context: JobContext, environment: Environment) -> None:
+        self._context, self._job, self._environment = context, context.job, environment
 
     def outstanding(self, batch: int) -> dict[Node, int]:
-        """How many rows had come too late up to a batch, and are still out, for each operator that they can be given
-        to."""
-        late = late_rows(self.session, self.app, self.job, self.folder, batch, self.where, self.client)
+        """How many rows are late up to a batch, for each operator."""
+        late = late_rows(self._environment, self._context.app, self._job, self._context.folder, batch)
         if late is None:
             return {}
         counts = {row["operator"]: row["count"] for row in late.groupBy("operator").count().collect()}
-        return {node: counts[name] for node, name in self.job.operators.items() if counts.get(name)}
+        return {node: counts[name] for node, name in self._job.operators.items() if counts.get(name)}
 
-    def admission(self, batch: int) -> Admission:
-        before = self.folder.finished(batch - 1)
-        rows = {node: count for node, count in self.outstanding(batch - 1).items() if why_not(node) is None}
-        late = late_rows(self.session, self.app, self.job, self.folder, batch - 1, self.where, self.client)
+    def corrections(self, planned: PlannedBatch) -> Corrections:
+        """Of all rows that were late before a batch, the same whenever it is computed."""
+        last, environment = planned.batch - 1, self._environment
+        before = self._context.folder.finished(last)
+        rows = {node: count for node, count in self.outstanding(last).items() if why_not(node) is None}
+        late = late_rows(environment, self._context.app, self._job, self._context.folder, last)
         if before is None or late is None or not rows:
-            return Admission()
-        names = [self.job.operators[node] for node in rows]
+            return NO_CORRECTIONS
+        names = [self._job.operators[node] for node in rows]
         late = late.where(f.col("operator").isin(names))
-        frames = self._near(late, frames_at(self.session, self.job, self.where, before.end), tuple(rows))
-        own = {node: late.where(f.col("operator") == self.job.operators[node]).drop("operator") for node in rows}
+        log = frames_at(environment.session, self._job, environment.where, before.end)
+        frames = self._near(late, log, tuple(rows))
+        own = {node: late.where(f.col("operator") == self._job.operators[node]).drop("operator") for node in rows}
         then, now = Past(before.passed, own), Past(before.passed)
         changes = {node: self._corrections(node, frames, then, now) for node in self._corrected(tuple(rows))}
-        kept = {node: self._kept(node, frames, own[node], before.watermark_us) for node in rows if _overlaps(node)}
-        return Admission(changes, kept, rows, self._marks(late, batch))
+        absorbed = {node: self._kept(node, frames, own[node], before.watermark_us) for node in rows if _overlaps(node)}
+        return Corrections(Replayed(changes, absorbed), rows, self._marks(late, planned))
 
     def _corrected(self, windows: tuple[Node, ...]) -> list[Node]:
         """The operators themselves, and comparisons of what they make."""
-        found = {node for one in self.job.outputs for node in walk(one.node)}
+        found = {node for one in self._job.outputs for node in walk(one.node)}
         compared = [node for node in found if isinstance(node, Compared) and node.windowed in windows]
         return [*windows, *compared]
 
@@ -133,41 +126,43 @@ class Admitting:
         return {source: frame.where(near) for source, frame in frames.items()}
 
     def _corrections(self, node: Node, frames: Mapping[Source, DataFrame], then: Past, now: Past) -> DataFrame:
-        """As the operator would tell them."""
-        told = self.operators[node].output
-        key = tuple(self.operators[node].key.names)
+        """As the operator would emit them."""
+        operator = self._operator(node)
         sides = [
             _affected(node, batch_rows(node, frames, past), frames, then).withColumn(SIDE, f.lit(side))
             for past, side in ((then, BEFORE_SIDE), (now, AFTER_SIDE))
         ]
-        changed = paired(sides[0].unionByName(sides[1]), key)
+        changed = paired(sides[0].unionByName(sides[1]), tuple(operator.key.names))
         return changed.select(
-            *(f.col(quoted(one.name)).cast(one.dataType).alias(one.name) for one in spark_schema(told))
+            *(f.col(quoted(one.name)).cast(one.dataType).alias(one.name) for one in spark_schema(operator.output))
         )
 
     def _kept(
         self, node: Node, frames: Mapping[Source, DataFrame], late: DataFrame, watermark_us: int | None
     ) -> DataFrame:
         """Late rows that lie in windows whose state is still there."""
-        operator = self.operators[node]
+        operator = self._operator(node)
         assert isinstance(node, Windowed)
         assert isinstance(operator, WindowOperator)
         below_us = operator.work.drop_below(operator.at(None, watermark_us).clock)
         rows = _only(batch_rows(node.input, frames), late)
         return rows if below_us is None else rows.where(_end_us(node.window) > f.lit(below_us))
 
-    def _marks(self, late: DataFrame, batch: int) -> pa.Table:
-        values, stamps = [], []
-        time_ms = self.folder.planned_ms(batch)
+    def _operator(self, node: Node) -> WindowOperator | CompareOperator:
+        found = next(one.operators[node] for one in self._context.resolved.values() if node in one.operators)
+        assert isinstance(found, WindowOperator | CompareOperator)
+        return found
+
+    def _marks(self, late: DataFrame, planned: PlannedBatch) -> pa.Table:
+        values = []
         for row in late.select("operator", *POSITION).distinct().toArrow().to_pylist():
-            source = self.job.sources[row["source"]]
+            source = self._job.sources[row["source"]]
             said = {
                 "admitted": True, "operator": row["operator"], "stream": source.name, "topic": source.topic,
-                "partition": row["partition"], "offset": row["offset"], "batch": batch,
+                "partition": row["partition"], "offset": row["offset"], "batch": planned.batch,
             }  # fmt: skip
             values.append(json.dumps(said, ensure_ascii=False).encode())
-            stamps.append(time_ms)
-        return records([None] * len(values), values, stamps)
+        return records([None] * len(values), values, [planned.time_ms] * len(values))
 
 
 def _overlaps(node: Node) -> bool:
@@ -176,7 +171,10 @@ def _overlaps(node: Node) -> bool:
 
 def _end_us(window: Window) -> Column:
     """Where the part of time ends that a row is kept for."""
-    return f.expr(f"{pane_of(window)} + {window.pane_us}L" if isinstance(window, Hopping) else f"{HAPPENED} + 1L")
+    if not isinstance(window, Hopping):
+        return f.expr(f"{HAPPENED} + 1L")
+    pane = f"{HAPPENED} - pmod({HAPPENED} - {window.offset_us}L, {window.pane_us}L)"
+    return f.expr(f"{pane} + {window.pane_us}L")
 
 
 def _length_us(node: Node) -> int:

@@ -15,8 +15,7 @@ from headwater.flow.operators.joins.as_of import AsOfJoin as AsOf
 from headwater.flow.operators.joins.interval import IntervalJoin
 from headwater.flow.operators.windows.placement import earliest, late_mask, times_of
 from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window
-from headwater.flow.plan.event_times import time_us
-from headwater.flow.rows.event_positions import since, with_time
+from headwater.flow.rows.event_positions import since, time_us, with_time
 from headwater.flow.rows.row_batch import AT
 from headwater.flow.rows.row_steps import quoted, visible
 from headwater.flow.state.runs.equality import Integers

@@ -22,6 +22,7 @@ SHARDS = 2
 @dataclass(frozen=True)
 class LocalContext:
     defaultParallelism: int = SHARDS
+    master: str = "in-process"
 
 
 class LocalConf:

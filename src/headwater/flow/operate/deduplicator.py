@@ -1,5 +1,6 @@
 """The first row of each key within a time, as an operator of a job."""
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,10 @@ class Deduplicator:
     @property
     def state(self) -> StateSchema:
         return state_of(self.key)
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"{self.key.names} dedupe".encode()).hexdigest()[:16]
 
     @property
     def given(self) -> pa.Schema:

@@ -42,6 +42,8 @@ class Level:
     results: DataFrame
     numbers: Mapping[Node, int]
     schemas: Mapping[Node, pa.Schema]
+    co_partitioned: frozenset[str] = frozenset()
+    """The names of its operators if their inputs are not shuffled."""
     collected: pa.Table | None = None
 
     @classmethod

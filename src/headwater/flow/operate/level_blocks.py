@@ -106,4 +106,5 @@ class CoPartitionedRun:
     name: str
 
     def __call__(self, task: ShardTask, emitting: Emitting) -> DataFrame:
-        return co_partitioned(self.session, emitting(CoPartitionedTask(self.read, task, self.name)), task.exchange.shards)
+        own = CoPartitionedTask(self.read, task, self.name)
+        return co_partitioned(self.session, emitting(own), task.exchange.shards)

@@ -3,6 +3,7 @@
 Runs in Spark's Python workers, once per task; all values at once, none by itself.
 """
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
 
@@ -39,6 +40,12 @@ class Operator:
     @property
     def output(self) -> pa.Schema:
         return change_schema(self.key, self.values).append(pa.field(COMMIT, pa.string()))
+
+    @property
+    def fingerprint(self) -> str:
+        """Distinguishes operators whose state has columns of the same names and types with another meaning."""
+        said = repr(self.work) if isinstance(self.work, Latest) else repr([spec.meaning for spec in self.work])
+        return hashlib.sha256(f"{self.key.names} {said}".encode()).hexdigest()[:16]
 
     def step(self, state: ShardState, rows: pa.RecordBatch) -> Step:
         if isinstance(self.work, Latest):

@@ -1,6 +1,6 @@
 """Comparisons of windows, in one batch: changes of windows come to the shard of their key, where earlier ones are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -28,8 +28,10 @@ from headwater.flow.state.shard import StateHandle
 class CompareOperator(ShardOperator[Work]):
     """Windows of each key, and what they are compared by."""
 
-    forgotten_us: int | None = None
-    """Windows that end here or before change no more after the batch at hand."""
+    horizon_us: int
+    """So long after its end a window may change."""
+    watermark_us: int | None = None
+    """That of the windows in the batch at hand."""
 
     @property
     def values(self) -> pa.Schema:
@@ -42,16 +44,18 @@ class CompareOperator(ShardOperator[Work]):
 
     @property
     def drop_below(self) -> int | None:
-        return None if self.forgotten_us is None else self.work.drop_below(self.forgotten_us)
+        """Before which time no window is needed any more."""
+        return None if self.watermark_us is None else self.work.drop_below(self.watermark_us - self.horizon_us)
+
+    def at(self, watermark_us: int | None) -> "CompareOperator":
+        return replace(self, watermark_us=watermark_us)
 
     def step(self, handle: StateHandle, shard: int, rows: pa.RecordBatch) -> Worked:
         step = self.work.step(WindowState(handle, shard), rows)
         return Worked(step.changes, tuple(step.runs))
 
 
-def compared_windows(
-    node: Compared, changes: DataFrame, name: str, watermark_us: int | None
-) -> tuple[CompareOperator, DataFrame]:
+def compared_windows(node: Compared, changes: DataFrame, name: str) -> tuple[CompareOperator, DataFrame]:
     """What the operator does, and the frame its shards are given: the windows that changed, as they are now."""
     windows = node.windowed
     assert isinstance(windows.window, Tumbling | Hopping | Calendar)
@@ -64,10 +68,9 @@ def compared_windows(
     lateness_us = max((one.lateness_us for one in sources_of(node) if isinstance(one, SourceStream)), default=0)
     horizon_us = windows.emission.horizon_us
     work = Work(windows.window, by, kept, node.comparisons, lateness_us + held_us(windows) + horizon_us)
-    forgotten_us = None if watermark_us is None else watermark_us - horizon_us
     key = [f.col(quoted(one)) for one in windows.by]
     rows = changes.where(f.col(COMMIT).isNull())
-    return CompareOperator(name, work, forgotten_us), rows.select(
+    return CompareOperator(name, work, horizon_us), rows.select(
         *key, f.unix_micros(START).alias(START), *map(quoted, values),
         (f.col(OPERATION) == "d").alias(DELETED),
     )  # fmt: skip

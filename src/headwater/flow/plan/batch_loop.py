@@ -10,18 +10,14 @@ import threading
 from collections.abc import Mapping
 
 from pyspark import InheritableThread
-from pyspark.sql import SparkSession
 
-from headwater.clock import Clock
 from headwater.flow.commit.batch_processor import Processor
-from headwater.flow.commit.job_folder import JobFolder, places
-from headwater.flow.declare.topology.graph import Job
 from headwater.flow.local.session import cloned
-from headwater.flow.plan.planned_batches import Offsets, PlannedBatch, offsets
+from headwater.flow.plan.planned_batches import Offsets, PlannedBatch, offsets, partition_offsets
 from headwater.flow.rows.batch_frames import BatchFrames
 from headwater.flow.rows.sources import source_options
+from headwater.flow.source.batch_plan.batch_control import NO_CONTROL, read_wakeup
 from headwater.flow.source.batch_plan.planner import BatchPlanner
-from headwater.flow.source.batch_plan.ticks import NO_TICK, read_wish
 from headwater.flow.source.options import parse_options, written_offsets
 from headwater.record import TopicPartition
 
@@ -30,37 +26,34 @@ WAIT_MS = 200
 
 
 class BatchRunner:
-    """Runs planned batches of one job. `where` says how the log is reached."""
+    """Runs planned batches of the job of a processor."""
 
-    def __init__(
-        self, session: SparkSession, job: Job, folder: JobFolder, processor: Processor, where: Mapping[str, str]
-    ) -> None:
-        self._folder, self._processor = folder, processor
-        own = cloned(session)
+    def __init__(self, processor: Processor) -> None:
+        context, environment = processor.context, processor.environment
+        self._folder, self._processor = context.folder, processor
+        own = cloned(environment.session)
         # Spark takes what tasks of ours read for small, and it may be large.
         own.conf.set("spark.sql.autoBroadcastJoinThreshold", -1)
-        self._frames = BatchFrames(own, job, folder, where)
+        self._frames = BatchFrames(own, context.job, context.folder, environment.where)
 
     def run(self, planned: PlannedBatch) -> None:
         """Write the plan down, then process what lies between start and end; the same batch may be run again."""
         self._folder.plan(planned)
         self._folder.stage.mkdir(parents=True, exist_ok=True)
-        self._processor.process(self._frames.frame(planned), planned.batch)
+        self._processor.process(self._frames, planned.batch)
 
 
 class BatchLoop:
     """Runs the batches of one job on a thread of its own until it is stopped, fails, or, with `once`, has processed all
     that was in the log when it started."""
 
-    def __init__(
-        self, session: SparkSession, job: Job, folder: JobFolder, processor: Processor, where: Mapping[str, str],
-        clock: Clock, *, once: bool = False,
-    ) -> None:  # fmt: skip
-        self._job, self._folder, self._processor, self._clock, self._once = job, folder, processor, clock, once
-        self._runner = BatchRunner(session, job, folder, processor, where)
+    def __init__(self, processor: Processor, *, once: bool = False) -> None:
+        job, environment = processor.context.job, processor.environment
+        self._folder, self._processor, self._once = processor.context.folder, processor, once
+        self._runner, self._clock = BatchRunner(processor), environment.clock
         self._stopping = threading.Event()
-        self._limits = parse_options(source_options(job, where))
-        self._planner = BatchPlanner(self._limits, clock=clock, stopping=self._stopping)
+        self._limits = parse_options(source_options(job, environment.where))
+        self._planner = BatchPlanner(self._limits, clock=environment.clock, stopping=self._stopping)
         self._thread = InheritableThread(self._run, name=f"headwater-job-{job.name}", daemon=True)
         self.error: BaseException | None = None
         """What ended it, as it was raised."""
@@ -90,7 +83,7 @@ class BatchLoop:
     def _run(self) -> None:
         try:
             self._batches()
-        except BaseException as error:  # noqa: BLE001  whatever it is: whoever supervises the job is told
+        except BaseException as error:  # noqa: BLE001  whatever it is: it is reported to the supervisor
             self.error = error
         finally:
             self._planner.close()
@@ -123,18 +116,18 @@ class BatchLoop:
     def _next(self, last: PlannedBatch | None) -> PlannedBatch | None:
         """None if nothing is to be done. The first batch comes in any case: outputs are there after it."""
         now_ms = self._clock.now_ms()
-        start = places(last.end) if last else self._planner.beginning()
+        start = partition_offsets(last.end) if last else self._planner.beginning()
         made = self._planner.next(start, rows_max=self._limits.rows_max, bytes_max=self._limits.bytes_max)
-        before = last.tick if last else NO_TICK
-        tick = self._planner.tick(before, start, made, read_wish(self._folder.stage).at(now_ms))
-        if last is not None and made.ends == start and tick == before:
+        before = last.control if last else NO_CONTROL
+        control = self._planner.control(before, start, made, read_wakeup(self._folder.stage).at(now_ms))
+        if last is not None and made.ends == start and control == before:
             return None
         batch = last.batch + 1 if last else 0
-        return PlannedBatch(batch, _offsets(start), _offsets(made.ends), now_ms, tick)
+        return PlannedBatch(batch, _offsets(start), _offsets(made.ends), now_ms, control)
 
     def _wait_ms(self) -> int:
-        """Until a batch is wished for, at most."""
-        left_ms = read_wish(self._folder.stage).at_ms - self._clock.now_ms()
+        """At most until a batch is requested."""
+        left_ms = read_wakeup(self._folder.stage).at_ms - self._clock.now_ms()
         return min(left_ms, WAIT_MS) if left_ms > 0 else WAIT_MS
 
 

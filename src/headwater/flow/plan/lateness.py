@@ -10,27 +10,24 @@ not idle; a row before it is late, too. Behind a join that holds rows back only 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from headwater.flow.commit.job_folder import BatchRecord, places
+from headwater.flow.commit.job_folder import BatchRecord
 from headwater.flow.declare.topology.nodes import Node, Source, SourceStream, Windowed, source_id, sources_of
+from headwater.flow.operators.windows.clock import NEVER_US
 from headwater.flow.plan.delays import AT_ONCE, Passed, arriving, reached_us
-from headwater.flow.plan.planned_batches import Offsets
+from headwater.flow.plan.planned_batches import PlannedBatch, partition_offsets
 from headwater.flow.plan.watermarks import Clocks, idle_partitions, streams_of, watermark
 from headwater.flow.prepare.late_bounds import LateBounds
-from headwater.flow.source.batch_plan.ticks import Tick
 from headwater.record import TopicPartition
 
-NEVER_US = -(2**62)
 
-
-def times_of(
-    sources: tuple[Source, ...], before: BatchRecord | None, start: Offsets, end: Offsets, tick: Tick
-) -> "Times":
-    """Of a batch between two positions, from what the batch before it has left and what was decided in planning it."""
+def times_of(sources: tuple[Source, ...], before: BatchRecord | None, planned: PlannedBatch) -> "Times":
+    """The watermarks of a planned batch, from the clocks that the batch before it has left."""
     streams = streams_of(sources)
     clocks = before.clocks if before else Clocks()
-    start, end = ({source_id(one): position.get(one.topic, {}) for one in sources} for position in (start, end))
-    held, silent = (_in_lanes(parts, sources) for parts in (tick.held, tick.silent))
-    ends = places(end)
+    spans = planned.start, planned.end
+    start, end = ({source_id(one): position.get(one.topic, {}) for one in sources} for position in spans)
+    held, silent = (_by_source(parts, sources) for parts in (planned.control.held, planned.control.silent))
+    ends = partition_offsets(end)
     read = frozenset(
         place for place, offset in ends.items() if offset > start.get(place.topic, {}).get(place.partition, 0)
     )
@@ -40,7 +37,7 @@ def times_of(
     return Times(clocks.newest_us, sources, idle, earlier, reached)
 
 
-def _in_lanes(parts: frozenset[TopicPartition], sources: tuple[Source, ...]) -> frozenset[TopicPartition]:
+def _by_source(parts: frozenset[TopicPartition], sources: tuple[Source, ...]) -> frozenset[TopicPartition]:
     return frozenset(
         TopicPartition(source_id(source), place.partition)
         for source in sources
@@ -51,7 +48,8 @@ def _in_lanes(parts: frozenset[TopicPartition], sources: tuple[Source, ...]) -> 
 
 @dataclass(frozen=True)
 class Times:
-    """RowBuilder of a source → partition → newest event time in microseconds. `sources` are numbered as in `_at`."""
+    """How far time has come for a batch. `newest_us`: id of a source → partition → newest event time. `sources` are
+    numbered as in `_at`."""
 
     newest_us: Mapping[str, Mapping[int, int]]
     sources: tuple[Source, ...] = ()
@@ -79,6 +77,11 @@ class Times:
             return self.processed_before_us, self.processed_us
         bounds = arriving(node)
         return reached_us(bounds, self.earlier), reached_us(bounds, self.passed)
+
+    def processed_at(self, planned_us: int, before_us: int | None) -> "Times":
+        """With the time of processing. Clocks may be put back, but rows are not processed before earlier ones."""
+        processed_us = planned_us if before_us is None else max(planned_us, before_us)
+        return replace(self, processed_before_us=before_us, processed_us=processed_us)
 
     def stand_still(self) -> "Times":
         return replace(self, watermark_us=self.earlier[0] if self.earlier else None, still=True)

@@ -3,15 +3,17 @@
     planned.json    {"batches": [{"batch": 11, "start": {"orders": {"0": 7}}, "end": {"orders": {"0": 9}},
                                   "time_ms": 1700000000000}, {"batch": 12, …, "tick": {"number": 12, …}}]}
 
-A batch that comes again after a crash has the same rows, the same time and the same tick. The batch before it is kept
-because a job at rest is asked about the batch it finished last.
+A batch that is run again after a crash has the same rows, time and control. The batch before it is kept because a job
+at rest is asked about the batch it finished last.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.flow.source.batch_plan.ticks import NO_TICK, TICK, Tick, tick_of
+from headwater.flow.source.batch_plan.batch_control import NO_CONTROL, BatchControl
+from headwater.flow.source.splitting import Range, ranges_between
+from headwater.record import TopicPartition
 
 FILE = "planned.json"
 KEPT = 2
@@ -27,26 +29,39 @@ class PlannedBatch:
     end: Offsets
     time_ms: int
     """When it was planned: the same however often it is run."""
-    tick: Tick = NO_TICK
+    control: BatchControl = NO_CONTROL
+
+    @property
+    def ranges(self) -> list[Range]:
+        """What of the log it reads."""
+        return ranges_between(partition_offsets(self.start), partition_offsets(self.end))
 
     def to_json(self) -> dict[str, Any]:
         said = {"batch": self.batch, "start": self.start, "end": self.end, "time_ms": self.time_ms}
-        return said if self.tick == NO_TICK else {**said, "tick": self.tick.to_json()}
+        return said if self.control == NO_CONTROL else {**said, "tick": self.control.to_json()}
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "PlannedBatch":
         """
-        >>> one = PlannedBatch(3, {"orders": {0: 5}}, {"orders": {0: 9}}, 17, Tick(3))
+        >>> one = PlannedBatch(3, {"orders": {0: 5}}, {"orders": {0: 9}}, 17, BatchControl(3))
         >>> PlannedBatch.from_json(one.to_json()) == one
         True
         """
-        tick = tick_of({TICK: row["tick"]} if "tick" in row else {})
-        return cls(row["batch"], offsets(row["start"]), offsets(row["end"]), row["time_ms"], tick)
+        control = BatchControl.from_json(row["tick"]) if "tick" in row else NO_CONTROL
+        return cls(row["batch"], offsets(row["start"]), offsets(row["end"]), row["time_ms"], control)
 
 
 def offsets(row: Mapping[str, Mapping[Any, Any]]) -> Offsets:
     """JSON has no numbers as names."""
     return {topic: {int(number): offset for number, offset in parts.items()} for topic, parts in row.items()}
+
+
+def partition_offsets(position: Mapping[str, Mapping[int, int]]) -> dict[TopicPartition, int]:
+    """
+    >>> partition_offsets({"orders": {0: 12}})
+    {TopicPartition(topic='orders', partition=0): 12}
+    """
+    return {TopicPartition(topic, number): at for topic, parts in position.items() for number, at in parts.items()}
 
 
 def with_planned(before: Sequence[PlannedBatch], one: PlannedBatch) -> list[PlannedBatch]:

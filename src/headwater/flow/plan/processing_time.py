@@ -20,9 +20,10 @@ from headwater.flow.declare.topology.naming import accounts_topic
 from headwater.flow.declare.topology.nodes import Windowed, walk
 from headwater.flow.kafka.client import Client
 from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window, calendar_end
-from headwater.flow.plan.event_times import AT, moment
 from headwater.flow.plan.planned_batches import Offsets, offsets
+from headwater.flow.plan.timestamps import moment
 from headwater.flow.rows.event_positions import with_time
+from headwater.flow.rows.row_batch import AT
 
 RANGES = "source int, partition int, first long, end long, processed timestamp"
 

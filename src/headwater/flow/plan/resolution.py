@@ -18,7 +18,6 @@ from headwater.flow.local.frames import local_frame
 from headwater.flow.operate.job_operators import AnyOperator
 from headwater.flow.operate.level_blocks import InputKey
 from headwater.flow.operators.windows.shapes import Count
-from headwater.flow.plan.lateness import Times
 from headwater.flow.plan.translated_inputs import input_steps
 from headwater.flow.prepare.inputs import AnyPrepare, InputSteps, input_of
 from headwater.flow.prepare.join_inputs import join_operator, side_frame, side_preparations
@@ -96,11 +95,10 @@ def _operator(
     node: Node, frames: Sequence[DataFrame], name: str
 ) -> tuple[AnyOperator, list[tuple[DataFrame, AnyPrepare]]]:
     """An operator, and of each of its inputs the columns that it needs and how rows are prepared."""
-    times = Times({})
     if not isinstance(node, Join):
-        own = input_of(node, frames[0], name, times)
+        own = input_of(node, frames[0], name)
         return own.operator, [(own.frame, own.prepare)]
-    join = join_operator(node, frames[0], frames[1], name, times.reached(node))
+    join = join_operator(node, frames[0], frames[1], name)
     chosen = [side_frame(node, number, frame) for number, frame in enumerate(frames)]
     return join, list(zip(chosen, side_preparations(node, join, shards=1), strict=True))
 

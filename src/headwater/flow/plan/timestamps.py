@@ -24,12 +24,16 @@ def behind_us(record: BatchRecord) -> int | None:
     return max(0, record.newest_us - record.watermark_us)
 
 
+def moment(us: int) -> datetime:
+    return EPOCH + timedelta(microseconds=us)
+
+
 def iso(us: int) -> str:
     """
     >>> iso(1_500_000)
     '1970-01-01T00:00:01.500000Z'
     """
-    return (EPOCH + timedelta(microseconds=us)).isoformat().replace("+00:00", "Z")
+    return moment(us).isoformat().replace("+00:00", "Z")
 
 
 def plain(us: int) -> str:
@@ -38,4 +42,4 @@ def plain(us: int) -> str:
     >>> plain(1_500_000)
     '1970-01-01 00:00:01'
     """
-    return f"{EPOCH + timedelta(microseconds=us):%Y-%m-%d %H:%M:%S}"
+    return f"{moment(us):%Y-%m-%d %H:%M:%S}"

@@ -28,7 +28,7 @@ FOREVER_US = 2**62
 ByPartition = Mapping[str, Mapping[int, int]]
 
 
-class Heard(NamedTuple):
+class ProducerClock(NamedTuple):
     """Of one producer."""
 
     newest_us: int
@@ -45,7 +45,7 @@ class Clocks:
     """Where a partition has come to: its newest event time, or that of its slowest producer."""
     arrived_ms: ByPartition = field(default_factory=dict)
     """The newest timestamp of a partition's records."""
-    producers: Mapping[str, Mapping[int, Mapping[str, Heard]]] = field(default_factory=dict)
+    producers: Mapping[str, Mapping[int, Mapping[str, ProducerClock]]] = field(default_factory=dict)
     """Those that are not idle; only of streams that name them."""
 
     def to_json(self) -> dict[str, Any]:
@@ -54,7 +54,10 @@ class Clocks:
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "Clocks":
         producers = {
-            topic: {int(number): {name: Heard(*one) for name, one in heard.items()} for number, heard in parts.items()}
+            topic: {
+                int(number): {name: ProducerClock(*one) for name, one in advance_clocks.items()}
+                for number, advance_clocks in parts.items()
+            }
             for topic, parts in row["producers"].items()
         }
         return cls(_numbered(row["newest_us"]), _numbered(row["arrived_ms"]), producers)
@@ -84,7 +87,9 @@ def idle_ms(streams: Iterable[SourceStream]) -> dict[str, int]:
     return longest
 
 
-def heard(before: Clocks, staged: Iterable[Staged], streams: Sequence[SourceStream], planned_ms: int) -> Clocks:
+def advance_clocks(
+    before: Clocks, staged: Iterable[Staged], streams: Sequence[SourceStream], planned_ms: int
+) -> Clocks:
     """The clocks after a batch that was planned at a time."""
     by_topic = {source_id(stream): stream for stream in streams}
     newest, arrived = _copied(before.newest_us), _copied(before.arrived_ms)
@@ -103,7 +108,7 @@ def heard(before: Clocks, staged: Iterable[Staged], streams: Sequence[SourceStre
         if stream.clock.producer is None:
             _raise(newest, topic, number, counts.event_time_max_us)
         else:
-            _hear(stream, producers.setdefault(topic, {}).setdefault(number, {}), counts.producers, planned_ms)
+            _advance(stream, producers.setdefault(topic, {}).setdefault(number, {}), counts.producers, planned_ms)
     for topic, parts in producers.items():
         for number in parts:
             parts[number] = _not_idle(by_topic[topic], parts[number], _latest(arrived))
@@ -161,15 +166,15 @@ def _timeless(clocks: Clocks, place: TopicPartition) -> bool:
     return read and place.partition not in clocks.newest_us.get(place.topic, {})
 
 
-def _hear(
-    stream: SourceStream, known: dict[str, Heard], counted: Mapping[str, Sequence[int | None]], planned_ms: int
+def _advance(
+    stream: SourceStream, known: dict[str, ProducerClock], counted: Mapping[str, Sequence[int | None]], planned_ms: int
 ) -> None:
     for name, (newest_us, claimed_ms, no_more_before_us) in counted.items():
         arrived_ms = _not_after(planned_ms, claimed_ms)
         told = [one for one in (newest_us, _promised(stream, no_more_before_us)) if one is not None]
         if told and arrived_ms is not None:
-            old = known.get(name, Heard(max(told), arrived_ms))
-            known[name] = Heard(max(old.newest_us, *told), max(old.arrived_ms, arrived_ms))
+            old = known.get(name, ProducerClock(max(told), arrived_ms))
+            known[name] = ProducerClock(max(old.newest_us, *told), max(old.arrived_ms, arrived_ms))
 
 
 def _not_after(planned_ms: int, claimed_ms: int | None) -> int | None:
@@ -181,7 +186,9 @@ def _promised(stream: SourceStream, no_more_before_us: int | None) -> int | None
     return None if no_more_before_us is None else no_more_before_us + stream.lateness_us
 
 
-def _not_idle(stream: SourceStream, known: Mapping[str, Heard], latest_ms: int | None) -> dict[str, Heard]:
+def _not_idle(
+    stream: SourceStream, known: Mapping[str, ProducerClock], latest_ms: int | None
+) -> dict[str, ProducerClock]:
     return {name: one for name, one in known.items() if not _longer_than(stream.idle_us, one.arrived_ms, latest_ms)}
 
 

@@ -39,7 +39,6 @@ from headwater.flow.operators import latest
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.windowed import Windowed as WindowedWork
 from headwater.flow.plan.delays import held_us
-from headwater.flow.plan.lateness import Times
 from headwater.flow.prepare.aggregates import read_aggregates
 from headwater.flow.prepare.hashed_rows import HashByKey
 from headwater.flow.prepare.join_sides import PrepareEvents, PrepareTable
@@ -92,15 +91,15 @@ class Input:
     prepare: AnyPrepare
 
 
-def input_of(node: Node, frame: DataFrame, name: str, times: Times) -> Input:
+def input_of(node: Node, frame: DataFrame, name: str) -> Input:
     """InvalidDeclaration if the frame lacks what the operator needs."""
     match node:
         case Windowed():
-            return _windowed(node, frame, name, times)
+            return _windowed(node, frame, name)
         case Aggregate():
             return _aggregated(node, frame, name)
         case Dedupe():
-            return _deduplicated(node, frame, name, times)
+            return _deduplicated(node, frame, name)
         case Latest() | SourceTable():
             return _newest(node, frame, name)
         case Newest():
@@ -108,7 +107,7 @@ def input_of(node: Node, frame: DataFrame, name: str, times: Times) -> Input:
         case History():
             return _hashed(*versioned_rows(node, frame, name), node.by)
         case Compared():
-            return _hashed(*compared_windows(node, frame, name, times.reached(node.windowed)[1]), node.windowed.by)
+            return _hashed(*compared_windows(node, frame, name), node.windowed.by)
         case KMeans():
             return _hashed(*model_points(node, frame, name), node.windowed.by)
     raise AssertionError(f"{type(node).__name__} is no operator with one input")
@@ -129,7 +128,7 @@ def _aggregated(node: Aggregate, frame: DataFrame, name: str) -> Input:
     return Input(Operator(name, read.key, read.specs), inputs, ReduceByKey(read.key, read.specs))
 
 
-def _windowed(node: Windowed, frame: DataFrame, name: str, times: Times) -> Input:
+def _windowed(node: Windowed, frame: DataFrame, name: str) -> Input:
     if AT not in frame.columns:
         raise InvalidDeclaration(f"window at {node.place} comes behind a step that drops when rows happened")
     emission = node.emission
@@ -139,14 +138,14 @@ def _windowed(node: Windowed, frame: DataFrame, name: str, times: Times) -> Inpu
             f"agg at {node.place} makes column {taken[0]}, which windows have themselves", "Give it another name."
         )
     lateness_us = max((one.lateness_us for one in sources_of(node) if isinstance(one, SourceStream)), default=0)
-    clock = WindowClock(*times.reached(node), emission.horizon_us, emission.kind, emission.early)
+    clock = WindowClock(None, None, emission.horizon_us, emission.kind, emission.early)
     work = WindowedWork(
         node.window, read.key, read.specs, lateness_us + held_us(node) + emission.horizon_us, clock.marks_final
     )
     operator = WindowOperator(name, work, clock, node.processing)
     columns = [column.alias(one) for one, column in read.columns.items()]
     inputs = frame.select(*map(quoted, node.by), *columns, AT)
-    return Input(operator, inputs, window_rows_of(operator, times.processed_us))
+    return Input(operator, inputs, window_rows_of(operator, None))
 
 
 def window_rows_of(operator: WindowOperator, processed_us: int | None, *, counted: bool = True) -> ReduceByWindow:
@@ -158,7 +157,7 @@ def window_rows_of(operator: WindowOperator, processed_us: int | None, *, counte
     )  # fmt: skip
 
 
-def _deduplicated(node: Dedupe, frame: DataFrame, name: str, times: Times) -> Input:
+def _deduplicated(node: Dedupe, frame: DataFrame, name: str) -> Input:
     if AT not in frame.columns:
         raise InvalidDeclaration(f"dedupe at {node.place} comes behind a step that drops when rows happened")
     rows = flat_schema(arrow_schema(frame.schema))
@@ -166,7 +165,7 @@ def _deduplicated(node: Dedupe, frame: DataFrame, name: str, times: Times) -> In
     ties = {APART: path_order(frame)} if PATH in frame.columns else {}
     operator = Deduplicator(name, key, rows, node.within_us, ties=bool(ties))
     inputs = frame.withColumns(ties) if ties else frame.select(*map(quoted, frame.columns))
-    return Input(operator, inputs, MarkLate(key, operator.given, times.late_bounds(node)))
+    return Input(operator, inputs, MarkLate(key, operator.given))
 
 
 def _newest(node: Latest | SourceTable, frame: DataFrame, name: str) -> Input:

@@ -35,12 +35,11 @@ from headwater.flow.rows.sources import AT, DELETED
 SLOTS = 16
 """About so many slots are kept for the time that events are needed."""
 MINUTE_US = 60_000_000
-Reached = tuple[int | None, int | None]
 PrepareSide = PrepareEvents | PrepareTable
 
 
-def join_operator(node: Join, left: DataFrame, right: DataFrame, name: str, times: Reached) -> JoinOperator:
-    """`times` are the watermarks of the batch before and of this one. InvalidDeclaration if inputs do not fit."""
+def join_operator(node: Join, left: DataFrame, right: DataFrame, name: str) -> JoinOperator:
+    """InvalidDeclaration if inputs do not fit."""
     pairing = pairing_of(node, left, right)
     on = tuple(one for one, _ in node.on), tuple(other for _, other in node.on)
     if isinstance(node, TableJoin):
@@ -52,12 +51,12 @@ def join_operator(node: Join, left: DataFrame, right: DataFrame, name: str, time
         slot_us = max((node.high_us - node.low_us + node.horizon_us) // SLOTS, 1)
         both = events.Events(pairing.left, on[0], slot_us), events.Events(pairing.right, on[1], slot_us)
         near = interval.IntervalJoin(*both, pairing, node.low_us, node.high_us)
-        return StreamJoinOperator(name, near, WindowClock(*times, node.horizon_us), key)
+        return StreamJoinOperator(name, near, WindowClock(None, None, node.horizon_us), key)
     if isinstance(node, LatestJoin):
         left_events = events.Events(pairing.left, on[0], max(node.wait_us // SLOTS, 1))
         table = tables.Side(pairing.right, key_of(node.right), on[1])
         met = latest.LatestJoin(left_events, table, pairing, node.wait_us)
-        return StreamJoinOperator(name, met, WindowClock(*times))
+        return StreamJoinOperator(name, met, WindowClock(None, None))
     assert isinstance(node, AsOfJoin)
     check_valid_times(node.versions, right)
     slot_us = max(max(node.horizon_us, MINUTE_US) // SLOTS, 1)
@@ -68,7 +67,7 @@ def join_operator(node: Join, left: DataFrame, right: DataFrame, name: str, time
         max(node.versions.versions_us, node.horizon_us),
         node.versions.valid_from is not None,
     )
-    return StreamJoinOperator(name, held, WindowClock(*times, node.horizon_us), key)
+    return StreamJoinOperator(name, held, WindowClock(None, None, node.horizon_us), key)
 
 
 def _keys(node: Join) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from headwater.flow.operate.deduplicator import LATE
 from headwater.flow.operators.joins.events import PARTITION, SOURCE, TIME
 from headwater.flow.operators.spark_hashes import shard_hashes
+from headwater.flow.operators.windows.clock import NEVER_US
 from headwater.flow.rows.prepared_blocks import Prepared
 from headwater.flow.state.manifest import HASH
 from headwater.flow.state.runs.equality import Mask
@@ -19,7 +20,7 @@ from headwater.flow.state.shard import conformed
 class LateBounds:
     """Rows before `below_us` are late; of some partitions, by source and number, those before another time."""
 
-    below_us: int
+    below_us: int = NEVER_US
     partitions: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
     def late(self, rows: pa.RecordBatch) -> Mask:
@@ -38,7 +39,8 @@ class MarkLate:
 
     key: pa.Schema
     schema: pa.Schema
-    bounds: LateBounds
+    bounds: LateBounds = field(default_factory=LateBounds)
+    """As far as time has come in a batch."""
 
     def prepare(self, rows: pa.RecordBatch) -> Prepared:
         hashes = shard_hashes([rows.column(name) for name in self.key.names], rows.num_rows)

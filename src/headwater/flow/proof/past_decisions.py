@@ -1,19 +1,18 @@
 """What a job has decided by time up to a batch, read from what it left behind: for whoever proves its windows."""
 
-from collections.abc import Mapping
-
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.errors import FlowError
+from headwater.flow.commit.job_context import Environment
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.topology.graph import Job, Planned
 from headwater.flow.declare.topology.naming import late_topic
 from headwater.flow.declare.topology.nodes import AsOfJoin, IntervalJoin, Node, Windowed, walk
 from headwater.flow.kafka.client import EARLIEST, Client
 from headwater.flow.late.late_records import NO_ROW
+from headwater.flow.plan.batch_context import batch_context
 from headwater.flow.plan.delays import Passed
-from headwater.flow.plan.lateness import times_of
 from headwater.flow.plan.processing_time import processed_batches, processed_ranges
 from headwater.flow.proof.rebuilt_late import still_counts
 from headwater.flow.proof.window_query import Past
@@ -27,15 +26,13 @@ LATE_ROWS = (
 POSITION = ("operator", "source", "partition", "offset")
 
 
-def past_of(
-    session: SparkSession, app: str, job: Job, planned: Planned, folder: JobFolder, batch: int,
-    where: Mapping[str, str], client: Client,
-) -> Past:  # fmt: skip
+def past_of(environment: Environment, app: str, job: Job, planned: Planned, folder: JobFolder, batch: int) -> Past:
     """Of an output that holds a batch."""
+    client = environment.client
     windows = [node for node in walk(planned.node) if isinstance(node, Windowed | IntervalJoin | AsOfJoin)]
     if not windows:
         return Past()
-    late = late_rows(session, app, job, folder, batch, where, client)
+    late = late_rows(environment, app, job, folder, batch)
     chosen: dict[Node, DataFrame] = {}
     declared = None
     if late is not None:
@@ -50,7 +47,7 @@ def past_of(
     batches = [one for one in processed_batches(client, app, job.name) if one.batch <= batch]
     if not batches or batches[-1].batch < batch:
         raise FlowError(f"batch {batch} of job {job.name} is not in its accounts yet", "Let the job run on.")
-    ranges = processed_ranges(session, job, batches)
+    ranges = processed_ranges(environment.session, job, batches)
     return Past(watermarks_of(job, folder, batch), chosen, declared, ranges, batches[-1].at_us)
 
 
@@ -69,28 +66,23 @@ def watermarks_of(job: Job, folder: JobFolder, batch: int) -> Passed:
     record = folder.finished(batch)
     if record is not None:
         return record.passed
-    before, end = folder.finished(batch - 1), folder.planned_or_none(batch)
-    if end is None or (before is None and batch > 0):
+    before, planned = folder.finished(batch - 1), folder.planned_or_none(batch)
+    if planned is None or (before is None and batch > 0):
         raise FlowError(
             f"how far time had come in batch {batch} of job {job.name} is no longer known",
             "Let the job run on.",
         )
-    start = before.end if before else {}
-    tick = folder.planned_tick(batch)
-    times = times_of(job.sources, before, start, end, tick)
-    return times.stand_still().passed if tick.admits else times.passed
+    return batch_context(job, planned, before).times.passed
 
 
-def late_rows(
-    session: SparkSession, app: str, job: Job, folder: JobFolder, batch: int, where: Mapping[str, str], client: Client
-) -> DataFrame | None:
-    """Those that had come too late up to a batch, and had not been taken back: operator, source, partition, offset,
+def late_rows(environment: Environment, app: str, job: Job, folder: JobFolder, batch: int) -> DataFrame | None:
+    """Those that were late up to a batch, and had not been replayed: operator, source, partition, offset,
     time. A row that was made into several is there as often."""
     topic = late_topic(app, job.name)
-    if topic not in client.topics():
+    if topic not in environment.client.topics():
         return None
-    reach = {name: value for name, value in where.items() if name in ("address", "data")}
-    rows = load(session.read, {**reach, "topic": topic, "format": "json", "schema": LATE_ROWS})
+    reach = {name: value for name, value in environment.where.items() if name in ("address", "data")}
+    rows = load(environment.session.read, {**reach, "topic": topic, "format": "json", "schema": LATE_ROWS})
     source = f.coalesce(*(f.when(f.col("stream") == one.name, number) for number, one in enumerate(job.sources)))
     known = rows.where((f.col("batch") <= batch) & still_counts(folder)).withColumn("source", source)
     admitted = known.where("admitted").select(*POSITION).distinct()

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from headwater.errors import FlowError, HeadwaterError, InvalidDeclaration
+from headwater.flow.commit.job_context import Environment
 from headwater.flow.declare.app import VIEW, App
 from headwater.flow.declare.topology.graph import Job, Planned, plan
 from headwater.flow.declare.topology.registered import settle
@@ -46,7 +48,7 @@ def prove_each(
         try:
             # Views that SQL steps make for a moment are those of a session: each proof has its own.
             own = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
-            return _prove(app, name, known[name], own, data, address, direct=direct)
+            return _prove(app, known[name], own, data, address, direct=direct)
         except (HeadwaterError, *SPARK_ERRORS) as error:
             return Unproved(name, str(error) if isinstance(error, HeadwaterError) else explain(error))
 
@@ -57,24 +59,24 @@ def prove_each(
 def prove(app: App, view: str, session: SparkSession, data: Path, address: str, *, direct: bool) -> Verified:
     """Recompute a view of an app in batch and compare it with what is stored."""
     settle(app, data)
-    return _prove(app, view, _known(app, view, _views(app)), session, data, address, direct=direct)
+    return _prove(app, _known(app, view, _views(app)), session, data, address, direct=direct)
 
 
 def _prove(
-    app: App, view: str, found: tuple[Job, Planned], session: SparkSession, data: Path, address: str, *, direct: bool
+    app: App, found: tuple[Job, Planned], session: SparkSession, data: Path, address: str, *, direct: bool
 ) -> Verified:
     job, planned = found
     store = open_store(planned.output.store or data, app.name, read_only=True)
-    where = {"data": str(data)} if direct else {"address": address}
     try:
         with Client(address) as client:
+            environment = Environment(session, client, {"data": str(data)} if direct else {"address": address})
             folder = checkpoint_of(data, app.name, job.name)
             if folder is None:
-                raise FlowError(f"{data} has no checkpoint of job {job.name}, which keeps view {view}", "Run the app.")
-            return verify(
-                session, job, planned, store, where, client,
-                lambda batch: past_of(session, app.name, job, planned, folder, batch, where, client),
-            )  # fmt: skip
+                raise FlowError(
+                    f"{data} has no checkpoint of job {job.name}, which keeps view {planned.name}", "Run the app."
+                )
+            past = partial(past_of, environment, app.name, job, planned, folder)
+            return verify(environment, job, planned, store, past)
     finally:
         store.close()
 

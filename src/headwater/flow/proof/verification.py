@@ -11,6 +11,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
 
 from headwater.errors import FlowError
+from headwater.flow.commit.job_context import Environment
 from headwater.flow.declare.topology.graph import Job, Planned
 from headwater.flow.declare.topology.nodes import Source
 from headwater.flow.declare.windows import END, START
@@ -72,21 +73,16 @@ class Verified:
 
 
 def verify(
-    session: SparkSession,
-    job: Job,
-    planned: Planned,
-    store: ViewStore,
-    where: Mapping[str, str],
-    client: Client,
-    past: Callable[[int], Past] = lambda batch: Past(),
+    environment: Environment, job: Job, planned: Planned, store: ViewStore, past: Callable[[int], Past]
 ) -> Verified:
     """Compare a view with the log; the view may go on being written meanwhile. `past` says what a batch of its job has
     decided by time."""
     with store.snapshot(planned.name) as snapshot:
         position, shape, batch = snapshot.mark.position, snapshot.shape, snapshot.mark.batch
         stored = snapshot.select(Query())
-    _refuse_if_gone(client, planned, position)
-    frames, known, key = frames_at(session, job, where, position), past(batch), tuple(shape.key)
+    _refuse_if_gone(environment.client, planned, position)
+    session, known, key = environment.session, past(batch), tuple(shape.key)
+    frames = frames_at(session, job, environment.where, position)
     compared = _differing(session, planned, frames, known, stored, key).persist()
     try:
         different = compared.count()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.flow.commit.job_folder import JobFolder, places
+from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.topology.graph import Job
 from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.rows.arrow_types import arrow_schema, spark_schema
@@ -18,7 +18,7 @@ from headwater.flow.rows.sources import source_options
 from headwater.flow.source.options import SourceOptions, parse_options
 from headwater.flow.source.ranges import read_ranges
 from headwater.flow.source.rows import frame_batches
-from headwater.flow.source.splitting import Range, ranges_between, tasks_for
+from headwater.flow.source.splitting import Range, tasks_for
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,15 @@ class BatchFrames:
     def __init__(self, session: SparkSession, job: Job, folder: JobFolder, where: Mapping[str, str]) -> None:
         reach = {name: value for name, value in where.items() if name in ("address", "data", "onLoss")}
         given = {**source_options(job, reach), "poisoned": "stage", "stage": str(folder.stage)}
-        self._session, self._options = session, parse_options(given)
+        self.session, self._options = session, parse_options(given)
         self._schema = spark_schema(self._options.frame.arrow)
         self._target = arrow_schema(self._schema)
 
     def frame(self, planned: PlannedBatch) -> DataFrame:
-        ranges = ranges_between(places(planned.start), places(planned.end))
+        """The rows of all sources of a batch, each as the struct of its source."""
         # Without a task that reads nothing, Spark would run no task for a batch without rows, and visit no shard. Nor
         # would it visit all of them if there were one partition: what lies in one needs no shuffle by key.
-        tasks = tasks_for(ranges, cores=self._options.tasks) or [[]]
+        tasks = tasks_for(planned.ranges, cores=self._options.tasks) or [[]]
         task = FrameTask(self._options, tasks, self._target)
-        numbers = self._session.range(0, len(tasks), 1, max(2, len(tasks)))
+        numbers = self.session.range(0, len(tasks), 1, max(2, len(tasks)))
         return numbers.mapInArrow(task, self._schema)

@@ -16,7 +16,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.errors import FlowError
-from headwater.flow.exchange.blocks import BLOCKS, DATA, OPERATOR, Address, Exchange, decoded, first_sequence, report_block
+from headwater.flow.exchange.blocks import (
+    BLOCKS,
+    DATA,
+    OPERATOR,
+    Address,
+    Exchange,
+    decoded,
+    first_sequence,
+    report_block,
+)
 from headwater.flow.expressions.steps import Steps
 from headwater.flow.operators.changes import BEFORE, OPERATION
 from headwater.flow.operators.joins.emission import AFTER_SIDE, BEFORE_SIDE, SIDE, with_side

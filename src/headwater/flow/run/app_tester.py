@@ -18,7 +18,7 @@ from headwater.flow.declare.app import App
 from headwater.flow.declare.topology.graph import Job, check, plan
 from headwater.flow.declare.topology.registered import settle
 from headwater.flow.kafka.client import LATEST, Client
-from headwater.flow.late.replay_batches import TakenBack
+from headwater.flow.late.replay_batches import ReplayedLate
 from headwater.flow.local.columns import local_columns
 from headwater.flow.local.handover import hand_over
 from headwater.flow.local.jobs import is_untranslatable, local_jobs, reason_of
@@ -219,12 +219,12 @@ class AppTester:
             settings = RunSettings(self.node.data, self.node.kafka_address)
             running = RunningApp(self.app, session, settings, clock=self.clock, only=only)
             try:
-                for job, folder, processor in running.standing():
-                    last = folder.last_finished()
-                    ends = {topic: self._ends(topic) for topic in job.topics}
+                for processor in running.processors():
+                    last = processor.context.folder.last_finished()
+                    ends = {topic: self._ends(topic) for topic in processor.context.job.topics}
                     start = last.end if last else {topic: dict.fromkeys(parts, 0) for topic, parts in ends.items()}
-                    runner = BatchRunner(session, job, folder, processor, running.settings.where(self.app))
-                    runner.run(PlannedBatch(last.batch + 1 if last else 0, start, ends, time_ms))
+                    planned = PlannedBatch(last.batch + 1 if last else 0, start, ends, time_ms)
+                    BatchRunner(processor).run(planned)
             finally:
                 running.stop()
 
@@ -237,14 +237,14 @@ class AppTester:
             found = client.offsets(dict.fromkeys(places, LATEST))
         return {place.partition: offset for place, offset in found.items()}
 
-    def take_back_late(self) -> dict[str, TakenBack]:
-        """Correct windows by the rows that came too late for them, as `headwater late replay`; with Spark."""
+    def replay_late(self) -> dict[str, ReplayedLate]:
+        """Correct windows by the rows that were late for them, as `headwater late replay`; with Spark."""
         self._hand_over("late rows were replayed")
         running = RunningApp(
             self.app, self.session, RunSettings(self.node.data, self.node.kafka_address), clock=self.clock
         )
         try:
-            return running.take_back_late()
+            return running.replay_late()
         finally:
             running.stop()
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from headwater.clock import Clock, SystemClock
 from headwater.errors import HeadwaterError, InvalidDeclaration, JvmEnded, UnavailableError
 from headwater.flow.commit.batch_processor import Outputs, Processor, Progress
+from headwater.flow.commit.job_context import Environment, JobContext
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.job_identity import identify
 from headwater.flow.commit.outputs import own_topic_sink, sink_of
@@ -23,15 +24,11 @@ from headwater.flow.declare.retries import RETRIES_ONCE, Retries
 from headwater.flow.declare.topology.graph import Job, plan
 from headwater.flow.declare.topology.naming import accounts_topic, group_of, late_topic, poisoned_topic
 from headwater.flow.declare.topology.registered import settle
-from headwater.flow.deploy.deployment import Deployment, refuse_strangers
+from headwater.flow.deploy.deployment import Deployment, refuse_foreign_outputs
 from headwater.flow.deploy.rebuild import beginning
 from headwater.flow.deploy.resharding import finish_resharding
 from headwater.flow.kafka.client import Client
-from headwater.flow.late.late_replay import Admitting
-from headwater.flow.late.replay_batches import TakenBack, Taking
-from headwater.flow.operate.job_operators import Operators
-from headwater.flow.operate.window_comparison import CompareOperator
-from headwater.flow.operate.window_operator import WindowOperator
+from headwater.flow.late.replay_batches import ReplayedLate, replay_late
 from headwater.flow.plan.batch_loop import BatchLoop
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.resolution import Resolved, resolve, resolve_all
@@ -165,21 +162,18 @@ class RunningApp:
         self._attempt(one)
         self._note_attempt(one)
 
-    def standing(self, only: str = "") -> Iterator[tuple[Job, JobFolder, Processor]]:
-        """All jobs, or one, ready for a batch that no loop plans."""
+    def processors(self, only: str = "") -> Iterator[Processor]:
+        """Of all jobs, or one, for batches that no loop plans."""
         settle(self.app, self.settings.data)
         jobs = [job for job in plan(self.app, explain) if only in ("", job.name) and self._wanted(job)]
         with speaking_to_spark():
             self._make_topics(jobs)
             for job in jobs:
-                yield job, *self.prepare(job, resolve(self.session, job))
+                yield self.prepare(job, resolve(self.session, job))
 
-    def take_back_late(self, only: str = "") -> dict[str, TakenBack]:
-        """Correct windows by the rows that came too late for them, for every job or one; answers by name of the job."""
-        return {
-            job.name: Taking(self.session, job, folder, processor, self.clock).run()
-            for job, folder, processor in self.standing(only)
-        }
+    def replay_late(self, only: str = "") -> dict[str, ReplayedLate]:
+        """Correct windows by the rows that were late for them, for every job or one; answers by name of the job."""
+        return {one.context.job.name: replay_late(one) for one in self.processors(only)}
 
     def _make_topics(self, jobs: list[Job]) -> dict[str, str]:
         """An app may be started before the first producer is. Answers what is to be said of topics that were made,
@@ -192,10 +186,9 @@ class RunningApp:
         written = {one.name for one in self.app.outputs.values() if one.kind == TOPIC}
         return {topic: made_sentence(topic, there) for topic in missing if topic not in {*written, *self.app.captures}}
 
-    def prepare(self, job: Job, resolved: Mapping[str, Resolved]) -> tuple[JobFolder, Processor]:
+    def prepare(self, job: Job, resolved: Mapping[str, Resolved]) -> Processor:
         """Everything a job needs before its first batch; JobRefused if its checkpoint or outputs are not its own."""
-        folder = self._locked(job)
-        return folder, self._processor(job, resolved, folder, self._ending, self.rebuild)
+        return self._processor(job, resolved, self._locked(job), self._ending, self.rebuild)
 
     def _processor(
         self, job: Job, resolved: Mapping[str, Resolved], folder: JobFolder, open: ExitStack, rebuild: frozenset[str],
@@ -205,29 +198,18 @@ class RunningApp:
         finish_resharding(folder)
         client = Client(self._address())
         open.callback(client.close)
+        environment = Environment(self.session, client, settings.where(self.app), self.clock)
         identity = identify(folder, app=app, job=job.name, cluster=client.cluster_id(), shards=self._shards())
         folder.take_over(lambda end: beginning(client, end))  # only now: a folder without an identity has no checkpoint
         folder.last_planned()
-        deployment = Deployment(
-            self.session, app, job, resolved, identity, folder, client, settings.where(self.app), self.clock,
-            settings.rows_per_batch, settings.data, self.tell,
-        )  # fmt: skip
-        deployment.settle(rebuild)
+        context = JobContext(app, job, resolved, identity, folder)
+        Deployment(context, environment, settings.rows_per_batch, settings.data, self.tell).settle(rebuild)
         deployed()
-        outputs = self._outputs(job, resolved, folder, client, open)
-        refuse_strangers(job, folder, identity, outputs.sinks)
-        operators = Operators(folder.state, job.operators, shards=identity.shards)
-        open.callback(operators.close)
-        windows = {
-            node: one for output in resolved.values() for node, one in output.operators.items()
-            if isinstance(one, WindowOperator | CompareOperator)
-        }  # fmt: skip
-        admitting = Admitting(self.session, app, job, folder, windows, settings.where(self.app), client)
-        return Processor(
-            app, job, identity.job_id, folder, operators, outputs,
-            resolved, client, shards=identity.shards, clock=self.clock, group=group_of(app, job.name),
-            where=settings.where(self.app), admitting=admitting, watch=watch,
-        )  # fmt: skip
+        outputs = self._outputs(context, client, open)
+        refuse_foreign_outputs(context, outputs.sinks)
+        processor = Processor(context, environment, outputs, watch=watch)
+        open.callback(processor.close)
+        return processor
 
     def _address(self) -> str:
         """A node that was restarted may answer at another port."""
@@ -238,30 +220,27 @@ class RunningApp:
         except UnavailableError:
             return self.settings.address
 
-    def _outputs(
-        self, job: Job, resolved: Mapping[str, Resolved], folder: JobFolder, client: Client, open: ExitStack
-    ) -> Outputs:
-        app, data = self.app.name, self.settings.data
+    def _outputs(self, context: JobContext, client: Client, open: ExitStack) -> Outputs:
+        app, job, folder = context.app, context.job, context.folder
         sinks = {}
         for one in job.outputs:
-            sinks[one.name] = sink_of(
-                app, one, resolved[one.name], data=data, folder=folder.sinks, client=client, stopping=self._stopping
-            )
+            sinks[one.name] = sink_of(context, one, data=self.settings.data, client=client, stopping=self._stopping)
             open.callback(sinks[one.name].close)
-        own = [poisoned_topic(app, job.name), late_topic(app, job.name), accounts_topic(app)]
+        poisoned, accounts = (
+            own_topic_sink(topic, folder.sinks, client, kept=False)
+            for topic in (poisoned_topic(app, job.name), accounts_topic(app))
+        )
         # Proofs rest on which rows were late.
-        kept = [topic == late_topic(app, job.name) for topic in own]
-        told = [own_topic_sink(topic, folder.sinks, client, kept=one) for topic, one in zip(own, kept, strict=True)]
-        return Outputs(sinks, *told)
+        late = own_topic_sink(late_topic(app, job.name), folder.sinks, client, kept=True)
+        return Outputs(sinks, poisoned, late, accounts, group_of(app, job.name))
 
     def _loop(self, one: SupervisedJob, processor: Processor) -> BatchLoop:
-        where, once = self.settings.where(self.app), self.settings.once
-        loop = BatchLoop(self.session, one.job, one.folder, processor, where, self.clock, once=once)
+        loop = BatchLoop(processor, once=self.settings.once)
         loop.start()
         return loop
 
     def _shards(self) -> int:
-        """A power of two: so a shard of state is a partition of Spark's shuffle (job_operators.py)."""
+        """A power of two: so a shard of state is a partition of Spark's shuffle (operate/shard_task.py)."""
         wanted = self.app.shards or int(self.session.sparkContext.defaultParallelism) or os.cpu_count() or 1
         return 1 << max(0, wanted - 1).bit_length()
 

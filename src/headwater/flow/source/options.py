@@ -33,7 +33,7 @@ from headwater.errors import InvalidSetting
 from headwater.flow.formats.schema import Field, Schema, nearest, parse_ddl
 from headwater.flow.kafka.connection import parse_address
 from headwater.flow.kafka.messages import EARLIEST, LATEST
-from headwater.flow.source.batch_plan.ticks import TICK
+from headwater.flow.source.batch_plan.batch_control import CONTROL
 from headwater.flow.source.columns import HIDDEN, RAW
 from headwater.flow.source.streams import Stream, checked_tombstones, frame_of, parse_clock, parse_streams, typed_stream
 from headwater.record import TopicPartition
@@ -175,7 +175,7 @@ def read_offsets(said: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, 
     return {
         TopicPartition(topic, int(partition)): int(offset)
         for topic, partitions in said.items()
-        if topic != TICK
+        if topic != CONTROL
         for partition, offset in partitions.items()
     }
 

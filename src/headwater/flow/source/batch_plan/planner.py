@@ -8,10 +8,10 @@ from headwater.errors import UnknownPartition, UnknownTopic
 from headwater.flow.kafka.client import Client
 from headwater.flow.source import positions
 from headwater.flow.source.batch_plan.admission import FIRST_STEP_MS, Guess, Plan
+from headwater.flow.source.batch_plan.batch_control import BatchControl, WakeupRequest, Watch, next_control
 from headwater.flow.source.batch_plan.commit_cuts import CommitHistory
 from headwater.flow.source.batch_plan.commit_history import CommitHistories
 from headwater.flow.source.batch_plan.leading import ends_asked, plan_leading
-from headwater.flow.source.batch_plan.ticks import Tick, Watch, Wish, next_tick
 from headwater.flow.source.options import SourceOptions
 from headwater.flow.source.reach import Reach
 from headwater.record import TopicPartition
@@ -65,17 +65,17 @@ class BatchPlanner:
         """The batch that starts here; it may be empty."""
         return self._reach.ask(lambda client: self._plan(client, start, rows_max, bytes_max))
 
-    def tick(self, before: Tick, start: Offsets, made: Plan, wish: Wish) -> Tick:
-        """What else is decided about the batch that was planned last, of a job that has a wish."""
+    def control(self, before: BatchControl, start: Offsets, made: Plan, request: WakeupRequest) -> BatchControl:
+        """What else is decided about the batch that was planned last, for a job that requests wakeups."""
         now = self._clock.elapsed_ms()
         self._watch.note(self.latest, now)
-        return next_tick(
+        return next_control(
             before,
-            wish,
+            request,
             moved=frozenset(place for place, end in made.ends.items() if end > start.get(place, 0)),
             unread=frozenset(place for place, end in made.ends.items() if end < self.latest.get(place, end)),
             held=made.held,
-            silent=self._watch.silent(wish.idle_ms, now),
+            silent=self._watch.silent(request.idle_ms, now),
         )
 
     def wait(self, wait_ms: int) -> None:
