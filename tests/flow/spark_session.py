@@ -10,9 +10,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from headwater.flow.commit.batch_evaluation import DRIVER_ROWS
 from headwater.flow.session import start_session, stop_session
 
-SETTINGS = {"spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
+SETTINGS = {"spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR", DRIVER_ROWS: "0"}
+"""The batches of tests are small, and yet run by Spark's tasks; what the driver runs itself has tests of its own."""
 NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """A test runs a plan a few times over a few rows: to compile it takes a third of all its time. What runs in processes
 of its own (the command line, the demo, commands of the guide) is compiled, and so is all of it with COMPILED_PLANS."""

@@ -8,7 +8,7 @@ from collections import Counter as Tally
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +38,8 @@ from headwater.flow.sinks.staged import StagedSink, Stager
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 QUERIES_AT_ONCE = 4
 BLOCKS = "blocks"
+DRIVER_ROWS, ROWS_IN_DRIVER = "spark.headwater.driverRows", "20000"
+"""A setting of ours: batches of so many records at most are run by the driver, where Spark has no step to evaluate."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class BatchEvaluator:
         session, routes = frames.session, self._routes(context.planned, replayed)
         exchange = self._exchange(session)
         session.conf.set(SHUFFLE_PARTITIONS, exchange.shards)
+        small = context.planned.rows <= int(session.conf.get(DRIVER_ROWS, ROWS_IN_DRIVER) or 0)
         made: list[DataFrame] = []
 
         def sources() -> dict[Source, DataFrame]:
@@ -90,7 +93,7 @@ class BatchEvaluator:
             return frames_of(self._job, made[0])
 
         def operate_level(request: LevelRequest) -> Level:
-            given = self._level_inputs(request, context.planned, inputs, exchange, replayed)
+            given = replace(self._level_inputs(request, context.planned, inputs, exchange, replayed), small=small)
             framed = [one for one in request.nodes if one in self._uses.frames]
             emit = partial(staged_results, routes.by_tasks)
             return self._operators.level(session, context, given, framed=framed, emit=emit)
@@ -162,8 +165,9 @@ class BatchEvaluator:
         topics = self._topics(inputs, request.number)
         reading = self._reading(planned, exchange) if topics else None
         return LevelInputs(
-            exchange, request.nodes, request.frames, inputs, request.earlier, reading, topics, replayed.absorbed
-        )
+            exchange, request.nodes, request.frames, inputs, request.earlier, reading, topics,
+            absorbed=replayed.absorbed,
+        )  # fmt: skip
 
     def _reading(self, planned: PlannedBatch, exchange: Exchange) -> Reading:
         partitions = {topic: len(offsets) for topic, offsets in planned.end.items()}

@@ -31,6 +31,9 @@ class LocalConf:
     def set(self, name: str, value: object) -> None:
         pass
 
+    def get(self, name: str, default: str) -> str:
+        return default
+
 
 @dataclass(frozen=True)
 class LocalSession:

@@ -92,10 +92,9 @@ class Operators:
         names = frozenset(self.names[node] for node in inputs.nodes)
         unshuffled = blocks.co_partitioned(min(names)) if names <= context.co_partitioned else None
         wanted = {node: work.results if node in framed else _for_driver(work) for node, work in works.items()}
-        level = Level.of(
-            works, unshuffled or blocks.shuffled, wanted=wanted, exchange=inputs.exchange, kept=bool(framed), emit=emit
-        )
-        return level if unshuffled is None else replace(level, co_partitioned=names)
+        run = blocks.in_driver() or unshuffled or blocks.shuffled
+        level = Level.of(session, works, run, wanted=wanted, exchange=inputs.exchange, kept=bool(framed), emit=emit)
+        return replace(level, co_partitioned=names) if run is unshuffled else level
 
     def _inputs(
         self, node: Node, operator: AnyOperator, context: BatchContext, inputs: LevelInputs

@@ -1,21 +1,23 @@
 """One exchange of a batch: operators whose inputs are known, their blocks in one shuffle, their results in one frame.
 
 A batch has as many levels as operators follow one another. The tasks of a level run all of its operators; what the next
-level, or a step of Spark's, needs of the results is kept in memory as blocks.
+level, or a step of Spark's, needs of the results is kept in memory as blocks. Of a small batch the driver runs the same
+tasks itself (operate/level_blocks.py), and the results are a table of its own.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.topology.nodes import Node
 from headwater.flow.exchange.blocks import IS_REPORT, OPERATOR, Exchange, Task, visits
-from headwater.flow.operate.reports import ShardReport
+from headwater.flow.operate.reports import COMMIT, ShardReport
 from headwater.flow.operate.shard_task import (
     PART,
     ShardTask,
@@ -26,12 +28,15 @@ from headwater.flow.operate.shard_task import (
     result_rows,
     result_schema,
 )
+from headwater.flow.rows.arrow_types import spark_schema
 
 Emit = Callable[[Task, Mapping[Node, int], Mapping[Node, pa.Schema]], Task]
 """A task that does something else with the results of another; called with the operators' numbers and schemas."""
 Emitting = Callable[[Task], Task]
 """The same, of a level whose operators are known."""
-RunTask = Callable[[ShardTask, Emitting], DataFrame]
+Results: TypeAlias = "DataFrame | pa.Table"
+"""What tasks yield: in Spark, or of a small batch in the driver."""
+RunTask = Callable[[ShardTask, Emitting], Results]
 """Gives the tasks of a level their rows; what they yield is what `Emitting` makes of it."""
 
 
@@ -39,7 +44,8 @@ RunTask = Callable[[ShardTask, Emitting], DataFrame]
 class Level:
     """`numbers` are those of the operators in the exchange; `schemas` what is wanted of their results."""
 
-    results: DataFrame
+    session: SparkSession
+    results: Results
     numbers: Mapping[Node, int]
     schemas: Mapping[Node, pa.Schema]
     co_partitioned: frozenset[str] = frozenset()
@@ -48,7 +54,7 @@ class Level:
 
     @classmethod
     def of(
-        cls, works: Mapping[Node, ShardWork], run: RunTask, *, wanted: Mapping[Node, pa.Schema],
+        cls, session: SparkSession, works: Mapping[Node, ShardWork], run: RunTask, *, wanted: Mapping[Node, pa.Schema],
         exchange: Exchange, kept: bool, emit: Emit | None = None,
     ) -> "Level":  # fmt: skip
         """`run` gives the tasks their rows; `kept`: more than the driver reads the results."""
@@ -56,14 +62,34 @@ class Level:
         task = ShardTask(tuple(works.values()), tuple(schemas.values()), exchange)
         numbers = {node: number for number, node in enumerate(works)}
         results = run(task, lambda one: one if emit is None else emit(one, numbers, schemas))
-        return cls(results.persist() if kept else results, numbers, schemas)
+        is_frame = not isinstance(results, pa.Table)
+        return cls(session, results.persist() if kept and is_frame else results, numbers, schemas)
+
+    @property
+    def table(self) -> pa.Table | None:
+        """The results, if the driver has run the tasks."""
+        return self.results if isinstance(self.results, pa.Table) else None
+
+    @property
+    def blocks(self) -> DataFrame:
+        """All results, for tasks of Spark's."""
+        return self.session.createDataFrame(self.results) if isinstance(self.results, pa.Table) else self.results
 
     def frame(self, node: Node) -> DataFrame:
         """What an operator emitted, for Spark."""
-        return result_frame(self.results, self.numbers[node], self.schemas[node])
+        number, schema = self.numbers[node], self.schemas[node]
+        if not isinstance(self.results, pa.Table):
+            return result_frame(self.results, number, schema)
+        rows = result_rows(self.results, number, schema)
+        reports = pa.field(COMMIT, pa.string())
+        made = rows.append_column(reports, pa.nulls(rows.num_rows, pa.string()))
+        return self.session.createDataFrame(made, spark_schema(schema.append(reports)))
 
     def collect(self, nodes: Collection[Node]) -> None:
         """Run the exchange; bring reports, and the results of some operators, to the driver."""
+        if isinstance(self.results, pa.Table):
+            self.collected = self.results
+            return
         numbers = [self.numbers[node] for node in nodes]
         wanted = f.col(IS_REPORT).isNotNull()
         if numbers:
@@ -87,12 +113,13 @@ class Level:
         return reports_in(self.collected)
 
     def release(self) -> None:
-        self.results.unpersist()
+        if not isinstance(self.results, pa.Table):
+            self.results.unpersist()
 
 
 def shuffled(blocks: Collection[DataFrame], task: ShardTask, emitting: Emitting) -> DataFrame:
     """The results of tasks that are given blocks through an exchange."""
     frames = list(blocks)
-    if any(work.visits_all for work in task.works):
+    if task.visits_all:
         frames.append(visits(frames[0].sparkSession, task.exchange.shards))
     return operated(reduce(lambda one, other: one.union(other), frames), emitting(task), task.exchange.shards)

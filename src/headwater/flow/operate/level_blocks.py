@@ -1,4 +1,8 @@
-"""Where the rows of a level's operators come from: the log, results of earlier levels, or Spark; as blocks."""
+"""Where the rows of a level's operators come from: the log, results of earlier levels, or Spark; as blocks.
+
+Of a small batch whose rows Spark does not have to evaluate, the driver runs the tasks itself, one after the other: they
+are done before Spark would have started the first.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,17 +11,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.flow.declare.topology.nodes import Node, key_of
-from headwater.flow.exchange.blocks import Address, Exchange
+from headwater.flow.exchange.blocks import Address, Exchange, visit
 from headwater.flow.exchange.co_partitioning import CoPartitionedTask, co_partitioned
 from headwater.flow.operate.level import Emitting, Level, shuffled
-from headwater.flow.operate.shard_task import ShardTask
+from headwater.flow.operate.shard_task import RESULTS, ShardTask
 from headwater.flow.prepare.inputs import AnyPrepare, InputSteps, LogSteps, ResultSteps
-from headwater.flow.rows.log_rows import LogInput, ReadTask, log_blocks
+from headwater.flow.rows.log_rows import LogInput, ReadTask, TooManyBytes, log_blocks
 from headwater.flow.rows.reading import Reading
 from headwater.flow.rows.result_rows import ResultInput, ResultTask, earlier_blocks
 from headwater.flow.rows.spark_rows import PrepareTask, spark_blocks
 
 InputKey = tuple[Node, int]
+DRIVER_BYTES = 32 * 1024**2
+"""As much as the driver reads of a batch at most before it leaves the batch to Spark's tasks."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,8 @@ class LevelInputs:
     reading: Reading | None = None
     topics: Collection[str] = ()
     """What the tasks of this level read."""
+    small: bool = False
+    """The batch has so few rows that the driver may run its tasks."""
     absorbed: Collection[Node] = ()
     """Operators whose frames are late rows that are replayed."""
 
@@ -83,18 +91,48 @@ class LevelBlocks:
         own = reading.by_shard(read, self.inputs.topics)
         return None if own is None else CoPartitionedRun(self.session, own, name)
 
+    def in_driver(self) -> "DriverRun | None":
+        """How the driver runs the tasks itself; None if Spark has to."""
+        earlier = self._earlier()
+        if not self.inputs.small or self._frames or any(level.table is None for level, _ in earlier):
+            return None
+        blocks = [block for level, task in earlier for block in task(iter(level.table.to_batches()))]
+        if (read := self._read) is not None:
+            try:
+                blocks += [block for number in range(len(read.tasks)) for block in read.blocks(number, DRIVER_BYTES)]
+            except TooManyBytes:
+                return None
+        return DriverRun(blocks)
+
     def shuffled(self, task: ShardTask, emitting: Emitting) -> DataFrame:
         blocks = list(self._frames)
         if (read := self._read) is not None:
             blocks.append(log_blocks(self.session, read))
+        blocks += [earlier_blocks(level.blocks, own) for level, own in self._earlier()]
+        return shuffled(blocks, task, emitting)
+
+    def _earlier(self) -> list[tuple[Level, ResultTask]]:
+        """The levels whose results are inputs, and what prepares them."""
         levels = {id(level): level for level, _, _ in self._results}
+        found = []
         for level in levels.values():
             inputs: dict[int, tuple[ResultInput, ...]] = {}
             for other, number, one in self._results:
                 if other is level:
                     inputs[number] = (*inputs.get(number, ()), one)
-            blocks.append(earlier_blocks(level.results, ResultTask(inputs, self.exchange)))
-        return shuffled(blocks, task, emitting)
+            found.append((level, ResultTask(inputs, self.exchange)))
+        return found
+
+
+@dataclass(frozen=True)
+class DriverRun:
+    """Runs the tasks of all shards in the driver, on blocks that are there."""
+
+    blocks: Sequence[pa.RecordBatch]
+
+    def __call__(self, task: ShardTask, emitting: Emitting) -> pa.Table:
+        visits = [visit(shard) for shard in range(task.exchange.shards)] if task.visits_all else []
+        return pa.Table.from_batches(emitting(task)(iter([*visits, *self.blocks])), RESULTS)
 
 
 @dataclass(frozen=True)

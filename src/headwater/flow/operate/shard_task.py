@@ -68,6 +68,10 @@ class ShardTask:
     wanted: tuple[pa.Schema, ...]
     exchange: Exchange
 
+    @property
+    def visits_all(self) -> bool:
+        return any(work.visits_all for work in self.works)
+
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         visited: set[int] = set()
         found = received(batches, [work.inputs for work in self.works], visited)

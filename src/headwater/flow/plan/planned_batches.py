@@ -36,6 +36,11 @@ class PlannedBatch:
         """What of the log it reads."""
         return ranges_between(partition_offsets(self.start), partition_offsets(self.end))
 
+    @property
+    def rows(self) -> int:
+        """How many records it reads at most."""
+        return sum(one.rows for one in self.ranges)
+
     def to_json(self) -> dict[str, Any]:
         said = {"batch": self.batch, "start": self.start, "end": self.end, "time_ms": self.time_ms}
         return said if self.control == NO_CONTROL else {**said, "tick": self.control.to_json()}

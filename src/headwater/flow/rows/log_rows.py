@@ -25,6 +25,10 @@ from headwater.flow.source.ranges import Columns, read_ranges
 from headwater.flow.source.splitting import Range
 
 
+class TooManyBytes(Exception):
+    """The rows of a batch are larger than whoever reads them can hold."""
+
+
 @dataclass(frozen=True)
 class SourceRows:
     """How the columns that are read of a source become rows."""
@@ -102,15 +106,18 @@ class ReadTask:
             for number in batch.column(0).to_pylist():
                 yield from self.blocks(number)
 
-    def blocks(self, number: int) -> Iterator[pa.RecordBatch]:
-        """What a task reads, for the shards of its operators."""
-        sequence = number << 32
+    def blocks(self, number: int, bytes_max: int | None = None) -> Iterator[pa.RecordBatch]:
+        """What a task reads, for the shards of its operators; TooManyBytes once it has read more than a bound."""
+        sequence, size = number << 32, 0
         preparations = {
             one.to: Preparation(one.operator, one.prepare, one.to, self.exchange)
             for several in self.inputs.values()
             for one in several
         }
         for stream, read in read_ranges(self.options, self.tasks[number]):
+            size += sum(column.nbytes for column in read.values())
+            if bytes_max is not None and size > bytes_max:
+                raise TooManyBytes
             wanted = self.inputs.get(stream)
             if not wanted or not len(read[OFFSET]):
                 continue
