@@ -93,10 +93,10 @@ class LevelBlocks:
 
     def in_driver(self) -> "DriverRun | None":
         """How the driver runs the tasks itself; None if Spark has to."""
-        earlier = self._earlier()
-        if not self.inputs.small or self._frames or any(level.table is None for level, _ in earlier):
+        earlier = [(level.table, task) for level, task in self._earlier()]
+        if not self.inputs.small or self._frames or any(table is None for table, _ in earlier):
             return None
-        blocks = [block for level, task in earlier for block in task(iter(level.table.to_batches()))]
+        blocks = [block for table, task in earlier if table is not None for block in task(iter(table.to_batches()))]
         if (read := self._read) is not None:
             try:
                 blocks += [block for number in range(len(read.tasks)) for block in read.blocks(number, DRIVER_BYTES)]
