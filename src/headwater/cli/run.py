@@ -276,7 +276,7 @@ def _line(job: str, progress: "Progress", totals: "Mapping[str, Account]") -> li
 
 
 def _as_json(job: str, progress: "Progress") -> dict[str, object]:
-    from headwater.flow.plan.timestamps import times_told
+    from headwater.flow.plan.timestamps import times_json
 
     record = progress.record
     return {
@@ -285,6 +285,6 @@ def _as_json(job: str, progress: "Progress") -> dict[str, object]:
         "seconds": progress.seconds,
         "end": record.end,
         "state_bytes": progress.state_bytes,
-        **times_told(record),
+        **times_json(record),
         "accounts": {name: account.to_json() for name, account in record.accounts.items()},
     }

@@ -71,7 +71,7 @@ def test_steps_behind_an_operator_are_done_anew_from_its_state(tester: Tester, c
     now = app_of(TAILS[change])
     later = changed(tester, app_of(totals), now)
     (said,) = [line for line in later.told if line.startswith("revenue: migrate")]
-    assert "written anew from its state" in said
+    assert "rewritten from its state" in said
     found = later.rows("revenue")
     assert found == as_if_new(tester, now, "revenue")
     assert len(found) > 0

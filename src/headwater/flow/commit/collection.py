@@ -111,9 +111,9 @@ def _parted(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Results that are rows for a sink, and those that lack a partner which they had to have."""
     found, missing = [], []
     for batch in rows.to_batches():
-        alone = batch.column(MISSING)
-        if alone.true_count:
-            missing.append(batch.filter(alone))
-            batch = batch.filter(pc.invert(alone))
+        unmatched = batch.column(MISSING)
+        if unmatched.true_count:
+            missing.append(batch.filter(unmatched))
+            batch = batch.filter(pc.invert(unmatched))
         found.append(batch)
     return pa.Table.from_batches(found, rows.schema), pa.Table.from_batches(missing, rows.schema)

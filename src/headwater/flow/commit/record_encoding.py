@@ -23,9 +23,9 @@ def change_records(changes: DataFrame, key: Sequence[str], *, time_ms: int, sour
     facts = facts_and_reports(changes, tuple(key))
     origin = f.struct(*(f.lit(value).alias(name) for name, value in source.items()))
     envelope = f.struct("before", "after", origin.alias("source"), "op", f.lit(time_ms).alias("ts_ms"))
-    told = f.col(COMMIT).isNull()
+    is_row = f.col(COMMIT).isNull()
     return facts.select(
-        f.when(told, _json(_struct(key))).alias(KEY), f.when(told, _json(envelope)).alias(VALUE),
+        f.when(is_row, _json(_struct(key))).alias(KEY), f.when(is_row, _json(envelope)).alias(VALUE),
         f.lit(time_ms).cast("long").alias(TIME), f.col("op").alias(OPERATION), COMMIT,
     )  # fmt: skip
 

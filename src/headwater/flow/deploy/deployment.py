@@ -38,7 +38,7 @@ class Deployment:
         planned = {one.name: one for one in self.context.job.outputs}
         if last is None:
             for name in sorted(rebuild & planned.keys()):
-                self._begin_anew(planned[name])
+                self._begin_again(planned[name])
         else:
             for name in unfinished(self._folder):
                 if name in planned:
@@ -65,14 +65,14 @@ class Deployment:
             first = refused[0]
             raise JobRefused(
                 f"{planned[first.output].output} has changed since its checkpoint was made: {first.why}",
-                f"Build it anew from the log with --rebuild {first.output}, or give it another name.",
+                f"Rebuild it from the log with --rebuild {first.output}, or give it another name.",
             )
         if refused:
             all_of_them = "; ".join(f"{planned[one.output].output}: {one.why}" for one in refused)
             asked = " ".join(f"--rebuild {one.output}" for one in refused)
             raise JobRefused(
                 f"{len(refused)} outputs have changed since their checkpoint was made: {all_of_them}",
-                f"Build them anew from the log with {asked}, or give them other names.",
+                f"Rebuild them from the log with {asked}, or give them other names.",
             )
 
     def _bring_up(self, verdict: Verdict, now: Described, planned: Mapping[str, Planned], last: BatchRecord) -> None:
@@ -108,12 +108,12 @@ class Deployment:
         if not deleted:
             return
         partition, first = next(iter(deleted.items()))
-        said = f"offsets 0 to {first - 1} of {partition.topic}/{partition.partition} are gone"
+        said = f"offsets 0 to {first - 1} of {partition.topic}/{partition.partition} are deleted"
         if verdict.what == NEW:
             self.tell(f"{verdict.output}: {said}; it is built from what is left")
             return
         raise JobRefused(
-            f"{verdict.output} cannot be built anew: {said}",
+            f"{verdict.output} cannot be rebuilt: {said}",
             "Give it another name to build one from what is left, beside the old one.",
         )
 
@@ -121,7 +121,7 @@ class Deployment:
         output = _changed(now, planned, store)
         Rebuild(self.context, self.environment, output, self.rows_per_batch, self.tell).run(last)
 
-    def _begin_anew(self, planned: Planned) -> None:
+    def _begin_again(self, planned: Planned) -> None:
         """Without a checkpoint there is nothing to build beside: the job reads everything again anyway."""
         if planned.output.kind == VIEW:
             self._with_store(planned, lambda one, store: store.drop(one.name) if store else None)
@@ -161,26 +161,26 @@ def refuse_foreign_outputs(context: JobContext, sinks: Mapping[str, Sink]) -> No
         if owner is not None and owner != identity.job_id:
             raise JobRefused(
                 f"view {name} was written from another checkpoint than {folder.path}, which may be lost",
-                f"Restore that one, or build the view anew with --rebuild {name}.",
+                f"Restore that one, or rebuild the view with --rebuild {name}.",
             )
         held = sink.committed(identity.job_id)
         if held is None and sink.exactly_once and last is not None and name in last.accounts:
             raise JobRefused(
                 f"{planned.output} holds nothing of this job, which has finished batch {finished}: what it held, or "
                 "what was noted about it, is lost",
-                f"Restore it, or build it anew with --rebuild {name}."
+                f"Restore it, or rebuild it with --rebuild {name}."
                 if planned.output.kind == VIEW
                 else "Restore it, or give the output another name.",
             )
         if held is not None and held > finished + 1:
             raise JobRefused(
                 f"{name} holds batch {held}, the checkpoint in {folder.path} ends at {finished}: it was rolled back",
-                f"Restore the newer checkpoint, or remove it and build anew with --rebuild {name}.",
+                f"Restore the newer checkpoint, or remove it and rebuild with --rebuild {name}.",
             )
         if held is not None and held < finished and planned.node.keyed:
-            anew = f"build it anew with --rebuild {name}" if planned.output.kind == VIEW else "let it begin elsewhere"
+            remedy = f"rebuild it with --rebuild {name}" if planned.output.kind == VIEW else "let it begin elsewhere"
             raise JobRefused(
                 f"{planned.output} ends at batch {held}, and the next one is {finished + 1}: it has lost what was "
                 "between, or was not declared then",
-                f"Restore it, or {anew}.",
+                f"Restore it, or {remedy}.",
             )

@@ -37,7 +37,7 @@ def parse_address(text: str) -> Address:
 
 
 class Broken(UnavailableError):
-    """The connection ended before the answer came: nobody knows whether the request was carried out."""
+    """The connection ended before the answer came: whether the request was carried out is not known."""
 
 
 class Connection:

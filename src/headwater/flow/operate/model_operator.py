@@ -40,7 +40,7 @@ def model_points(node: Node, changes: DataFrame, name: str) -> tuple[ModelOperat
     return ModelOperator(name, work), rows.select(*identity, f.unix_micros(END).alias(END), POINTS)
 
 
-# -- the judge ---------------------------------------------------------------------------------------------------------
+# -- the oracle --------------------------------------------------------------------------------------------------------
 
 
 def model_rows(node: Node, windows: DataFrame) -> DataFrame:

@@ -1,7 +1,7 @@
 """The task of a shard: it receives the blocks of its shards, for every operator of an exchange, and runs each on them.
 
 Results leave as blocks too, tagged with the number of their operator; the driver reads reports, and the results that go
-straight to a sink. Frames for Spark are decoded from them where a step needs one.
+to a sink as they are. Frames for Spark are decoded from them where a step needs one.
 
     _operator, _report, _data, _part     a report (JSON), a block of results, or what was staged in place of some (JSON)
 """

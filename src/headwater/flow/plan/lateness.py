@@ -1,10 +1,10 @@
-"""How far sources have come in time, and what is too late for operators that remember for a limited time.
+"""How far sources have come in time, and what is late for operators that remember for a limited time.
 
 Each partition has a clock of its own: the newest time in it, before the batch at hand. A row is late if it lies further
 behind the clock of its own partition than the stream's lateness allows. So a partition that is read ahead of others
 makes nothing late in them. What may be forgotten is decided by the watermark, that is by the slowest of all that are
-not idle; a row before it is late, too. Behind a join that holds rows back only the watermark counts, as it is there
-(delays.py): rows come from it long after their partition has gone on.
+not idle; a row before it is late, too. After a join that holds rows back only the watermark counts, as it is there
+(delays.py): rows come from it long after the clock of their partition has moved on.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ class Times:
     watermark_us: int | None = None
     """That of this batch (watermarks.py): a row at or after it is never late. None: there is none yet."""
     still: bool = False
-    """Time stands still: for every operator the watermark is that of the batch before."""
+    """Time does not advance: for every operator the watermark is that of the batch before."""
 
     processed_before_us: int | None = None
     processed_us: int | None = None
@@ -142,7 +142,7 @@ class Times:
 
 
 def next_towards(goal: Passed, earlier: Passed) -> int | None:
-    """The watermark behind some, so that in the end the last ones are those of `goal`; both with the newest first.
+    """The watermark that follows some, so that in the end the last are those of `goal`; both with the newest first.
 
     >>> next_towards((9, 7, 7), (7, 4)), next_towards((9, 7, 7), (7, 7)), next_towards((9, 7, 7), (5, 4))
     (7, 9, 7)

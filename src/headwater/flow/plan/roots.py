@@ -1,8 +1,8 @@
 """Where rows end: at the first operator that turns them into a table, or at the output itself.
 
 Rows are accounted for from the log to there. Beyond it no fact travels any more, only changes of a result. An operator
-that lets the first row of each key through lies on the way. What joins make, and changes of tables, are facts anew: an
-operator behind them is an end of those, and also of facts from the log that come to it beside them.
+that lets the first row of each key through lies on the way. What joins make, and changes of tables, are facts again: an
+operator downstream of them is an end of those, and also of facts from the log that come to it beside them.
 """
 
 from collections.abc import Callable

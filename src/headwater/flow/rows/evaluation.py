@@ -1,8 +1,8 @@
 """One batch of a job as Spark frames.
 
 A stream is a frame of rows. A table is a frame of changes: `_op` (c, u or d), the key, the values after the change,
-`_before` with those before it. What an operator that keeps state has to tell the driver comes in the same frame, in
-rows whose `_commit` is set and that hold nothing else: so it is told by the very task attempt whose rows are used.
+`_before` with those before it. What an operator that keeps state reports to the driver comes in the same frame, in
+rows whose `_commit` is set and that hold nothing else: so the report is of the very task attempt whose rows are used.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -116,7 +116,7 @@ class Evaluation:
         return apply_step(node, [self.rows(one, root) for one in node.inputs], self.counter(root))
 
     def join_rows(self, node: Join) -> DataFrame:
-        """What a join of events gives on."""
+        """What a join of events emits."""
         return self.changes(node).where(f.col(COMMIT).isNull() & ~f.col(MISSING)).drop(COMMIT, MISSING)
 
     def _made(self, node: Node, root: Node, rows: DataFrame) -> DataFrame:
@@ -210,12 +210,12 @@ def with_position(rows: DataFrame) -> DataFrame:
 
 def both_sides(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
     """Every change as the row it leaves behind and the row it replaces."""
-    told = changes.where(f.col(COMMIT).isNull())
+    emitted = changes.where(f.col(COMMIT).isNull())
     keys = [f.col(quoted(name)) for name in key]
     values = [name for name in visible(changes) if name not in key]
-    after = told.where(f.col(OPERATION) != "d").select(*keys, *map(quoted, values), f.lit(AFTER_SIDE).alias(SIDE))
+    after = emitted.where(f.col(OPERATION) != "d").select(*keys, *map(quoted, values), f.lit(AFTER_SIDE).alias(SIDE))
     old = [f.col(BEFORE)[name].alias(name) for name in values]
-    before = told.where(f.col(OPERATION) != "c").select(*keys, *old, f.lit(BEFORE_SIDE).alias(SIDE))
+    before = emitted.where(f.col(OPERATION) != "c").select(*keys, *old, f.lit(BEFORE_SIDE).alias(SIDE))
     return after.unionByName(before)
 
 

@@ -1,9 +1,8 @@
-"""What a read task leaves behind for the driver: counts of its range, and the rows that did not decode.
+"""What a read task leaves for the driver: counts of its range, and the rows that did not decode.
 
     STAGE/orders-0-1000-2000.json              {"rows": 1000, "poisoned": 1, "bytes": …, …}
     STAGE/orders@1-0-1000-2000.json            the same, as a second stream over the topic sees it
     STAGE/orders-0-1000-2000.poisoned.arrow    the poisoned ones, with their reasons; only if there are any
-    STAGE/plan.json                            start and end of the batch planned last
 
 Each is written under another name and renamed. A task that runs again writes the same again.
 """
@@ -34,7 +33,6 @@ POISONED_SCHEMA = pa.schema(
         pa.field("reason", pa.string()),
     ]
 )
-PLAN_FILE = "plan.json"
 _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)-(?P<first>\d+)-(?P<end>\d+)\.json")
 
 
@@ -68,7 +66,7 @@ class Staged:
 
 
 def staged_name(topic: str, place: int) -> str:
-    """What the streams over one topic leave is told apart by their place among them.
+    """What the streams over one topic leave is distinguished by their index among them.
 
     >>> staged_name("orders", 0), staged_name("orders", 1)
     ('orders', 'orders@1')
@@ -91,19 +89,8 @@ def write_stage(stage: Path, one: Range, counts: Counts, poisoned: Sequence[pa.R
         _replace(arrow, sink.getvalue())
     else:
         arrow.unlink(missing_ok=True)
-    # Last: whoever finds it finds the other too.
+    # Last: a reader that finds it finds the other too.
     _replace(stage / f"{name_of(one)}.json", json.dumps(asdict(counts), sort_keys=True).encode())
-
-
-def write_plan(stage: Path, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]) -> None:
-    stage.mkdir(parents=True, exist_ok=True)
-    _replace(stage / PLAN_FILE, json.dumps({"start": start, "end": end}).encode())
-
-
-def read_plan(stage: Path) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
-    """Start and end of the batch that was planned last."""
-    said = json.loads((stage / PLAN_FILE).read_bytes())
-    return said["start"], said["end"]
 
 
 def read_stage(stage: Path, ranges: Iterable[Range]) -> list[Staged]:

@@ -54,7 +54,7 @@ def parse_grouping(text: str, place: object) -> Grouping:
     clauses = _clauses(text)
     for name, _ in clauses:
         if name not in KEPT:
-            hint = "Put .where(...) behind it: names of results are known there."
+            hint = "Put .where(...) after it: names of results are known there."
             raise _refusal(
                 place, f"{name.upper()} cannot be kept from batch to batch", hint if name == "having" else ""
             )

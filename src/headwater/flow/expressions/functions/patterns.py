@@ -19,7 +19,6 @@ CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": r" \t\n\x0B\f\r"}
 END = rf"(?:\r\n|[{LINE_ENDS}])?\z"
 COUNT = re.compile(r"\{([0-9]{1,3})(,([0-9]{1,3})?)?\}")
 PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-BEFORE_ATOM = ("", "(", "|", "^")
 WANTED = "wanted"
 
 

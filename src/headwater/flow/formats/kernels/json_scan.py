@@ -4,7 +4,7 @@ Strict as RFC 8259: no comments, no trailing commas, no NaN, no control characte
 and texts are valid UTF-8. Of a name that occurs twice the last one counts. Objects and arrays inside are checked here
 and taken apart later, by the same functions, if a column wants them.
 
-A function returns the place behind what it read, or a failure: a negative number that tells place and problem.
+A function returns the place behind what it read, or a failure: a negative number that encodes offset and problem.
 """
 
 from typing import NamedTuple
@@ -289,7 +289,7 @@ def _behind_colon(body, place, end):  # type: ignore[no-untyped-def]
 
 @inner
 def _behind_name(body, place, end):  # type: ignore[no-untyped-def]
-    """Over a name nobody asks for and its colon."""
+    """Over a name that is not asked for and its colon."""
     if place >= end:
         return _failure(end, UNFINISHED)
     if byte_at(body, place) != 34:
