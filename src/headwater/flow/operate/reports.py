@@ -17,7 +17,7 @@ from headwater.flow.operators.latest import Latest
 from headwater.flow.state.manifest import RunInfo, StateSchema
 from headwater.flow.state.shard import ShardState
 
-COMMIT, ROWS = "_commit", "_rows"
+ROWS = "_rows"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Operator:
 
     @property
     def output(self) -> pa.Schema:
-        return change_schema(self.key, self.values).append(pa.field(COMMIT, pa.string()))
+        return change_schema(self.key, self.values)
 
     @property
     def fingerprint(self) -> str:
