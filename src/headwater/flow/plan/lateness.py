@@ -28,9 +28,7 @@ def times_of(sources: tuple[Source, ...], before: BatchRecord | None, planned: P
     start, end = ({source_id(one): position.get(one.topic, {}) for one in sources} for position in spans)
     held, silent = (_by_source(parts, sources) for parts in (planned.control.held, planned.control.silent))
     ends = partition_offsets(end)
-    read = frozenset(
-        place for place, offset in ends.items() if offset > start.get(place.topic, {}).get(place.partition, 0)
-    )
+    read = frozenset(one for one, offset in ends.items() if offset > start.get(one.topic, {}).get(one.partition, 0))
     idle = idle_partitions(clocks, streams, ends, read=read, held=held, silent=silent)
     earlier = before.passed if before else ()
     reached = watermark(clocks, streams, ends, idle=idle, before_us=earlier[0] if earlier else None)
@@ -39,10 +37,10 @@ def times_of(sources: tuple[Source, ...], before: BatchRecord | None, planned: P
 
 def _by_source(parts: frozenset[TopicPartition], sources: tuple[Source, ...]) -> frozenset[TopicPartition]:
     return frozenset(
-        TopicPartition(source_id(source), place.partition)
+        TopicPartition(source_id(source), one.partition)
         for source in sources
-        for place in parts
-        if place.topic == source.topic
+        for one in parts
+        if one.topic == source.topic
     )
 
 
@@ -135,8 +133,8 @@ class Times:
         said = f"{stream.time or 'its time'} lies"
         behind = self.newest_us.get(source_id(stream), {}).get(partition, NEVER_US) - time_us
         if behind > stream.lateness_us:
-            place = f"{stream.topic}/{partition}"
-            return f"{said} {behind / 1e6:,.3f} s behind {place}; lateness is {stream.lateness_us / 1e6:,.0f} s"
+            allowed = f"lateness is {stream.lateness_us / 1e6:,.0f} s"
+            return f"{said} {behind / 1e6:,.3f} s behind {stream.topic}/{partition}; {allowed}"
         passed = (self.watermark_us or time_us) - time_us
         return f"{said} {passed / 1e6:,.3f} s before the watermark, which did not wait for {stream.topic}/{partition}"
 

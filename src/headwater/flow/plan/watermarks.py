@@ -118,10 +118,10 @@ def advance_clocks(
 
 
 def idle_partitions(
-    clocks: Clocks, streams: Sequence[SourceStream], places: Iterable[TopicPartition],
+    clocks: Clocks, streams: Sequence[SourceStream], partitions: Iterable[TopicPartition],
     *, read: frozenset[TopicPartition], held: frozenset[TopicPartition], silent: frozenset[TopicPartition],
 ) -> frozenset[TopicPartition]:  # fmt: skip
-    """Of all `places`, those that a batch does not wait for.
+    """Of all `partitions`, those that a batch does not wait for.
 
     `read`: it has rows of them; `held`: they have older rows than others that it has, but there was no room for them;
     `silent`: the source has seen nothing come for long enough.
@@ -129,41 +129,41 @@ def idle_partitions(
     by_topic = {source_id(stream): stream for stream in streams}
     latest_ms = _latest(clocks.arrived_ms)
     idle = set()
-    for place in places:
-        stream = by_topic.get(place.topic)
-        if stream is None or place in read or place in held:
+    for partition in partitions:
+        stream = by_topic.get(partition.topic)
+        if stream is None or partition in read or partition in held:
             continue
-        own_ms = clocks.arrived_ms.get(place.topic, {}).get(place.partition)
+        own_ms = clocks.arrived_ms.get(partition.topic, {}).get(partition.partition)
         if stream.idle_us is not None and (
-            own_ms is None or place in silent or _longer_than(stream.idle_us, own_ms, latest_ms)
+            own_ms is None or partition in silent or _longer_than(stream.idle_us, own_ms, latest_ms)
         ):
-            idle.add(place)
+            idle.add(partition)
     return frozenset(idle)
 
 
 def watermark(
-    clocks: Clocks, streams: Sequence[SourceStream], places: Iterable[TopicPartition],
+    clocks: Clocks, streams: Sequence[SourceStream], partitions: Iterable[TopicPartition],
     *, idle: frozenset[TopicPartition], before_us: int | None,
 ) -> int | None:  # fmt: skip
     """Nothing before it is waited for; None as long as there is no such time."""
     lateness = {source_id(stream): stream.lateness_us for stream in streams}
-    own = [place for place in places if place.topic in lateness]
+    own = [partition for partition in partitions if partition.topic in lateness]
     # One that has been read and has no time, for nothing in it could be decoded, has none to wait for.
-    waited_for = [place for place in own if place not in idle and not _timeless(clocks, place)]
+    waited_for = [partition for partition in own if partition not in idle and not _timeless(clocks, partition)]
     if not waited_for:
-        waited_for = [place for place in own if place.partition in clocks.newest_us.get(place.topic, {})]
+        waited_for = [one for one in own if one.partition in clocks.newest_us.get(one.topic, {})]
     reached = []
-    for place in waited_for:
-        newest = clocks.newest_us.get(place.topic, {}).get(place.partition)
+    for partition in waited_for:
+        newest = clocks.newest_us.get(partition.topic, {}).get(partition.partition)
         if newest is None:
             return before_us  # its first rows are in this batch, or still to come
-        reached.append(newest - lateness[place.topic])
+        reached.append(newest - lateness[partition.topic])
     return max((one for one in (min(reached, default=None), before_us) if one is not None), default=None)
 
 
-def _timeless(clocks: Clocks, place: TopicPartition) -> bool:
-    read = place.partition in clocks.arrived_ms.get(place.topic, {})
-    return read and place.partition not in clocks.newest_us.get(place.topic, {})
+def _timeless(clocks: Clocks, partition: TopicPartition) -> bool:
+    read = partition.partition in clocks.arrived_ms.get(partition.topic, {})
+    return read and partition.partition not in clocks.newest_us.get(partition.topic, {})
 
 
 def _advance(

@@ -168,11 +168,11 @@ class PrepareTable:
         hashes, own = (rows.column(name).to_numpy() for name in (HASH, ROW))
         larger = np.isin(hashes, [one.hash for one in self.hot if one.side == self.which])
         smaller = np.isin(hashes, [one.hash for one in self.hot if one.side != self.which])
-        places, slices = [np.flatnonzero(larger)], [slices_of(own[larger], self.shards)]
+        indexes, slices = [np.flatnonzero(larger)], [slices_of(own[larger], self.shards)]
         for number in range(self.shards):
-            places.append(np.flatnonzero(smaller))
-            slices.append(np.full(len(places[-1]), number))
-        chosen = np.concatenate(places)
+            indexes.append(np.flatnonzero(smaller))
+            slices.append(np.full(len(indexes[-1]), number))
+        chosen = np.concatenate(indexes)
         if not len(chosen):
             return []
         shards = (shard_of(hashes[chosen], self.shards) + np.concatenate(slices)) % self.shards

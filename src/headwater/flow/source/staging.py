@@ -65,13 +65,13 @@ class Staged:
     poisoned: pa.Table = field(default_factory=lambda: POISONED_SCHEMA.empty_table())
 
 
-def staged_name(topic: str, place: int) -> str:
+def staged_name(topic: str, partition: int) -> str:
     """What the streams over one topic leave is distinguished by their index among them.
 
     >>> staged_name("orders", 0), staged_name("orders", 1)
     ('orders', 'orders@1')
     """
-    return topic if place == 0 else f"{topic}@{place}"
+    return topic if partition == 0 else f"{topic}@{partition}"
 
 
 def name_of(one: Range) -> str:
@@ -112,9 +112,9 @@ def read_stage(stage: Path, ranges: Iterable[Range]) -> list[Staged]:
 def clear_stage(stage: Path, read_until: Mapping[TopicPartition, int]) -> int:
     """Remove what is about ranges that end at or before these offsets; how many files went."""
     removed = 0
-    for place, pieces in _listed(stage).items():
+    for partition, pieces in _listed(stage).items():
         for piece in pieces:
-            if piece.end <= read_until.get(place, -1):
+            if piece.end <= read_until.get(partition, -1):
                 (stage / f"{name_of(piece)}.json").unlink(missing_ok=True)
                 (stage / f"{name_of(piece)}.poisoned.arrow").unlink(missing_ok=True)
                 removed += 1
@@ -137,7 +137,7 @@ def _listed(stage: Path) -> dict[TopicPartition, list[Range]]:
 
 
 def _tiling(one: Range, pieces: Sequence[Range]) -> list[Range] | None:
-    """Pieces that cover the range exactly; of several at one place the first in the list that leads to the end."""
+    """Pieces that cover the range exactly; of several at one partition the first in the list that leads to the end."""
     by_first: dict[int, list[Range]] = {}
     for piece in pieces:
         if one.first <= piece.first and piece.first < piece.end <= one.end:

@@ -172,11 +172,11 @@ class TopicSink:
             self._client.produce(batches)
 
     def _send_one_by_one(self, batches: Batches) -> None:
-        """One of them was stored so long ago that its place is forgotten. That is as good as stored now."""
-        for place, several in batches.items():
+        """One of them was stored so long ago that its partition is forgotten. That is as good as stored now."""
+        for partition, several in batches.items():
             for batch in several:
                 try:
-                    self._produce({place: [batch]})
+                    self._produce({partition: [batch]})
                 except DuplicateSequence:
                     continue
 
@@ -195,4 +195,4 @@ def rounds(batches: Batches) -> Iterator[Batches]:
     longest = max(map(len, batches.values()), default=0)
     for first in range(0, longest, BATCHES_PER_ROUND):
         behind = first + BATCHES_PER_ROUND
-        yield {place: several[first:behind] for place, several in batches.items() if several[first:behind]}
+        yield {partition: several[first:behind] for partition, several in batches.items() if several[first:behind]}
