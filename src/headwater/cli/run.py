@@ -106,7 +106,9 @@ def run(arguments: argparse.Namespace) -> int:
             arguments, app.captures, stopping,
             since_ms=defined_ms, complete=arguments.once, attempts_max=attempts_max,
         )  # fmt: skip
-        running = RunningApp(app, session, settings, watch=board.tell, tell=tell, rebuild=frozenset(arguments.rebuild))
+        running = RunningApp(
+            app, session, settings, watch=board.tell, report=tell, rebuild=frozenset(arguments.rebuild)
+        )
         stack.callback(running.stop)
         left = left_behind(app, arguments.data)  # before what is noted of outputs is written again
         running.start()

@@ -35,7 +35,8 @@ def job(*, time: str = "event") -> Job:
 def test_a_batch_has_the_watermark_and_the_hot_keys_that_the_batch_before_it_leaves() -> None:
     context = batch_context(job(), PLANNED, BEFORE)
     assert (context.batch, context.times.watermark_us, context.times.earlier) == (4, 90 * S, (80 * S, 60 * S))
-    assert (context.hot, context.co_partitioned) == (HOT, {"joined"})
+    assert context.hot == HOT
+    assert context.co_partitioned == {"joined"}
 
 
 def test_the_first_batch_has_no_watermark_and_shuffles_everything() -> None:

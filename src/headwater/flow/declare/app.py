@@ -99,7 +99,8 @@ class App:
         _check_name("an app", name)
         if on_loss not in (FAIL, ACCOUNT):
             raise InvalidDeclaration(
-                f'on_loss of app {name} is "{on_loss}"', f'Say on_loss="{FAIL}", or "{ACCOUNT}" to go on without them.'
+                f'on_loss of app {name} is "{on_loss}"',
+                f'Say on_loss="{FAIL}", or "{ACCOUNT}" to continue without them.',
             )
         self.name, self.store, self.shards, self.on_loss = name, store, shards, on_loss
         self.place = calling_place()

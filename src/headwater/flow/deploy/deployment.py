@@ -25,7 +25,7 @@ class Deployment:
     environment: Environment
     rows_per_batch: int
     data: Path
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     @property
     def _folder(self) -> JobFolder:
@@ -47,17 +47,17 @@ class Deployment:
                 else:
                     forget(self._folder, name)  # should it ever be declared again, it is new
             verdicts = [_asked(one, rebuild) for one in compare(self._folder, now)]
-            self._tell(verdicts)
+            self._report_verdicts(verdicts)
             self._refuse_unasked(verdicts, planned, rebuild)
             for one in verdicts:
                 self._bring_up(one, now, planned, last)
         save(self._folder, now)
 
-    def _tell(self, verdicts: list[Verdict]) -> None:
+    def _report_verdicts(self, verdicts: list[Verdict]) -> None:
         """One line for each output, if there is anything to say."""
         if any(one.what != KEEP for one in verdicts):
             for one in verdicts:
-                self.tell(str(one))
+                self.report(str(one))
 
     def _refuse_unasked(self, verdicts: list[Verdict], planned: Mapping[str, Planned], rebuild: frozenset[str]) -> None:
         refused = [one for one in verdicts if one.what == REBUILD and one.output not in rebuild]
@@ -88,7 +88,7 @@ class Deployment:
             return
         session, rows = self.environment.session, self.rows_per_batch
         self._with_store(planned, lambda one, store: Migration(
-            self.context, session, _changed(now, one, store), verdict, rows, self.tell
+            self.context, session, _changed(now, one, store), verdict, rows, self.report
         ).run(last))  # fmt: skip
 
     def _refuse_half_written(self, planned: Planned, last: BatchRecord) -> None:
@@ -97,7 +97,7 @@ class Deployment:
         if planned.output.kind == TOPIC and self._folder.planned_or_none(begun) is not None:
             raise JobRefused(
                 f"batch {begun} of {planned.output} was begun by the code before this change and is not finished",
-                f"Run that code once more with --once, or say --rebuild {planned.name} to go on with this one.",
+                f"Run that code once more with --once, or say --rebuild {planned.name} to continue with this one.",
             )
 
     def _check_log_is_whole(self, verdict: Verdict, last: BatchRecord) -> None:
@@ -110,7 +110,7 @@ class Deployment:
         partition, first = next(iter(deleted.items()))
         said = f"offsets 0 to {first - 1} of {partition.topic}/{partition.partition} are deleted"
         if verdict.what == NEW:
-            self.tell(f"{verdict.output}: {said}; it is built from what is left")
+            self.report(f"{verdict.output}: {said}; it is built from what is left")
             return
         raise JobRefused(
             f"{verdict.output} cannot be rebuilt: {said}",
@@ -119,7 +119,7 @@ class Deployment:
 
     def _rebuild(self, planned: Planned, store: ViewStore | None, now: Described, last: BatchRecord) -> None:
         output = _changed(now, planned, store)
-        Rebuild(self.context, self.environment, output, self.rows_per_batch, self.tell).run(last)
+        Rebuild(self.context, self.environment, output, self.rows_per_batch, self.report).run(last)
 
     def _begin_again(self, planned: Planned) -> None:
         """Without a checkpoint there is nothing to build beside: the job reads everything again anyway."""

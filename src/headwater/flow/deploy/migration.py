@@ -40,7 +40,7 @@ class Migration:
     output: ChangedOutput
     verdict: Verdict
     rows_per_batch: int
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     @property
     def _folder(self) -> JobFolder:
@@ -98,4 +98,4 @@ class Migration:
             for step in steps:
                 frame = apply_step(step, [frame], Counter())
             yield share, frame.select(*map(quoted, visible(frame))).toArrow()
-            self.tell(f"{self.output.planned.name}: {(share + 1) * keys // shares:,} of {keys:,} keys rewritten")
+            self.report(f"{self.output.planned.name}: {(share + 1) * keys // shares:,} of {keys:,} keys rewritten")

@@ -43,7 +43,7 @@ from headwater.small_file import small_files
 from headwater.views.store import ViewStore
 
 FOLDER, MADE_FROM = "rebuild", "made_from.json"
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Rebuild:
     environment: Environment
     output: ChangedOutput
     rows_per_batch: int
-    tell: Tell
+    report: Report
 
     @property
     def _name(self) -> str:
@@ -97,7 +97,7 @@ class Rebuild:
             else:
                 planned = shadow.planned_or_none(batch) or self._next(batch, start, until.end)
             runner.run(planned)
-            self.tell(f"{self._name}: {_rows(planned.end):,} of {_rows(until.end):,} records replayed")
+            self.report(f"{self._name}: {_rows(planned.end):,} of {_rows(until.end):,} records replayed")
             last = shadow.finished(batch)
             start, batch = planned.end, batch + 1
         note_caught_up(

@@ -24,7 +24,7 @@ class ForkServer:
 
     @property
     def python(self) -> Path:
-        """What Spark is told to be Python."""
+        """The program that Spark runs as Python."""
         return self.folder / "python"
 
     def stop(self) -> None:

@@ -163,7 +163,7 @@ def frequent(log: Column, view: Column, accepted: Column) -> Column:
     least = f.coalesce(f.element_at(exact, -1)["count"], f.lit(0))
     unlisted = f.when(f.size(exact) < 2 * accepted["most"], f.lit(0)).otherwise(least)
 
-    def told(one: Column) -> Column:
+    def listed(one: Column) -> Column:
         true = f.element_at(counts, one["item"])
         high = f.coalesce(true, unlisted) + error
         return (one["count"] <= high) & (one["count"] >= f.coalesce(true, f.lit(0)))
@@ -174,13 +174,13 @@ def frequent(log: Column, view: Column, accepted: Column) -> Column:
     def missed(one: Column) -> Column:
         return (one["count"] > last + error) & ~f.array_contains(items, one["item"])
 
-    fits = f.forall(view, told) & ~f.exists(exact, missed) & (f.size(view) <= accepted["most"])
+    fits = f.forall(view, listed) & ~f.exists(exact, missed) & (f.size(view) <= accepted["most"])
     return f.coalesce(fits, f.lit(False))
 
 
 def frequent_sketch(log: Column, view: Column, accepted: Column, *, most: int) -> Column:
-    told = f.when(view.isNotNull(), f.call_function("approx_top_k_estimate", view, f.lit(most)))
-    return (log.isNull() & view.isNull()) | f.coalesce(frequent(log, told, accepted), f.lit(False))
+    estimate = f.when(view.isNotNull(), f.call_function("approx_top_k_estimate", view, f.lit(most)))
+    return (log.isNull() & view.isNull()) | f.coalesce(frequent(log, estimate, accepted), f.lit(False))
 
 
 def same_registers(log: Column, view: Column, accepted: Column) -> Column:

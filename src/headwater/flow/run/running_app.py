@@ -95,7 +95,7 @@ class RunningApp:
     settings: RunSettings
     clock: Clock = field(default_factory=SystemClock)
     watch: Watch = lambda job, progress: None
-    tell: Callable[[str], None] = lambda sentence: None
+    report: Callable[[str], None] = lambda sentence: None
     rebuild: frozenset[str] = frozenset()
     """Outputs to rebuild from the log."""
     only: frozenset[str] | None = None
@@ -154,11 +154,11 @@ class RunningApp:
     def _begin(self, one: SupervisedJob, made: Mapping[str, str]) -> None:
         if one.paused and not self.settings.once:
             one.save(one.health.begun().after(Event.PAUSED))
-            self.tell(paused_sentence(self.app.name, one.name))
+            self.report(paused_sentence(self.app.name, one.name))
             return
         one.save(one.health.begun())
         for topic in sorted(made.keys() & set(one.job.topics)):
-            self.tell(one.warn(CREATED, made[topic]))
+            self.report(one.warn(CREATED, made[topic]))
         self._attempt(one)
         self._note_attempt(one)
 
@@ -204,7 +204,7 @@ class RunningApp:
         folder.take_over(lambda end: beginning(client, end))  # only now: a folder without an identity has no checkpoint
         folder.last_planned()
         context = JobContext(app, job, resolved, identity, folder)
-        Deployment(context, environment, settings.rows_per_batch, settings.data, self.tell).settle(rebuild)
+        Deployment(context, environment, settings.rows_per_batch, settings.data, self.report).settle(rebuild)
         return context, environment
 
     def _processor(
@@ -298,11 +298,11 @@ class RunningApp:
         failure = one.fails(error, self.retries, once=self.settings.once)
         others = sum(not other.over for other in self.jobs.values() if other is not one)
         if others:
-            self.tell(f"{failure} The other {'job continues' if others == 1 else 'jobs continue'}.")
+            self.report(f"{failure} The other {'job continues' if others == 1 else 'jobs continue'}.")
         elif not one.over:
-            self.tell(failure)  # else the failure is raised, and reported by the caller
+            self.report(failure)  # else the failure is raised, and reported by the caller
         if one.unwritten:
-            self.tell(f"the reason is only shown here: {one.unwritten}")
+            self.report(f"the reason is only shown here: {one.unwritten}")
 
     # -- supervision ---------------------------------------------------------------------------------------------------
 
@@ -319,10 +319,10 @@ class RunningApp:
             one.control, one.due_ms = asked, None
             if asked.paused:
                 one.save(one.health.after(Event.PAUSED))
-                self.tell(paused_sentence(self.app.name, one.name))
+                self.report(paused_sentence(self.app.name, one.name))
             else:
                 one.save(one.health.resumed())
-                self.tell(f"job {one.name} resumes")
+                self.report(f"job {one.name} resumes")
                 self._attempt_beside(one)
 
     def _end_loop(self, one: SupervisedJob) -> None:
@@ -365,7 +365,7 @@ class RunningApp:
         if one.loop is not None:
             self._look_at_loop(one, one.loop)
         for warning in one.poisoned_wholly():
-            self.tell(warning)
+            self.report(warning)
         if one.due_ms is not None and self.clock.elapsed_ms() >= one.due_ms:
             self._attempt_beside(one)
 
@@ -377,7 +377,7 @@ class RunningApp:
         if not active:
             one.loop, one.ended = None, True
         if one.health.state == State.RETRYING and (one.progressed or loop.idle or one.ended):
-            self.tell(one.heals())
+            self.report(one.heals())
 
     def _pause(self, seconds: float) -> None:
         """Less if a job ends before."""
