@@ -15,7 +15,7 @@ from headwater.flow.operate.level import Level
 from headwater.flow.operators.changes import BEFORE
 from headwater.flow.operators.joins.emission import BEFORE_SIDE, SIDE, moved_together, paired_changes
 from headwater.flow.operators.joins.events import MISSING
-from headwater.flow.plan.roots import readers_of
+from headwater.flow.plan.operator_levels import readers_of
 from headwater.flow.rows.arrow_types import arrow_schema
 from headwater.flow.rows.evaluation import Evaluation
 from headwater.flow.rows.row_steps import hidden

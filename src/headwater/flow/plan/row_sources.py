@@ -8,9 +8,8 @@ from headwater.flow.declare.topology.graph import Job
 from headwater.flow.declare.topology.nodes import STATEFUL, Node, SourceStream
 from headwater.flow.operate.join_operators import StreamJoinOperator
 from headwater.flow.operate.level_blocks import InputKey
-from headwater.flow.plan.operator_levels import levels_of
+from headwater.flow.plan.operator_levels import levels_of, readers_of
 from headwater.flow.plan.resolution import Resolved
-from headwater.flow.plan.roots import readers_of
 from headwater.flow.prepare.inputs import InputSteps, LogSteps
 
 
