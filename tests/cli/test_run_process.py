@@ -94,7 +94,7 @@ def test_one_failing_job_of_three_is_shown_with_its_line_notified_and_is_the_exi
         lines = iter(process.stderr.readline, "")
         failed = next(line for line in lines if "job orders failed" in line)
         assert "shop.py:6, in share(): ZeroDivisionError: " in failed
-        assert "The other jobs go on." in failed
+        assert "The other jobs continue." in failed
         assert "Traceback" not in failed
         until(process, lambda: {rows(tmp_path / "data", view) for view in ("visited", "clicked")} == {2})
         until(process, lambda: bool(target.taken))

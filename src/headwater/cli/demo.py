@@ -114,7 +114,7 @@ def play(
     clock, board = SystemClock(), Board(as_json=False)
     traffic = Traffic(address, Customers(Random(SEED), clock.now_ms()), clock)
     merchant = Merchant(database, Random(SEED))
-    running = RunningApp(app, session, RunSettings(arguments.data, address), watch=board.tell, tell=note)
+    running = RunningApp(app, session, RunSettings(arguments.data, address), watch=board.tell, report=note)
     with ExitStack() as stack:
         for one in (traffic, merchant):
             one.start()

@@ -100,7 +100,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
         from headwater.flow.run.running_app import RunningApp, RunSettings
 
         settings = RunSettings(arguments.data, address, direct=arguments.kafka is None)
-        running = RunningApp(app, session, settings, tell=note)
+        running = RunningApp(app, session, settings, report=note)
         stack.callback(running.stop)
         taken = running.replay_late(only)
     show_replay(app.name, taken, as_json=arguments.json)

@@ -106,7 +106,9 @@ def run(arguments: argparse.Namespace) -> int:
             arguments, app.captures, stopping,
             since_ms=defined_ms, complete=arguments.once, attempts_max=attempts_max,
         )  # fmt: skip
-        running = RunningApp(app, session, settings, watch=board.tell, tell=tell, rebuild=frozenset(arguments.rebuild))
+        running = RunningApp(
+            app, session, settings, watch=board.tell, report=tell, rebuild=frozenset(arguments.rebuild)
+        )
         stack.callback(running.stop)
         left = left_behind(app, arguments.data)  # before what is noted of outputs is written again
         running.start()
@@ -276,7 +278,7 @@ def _line(job: str, progress: "Progress", totals: "Mapping[str, Account]") -> li
 
 
 def _as_json(job: str, progress: "Progress") -> dict[str, object]:
-    from headwater.flow.plan.timestamps import times_told
+    from headwater.flow.plan.timestamps import times_json
 
     record = progress.record
     return {
@@ -285,6 +287,6 @@ def _as_json(job: str, progress: "Progress") -> dict[str, object]:
         "seconds": progress.seconds,
         "end": record.end,
         "state_bytes": progress.state_bytes,
-        **times_told(record),
+        **times_json(record),
         "accounts": {name: account.to_json() for name, account in record.accounts.items()},
     }

@@ -30,9 +30,9 @@ KEPT = 3
 DUMP_SECONDS_MAX = 900
 
 _left: list["subprocess.Popen[bytes]"] = []
-"""Processes that were begun and are left to themselves: Python warns of one that nobody holds any more."""
+"""Processes that were begun and are left to themselves: Python warns of one that is not referenced any more."""
 QUIET = "-Xlog:cds=off"
-"""The JVM works without what it cannot use; nobody has to be told."""
+"""The JVM works without what it cannot use; no user has to know."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ClassArchive:
         return self.folder / f"{self.key}.{os.getpid()}.list"
 
     def options(self) -> list[str]:
-        """What the JVM is told: to use the archive, to note its classes for one, or nothing."""
+        """Options of the JVM: to use the archive, to note its classes for one, or nothing."""
         said = self._said()
         if said is None or not self._sound(said):
             # "failed" stays until Java, Spark or the class path are others.
@@ -143,7 +143,7 @@ def find_archive(java: Path, jars: Path, class_path: str) -> ClassArchive | None
         listed = sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in os.scandir(jars))
     except OSError:
         return None
-    # It is code that will run: nobody else may have had a hand in it.
+    # It is code that will run: no other user may have written it.
     if about.st_uid != os.getuid() or about.st_mode & 0o022:
         return None
     described = json.dumps([str(java), version_text(java), str(jars), listed, class_path])

@@ -54,7 +54,7 @@ class Jvm:
 
     def end(self) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.close()  # it ends when nobody holds the other end
+        self.process.stdin.close()  # it ends when the other end is closed
         if self.folder.exists():
             self.process.terminate()  # it has not come so far that it would notice
             shutil.rmtree(self.folder, ignore_errors=True)

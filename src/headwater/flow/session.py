@@ -57,7 +57,7 @@ SETTINGS = {
 }
 
 FORK_WORKERS = "spark.headwater.forkWorkers"
-"""A setting of ours: "false" lets Spark start every Python process anew."""
+"""A setting of ours: "false" lets Spark start every Python process by itself."""
 
 CLASS_ARCHIVE = "spark.headwater.classArchive"
 """A setting of ours: "false" lets the JVM read its classes from jars, and keeps nothing for the next start."""
@@ -69,7 +69,7 @@ LOCAL = "local[*,4]"
 """All cores; a task whose worker dies is tried again, as on a cluster."""
 
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-"""Without a cluster nobody else has to reach the driver."""
+"""Without a cluster no other machine has to reach the driver."""
 
 
 def young_mib(memory: str) -> int:

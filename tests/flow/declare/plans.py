@@ -2,7 +2,7 @@
 
 import headwater as hw
 from headwater.flow.declare.app import App
-from headwater.flow.declare.pictures.outline import Outline, Told, outline
+from headwater.flow.declare.pictures.outline import Outline, OutputPreview, outline
 from headwater.flow.declare.stream import Stream, Table
 from headwater.flow.declare.topology.graph import plan
 
@@ -43,6 +43,6 @@ def cleaned(*anything: object) -> None:
     """Stands for a function of the user's."""
 
 
-def whole_outline(told: dict[str, Told] | None = None) -> Outline:
+def whole_outline(told: dict[str, OutputPreview] | None = None) -> Outline:
     app = whole_app()
     return outline(app, plan(app), told)

@@ -96,7 +96,7 @@ def test_what_judges_rows_by_time_may_stand_behind_a_join_that_holds_them_back()
     assert isinstance(joined, Stream)
     counts = joined.dedupe("id", within="1 minute").window(hw.tumbling("1 minute")).by("k").agg("count(*) as n")
     assert counts.node.keyed
-    with pytest.raises(InvalidDeclaration, match="counts rows behind join"):
+    with pytest.raises(InvalidDeclaration, match="counts rows after join"):
         joined.window(hw.count_window(3))
 
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from headwater.flow.declare.pictures.outline import JobOutline, Told, text_of
+from headwater.flow.declare.pictures.outline import JobOutline, OutputPreview, text_of
 from headwater.secret_urls import without_secrets
 from tests.flow.declare.plans import whole_app, whole_outline
 
@@ -85,7 +85,9 @@ def test_outputs_say_where_they_go_and_what_is_promised(output: str, where: str,
 
 
 def test_what_spark_and_the_checkpoint_know_is_told_with_the_output() -> None:
-    told = whole_outline({"tag_counts": Told(("tag",), "tag string, count bigint", "rebuild", "its key was ['url']")})
+    told = whole_outline(
+        {"tag_counts": OutputPreview(("tag",), "tag string, count bigint", "rebuild", "its key was ['url']")}
+    )
     outputs = {one.name: one for job in told.jobs for one in job.outputs}
     changed = outputs["tag_counts"]
     assert (changed.columns, changed.verdict, changed.why) == (

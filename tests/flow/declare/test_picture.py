@@ -1,7 +1,7 @@
 import re
 
 import headwater as hw
-from headwater.flow.declare.pictures.outline import Told, outline
+from headwater.flow.declare.pictures.outline import OutputPreview, outline
 from headwater.flow.declare.pictures.picture import as_mermaid, as_text, picture_of
 from headwater.flow.declare.topology.graph import plan
 from tests.flow.declare.plans import whole_outline
@@ -47,7 +47,7 @@ def test_the_text_gives_every_declaration_its_place() -> None:
 
 
 def test_the_text_says_what_a_run_would_do_with_what_is_there() -> None:
-    said = as_text(whole_outline({"tag_counts": Told((), "tag string", "rebuild", "its key was ['url']")}))
+    said = as_text(whole_outline({"tag_counts": OutputPreview((), "tag string", "rebuild", "its key was ['url']")}))
     assert re.search(r"writes view tag_counts  \(plans\.py:\d+\): rebuild\n      its key was \['url'\]\n", said)
     assert "      columns tag string\n" in said
 

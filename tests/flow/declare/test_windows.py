@@ -59,7 +59,7 @@ def minutes() -> WindowedStream:
         ),
         (
             lambda: visits().latest("user").changes().window(hw.tumbling("1 minute")),
-            rf"window\(\) at {HERE} is behind changes\(\) at {HERE}, which have no event time\. Window the stream .*",
+            rf"window\(\) at {HERE} comes after changes\(\) at {HERE}, which have no event time\. Window the stream .*",
         ),
         (
             lambda: minutes().by("window_end").agg("count(*) as n"),
@@ -88,11 +88,11 @@ def minutes() -> WindowedStream:
         ),
         (
             lambda: visits().explode("pages", "page").window(hw.count_window(3)),
-            rf"window\(\) at {HERE} counts rows behind explode\(\) at {HERE}, {SEVERAL}",
+            rf"window\(\) at {HERE} counts rows after explode\(\) at {HERE}, {SEVERAL}",
         ),
         (
             lambda: with_itself(visits()).window(hw.count_window(3)),
-            rf"window\(\) at {HERE} counts rows behind union\(\) at {HERE}, {SEVERAL}",
+            rf"window\(\) at {HERE} counts rows after union\(\) at {HERE}, {SEVERAL}",
         ),
     ],
 )  # fmt: skip
@@ -154,4 +154,4 @@ def test_the_plan_shows_windows_with_their_emission_and_where_late_rows_go() -> 
         "window by user, session with gaps of 30 minutes: count(*) as count; emits final, then corrections for 1 day"
         in text
     )
-    assert "rows that are too late go to topic web.visits.late" in text
+    assert "late rows go to topic web.visits.late" in text

@@ -102,7 +102,7 @@ def test_wide_texts_of_other_libraries_are_texts() -> None:
         ("a decimal(12,2", 'where ")" was expected to close the "(" at character 10.'),
         ("a int>", 'the schema has ">" at character 6, where "," or the end was expected.'),
         ("a map<string>", 'the schema has ">" at character 13, where "," was expected'),
-        ("a int, A string", 'there are two columns "a" and "A"; Spark does not tell them apart.'),
+        ("a int, A string", 'there are two columns "a" and "A"; Spark does not distinguish them.'),
         ("a struct<b: int, b: int>", 'there are two columns "b" and "b"'),
         ("_key binary", 'column "_key" begins with _, which is reserved for _key, _offset and the like. Call it key.'),
         ("", "the schema ends at character 1, where the name of a column was expected."),

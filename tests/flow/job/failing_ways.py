@@ -237,7 +237,7 @@ class FourJobs:
         """Returns when it is obeyed: what the attempt before raises meanwhile is nobody's failure."""
         said = len(self.told)
         ask(self.node.data, f"shop.{BROKEN}", "restart")
-        self.until(lambda: f"job {BROKEN} goes on" in self.told[said:], "the restart is obeyed")
+        self.until(lambda: f"job {BROKEN} resumes" in self.told[said:], "the restart is obeyed")
 
 
 def obeying(knob: str, id: int) -> int:
@@ -279,7 +279,7 @@ def four_jobs(folder: Path, node: Node, session: SparkSession, postgres_url: str
             node.log.create_topic(topic)
             shop.feed(topic)
         settings = RunSettings(node.data, node.kafka_address)
-        shop.run = TimedApp(shop.app(), session, settings, tell=shop.told.append)
+        shop.run = TimedApp(shop.app(), session, settings, report=shop.told.append)
         shop.run.failed_at = {}
         shop.stack.callback(shop.run.stop)
         shop.run.start()

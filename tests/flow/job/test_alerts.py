@@ -92,13 +92,13 @@ def test_an_alert_on_what_is_no_view_is_refused() -> None:
 
 
 def test_an_alert_that_tells_nobody_is_refused() -> None:
-    with pytest.raises(hw.HeadwaterError, match="tells nobody"):
+    with pytest.raises(hw.HeadwaterError, match="notifies nobody"):
         kitchen().alert("again", on="fridges", when="true", notify=[])
 
 
 @pytest.mark.parametrize("topic", alert_topics("kitchen"))
 def test_an_alert_that_tells_the_topic_of_its_own_alerts_is_refused(topic: str) -> None:
-    with pytest.raises(hw.HeadwaterError, match=rf"again .* tells the topic {topic}"):
+    with pytest.raises(hw.HeadwaterError, match=rf"again .* notifies the topic {topic}"):
         kitchen().alert("again", on="fridges", when="true", notify=[hw.notify.topic(topic)])
     kitchen().alert("again", on="fridges", when="true", notify=[hw.notify.topic("shop.alerts")])
 

@@ -267,5 +267,5 @@ def test_rows_are_not_counted_behind_a_step_that_makes_several_of_one(spark: Spa
     table = several.window(hw.count_window(3)).by("sensor").agg("count(*) as n")
     app.view(key=["sensor", "window"], name="all")(lambda: table)
     (job,) = plan(app, explain)
-    with pytest.raises(InvalidDeclaration, match=rf"counts rows behind {step} at .*, which makes several of one"):
+    with pytest.raises(InvalidDeclaration, match=rf"counts rows after {step} at .*, which makes several of one"):
         resolve(spark, job)

@@ -90,7 +90,7 @@ def test_a_version_that_came_after_what_it_would_have_changed_is_told_and_its_an
     assert prices(app) == [1, 1, 2, 2], "the second was told before its tariff came; the fourth was not"
     (late, _) = app.values("city.tariffs-trips.late")
     assert (late["topic"], late["offset"], late["watermark"]) == ("tariffs", 1, "2026-01-01T09:00:00Z")
-    assert "were told without it" in late["reason"]
+    assert "were emitted without it" in late["reason"]
     found = app.prove("priced")
     assert (found.result, found.different, found.late) == (DIFFERENT, 1, 2)
     assert (found.shown[0].view["price"], found.shown[0].log["price"]) == (1, 2)  # type: ignore[index]

@@ -39,7 +39,7 @@ def orders_in(tester: AppTester) -> int:
 @contextmanager
 def running(tester: AppTester, watch: Callable[[str, Progress], None]) -> Iterator[RunningApp]:
     settings = RunSettings(tester.node.data, tester.node.kafka_address, retries=NO_RETRIES)
-    one = RunningApp(tester.app, tester.session, settings, watch=watch, tell=tester.told.append)
+    one = RunningApp(tester.app, tester.session, settings, watch=watch, report=tester.reported.append)
     one.start()
     try:
         yield one

@@ -86,7 +86,7 @@ def test_what_changes_behind_the_operator_can_be_made_from_its_state(tmp_path: P
 def test_an_aggregate_under_another_name_is_still_the_same(tmp_path: Path) -> None:
     (verdict,) = compared(tmp_path, described(), described(total="revenue"))
     (carry,) = verdict.carries
-    assert (verdict.what, verdict.why) == (MIGRATE, "written anew from its state: revenue was total")
+    assert (verdict.what, verdict.why) == (MIGRATE, "rewritten from its state: revenue was total")
     assert carry.columns == {"currency": "currency", "revenue__sum": "total__sum"}
 
 

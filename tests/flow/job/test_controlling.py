@@ -29,7 +29,7 @@ def shop() -> App:
 @contextmanager
 def running(tester: AppTester) -> Iterator[RunningApp]:
     settings = RunSettings(tester.node.data, tester.node.kafka_address)
-    one = RunningApp(tester.app, tester.session, settings, tell=tester.told.append)
+    one = RunningApp(tester.app, tester.session, settings, report=tester.reported.append)
     one.start()
     try:
         yield one
@@ -69,7 +69,7 @@ def test_a_paused_flow_stands_still_also_over_a_restart_and_goes_on_without_loss
     with running(one) as run:
         assert not run.wait(0.2)
         assert not run.loops, "it is still paused"
-        assert "headwater flow resume shop.orders" in one.told[-1]
+        assert "headwater flow resume shop.orders" in one.reported[-1]
         ask(data, "shop", "resume")
         assert looks_until(run, lambda: orders_in(one) == 2)
         before = run.loops["orders"]

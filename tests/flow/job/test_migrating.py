@@ -70,8 +70,8 @@ TAILS: dict[str, Made] = {
 def test_steps_behind_an_operator_are_done_anew_from_its_state(tester: Tester, change: str) -> None:
     now = app_of(TAILS[change])
     later = changed(tester, app_of(totals), now)
-    (said,) = [line for line in later.told if line.startswith("revenue: migrate")]
-    assert "written anew from its state" in said
+    (said,) = [line for line in later.reported if line.startswith("revenue: migrate")]
+    assert "rewritten from its state" in said
     found = later.rows("revenue")
     assert found == as_if_new(tester, now, "revenue")
     assert len(found) > 0
@@ -80,7 +80,7 @@ def test_steps_behind_an_operator_are_done_anew_from_its_state(tester: Tester, c
 def test_aggregates_may_be_renamed_dropped_and_put_in_another_order(tester: Tester) -> None:
     now = app_of(lambda stream: stream.by("currency").agg("avg(amount) as average", "sum(amount) as turnover"))
     later = changed(tester, app_of(totals), now)
-    assert any("turnover was revenue" in line for line in later.told)
+    assert any("turnover was revenue" in line for line in later.reported)
     assert later.rows("revenue") == as_if_new(tester, now, "revenue")
 
 
@@ -91,7 +91,7 @@ def test_an_aggregate_that_the_state_does_not_hold_needs_a_rebuild(tester: Teste
     later = tester(app_of(lambda stream: stream.by("currency").agg("count(*) as orders", "max(amount) as most")))
     with pytest.raises(JobRefused, match="--rebuild revenue"):
         later.run()
-    assert any(line.startswith("revenue: rebuild") for line in later.told)
+    assert any(line.startswith("revenue: rebuild") for line in later.reported)
     later.run(rebuild=["revenue"])
     assert later.prove("revenue").different == 0
 
@@ -127,7 +127,7 @@ def test_a_column_that_is_added_to_a_source_changes_nothing_for_who_does_not_use
     later = tester(app_of(totals, schema=f"{SCHEMA}, note string"))
     later.feed("orders", [{**order(99), "note": "x"}])
     later.run()
-    assert later.told == []
+    assert later.reported == []
     assert later.prove("revenue").different == 0
 
 
@@ -168,7 +168,7 @@ def test_columns_added_to_rows_of_a_stream_are_in_those_that_follow(tester: Test
     )
     later.feed("orders", [order(3), order(4, amount="5.00")])
     later.run()
-    (said,) = [line for line in later.told if line.startswith("copies: migrate")]
+    (said,) = [line for line in later.reported if line.startswith("copies: migrate")]
     assert "day is in rows from now on; those written before do not have it" in said
     assert [sorted(row) for row in later.values("copies")] == [["amount", "id"]] * 2 + [["amount", "day", "id"]]
 
@@ -181,7 +181,7 @@ def test_a_source_that_grows_gives_its_new_columns_to_rows_that_follow(tester: T
     later.feed("orders", [{**order(2), "note": "new"}])
     later.run()
     assert [row.get("note") for row in later.values("copies")] == [None, "new"]
-    assert any("note is in rows from now on" in line for line in later.told)
+    assert any("note is in rows from now on" in line for line in later.reported)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_rows_of_a_stream_that_mean_something_else_are_not_mixed_unasked(tester:
 def test_a_view_under_another_name_takes_the_state_of_the_old_one_along(tester: Tester) -> None:
     now = app_of(totals, name="turnover")
     later = changed(tester, app_of(totals), now)
-    assert any(line.startswith("turnover: new") and "from the state of revenue" in line for line in later.told)
+    assert any(line.startswith("turnover: new") and "from the state of revenue" in line for line in later.reported)
     assert later.rows("turnover") == as_if_new(tester, now, "turnover")
 
 
@@ -237,10 +237,10 @@ def test_what_each_output_becomes_is_told_in_one_line(tester: Tester) -> None:
     first = tester(app(changed=False))
     first.feed("orders", orders(10))
     first.run()
-    assert first.told == []
+    assert first.reported == []
     later = tester(app(changed=True))
     later.run()
-    assert [line.split(":")[:2] for line in later.told[:4]] == [
+    assert [line.split(":")[:2] for line in later.reported[:4]] == [
         ["last", " keep"],
         ["revenue", " migrate"],
         ["users", " new"],

@@ -104,7 +104,7 @@ def test_a_late_row_from_the_future_and_a_large_one_that_does_not_decode_do_not_
     assert (proof.result, proof.different, proof.late, proof.otherwise) == (RESTS_ON_LATE, 0, 1, 1)
     assert proof.late_shown[0].record == "orders/0@2"
     running.node.log.partition("ahead.orders.late", 0).delete_records(1)
-    with pytest.raises(FlowError, match="which rows came too late for job orders is no longer known"):
+    with pytest.raises(FlowError, match="which rows were late for job orders is no longer known"):
         running.prove("counts")
     account = running.account("counts")
     assert (account.rows_in, account.late, account.poisoned, account.balanced) == (4, 1, 1, True)

@@ -53,11 +53,29 @@ def test_pyspark_columns_are_shown_in_sparks_words(spark: SparkSession, tmp_path
 
 def test_a_plan_says_who_evaluates_rows_and_why(spark: SparkSession, tmp_path: Path) -> None:
     def rows(now: hw.App) -> list[str]:
-        return [job.rows for job in preview(spark, now, tmp_path).jobs]
+        return [job.runs[0] for job in preview(spark, now, tmp_path).jobs]
 
     assert rows(app()) == ["rows are read and evaluated by the tasks that decode them"]
     assert rows(app("initcap(currency) = 'Eur'")) == ["rows are evaluated by Spark: revenue needs initcap"]
     assert rows(app(extra=True)) == ["rows are evaluated by Spark: big-orders has no operator"]
+
+
+def test_a_plan_says_which_operators_are_shuffled_and_why(spark: SparkSession, tmp_path: Path) -> None:
+    def shuffles(*, on: str, condition: str = "true") -> list[str]:
+        now = hw.App("web")
+        schema = "session string, user long, at timestamp"
+        searches, clicks = (now.stream(name, schema, time="at") for name in ("searches", "clicks"))
+        made = searches.where(condition).join(clicks, on=on, within="5 minutes", prefix="click_", name="clicked")
+        now.view(key=on, name="counts")(lambda: made.by(on).count(name="totals"))
+        (job,) = preview(spark, now, tmp_path).jobs
+        return list(job.runs[1:])
+
+    totals = "totals is shuffled by key"
+    assert shuffles(on="session") == ["clicked skips the shuffle while its inputs are co-partitioned", totals]
+    (by_user, _) = shuffles(on="user")
+    assert by_user == "clicked is shuffled by key: it is not on one column of text, which producers partition by"
+    (by_spark, _) = shuffles(on="session", condition="initcap(session) = 'A'")
+    assert by_spark == "clicked is shuffled by key: its tasks do not read both inputs from the log themselves"
 
 
 @pytest.mark.parametrize(

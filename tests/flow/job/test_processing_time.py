@@ -44,7 +44,7 @@ def counts(app: AppTester) -> list[tuple[int, int]]:
 def rebuild(app: AppTester) -> None:
     """Build the view anew from the log, and go no further."""
     settings = RunSettings(app.node.data, app.node.kafka_address)
-    running = RunningApp(app.app, app.session, settings, tell=app.told.append, rebuild=frozenset(["seen"]))
+    running = RunningApp(app.app, app.session, settings, report=app.reported.append, rebuild=frozenset(["seen"]))
     (job,) = plan(app.app, explain)
     try:
         running.prepare(job, resolve(app.session, job))
@@ -74,7 +74,7 @@ def test_rows_belong_to_the_moment_their_batch_was_planned_for_however_often_it_
     before = app.rows("seen")
     rebuild(app)
     assert app.rows("seen") == before, "a rebuild knows when rows were processed"
-    assert "seen: 6 of 6 records replayed" in app.told
+    assert "seen: 6 of 6 records replayed" in app.reported
 
 
 def test_a_window_is_told_when_its_time_is_over_although_nothing_comes(tester: Tester, spark: SparkSession) -> None:

@@ -177,7 +177,7 @@ def test_a_view_is_not_given_up_for_one_that_the_log_can_no_longer_fill(tester: 
     shop_tester.run()
     before = shop_tester.rows("revenue")
     shop_tester.node.log.partition("orders", 0).delete_records(10)
-    with pytest.raises(JobRefused, match="offsets 0 to 9 of orders/0 are gone"):
+    with pytest.raises(JobRefused, match="offsets 0 to 9 of orders/0 are deleted"):
         shop_tester.run(rebuild=["revenue"])
     assert shop_tester.rows("revenue") == before
 

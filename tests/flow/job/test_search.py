@@ -45,7 +45,7 @@ def test_an_index_has_all_rows_whenever_it_was_asked_for(tester: Callable[[App],
     third.feed("written", [note(4, "shelf")])
     third.run()
     assert found(third, "body") == [1, 2, 3, 4]
-    assert [str(one) for one in third.told if "built" in str(one)] == []
+    assert [str(one) for one in third.reported if "built" in str(one)] == []
 
 
 def test_an_index_that_was_not_kept_for_a_while_lacks_no_row(tester: Callable[[App], AppTester]) -> None:

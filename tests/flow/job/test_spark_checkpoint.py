@@ -137,7 +137,7 @@ def test_a_crash_before_sparks_files_were_removed_does_not_read_them_again(folde
 def test_the_lost_end_of_a_finished_batch_is_refused(folder: JobFolder, tmp_path: Path) -> None:
     folder.remove("planned.json")
     write(folder, "offsets/1", "")
-    with pytest.raises(JobRefused, match=r"spark/offsets/1 is damaged: batch 1 is finished: nobody knows where it end"):
+    with pytest.raises(JobRefused, match=r"offsets/1 is damaged: batch 1 is finished: where it ended is not known"):
         folder.take_over(from_zero)
     assert (folder.path / "spark").exists()
     assert any("offsets/1 is damaged" in problem for problem in problems(tmp_path))

@@ -123,7 +123,7 @@ def test_what_needs_spark_is_said(
     assert tester.needs_spark == {"spent": reason}
     with pytest.raises(AssertionError, match="Spark was started"):
         tester.run()
-    assert f"spent needs Spark: {reason}" in tester.told
+    assert f"spent needs Spark: {reason}" in tester.reported
 
 
 def test_a_mistake_that_shows_without_spark_is_raised_without_it(

@@ -1,5 +1,6 @@
 """Hashes that tasks make are those that Spark makes of the same rows: of any values of any kind."""
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from random import Random
@@ -8,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import Column
 from pyspark.sql import functions as f
 
 from headwater.flow.operators.spark_hashes import can_hash, murmur3, shard_hashes, xxhash64
-from headwater.flow.prepare.shard_hash import shard_hash
 from tests.flow.spark_session import shared_session
 
 ROWS = 400
@@ -71,6 +72,13 @@ def columns(random: Random) -> dict[str, tuple[pa.DataType, list[Any]]]:
             some(lambda: {"one": random.choice([None, 7]), "two": random.choice([None, {"text": text()}])}),
         ),
     }
+
+
+def shard_hash(names: Sequence[str]) -> Column:
+    """A hash whose remainder by the number of shards, a power of two, is the number of Spark's shuffle partition."""
+    columns = ", ".join(names)
+    high, low = f"shiftleft(shiftright(xxhash64({columns}), 32), 32)", f"cast(hash({columns}) as long)"
+    return f.expr(f"{high} | ({low} & {0xFFFFFFFF}L)")
 
 
 def test_rows_of_any_kinds_of_columns_are_hashed_as_spark_hashes_them() -> None:

@@ -232,13 +232,6 @@ def test_others_may_write_to_the_same_topic(node: Node, place: TopicPlace) -> No
     assert place.numbers() == [1, 2, 3]
 
 
-def test_two_outputs_of_a_job_to_one_topic_have_a_state_each(place: TopicPlace, tmp_path: Path) -> None:
-    folder = DiskFolder(LocalStorage(tmp_path), "")
-    for name, numbers in (("late", [1]), ("poisoned", [2])):
-        assert TopicSink(place.client, "numbers", folder, name=name).write(mark(0), place.batch(numbers))
-    assert place.numbers() == [1, 2]
-
-
 def test_a_record_without_a_time_is_refused(place: TopicPlace) -> None:
     rows = place.batch([1]).set_column(2, "_timestamp_ms", pa.array([None], pa.int64()))
     with pytest.raises(UnstorableValue, match="no timestamp"):

@@ -8,9 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headwater.flow.source.options import read_offsets
-from headwater.flow.source.splitting import Range, ranges_between
-from headwater.flow.source.staging import read_plan, read_stage
+from headwater.flow.source.splitting import Range
+from headwater.flow.source.staging import read_stage
 from headwater.node import Node
 from headwater.record import Record
 from headwater.testing import running_node
@@ -227,15 +226,6 @@ def test_a_thousand_broken_rows_of_a_hundred_thousand_are_staged_exactly(
     assert offsets == list(range(7, 50_000, 100)) * 2
     assert all("id" in reason for reason in reasons)
     assert max(one.counts.event_time_max_us or 0 for one in staged) == 1767225659_000000
-
-
-def test_the_plan_of_a_batch_tells_which_ranges_to_look_for(
-    spark: SparkSession, node: Node, topic: str, tmp_path: Path
-) -> None:
-    run_once(stream(spark, node, topic, stage=tmp_path / "stage"), "out", tmp_path)
-    start, end = read_plan(tmp_path / "stage")
-    ranges = ranges_between(read_offsets(start), read_offsets(end))
-    assert sum(one.counts.rows for one in read_stage(tmp_path / "stage", ranges)) == 1000
 
 
 def test_a_partition_that_is_added_is_found_by_the_next_run(

@@ -9,9 +9,7 @@ from headwater.flow.source.staging import (
     POISONED_SCHEMA,
     Counts,
     clear_stage,
-    read_plan,
     read_stage,
-    write_plan,
     write_stage,
 )
 from headwater.record import TopicPartition
@@ -66,8 +64,3 @@ def test_what_was_read_is_cleared_and_the_rest_stays(tmp_path: Path) -> None:
     write_stage(tmp_path, later, Counts(rows=10), [])
     assert clear_stage(tmp_path, {TopicPartition("orders-eu", 1): 39}) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["orders-eu-1-30-40.json"]
-
-
-def test_the_plan_of_the_last_batch_is_kept(tmp_path: Path) -> None:
-    write_plan(tmp_path / "stage", {"orders": {"0": 1}}, {"orders": {"0": 9}})
-    assert read_plan(tmp_path / "stage") == ({"orders": {"0": 1}}, {"orders": {"0": 9}})

@@ -95,7 +95,7 @@ def test_a_run_that_is_shorter_or_gone_is_noticed() -> None:
     with pytest.raises(StateDamaged, match=f"it has 100 bytes, and {info.bytes} were written"):
         open_run(files, info, ROWS)
     disk.delete("state/runs/a.arrow")
-    with pytest.raises(StateDamaged, match="it is gone"):
+    with pytest.raises(StateDamaged, match="it is missing"):
         open_run(files, info, ROWS)
 
 

@@ -1,1 +1,1 @@
-"""What a batch leaves behind: results, accounts, and the notes from which a crash is repaired."""
+"""The commit of a batch: results, accounts, and the notes from which a crash is repaired."""

@@ -8,7 +8,7 @@ from headwater.flow.commit.accounts import Account
 from headwater.flow.commit.batch_evaluation import BatchResults
 from headwater.flow.declare.topology.graph import Job, Planned
 from headwater.flow.declare.topology.nodes import STATEFUL, Dedupe, Node, Source, source_id, walk
-from headwater.flow.plan.roots import Root, roots_of
+from headwater.flow.plan.operator_levels import Root, roots_of
 from headwater.flow.rows.counters import MADE
 from headwater.flow.rows.evaluation import Evaluation
 from headwater.flow.source.staging import Staged

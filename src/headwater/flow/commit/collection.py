@@ -6,18 +6,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from headwater.flow.commit.record_encoding import change_records, row_records
 from headwater.flow.commit.stage_task import few_in, parts_in, stage
 from headwater.flow.declare.topology.graph import TOPIC, Job, Planned
 from headwater.flow.declare.topology.nodes import Join, Source, TableJoin
 from headwater.flow.operate.level import Level
-from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operators.changes import BEFORE
 from headwater.flow.operators.joins.emission import BEFORE_SIDE, SIDE, moved_together, paired_changes
 from headwater.flow.operators.joins.events import MISSING
-from headwater.flow.plan.roots import readers_of
+from headwater.flow.plan.operator_levels import readers_of
 from headwater.flow.rows.arrow_types import arrow_schema
 from headwater.flow.rows.evaluation import Evaluation
 from headwater.flow.rows.row_steps import hidden
@@ -68,17 +66,15 @@ def frame_for(evaluation: Evaluation, planned: Planned, key: tuple[str, ...], or
     changes = evaluation.changes(node)
     if is_topic:
         return change_records(changes, key, time_ms=origin.time_ms, source=origin.fields())
-    return changes.drop(BEFORE, COMMIT)
+    return changes.drop(BEFORE)
 
 
 def collect(frame: DataFrame, stager: Stager | None) -> Collected:
     """Run it. Rows go where the stager says; to the driver if there is none."""
     if stager is not None:
         staged = stage(frame, stager)
-        few = few_in(staged, arrow_schema(StructType([one for one in frame.schema if one.name != COMMIT])))
-        return Collected(few, parts=parts_in(staged))
-    table = frame.toArrow()
-    return Collected(table.drop_columns([COMMIT]) if COMMIT in table.column_names else table)
+        return Collected(few_in(staged, arrow_schema(frame.schema)), parts=parts_in(staged))
+    return Collected(frame.toArrow())
 
 
 def collected_results(level: Level, planned: Planned) -> Collected:
@@ -111,9 +107,9 @@ def _parted(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Results that are rows for a sink, and those that lack a partner which they had to have."""
     found, missing = [], []
     for batch in rows.to_batches():
-        alone = batch.column(MISSING)
-        if alone.true_count:
-            missing.append(batch.filter(alone))
-            batch = batch.filter(pc.invert(alone))
+        unmatched = batch.column(MISSING)
+        if unmatched.true_count:
+            missing.append(batch.filter(unmatched))
+            batch = batch.filter(pc.invert(unmatched))
         found.append(batch)
     return pa.Table.from_batches(found, rows.schema), pa.Table.from_batches(missing, rows.schema)

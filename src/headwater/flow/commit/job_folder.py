@@ -10,7 +10,7 @@
 ├── state/<operator>/    versioned state (flow/state)
 ├── sinks/<output>.json  what a sink has to remember (producer ids and sequences)
 ├── sinks/stage/         records of topics that tasks have staged, of batches that are not finished
-└── .lock                held by whoever runs or changes the job, with the number of its process
+└── .lock                held by the process that runs or changes the job, with the number of its process
 
 Files that end in .json are small files (small_file.py): each has a checksum and a copy, 12.copy beside 12.json. One
 that is damaged is read from its copy; if both are, the job is refused, and only this job.
@@ -61,7 +61,7 @@ class BatchRecord:
     processed_us: int | None = None
     """When its rows were processed, if windows want to know (processing_time.py)."""
     earlier_us: Passed = ()
-    """Watermarks of the batches before it, as many as operators behind joins want to know (delays.py)."""
+    """Watermarks of the batches before it, as many as operators downstream of joins need (delays.py)."""
 
     hot: Hot = field(default_factory=dict)
     """Keys of joins with so many rows that the next batch splits them (operators/joins/splitting.py)."""
@@ -125,7 +125,7 @@ class JobFolder:
         return self.path / "sinks"
 
     def lock(self) -> None:
-        """Until `unlock`, or the end of the process, nobody else may run the job or change its state."""
+        """Until `unlock`, or the end of the process, no other process may run the job or change its state."""
         try:
             self._storage.lock(LOCK)
         except BlockingIOError:

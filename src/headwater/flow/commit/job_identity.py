@@ -21,7 +21,7 @@ class Identity:
 
     @property
     def job_id(self) -> str:
-        """Under this name sinks know the job; a folder that is made anew is another job."""
+        """Under this name sinks know the job; a folder that is made again is another job."""
         return f"{self.app}/{self.job}/{self.number}"
 
 
@@ -46,7 +46,7 @@ def identify(folder: JobFolder, *, app: str, job: str, cluster: str, shards: int
     if found.cluster != cluster:
         raise JobRefused(
             f"{folder.path} was made with log {found.cluster}, this is log {cluster}: its offsets mean nothing here",
-            "Use the data directory it belongs to, or remove the folder and let the views be built anew.",
+            "Use the data directory it belongs to, or remove the folder and let the views be rebuilt.",
         )
     if found.place != place:
         raise JobRefused(

@@ -28,7 +28,7 @@ class Ledger:
         """By job and output."""
 
     def take(self, row: Mapping[str, Any]) -> None:
-        """One account. Where batches begin again, a job has been made anew, and so is its total."""
+        """One account. Where batches begin again, a job has been made again, and so is its total."""
         place = row["job"], row["output"]
         account = Account.from_json({name: row[name] for name in Account().to_json()})
         before = self.entries.get(place)

@@ -85,15 +85,15 @@ def topic_sink(
 
 
 def own_topic_sink(topic: str, folder: Path, client: Client, *, kept: bool = False) -> TopicSink:
-    """The same of one in which a job tells of itself: it takes whatever is written, whoever has set it up. `kept`: what
-    it says is wanted for ever, unless somebody sets it up otherwise."""
+    """The sink of a topic in which a job reports about itself: it takes whatever is written, however the topic is set
+    up. `kept`: its records are kept for ever, unless the topic is set up otherwise."""
     configs = {"cleanup.policy": "delete", **TAKES_ALL}
     ever = {"retention.ms": "-1"} if kept else {}
     _as_known({**configs, **ever}, lambda known: _make_missing(client, topic, 1, known))
     return _prepared(
         TopicSink(
             client, topic, _sink_folder(folder),
-            mend=lambda: _as_known(configs, lambda known: client.alter_topic(topic, known)),
+            repair=lambda: _as_known(configs, lambda known: client.alter_topic(topic, known)),
         )
     )  # fmt: skip
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operators.changes import OPERATION
-from headwater.flow.rows.evaluation import facts_and_reports
+from headwater.flow.rows.evaluation import as_facts
 from headwater.flow.rows.row_steps import quoted, visible
 from headwater.flow.rows.sources import AT
 
@@ -19,14 +18,12 @@ WHOLE = {"ignoreNullFields": "false"}
 
 
 def change_records(changes: DataFrame, key: Sequence[str], *, time_ms: int, source: Mapping[str, object]) -> DataFrame:
-    """Changes of a table as records, beside the rows in which operators report."""
-    facts = facts_and_reports(changes, tuple(key))
+    """Changes of a table as records."""
     origin = f.struct(*(f.lit(value).alias(name) for name, value in source.items()))
     envelope = f.struct("before", "after", origin.alias("source"), "op", f.lit(time_ms).alias("ts_ms"))
-    told = f.col(COMMIT).isNull()
-    return facts.select(
-        f.when(told, _json(_struct(key))).alias(KEY), f.when(told, _json(envelope)).alias(VALUE),
-        f.lit(time_ms).cast("long").alias(TIME), f.col("op").alias(OPERATION), COMMIT,
+    return as_facts(changes, tuple(key)).select(
+        _json(_struct(key)).alias(KEY), _json(envelope).alias(VALUE), f.lit(time_ms).cast("long").alias(TIME),
+        f.col("op").alias(OPERATION),
     )  # fmt: skip
 
 

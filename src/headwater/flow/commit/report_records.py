@@ -1,4 +1,4 @@
-"""What a job says about itself, as records: rows that did not decode, rows that were too late, and its accounts."""
+"""What a job says about itself, as records: rows that did not decode, late rows, and its accounts."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.flow.commit.job_folder import BatchRecord
-from headwater.flow.plan.timestamps import times_told
+from headwater.flow.plan.timestamps import times_json
 from headwater.flow.source.staging import Staged
 
 SHOWN_BYTES_MAX, KEY_BYTES_MAX = 8 * 1024**2, 1024**2
@@ -48,7 +48,7 @@ def _shown(name: str, content: bytes | None) -> dict[str, str | int | None]:
 
 def account_records(job: str, record: BatchRecord, time_ms: int) -> pa.Table:
     """One record for each output of the batch."""
-    keys, values, times = [], [], times_told(record)
+    keys, values, times = [], [], times_json(record)
     for name, account in record.accounts.items():
         keys.append(json.dumps({"job": job, "output": name}).encode())
         said = {"job": job, "output": name, "batch": record.batch, "end": record.end, **account.to_json(), **times}

@@ -4,7 +4,7 @@ _part      what the task has staged (JSON)
 _data      the rows of a task that has few, in Arrow's IPC form with their schema
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 
@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from headwater.flow.declare.topology.nodes import Node
 from headwater.flow.exchange.blocks import DATA, INLINE, IS_REPORT, OPERATOR, Task, decoded, result_blocks
 from headwater.flow.exchange.partition_number import partition_number
-from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operate.shard_task import PART, result_row
 from headwater.flow.rows.arrow_types import spark_schema
 from headwater.flow.sinks.staged import Part, Stager
@@ -34,7 +33,7 @@ class StageTask:
     few_rows: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part, few = staged_or_few(self.stager, rows_in(batches), self.few_rows)
+        part, few = staged_or_few(self.stager, (one for one in batches if one.num_rows), self.few_rows)
         if part is not None:
             yield _row(part=part.to_json())
         if few:
@@ -98,12 +97,6 @@ def staged_or_few(
         if count > few_rows or size > FEW_BYTES:
             return stager.stage(partition_number(), chain(first, rows)), []
     return None, first
-
-
-def rows_in(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        if batch.num_rows:
-            yield batch.drop_columns([COMMIT]) if COMMIT in batch.schema.names else batch
 
 
 def stage(frame: DataFrame, stager: Stager) -> pa.Table:

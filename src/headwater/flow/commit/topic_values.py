@@ -29,18 +29,18 @@ class TopicValues:
             parts = client.partitions([self.topic])[self.topic]
         except UnknownTopic:
             return
-        places = [TopicPartition(self.topic, number) for number in range(parts)]
-        ends = client.offsets(dict.fromkeys(places, LATEST))
-        for place in places:
-            yield from self._values(client, place, ends[place])
+        partitions = [TopicPartition(self.topic, number) for number in range(parts)]
+        ends = client.offsets(dict.fromkeys(partitions, LATEST))
+        for partition in partitions:
+            yield from self._values(client, partition, ends[partition])
 
-    def _values(self, client: Client, place: TopicPartition, end: int) -> Iterator[bytes]:
-        at = self._next.get(place)
+    def _values(self, client: Client, partition: TopicPartition, end: int) -> Iterator[bytes]:
+        at = self._next.get(partition)
         if at is None:
-            at = client.offsets({place: EARLIEST})[place]
+            at = client.offsets({partition: EARLIEST})[partition]
         while at < end:
             try:
-                fetched = client.fetch(place, at, bytes_max=FETCH_BYTES)
+                fetched = client.fetch(partition, at, bytes_max=FETCH_BYTES)
             except OffsetOutOfRange as gone:
                 # Retention was quicker, or the topic is another one now: on from what there is.
                 at, end = gone.first, gone.end
@@ -51,7 +51,7 @@ class TopicValues:
             for values in _read(Chunk(at, end, fetched.records[: table.length])):
                 yield from (value for value in values.to_pylist() if value is not None)
             at = table.next_offset
-        self._next[place] = at
+        self._next[partition] = at
 
 
 def _read(chunk: Chunk) -> Iterator[pa.BinaryArray]:

@@ -112,7 +112,7 @@ def top_k(column: Expression, k: int, *, tracked: int | None = None, sketch: boo
     positive(k, "k of top_k", 1_000_000)
     held = max(1000, 10 * k) if tracked is None else positive(tracked, "tracked of top_k", 1_000_000)
     if held < k:
-        raise InvalidDeclaration(f"top_k at {calling_place()} tracks {held} values to tell {k}", "Track more of them.")
+        raise InvalidDeclaration(f"top_k at {calling_place()} tracks {held} values for {k}", "Track more of them.")
     said = ", ".join(filter(None, [str(k), _said(tracked=(tracked, None), sketch=(sketch, False))]))
     return own("top_k", [column], Frequent(k, lg_size(held), held, sketch), said)
 

@@ -1,4 +1,4 @@
-"""What an app knows of an alert: which rows it is about, and that somebody is to be told. The node does the telling."""
+"""What an app knows of an alert: which rows it is about, and whom to notify. The node notifies."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -68,12 +68,12 @@ def checked_targets(app: str, alert: str, notify: Sequence[Target], place: Place
     targets = tuple(notify)
     hint = 'Write notify=[hw.notify.webhook("https://...")], or .email(...), or .topic(...).'
     if not targets:
-        raise InvalidDeclaration(f"alert {alert} ({place}) tells nobody", hint)
+        raise InvalidDeclaration(f"alert {alert} ({place}) notifies nobody", hint)
     if wrong := [one for one in targets if not isinstance(getattr(one, "name", None), str)]:
-        raise InvalidDeclaration(f"alert {alert} ({place}) cannot tell a {type(wrong[0]).__name__}", hint)
+        raise InvalidDeclaration(f"alert {alert} ({place}) cannot notify a {type(wrong[0]).__name__}", hint)
     if own := [topic for one in targets if (topic := getattr(one, "topic", None)) in alert_topics(app)]:
         raise InvalidDeclaration(
-            f"alert {alert} ({place}) tells the topic {own[0]}, in which the node notes the app's alerts",
+            f"alert {alert} ({place}) notifies the topic {own[0]}, in which the node notes the app's alerts",
             "Read that topic as it is, or name another one.",
         )
     return targets

@@ -37,7 +37,7 @@ AnySource = TypeVar("AnySource", SourceStream, SourceTable)
 VIEW, TOPIC, SINK = "view", "topic", "sink"
 
 FAIL, ACCOUNT = "fail", "account"
-"""What a job does where records are gone before it has read them."""
+"""What a job does where records are deleted before it has read them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,15 +91,16 @@ class App:
 
         A job that fails is started again after `backoff`, then after twice that, up to `backoff_max`, and so `retries`
         times until a batch succeeds; None: without end, or twice where everything is to be done once. `notify` names
-        who is told of jobs that fail and heal: hw.notify.webhook(...), hw.notify.email(...), hw.notify.topic(...).
+        who learns of jobs that fail and recover: hw.notify.webhook(...), hw.notify.email(...), hw.notify.topic(...).
 
         `on_loss` says what a job does where records were removed by retention, or damaged, before it has read them:
-        "fail" stops it, "account" goes on without them and counts them as lost in its accounts.
+        "fail" stops it, "account" continues without them and counts them as lost in its accounts.
         """
         _check_name("an app", name)
         if on_loss not in (FAIL, ACCOUNT):
             raise InvalidDeclaration(
-                f'on_loss of app {name} is "{on_loss}"', f'Say on_loss="{FAIL}", or "{ACCOUNT}" to go on without them.'
+                f'on_loss of app {name} is "{on_loss}"',
+                f'Say on_loss="{FAIL}", or "{ACCOUNT}" to continue without them.',
             )
         self.name, self.store, self.shards, self.on_loss = name, store, shards, on_loss
         self.place = calling_place()
@@ -140,7 +141,7 @@ class App:
         """
         if format == "debezium":
             raise InvalidDeclaration(
-                f"{topic} ({calling_place()}) is in Debezium's envelope, which tells of the rows of a table",
+                f"{topic} ({calling_place()}) is in Debezium's envelope, which describes rows of a table",
                 f'Declare it with app.table("{topic}", ..., key=..., format="debezium").',
             )
         chosen = format or ("raw" if schema in ("", RAW_SCHEMA) and registry is None else "json")
@@ -342,7 +343,7 @@ class App:
         every: str | None = None,
         about: str = "",
     ) -> None:
-        """Tell somebody of rows of a view: of each key for which `when` has been true for as long as `for_`, again
+        """Notify of rows of a view: of each key for which `when` has been true for as long as `for_`, again
         after `every` while it is, and when it no longer is.
 
         `on` is the view: its function, or its name. `when` is SQL text, or a function that gives a PySpark column,
@@ -443,7 +444,7 @@ def _words(node: Source) -> dict[str, object]:
 
 
 def _same_name(one: Output, other: Output) -> bool:
-    """Databases that hold views do not tell capital letters from small ones."""
+    """Databases that hold views do not distinguish capital letters from small ones."""
     views = one.kind == other.kind == VIEW
     return one.name == other.name or (views and one.name.lower() == other.name.lower())
 

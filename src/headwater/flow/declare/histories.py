@@ -7,7 +7,7 @@ from headwater.flow.declare.topology.nodes import Changes, History, Latest, Node
 
 
 def history_of(table: Node, valid_from: str, valid_to: str, name: str) -> History:
-    """InvalidDeclaration if nobody can say when rows of the table became what they are."""
+    """InvalidDeclaration if it is not known when rows of the table became what they are."""
     place = calling_place()
     kept = table
     while isinstance(kept, Select | WithColumns):
@@ -15,7 +15,7 @@ def history_of(table: Node, valid_from: str, valid_to: str, name: str) -> Histor
     if not isinstance(kept, SourceTable | Latest) or any(isinstance(one, Changes) for one in walk(kept)):
         raise InvalidDeclaration(
             f"history() at {place} is of a table whose changes have no time of their own",
-            "Take that of app.table(...) or of stream.latest(...), with nothing but select and with_columns behind it.",
+            "Take that of app.table(...) or of stream.latest(...), with nothing but select and with_columns after it.",
         )
     if valid_from == valid_to:
         raise InvalidDeclaration(f"history() at {place} has one name for both columns: {valid_from}", "Say two.")

@@ -77,13 +77,13 @@ def join_of(left: Node, right: Node, words: Words) -> Node:
 
 
 def _of_tables(join: TableJoin) -> TableJoin:
-    """Rows that both have nobody, for a further condition is not met, would have one key."""
+    """Two rows that are both unmatched, because a further condition is not met, would have one key."""
     met = {name for name, _ in join.on}, {name for _, name in join.on}
     if join.how == FULL and join.further and {*key_of(join.left)} <= met[0] and {*key_of(join.right)} <= met[1]:
         raise InvalidDeclaration(
             f"join() at {join.place} is full, and where {' '.join(join.further[0])} does not hold it would "
             f"have two rows for one {', '.join(key_of(join.left))}",
-            'Say how="left" or "right"; or leave the condition out and ask for it behind the join, with where(...).',
+            'Say how="left" or "right"; or leave the condition out and ask for it after the join, with where(...).',
         )
     return join
 
@@ -126,7 +126,7 @@ def _latest(left: Node, right: Node, words: Words, place: Place) -> Node:
         if not words.key or words.wait:
             raise InvalidDeclaration(
                 f"join() at {place} follows the table, and does not say which row of the result a change is of",
-                "Say key=, the columns that tell its events apart, and no wait=.",
+                "Say key=, the columns that distinguish its events, and no wait=.",
             )
         newest = Latest(place, left, words.key, f"{words.name}.events" if words.name else "")
         return TableJoin(place, newest, right, *words.matching, words.how, words.prefix, words.name)
@@ -162,7 +162,7 @@ def _as_of(left: Node, right: Node, words: Words, place: Place) -> AsOfJoin:
         raise InvalidDeclaration(
             f"join() at {place} is as of a time, on {', '.join(sorted(joined_on))}, and the table's versions are "
             f"those of {', '.join(key)}",
-            "Join on the key of the table; put other conditions into where(...) behind it.",
+            "Join on the key of the table; put other conditions into where(...) after it.",
         )
     horizon_us = duration_us(words.corrections) if words.corrections else 0
     return AsOfJoin(place, left, versions, *words.matching, words.how, words.prefix, words.name, horizon_us)
@@ -202,7 +202,7 @@ def versions_of(table: SourceTable) -> SourceVersions:
 def _refuse_timeless(node: Node, place: Place) -> None:
     if timeless := [one for one in walk(node) if isinstance(one, Changes)]:
         raise InvalidDeclaration(
-            f"join() at {place} is behind changes() at {timeless[0].place}, which have no event time",
+            f"join() at {place} comes after changes() at {timeless[0].place}, which have no event time",
             "Join the table itself.",
         )
 
@@ -216,7 +216,7 @@ def _timing(node: Node) -> list[SourceStream]:
 
 
 def refuse_counting(node: Node) -> None:
-    """Windows of so many rows, behind a step that makes several of one: of rows at one place of the log none is the
+    """Windows of so many rows, downstream of a step that makes several of one: of rows at one offset none is the
     first. What free functions and SQL do is seen when Spark reads them (plan/resolution.py)."""
     for one in walk(node):
         if isinstance(one, IntervalJoin | Explode) or (isinstance(one, Union) and _shares(one)):
@@ -226,7 +226,7 @@ def refuse_counting(node: Node) -> None:
 
 def counting_behind(window: str, step: str) -> InvalidDeclaration:
     return InvalidDeclaration(
-        f"{window} counts rows behind {step}, which makes several of one",
+        f"{window} counts rows after {step}, which makes several of one",
         "Use windows of time; or count the rows of the stream before that step.",
     )
 

@@ -32,7 +32,7 @@ class ColumnOf:
         if self.node.keyed and self.name in GROUPING:
             hint = "A table is not grouped: group the stream that it is made from, or take .newest(...) of the table."
         if isinstance(self.node, STREAM_JOINS) and self.name in ("window", "dedupe"):
-            hint = "Rows of a join with corrections= may be taken back: leave that out, and allow more lateness."
+            hint = "Rows of a join with corrections= may be retracted: leave that out, and allow more lateness."
         raise InvalidDeclaration(f"a {what} has no method {self.name} ({calling_place()})", hint)
 
     def __eq__(self, other: object) -> "Match":  # type: ignore[override]

@@ -8,7 +8,7 @@ from headwater.flow.declare.duration import duration_us
 BACKOFF = "1 second"
 BACKOFF_MAX = "1 minute"
 RETRIES_ONCE = 2
-"""With --once somebody waits for the end: so often, unless the app or the command says otherwise."""
+"""With --once the user waits for the end: so often, unless the app or the command says otherwise."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Redis:
 
 @dataclass(frozen=True)
 class Webhook:
-    """Requests with rows in JSON to somebody's address, at least once; their id is the same whenever a batch comes.
+    """Requests with rows in JSON to an address, at least once; their id is the same whenever a batch comes.
 
     Signed with `secret` as Standard Webhooks says. Addresses inside a network are refused, unless `allow_private`."""
 

@@ -39,7 +39,7 @@ On = str | list[str] | tuple[str, ...] | Match
 
 
 class Flowing:
-    """What streams and tables have in common. `node` is the declaration; handles are made anew by every step."""
+    """What streams and tables have in common. `node` is the declaration; every step makes another handle."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -112,7 +112,7 @@ class Stream(Flowing):
             )
         if timeless := [node for node in walk(self.node) if isinstance(node, Changes)]:
             raise InvalidDeclaration(
-                f"window() at {calling_place()} is behind changes() at {timeless[0].place}, which have no event time",
+                f"window() at {calling_place()} comes after changes() at {timeless[0].place}, which have no event time",
                 "Window the stream that the table is made from.",
             )
         if isinstance(window, Count):
@@ -143,7 +143,7 @@ class Stream(Flowing):
         name: str = "",
     ) -> "Stream | Table":
         """Rows of both that have the same values in some columns: `on="user_id"`, a list of such names, or
-        `orders.user_id == users.id`, with more comparisons behind `&`.
+        `orders.user_id == users.id`, with more comparisons after `&`.
 
         With a stream: rows of it `within` a time behind, or `between` two times. With a table: its row as it is when
         the event comes, `wait` if it may come later; or that which held at the event's time, `as_of` that column.
@@ -198,9 +198,9 @@ class WindowedStream:
     ) -> "Table":
         """A row for each key and window, with columns `window_start` and `window_end`.
 
-        `emit` says when: "updates" tells every change at once, "final" each window once, when no row can come for it
+        `emit` says when: "updates" emits every change at once, "final" each window once, when no row can come for it
         any more, "corrections" the same and then what stragglers within `corrections` change. With `early` results are
-        told before the end as well, and column `final` tells them apart.
+        emitted before the end as well, and column `final` distinguishes them.
         """
         emission = emission_of(emit, corrections, early)
         chosen = _some(aggregates, "agg")
@@ -260,7 +260,7 @@ class Table(Flowing):
 
     def join(self, other: "Table", *, on: On, how: str = "inner", prefix: str = "", name: str = "") -> "Table":
         """Rows of both that have the same values in some columns: `on="user_id"`, a list of such names, or
-        `follows.followee == posts.author`, with more comparisons behind `&`.
+        `follows.followee == posts.author`, with more comparisons after `&`.
 
         What is joined on is there once, under the left's name; `prefix` stands before the other columns of the right.
         """

@@ -28,7 +28,7 @@ WINDOWS: dict[str, Any] = {one.__name__: one for one in (Tumbling, Hopping, Cale
 WINDOW = re.compile(rf"(?P<kind>{'|'.join(WINDOWS)})\((?P<fields>.*)\)")
 FIELD = re.compile(r"(\w+)=('[^']*'|\w+)")
 REWRITTEN = ("Aggregate", "Latest", "SourceTable")
-"""Operators whose state alone says what their table holds."""
+"""Operators whose table can be made from nothing but their state."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Verdict:
     carries: tuple[Carry, ...] = ()
     """Where its operators get their state."""
     rewrite: bool = False
-    """Its view is written anew from the state."""
+    """Its view is rewritten from the state."""
 
     def __str__(self) -> str:
         return f"{self.output}: {self.what}{f': {self.why}' if self.why else ''}"
@@ -54,8 +54,8 @@ def compare(folder: JobFolder, now: Described) -> list[Verdict]:
         return [Verdict(name, KEEP) for name in now.outputs]
     before = Described(kept["outputs"], kept["operators"])
     verdicts = [_verdict(name, before, now) for name in now.outputs]
-    gone = [name for name in before.outputs if name not in now.outputs]
-    return verdicts + [Verdict(name, REMOVED, "no longer declared; what it has stays as it is") for name in gone]
+    removed = [name for name in before.outputs if name not in now.outputs]
+    return verdicts + [Verdict(name, REMOVED, "no longer declared; what it has stays as it is") for name in removed]
 
 
 def _verdict(name: str, before: Described, now: Described) -> Verdict:
@@ -67,7 +67,7 @@ def _verdict(name: str, before: Described, now: Described) -> Verdict:
         if carries is None:
             return Verdict(name, REBUILD, "the state it is made from was that of an output which has changed")
         moved = tuple(one for one in carries if one.needed)
-        why = f"its state goes on under the name {moved[0].operator}, it was {moved[0].source}" if moved else ""
+        why = f"its state continues under the name {moved[0].operator}, it was {moved[0].source}" if moved else ""
         return Verdict(name, MIGRATE, why, moved) if moved else Verdict(name, KEEP)
     if said["keyed"] and _can_be_rewritten(said, carries) and old["kind"] == said["kind"]:
         assert carries is not None
@@ -99,13 +99,13 @@ def _new(name: str, said: Words, carries: tuple[Carry, ...] | None) -> Verdict:
 
 
 def _can_be_rewritten(said: Words, carries: tuple[Carry, ...] | None) -> bool:
-    """Only views: what was written to a topic or a file cannot be taken back."""
+    """Only views: what was written to a topic or a file cannot be retracted."""
     return bool(carries) and said["kind"] == VIEW and said["operators"][-1]["made_from"]["step"] in REWRITTEN
 
 
 def _migration(old: Words, said: Words, carries: tuple[Carry, ...]) -> str:
     renamed = [f"{new} was {before}" for one in carries for new, before in one.renamed.items()]
-    return f"written anew from its state: {', '.join(renamed) or _difference(old, said)}"
+    return f"rewritten from its state: {', '.join(renamed) or _difference(old, said)}"
 
 
 def _difference(before: Words, now: Words) -> str:

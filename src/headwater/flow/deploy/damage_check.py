@@ -18,7 +18,7 @@ from headwater.views.store import open_store
 
 SMALL_FILES = ("*.json", "batches/*.json", "sinks/*.json", "rebuild/*.json", "rebuild/*/*.json", "stage/wish.json")
 OF_A_JOB = ("batches", "identity.json", "identity.copy", "planned.json", "planned.copy")
-"""By any of which the folder of a job is known, whichever others are gone."""
+"""By any of which the folder of a job is known, whichever others are missing."""
 
 
 def problems(data: Path) -> list[str]:
@@ -75,7 +75,7 @@ class _JobCheck:
             yield f"{self._folder.state} is missing, and job {self._job} has finished batches"
         for operator in self._job.operators():
             yield from operator.check()
-            # An operator that the app no longer has stays behind at an older version.
+            # An operator that the app no longer has stays at an older version.
             ours = operator.name.split(".")[0] in described["operators"]
             if last is not None and ours and last.batch not in operator.store.versions():
                 yield f"{operator.path / path_of_version(last.batch)} is missing"

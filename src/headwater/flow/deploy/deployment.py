@@ -25,7 +25,7 @@ class Deployment:
     environment: Environment
     rows_per_batch: int
     data: Path
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     @property
     def _folder(self) -> JobFolder:
@@ -38,7 +38,7 @@ class Deployment:
         planned = {one.name: one for one in self.context.job.outputs}
         if last is None:
             for name in sorted(rebuild & planned.keys()):
-                self._begin_anew(planned[name])
+                self._begin_again(planned[name])
         else:
             for name in unfinished(self._folder):
                 if name in planned:
@@ -47,17 +47,17 @@ class Deployment:
                 else:
                     forget(self._folder, name)  # should it ever be declared again, it is new
             verdicts = [_asked(one, rebuild) for one in compare(self._folder, now)]
-            self._tell(verdicts)
+            self._report_verdicts(verdicts)
             self._refuse_unasked(verdicts, planned, rebuild)
             for one in verdicts:
                 self._bring_up(one, now, planned, last)
         save(self._folder, now)
 
-    def _tell(self, verdicts: list[Verdict]) -> None:
+    def _report_verdicts(self, verdicts: list[Verdict]) -> None:
         """One line for each output, if there is anything to say."""
         if any(one.what != KEEP for one in verdicts):
             for one in verdicts:
-                self.tell(str(one))
+                self.report(str(one))
 
     def _refuse_unasked(self, verdicts: list[Verdict], planned: Mapping[str, Planned], rebuild: frozenset[str]) -> None:
         refused = [one for one in verdicts if one.what == REBUILD and one.output not in rebuild]
@@ -65,14 +65,14 @@ class Deployment:
             first = refused[0]
             raise JobRefused(
                 f"{planned[first.output].output} has changed since its checkpoint was made: {first.why}",
-                f"Build it anew from the log with --rebuild {first.output}, or give it another name.",
+                f"Rebuild it from the log with --rebuild {first.output}, or give it another name.",
             )
         if refused:
             all_of_them = "; ".join(f"{planned[one.output].output}: {one.why}" for one in refused)
             asked = " ".join(f"--rebuild {one.output}" for one in refused)
             raise JobRefused(
                 f"{len(refused)} outputs have changed since their checkpoint was made: {all_of_them}",
-                f"Build them anew from the log with {asked}, or give them other names.",
+                f"Rebuild them from the log with {asked}, or give them other names.",
             )
 
     def _bring_up(self, verdict: Verdict, now: Described, planned: Mapping[str, Planned], last: BatchRecord) -> None:
@@ -88,7 +88,7 @@ class Deployment:
             return
         session, rows = self.environment.session, self.rows_per_batch
         self._with_store(planned, lambda one, store: Migration(
-            self.context, session, _changed(now, one, store), verdict, rows, self.tell
+            self.context, session, _changed(now, one, store), verdict, rows, self.report
         ).run(last))  # fmt: skip
 
     def _refuse_half_written(self, planned: Planned, last: BatchRecord) -> None:
@@ -97,7 +97,7 @@ class Deployment:
         if planned.output.kind == TOPIC and self._folder.planned_or_none(begun) is not None:
             raise JobRefused(
                 f"batch {begun} of {planned.output} was begun by the code before this change and is not finished",
-                f"Run that code once more with --once, or say --rebuild {planned.name} to go on with this one.",
+                f"Run that code once more with --once, or say --rebuild {planned.name} to continue with this one.",
             )
 
     def _check_log_is_whole(self, verdict: Verdict, last: BatchRecord) -> None:
@@ -108,20 +108,20 @@ class Deployment:
         if not deleted:
             return
         partition, first = next(iter(deleted.items()))
-        said = f"offsets 0 to {first - 1} of {partition.topic}/{partition.partition} are gone"
+        said = f"offsets 0 to {first - 1} of {partition.topic}/{partition.partition} are deleted"
         if verdict.what == NEW:
-            self.tell(f"{verdict.output}: {said}; it is built from what is left")
+            self.report(f"{verdict.output}: {said}; it is built from what is left")
             return
         raise JobRefused(
-            f"{verdict.output} cannot be built anew: {said}",
+            f"{verdict.output} cannot be rebuilt: {said}",
             "Give it another name to build one from what is left, beside the old one.",
         )
 
     def _rebuild(self, planned: Planned, store: ViewStore | None, now: Described, last: BatchRecord) -> None:
         output = _changed(now, planned, store)
-        Rebuild(self.context, self.environment, output, self.rows_per_batch, self.tell).run(last)
+        Rebuild(self.context, self.environment, output, self.rows_per_batch, self.report).run(last)
 
-    def _begin_anew(self, planned: Planned) -> None:
+    def _begin_again(self, planned: Planned) -> None:
         """Without a checkpoint there is nothing to build beside: the job reads everything again anyway."""
         if planned.output.kind == VIEW:
             self._with_store(planned, lambda one, store: store.drop(one.name) if store else None)
@@ -161,26 +161,26 @@ def refuse_foreign_outputs(context: JobContext, sinks: Mapping[str, Sink]) -> No
         if owner is not None and owner != identity.job_id:
             raise JobRefused(
                 f"view {name} was written from another checkpoint than {folder.path}, which may be lost",
-                f"Restore that one, or build the view anew with --rebuild {name}.",
+                f"Restore that one, or rebuild the view with --rebuild {name}.",
             )
         held = sink.committed(identity.job_id)
         if held is None and sink.exactly_once and last is not None and name in last.accounts:
             raise JobRefused(
                 f"{planned.output} holds nothing of this job, which has finished batch {finished}: what it held, or "
                 "what was noted about it, is lost",
-                f"Restore it, or build it anew with --rebuild {name}."
+                f"Restore it, or rebuild it with --rebuild {name}."
                 if planned.output.kind == VIEW
                 else "Restore it, or give the output another name.",
             )
         if held is not None and held > finished + 1:
             raise JobRefused(
                 f"{name} holds batch {held}, the checkpoint in {folder.path} ends at {finished}: it was rolled back",
-                f"Restore the newer checkpoint, or remove it and build anew with --rebuild {name}.",
+                f"Restore the newer checkpoint, or remove it and rebuild with --rebuild {name}.",
             )
         if held is not None and held < finished and planned.node.keyed:
-            anew = f"build it anew with --rebuild {name}" if planned.output.kind == VIEW else "let it begin elsewhere"
+            remedy = f"rebuild it with --rebuild {name}" if planned.output.kind == VIEW else "let it begin elsewhere"
             raise JobRefused(
                 f"{planned.output} ends at batch {held}, and the next one is {finished + 1}: it has lost what was "
                 "between, or was not declared then",
-                f"Restore it, or {anew}.",
+                f"Restore it, or {remedy}.",
             )

@@ -142,7 +142,7 @@ def _texts(node: Node) -> Iterable[str]:
 
 
 def _computes(expression: Expression) -> str:
-    """Text and PySpark's columns are told apart: printed, a column does not say what is a name and what a text."""
+    """Text and PySpark's columns are distinguished: printed, a column does not say what is a name and what a text."""
     if isinstance(expression, str):
         return without_alias(expression)
     if isinstance(expression, OwnAggregate):

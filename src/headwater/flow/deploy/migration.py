@@ -1,8 +1,8 @@
-"""Make of an output what its code says now from the state that is there, without a look at the log.
+"""Migrate an output to what its code says now, from its state, without reading the log.
 
 It works where a rebuild does, and ends in the same way (rebuild.py): state under another name or with
-other columns is written beside the old, the view is written anew into a hidden table, share by share; then a note
-makes the change certain, and it is carried out. Before the note a crash leaves everything as it was; behind it, the
+other columns is written beside the old, the view is rewritten into a hidden table, share by share; then a note
+makes the change certain, and it is carried out. Before the note a crash leaves everything as it was; after it, the
 next run carries on. Readers see the old view until the swap.
 """
 
@@ -40,7 +40,7 @@ class Migration:
     output: ChangedOutput
     verdict: Verdict
     rows_per_batch: int
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     @property
     def _folder(self) -> JobFolder:
@@ -72,7 +72,7 @@ class Migration:
         node = next(node for node, name in self.context.job.operators.items() if name == operator)
         kept = self._resolved.operators[node]
         if isinstance(kept, TableJoinOperator | StreamJoinOperator):
-            raise FlowError(f"the state of join {operator} cannot be written anew", "Rebuild the output.")
+            raise FlowError(f"the state of join {operator} cannot be rewritten", "Rebuild the output.")
         folder.mkdir(parents=True, exist_ok=True)
         return StateStore(str(folder), kept.state, shards=self.context.identity.shards, fingerprint=kept.fingerprint)
 
@@ -98,4 +98,4 @@ class Migration:
             for step in steps:
                 frame = apply_step(step, [frame], Counter())
             yield share, frame.select(*map(quoted, visible(frame))).toArrow()
-            self.tell(f"{self.output.planned.name}: {(share + 1) * keys // shares:,} of {keys:,} keys written anew")
+            self.report(f"{self.output.planned.name}: {(share + 1) * keys // shares:,} of {keys:,} keys rewritten")

@@ -43,7 +43,7 @@ from headwater.small_file import small_files
 from headwater.views.store import ViewStore
 
 FOLDER, MADE_FROM = "rebuild", "made_from.json"
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,14 @@ class Rebuild:
     environment: Environment
     output: ChangedOutput
     rows_per_batch: int
-    tell: Tell
+    report: Report
 
     @property
     def _name(self) -> str:
         return self.output.planned.name
 
     def run(self, until: BatchRecord) -> None:
-        """Build, then take the old one's place. After a crash it goes on where it was."""
+        """Build, then take the old one's place. After a crash it resumes where it was."""
         output, folder = self.output, self.context.folder
         goal = recent(until.passed, batches_behind([output.planned.node]))
         shadow = begun(folder, output, output.made_from, usable=lambda kept: not_ahead(kept, until.end, goal))
@@ -97,7 +97,7 @@ class Rebuild:
             else:
                 planned = shadow.planned_or_none(batch) or self._next(batch, start, until.end)
             runner.run(planned)
-            self.tell(f"{self._name}: {_rows(planned.end):,} of {_rows(until.end):,} records replayed")
+            self.report(f"{self._name}: {_rows(planned.end):,} of {_rows(until.end):,} records replayed")
             last = shadow.finished(batch)
             start, batch = planned.end, batch + 1
         note_caught_up(
@@ -243,7 +243,7 @@ def forget(folder: JobFolder, name: str) -> None:
 
 
 def _renumber(built: Path, version: int, batch: int) -> None:
-    """The newest version under the number of the batch that the job stands at, and no other."""
+    """The newest version under the number of the batch that the job is paused at, and no other."""
     files = DiskFiles.at(str(built))
     if version != batch and version in versions_of(files):
         manifest = replace(read_manifest(files, version), version=batch, base=batch - 1)
@@ -252,7 +252,7 @@ def _renumber(built: Path, version: int, batch: int) -> None:
 
 
 def unfinished(folder: JobFolder) -> list[str]:
-    """Outputs that had been built anew when a crash came before they were in their place."""
+    """Outputs that had been rebuilt when a crash came before they were put in place."""
     return sorted(file.stem for file in small_files(folder.path / FOLDER, "*.json") if not file.is_dir())
 
 

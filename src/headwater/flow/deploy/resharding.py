@@ -1,11 +1,11 @@
-"""Change the number of shards of a job that stands still: all its operators, then its identity.
+"""Change the number of shards of a job that does not run: all its operators, then its identity.
 
     resharding.json   written first: from here on the change is only carried out, never undone
     state/*           each operator at the last finished batch, in the new number of shards (flow/state/resharding.py)
     identity.json     the number that the next batch works with
     resharding.json   removed
 
-A crash leaves resharding.json behind. Then some operators have the new number and some the old, and no batch may run:
+A crash leaves resharding.json. Then some operators have the new number and some the old, and no batch may run:
 the next start of the job, or the same command again, carries on. Every step may be done twice.
 """
 
@@ -26,7 +26,7 @@ class Resharded:
     before: int
     after: int
     operators: tuple[str, ...]
-    """Whose state was written anew."""
+    """Whose state was rewritten."""
 
 
 def reshard_job(job: KeptJob, shards: int) -> Resharded:
@@ -83,7 +83,7 @@ def _carry_out(job: KeptJob, folder: JobFolder, shards: int) -> Resharded:
 
 
 def _reshard_operator(operator: KeptOperator, batch: int, shards: int) -> bool:
-    """Operators that an app no longer has stay behind at an older version, and are left as they are."""
+    """Operators that an app no longer has stay at an older version, and are left as they are."""
     store = operator.store
     if batch not in store.versions() or len(store.manifest(batch).shards) == shards:
         return False

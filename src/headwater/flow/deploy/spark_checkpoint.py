@@ -1,6 +1,6 @@
 """The checkpoint of a job that ran as a query of Structured Streaming, as in earlier releases: read, and taken over.
 
-    planned.json       {"12": "v1\\n{…}\\n{…}"}   what stands in offsets/12, noted before the batch left anything behind
+    planned.json       {"12": "v1\\n{…}\\n{…}"}   what stands in offsets/12, noted before the batch had any effect
     spark/offsets/12   a version, {"batchTimestampMs": …}, and where batch 12 ends with its control
     spark/commits/12   batch 12 is finished
 
@@ -44,7 +44,7 @@ def planned_batches(
         if text is not None:
             batches.append(_planned(number, end_of(number - 1), text, file))
         elif number == last and number >= 0:
-            raise _refused(file, f"batch {number} is finished: nobody knows where it ended")
+            raise _refused(file, f"batch {number} is finished: where it ended is not known")
     return batches
 
 

@@ -1,7 +1,7 @@
 """What of an output survives a change of its code without a look at the log (pure, about descriptions in words).
 
 The state of an operator is carried over if the operator means the same: under another name, with its aggregates called
-otherwise, without some of them. Rows of a stream go on if they only get columns that nothing else depends on.
+otherwise, without some of them. Rows of a stream continue if they only get columns that nothing else depends on.
 """
 
 import re

@@ -1,9 +1,9 @@
 """Co-partitioned inputs: joins whose inputs lie in partitions as their state lies in shards are not shuffled.
 
-Where producers partition records by the very text that a join is on, a partition holds rows of one shard alone, and a
+Where producers partition records by the very text that a join is on, a partition holds rows of one shard only, and a
 task that reads the partitions of a shard, of both topics, has all that the shard needs. No topic promises that, and no
-producer has to go on as it began. So it is counted in every batch: after one in which no row was misplaced, tasks read
-the partitions of their shards; where they find a misplaced row, the batch is run again, with a shuffle. State and
+producer has to keep to it. So it is counted in every batch: after one in which no row was misplaced, tasks read the
+partitions of their shards; where they find a misplaced row, the batch is run again, with a shuffle. State and
 results are the same either way.
 """
 
@@ -22,7 +22,7 @@ from headwater.flow.rows.log_rows import ReadTask
 from headwater.flow.source.splitting import Range
 
 UNEVEN = 1.5
-"""A shard that has so many times its share of a batch is not read by one task alone."""
+"""A shard that has so many times its share of a batch is not read by a single task."""
 
 
 class MisplacedRow(FlowError):

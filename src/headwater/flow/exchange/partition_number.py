@@ -1,4 +1,4 @@
-"""The number of the partition that a task works on, whoever runs it."""
+"""The number of the partition that a task works on, in Spark and without it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

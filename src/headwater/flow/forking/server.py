@@ -29,7 +29,7 @@ STREAMS = 3
 
 
 def serve(listener: socket.socket) -> None:
-    """Fork a process for each connection, until whoever has started this one is gone."""
+    """Fork a process for each connection, until the process that started this one has ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     poller = select.poll()
     poller.register(0, select.POLLIN)
@@ -54,7 +54,7 @@ def become(connection: socket.socket) -> NoReturn:
         end_with(connection)
         connection.send(STARTED)
         code = run(request)
-    except BaseException:  # noqa: BLE001  # nobody else is there to say it
+    except BaseException:  # noqa: BLE001  # no other process reports it
         traceback.print_exc()
     finally:
         _flush()
@@ -83,7 +83,7 @@ def receive(connection: socket.socket) -> dict[str, Any]:
 
 
 def end_with(connection: socket.socket) -> None:
-    """Let the kernel send SIGTERM when the launcher is gone. What this process forks later has no part in it."""
+    """Let the kernel send SIGTERM when the launcher has ended. What this process forks later has no part in it."""
     fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(connection, fcntl.F_SETSIG, signal.SIGTERM)
     fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)

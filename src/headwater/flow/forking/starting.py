@@ -24,7 +24,7 @@ class ForkServer:
 
     @property
     def python(self) -> Path:
-        """What Spark is told to be Python."""
+        """The program that Spark runs as Python."""
         return self.folder / "python"
 
     def stop(self) -> None:
@@ -32,7 +32,7 @@ class ForkServer:
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)  # gone already, unless the server was killed
+        shutil.rmtree(self.folder, ignore_errors=True)  # removed already, unless the server was killed
 
 
 def start_fork_server(log: IO[bytes]) -> ForkServer | None:

@@ -96,57 +96,57 @@ def _typed(cells: Cells, kind: pa.DataType) -> Cells:
 
 
 @inner
-def _field(body, place, end, delimiter, quote, target, position):  # type: ignore[no-untyped-def]
-    """Copy one field without its quotes: place of the delimiter behind it (or the end), place in the target, quoted."""
-    quoted = place < end and byte_at(body, place) == quote
+def _field(body, offset, end, delimiter, quote, target, position):  # type: ignore[no-untyped-def]
+    """Copy one field without its quotes. Returns the offset of the delimiter or the end, that in the target, quoted."""
+    quoted = offset < end and byte_at(body, offset) == quote
     inside = quoted
     if quoted:
-        place += 1
-    while place < end:
-        byte = byte_at(body, place)
+        offset += 1
+    while offset < end:
+        byte = byte_at(body, offset)
         if inside and byte == quote:
-            if place + 1 < end and byte_at(body, place + 1) == quote:
-                place += 1
+            if offset + 1 < end and byte_at(body, offset + 1) == quote:
+                offset += 1
             else:
                 inside = False
-                place += 1
+                offset += 1
                 break
         elif not inside and byte == delimiter:
             break
-        after = place + 1 if byte < 0x80 else after_letter(body, place, end)
+        after = offset + 1 if byte < 0x80 else after_letter(body, offset, end)
         if after < 0:
             return NOT_UTF8, position, quoted
-        while place < after:
-            put_byte(target, position, byte_at(body, place))
+        while offset < after:
+            put_byte(target, position, byte_at(body, offset))
             position += 1
-            place += 1
+            offset += 1
     if inside:
         return OPEN_QUOTE, position, quoted
-    if quoted and place < end and byte_at(body, place) != delimiter:
+    if quoted and offset < end and byte_at(body, offset) != delimiter:
         return BEHIND_QUOTE, position, quoted
-    return place, position, quoted
+    return offset, position, quoted
 
 
 @inner
 def _record(  # type: ignore[no-untyped-def]
-    body, place, end, delimiter, quote, target, position, wanted, cells, row
+    body, offset, end, delimiter, quote, target, position, wanted, cells, row
 ):
-    """All fields of one value: how many there are, or what is wrong; and the place in the target."""
+    """All fields of one value: how many there are, or what is wrong; and the offset in the target."""
     starts, ends, kinds, rows = cells
     count = 0
     while True:
         begin = position
-        place, position, quoted = _field(body, place, end, delimiter, quote, target, position)
-        if place < 0:
-            return place, position
+        offset, position, quoted = _field(body, offset, end, delimiter, quote, target, position)
+        if offset < 0:
+            return offset, position
         if count < wanted:
             put_int32(starts, count * rows + row, begin)
             put_int32(ends, count * rows + row, position)
             put_byte(kinds, count * rows + row, TEXT if quoted or position > begin else NULL)
         count += 1
-        if place >= end:
+        if offset >= end:
             return count, position
-        place += 1
+        offset += 1
 
 
 @compiled
@@ -160,12 +160,12 @@ def _scan(  # type: ignore[no-untyped-def]
     for row in range(rows):
         count = 0
         if row_kinds[row] != MISSING:
-            place, end = np.int64(row_starts[row]), np.int64(row_ends[row])
-            if end > place and byte_at(text, end - 1) == 10:
+            offset, end = np.int64(row_starts[row]), np.int64(row_ends[row])
+            if end > offset and byte_at(text, end - 1) == 10:
                 end -= 1
-                if end > place and byte_at(text, end - 1) == 13:
+                if end > offset and byte_at(text, end - 1) == 13:
                     end -= 1
-            count, position = _record(text, place, end, delimiter, quote, target, position, wanted, cells, row)
+            count, position = _record(text, offset, end, delimiter, quote, target, position, wanted, cells, row)
         found[row] = count
         if count != wanted:
             for number in range(wanted):
@@ -183,14 +183,14 @@ def _lower_word(body, start, end, word):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _number_kind(body, place, end):  # type: ignore[no-untyped-def]
+def _number_kind(body, offset, end):  # type: ignore[no-untyped-def]
     """INTEGER for digits with or without a sign, NUMBER with point or exponent too, else TEXT."""
-    if place < end and (byte_at(body, place) == 43 or byte_at(body, place) == 45):
-        place += 1
+    if offset < end and (byte_at(body, offset) == 43 or byte_at(body, offset) == 45):
+        offset += 1
     digits, point, exponent = 0, False, False
     kind = INTEGER
-    while place < end:
-        byte = byte_at(body, place)
+    while offset < end:
+        byte = byte_at(body, offset)
         if 48 <= byte <= 57:
             digits += 1
         elif byte == 46 and not point and not exponent:
@@ -200,11 +200,11 @@ def _number_kind(body, place, end):  # type: ignore[no-untyped-def]
             exponent = True
             kind = NUMBER
             digits = 0
-            if place + 1 < end and (byte_at(body, place + 1) == 43 or byte_at(body, place + 1) == 45):
-                place += 1
+            if offset + 1 < end and (byte_at(body, offset + 1) == 43 or byte_at(body, offset + 1) == 45):
+                offset += 1
         else:
             return TEXT
-        place += 1
+        offset += 1
     return kind if digits > 0 else TEXT
 
 

@@ -24,7 +24,7 @@ NO_ENVELOPE = (
     "not a change in Debezium's envelope: it has no field after (with a schema inside every record, "
     "set converter.schemas.enable to false where it is written)"
 )
-EMPTIED = "a truncation names no rows: where it is captured, let it be told as deletes"
+EMPTIED = "a truncation names no rows: where it is captured, let it be written as deletes"
 
 
 def decoder(schema: Schema, options: Mapping[str, str]) -> Decoder:

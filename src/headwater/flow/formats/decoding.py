@@ -38,7 +38,7 @@ class Decoded(NamedTuple):
     reasons: list[str]
     """For each of them: the field, what stood there, what was expected."""
     deleted: npt.NDArray[np.bool_] | None = None
-    """Rows whose value says that their key is gone, where the format can say so; they are not bad."""
+    """Rows whose value says that their key is deleted, where the format can say so; they are not bad."""
 
 
 class Decoder(Protocol):
@@ -46,7 +46,7 @@ class Decoder(Protocol):
 
 
 def decoder_for(format: str, schema: Schema, options: Mapping[str, str] | None = None) -> Decoder:
-    """The decoder of a format; a mistake in schema or options is told here, before any row is read."""
+    """The decoder of a format; a mistake in schema or options is raised here, before any row is read."""
     if format not in MODULES:
         raise InvalidFormat(f'there is no format "{format}"', nearest(format, MODULES))
     module = _module(format)

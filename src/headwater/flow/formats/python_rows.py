@@ -24,7 +24,7 @@ Row = Mapping[str, Any] | str
 
 
 def decoded_rows(schema: Schema, rows: Sequence[Row]) -> Decoded:
-    reasons = {place: row for place, row in enumerate(rows) if isinstance(row, str)}
+    reasons = {offset: row for offset, row in enumerate(rows) if isinstance(row, str)}
     mappings: list[Mapping[str, Any]] = [{} if isinstance(row, str) else row for row in rows]
     arrays = [_column(field, [row.get(field.name) for row in mappings], reasons) for field in schema.fields]
     bad = np.array(sorted(reasons), dtype=np.int64)
@@ -33,7 +33,7 @@ def decoded_rows(schema: Schema, rows: Sequence[Row]) -> Decoded:
         good[bad] = False
         arrays = [array.filter(pa.array(good)).take(_places(good)) for array in arrays]
     columns = pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
-    return Decoded(columns, bad, [reasons[int(place)] for place in bad])
+    return Decoded(columns, bad, [reasons[int(offset)] for offset in bad])
 
 
 def _places(good: "np.ndarray[Any, np.dtype[np.bool_]]") -> pa.Array:
@@ -44,9 +44,9 @@ def _places(good: "np.ndarray[Any, np.dtype[np.bool_]]") -> pa.Array:
 def _column(field: Field, values: list[Any], reasons: dict[int, str]) -> pa.Array:
     """The column, with nulls for misfits; their reasons are added, unless the row is bad already."""
     if not field.nullable:
-        for place, value in enumerate(values):
+        for offset, value in enumerate(values):
             if value is None:
-                reasons.setdefault(place, f"{field.name}: null, and the schema says NOT NULL")
+                reasons.setdefault(offset, f"{field.name}: null, and the schema says NOT NULL")
     if set(map(type, values)) <= {NONE, *_python_types(field.type)}:
         # As they are first, because few types have anything to arrange and doing so costs more than all the rest.
         for arranged in (False, True):
@@ -56,12 +56,12 @@ def _column(field: Field, values: list[Any], reasons: dict[int, str]) -> pa.Arra
             except MISFITS:
                 continue
     fitting = []
-    for place, value in enumerate(values):
+    for offset, value in enumerate(values):
         fits = value is None or _fits(value, field.type)
         fitting.append(_arranged(value, field.type) if fits else None)
         if not fits:
             shown = shortened(repr(value) if isinstance(value, str | bytes) else str(value))
-            reasons.setdefault(place, f"{field.name}: {shown} does not fit {type_name(field.type)}")
+            reasons.setdefault(offset, f"{field.name}: {shown} does not fit {type_name(field.type)}")
     return pa.array(fitting, type=field.type)
 
 

@@ -202,7 +202,7 @@ class _Parser:
         for other in before:
             if other.name.lower() == token.text.lower():
                 raise InvalidSchema(
-                    f'there are two columns "{other.name}" and "{token.text}"; Spark does not tell them apart',
+                    f'there are two columns "{other.name}" and "{token.text}"; Spark does not distinguish them',
                     f"Give the one at character {token.place} another name.",
                 )
         if self._peek().text == ":":

@@ -82,7 +82,7 @@ class Client:
         return self._trying(lambda: messages.read_metadata(self._ask(None, messages.metadata_request([])))).cluster_id
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
-        """How many partitions each of these topics has, asked anew; UnknownTopic if there is none."""
+        """How many partitions each of these topics has, asked again; UnknownTopic if there is none."""
         wanted = sorted(set(topics))
         self._trying(lambda: self._refresh(wanted))
         return {name: len(self._metadata.topics[name].leaders) for name in wanted}
@@ -144,7 +144,7 @@ class Client:
     def fetch(self, place: TopicPartition, offset: int, *, bytes_max: int, wait_ms: int = 0) -> FetchedRecords:
         """Batches from the one that holds `offset` on: about `bytes_max` bytes, and at least one whole one.
 
-        OffsetOutOfRange if the offset is gone or not there yet.
+        OffsetOutOfRange if the offset is deleted or not written yet.
         """
         fetched = self._trying(lambda: self._fetch(place, offset, bytes_max, wait_ms))
         while _cut_off(fetched.records) and bytes_max < FETCH_BYTES_MAX:
@@ -180,7 +180,7 @@ class Client:
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def init_producer_id(self) -> ProducerIdentity:
-        """A producer id that nobody else has."""
+        """A producer id of its own."""
 
         def once() -> ProducerIdentity:
             error, identity = messages.read_init_producer_id(self._ask(None, messages.init_producer_id_request()))
@@ -217,8 +217,8 @@ class Client:
         sent = answered = 0
         try:
             while answered < len(rounds):
-                # The first goes alone: a log that does not know a producer yet takes any sequence for its first, so
-                # that one sent behind a batch that is refused would be stored in its place.
+                # The first is sent by itself: a log that does not know a producer yet takes any sequence for its
+                # first, so that one sent after a batch that is refused would be stored in its place.
                 under_way_max = BATCHES_UNDER_WAY_MAX if answered else 1
                 while sent < len(rounds) and sent - answered < under_way_max:
                     connection.send(messages.produce_request(rounds[sent], timeout_ms=REQUEST_TIMEOUT_MS))

@@ -37,7 +37,7 @@ def parse_address(text: str) -> Address:
 
 
 class Broken(UnavailableError):
-    """The connection ended before the answer came: nobody knows whether the request was carried out."""
+    """The connection ended before the answer came: whether the request was carried out is not known."""
 
 
 class Connection:
@@ -86,13 +86,13 @@ class Connection:
 
     def _exactly(self, length: int) -> bytearray:
         content = bytearray(length)
-        view, place = memoryview(content), 0
+        view, partition = memoryview(content), 0
         try:
-            while place < length:
-                read = self._socket.recv_into(view[place:])
+            while partition < length:
+                read = self._socket.recv_into(view[partition:])
                 if read == 0:
                     raise Broken(f"{self.address} closed the connection")
-                place += read
+                partition += read
         except OSError as error:
             raise Broken(f"the connection to {self.address} broke ({error})") from None
         return content

@@ -27,7 +27,7 @@ DUPLICATE_SEQUENCE = 46
 
 LOOK_AGAIN = frozenset({3, 5, 6, 14, 15, 16, 74, 75})
 """Leadership or coordination is moving, or a topic is so new that not every broker knows it: look at the metadata,
-which tells if there is no such topic, then repeat the request."""
+which says if there is no such topic, then repeat the request."""
 
 _UNAVAILABLE = {
     5: "it has no leader at the moment",

@@ -1,1 +1,1 @@
-"""Late rows: how they are told of, and how they are replayed."""
+"""Late rows: the records of them, and their replay."""

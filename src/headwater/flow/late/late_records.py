@@ -1,4 +1,4 @@
-"""Rows that came too late, as records that explain themselves: when, behind what watermark, for which window."""
+"""Late rows as records that explain themselves: their time, the watermark, and the window they were late for."""
 
 import json
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ NO_ROW = "the table has no row for "
 def late_records(
     evaluation: Evaluation, operators: Operators, context: BatchContext, reports: Sequence[ShardReport]
 ) -> pa.Table:
-    """Of all operators of a batch. Rows are read a second time, for those alone that had any."""
+    """Of all operators of a batch. Rows are read a second time, only for operators that had any."""
     tables, had = [], {one.operator for one in reports if one.late}
     for node, name in operators.names.items():
         frame = _late_frame(node, evaluation, operators.at(node, context), context.times) if name in had else None
@@ -103,14 +103,14 @@ def _why(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
             "time": iso(time_us), "watermark": iso(reached_us), "window": span,
         }  # fmt: skip
     if isinstance(node, Join):
-        reached_us = _told_us(node, times, times.sources[row["source"]])
+        reached_us = _emitted_us(node, times, times.sources[row["source"]])
         return {
             "reason": _join_reason(node, times.sources[row["source"]], reached_us, time_us),
             "time": iso(time_us), "watermark": iso(reached_us), "window": None,
         }  # fmt: skip
     if arriving(node) != AT_ONCE:
         reached_us = _reached_us(node, times)
-        reason = f"its time lies {(reached_us - time_us) / 1e6:,.3f} s behind the watermark behind the join"
+        reason = f"its time lies {(reached_us - time_us) / 1e6:,.3f} s behind the watermark downstream of the join"
         return {"reason": reason, "time": iso(time_us), "watermark": iso(reached_us), "window": None}
     passed_us = times.passed_us(row["source"], row["partition"])
     reason = times.reason(row["source"], row["partition"], time_us)
@@ -138,8 +138,8 @@ def _reached_us(node: Node, times: Times) -> int:
     return times.reached(node)[1] or 0
 
 
-def _told_us(node: Join, times: Times, source: Source) -> int:
-    """The watermark up to which events were told that a row came too late for."""
+def _emitted_us(node: Join, times: Times, source: Source) -> int:
+    """The watermark up to which events were emitted that a row was late for."""
     return (
         (times.reached(node)[0] or 0) if isinstance(node, AsOfJoin) and is_dated(source) else _reached_us(node, times)
     )
@@ -151,9 +151,9 @@ def _join_reason(node: Join, source: Source, reached_us: int, time_us: int) -> s
         return f"its time lies {behind}, and what it could be joined with is no longer kept"
     if is_dated(source):
         till = iso(reached_us - node.horizon_us)
-        return f"it holds from a time {behind}: events before {till} that want it were told without it"
+        return f"it holds from a time {behind}: events before {till} that want it were emitted without it"
     if isinstance(source, SourceVersions):
-        return f"it holds from a time {behind}, and changes nothing that was told before {iso(reached_us)}"
+        return f"it holds from a time {behind}, and changes nothing that was emitted before {iso(reached_us)}"
     return f"its time lies {behind}, and versions are kept for {node.versions.versions_us / 1e6:,.0f} s"
 
 

@@ -8,7 +8,7 @@ The state of such windows is dropped. What they were and what they are with thos
 queries that prove views, and the difference is emitted as changes. Of windows that overlap, some may still have state:
 rows are given to those as well, so that later rows find them. Comparisons are treated in the same way.
 
-The rows' records in the late topic stay; new ones beside them say that they are admitted, and in which batch.
+The rows' records in the late topic stay; new ones beside them say in which batch they were replayed.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What the late topic of a job says: which rows came too late, why, and which of them were taken back since."""
+"""What the late topic of a job says: which rows were late, why, and which of them were replayed since."""
 
 import json
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from headwater.flow.proof.rebuilt_late import counts_still
 
 @dataclass(frozen=True)
 class LateRow:
-    """One row that was too late for one operator."""
+    """One row that was late for one operator."""
 
     app: str
     job: str
@@ -39,16 +39,16 @@ class LateRow:
 
 
 def late_rows_told(client: Client, kept: KeptJob) -> list[LateRow]:
-    """In the order in which they came; but for those that an operator took in when it was built anew."""
+    """In the order in which they came; but for those that an operator took in when it was rebuilt."""
     values = TopicValues(late_topic(kept.app, kept.name)).read_on(client)
-    told = (json.loads(value, parse_float=exact) for value in values)
-    # Also of those that say that a row was taken back: an operator that was built anew may find it too late again.
-    return read_late(kept.app, kept.name, (one for one in told if counts_still(one, kept.folder)))
+    said = (json.loads(value, parse_float=exact) for value in values)
+    # Also of those that say that a row was replayed: for an operator that was rebuilt it may be late again.
+    return read_late(kept.app, kept.name, (one for one in said if counts_still(one, kept.folder)))
 
 
-def read_late(app: str, job: str, told: Iterable[dict[str, Any]]) -> list[LateRow]:
+def read_late(app: str, job: str, said: Iterable[dict[str, Any]]) -> list[LateRow]:
     late, admitted = [], {}
-    for one in told:
+    for one in said:
         if one.get("admitted"):
             admitted[_place(one)] = one["batch"]
         else:

@@ -11,13 +11,13 @@ def first_of_groups(columns: Sequence[pa.Array], keys: int) -> list[pa.Array]:
     """The first `keys` columns are the key; of each other column, the first value of each key that is not null."""
     rows = zip(*(column.to_pylist() for column in columns[:keys]), strict=True)
     groups: dict[Any, list[int]] = {}
-    for place, row in enumerate(rows):
-        groups.setdefault(tuple(map(_comparable, row)), []).append(place)
-    begins = [places[0] for places in groups.values()]
+    for index, row in enumerate(rows):
+        groups.setdefault(tuple(map(_comparable, row)), []).append(index)
+    begins = [indexes[0] for indexes in groups.values()]
     found = [column.take(pa.array(begins, pa.int64())) for column in columns[:keys]]
     for column in columns[keys:]:
         there = column.is_valid().to_pylist()
-        firsts = [next((place for place in places if there[place]), None) for places in groups.values()]
+        firsts = [next((index for index in indexes if there[index]), None) for indexes in groups.values()]
         found.append(column.take(pa.array(firsts, pa.int64())))
     return found
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operators.dedupe import state_of
 from headwater.flow.operators.joins.events import OFFSET, PARTITION, SOURCE, TIME
 from headwater.flow.rows.row_batch import AT, AT_TYPE, POSITION
@@ -52,8 +51,7 @@ class Deduplicator:
     def output(self) -> pa.Schema:
         """What Spark's frame of it has."""
         plain = [field for field in self.rows if field.name not in POSITION]
-        more = pa.field(AT, AT_TYPE), pa.field(LATE, pa.bool_()), pa.field(COMMIT, pa.string())
-        return pa.schema([*plain, *more])
+        return pa.schema([*plain, pa.field(AT, AT_TYPE), pa.field(LATE, pa.bool_())])
 
     def times_us(self, rows: pa.RecordBatch) -> Integers:
         return np.asarray(rows.column(TIME).to_numpy(zero_copy_only=False), np.int64)

@@ -71,7 +71,7 @@ def _until(node: HistoryNode) -> Column:
 
 def _check(node: HistoryNode, names: list[str], *, timed: bool) -> None:
     if not timed:
-        raise InvalidDeclaration(f"history at {node.place} comes behind a step that drops when rows happened")
+        raise InvalidDeclaration(f"history at {node.place} comes after a step that drops when rows happened")
     if lost := [one for one in node.by if one not in names]:
         raise InvalidDeclaration(f"history at {node.place}: there is no column {lost[0]}", "Keep the key of the table.")
     versions = node.versions

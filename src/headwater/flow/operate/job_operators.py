@@ -192,7 +192,7 @@ class Operators:
         self.state.commit(context.batch, runs, drop_below)
 
     def pending(self, version: int, passed: Passed, then: Passed) -> bool:
-        """Would batches without rows change or emit anything after a version, as the job's watermarks go on?"""
+        """Would batches without rows change or emit anything after a version, as the job's watermarks advance?"""
         for node, operator in self.declared.items():
             bounds = arriving(node)
             moved = reached_us(bounds, passed), reached_us(bounds, then)

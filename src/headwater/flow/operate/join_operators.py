@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from headwater.errors import FlowError
-from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.joins.as_of import AsOfJoin
 from headwater.flow.operators.joins.emission import PATH, SIDE, row_schema
@@ -72,11 +71,10 @@ class StreamJoinOperator:
     @property
     def output(self) -> pa.Schema:
         """What Spark's frame of it has."""
-        commit = pa.field(COMMIT, pa.string())
         if self.key:
-            return self.results.append(commit)
+            return self.results
         hidden = pa.field(AT, AT_TYPE), pa.field(PATH, pa.int64()), pa.field(MISSING, pa.bool_())
-        return pa.schema([*self.work.pairing.columns, *hidden, commit])
+        return pa.schema([*self.work.pairing.columns, *hidden])
 
     def at(self, before_us: int | None, watermark_us: int | None) -> "StreamJoinOperator":
         return replace(self, clock=replace(self.clock, before_us=before_us, watermark_us=watermark_us))
@@ -121,15 +119,11 @@ class TableJoinOperator:
         return hashlib.sha256(f"join {sides}".encode()).hexdigest()[:16]
 
     @property
-    def changes(self) -> pa.Schema:
+    def output(self) -> pa.Schema:
+        """What Spark's frame of it has: changes."""
         columns = self.work.pairing.columns
         values = pa.schema([field for field in columns if field.name not in self.key])
         return change_schema(pa.schema([columns.field(name) for name in self.key]), values)
-
-    @property
-    def output(self) -> pa.Schema:
-        """What Spark's frame of it has."""
-        return self.changes.append(pa.field(COMMIT, pa.string()))
 
     @property
     def sides(self) -> pa.Schema:

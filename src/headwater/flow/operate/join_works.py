@@ -129,7 +129,7 @@ class TableJoinWork:
 
     @property
     def results(self) -> pa.Schema:
-        return self.operator.changes if self.paired else self.operator.sides
+        return self.operator.output if self.paired else self.operator.sides
 
     def run(self, shard: int, inputs: Inputs) -> Iterator[Emitted]:
         left, right, *sliced = inputs

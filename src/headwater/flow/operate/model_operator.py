@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.topology.nodes import KMeans as Node
-from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
 from headwater.flow.operators.clustering.learning import END, ONLY, POINTS, UNTIL, KMeans, learning_step
 from headwater.flow.rows.arrow_types import arrow_type, spark_schema
@@ -36,11 +35,10 @@ def model_points(node: Node, changes: DataFrame, name: str) -> tuple[ModelOperat
     work = work_of(node, changes)
     key = [f.col(quoted(one)) for one in work.by.names]
     identity = key or [f.lit(0).alias(ONLY)]
-    rows = changes.where(f.col(COMMIT).isNull())
-    return ModelOperator(name, work), rows.select(*identity, f.unix_micros(END).alias(END), POINTS)
+    return ModelOperator(name, work), changes.select(*identity, f.unix_micros(END).alias(END), POINTS)
 
 
-# -- the judge ---------------------------------------------------------------------------------------------------------
+# -- the oracle --------------------------------------------------------------------------------------------------------
 
 
 def model_rows(node: Node, windows: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""What a task does with its part of a batch: merge it with the shards' state, tell the changes and what it wrote.
+"""Operators by key, and what tasks report to the driver of each shard.
 
 Runs in Spark's Python workers, once per task; all values at once, none by itself.
 """
@@ -17,7 +17,7 @@ from headwater.flow.operators.latest import Latest
 from headwater.flow.state.manifest import RunInfo, StateSchema
 from headwater.flow.state.shard import ShardState
 
-COMMIT, ROWS = "_commit", "_rows"
+ROWS = "_rows"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Operator:
 
     @property
     def output(self) -> pa.Schema:
-        return change_schema(self.key, self.values).append(pa.field(COMMIT, pa.string()))
+        return change_schema(self.key, self.values)
 
     @property
     def fingerprint(self) -> str:
@@ -54,12 +54,12 @@ class Operator:
 
 
 NO_SHARD = -1
-"""Of what a task tells that has worked on rows of many shards, and written to none."""
+"""Of the report of a task that has worked on rows of many shards, and written to none."""
 
 
 @dataclass(frozen=True)
 class ShardReport:
-    """What a task tells the driver of one shard."""
+    """What a task reports to the driver of one shard."""
 
     operator: str
     shard: int
@@ -70,7 +70,7 @@ class ShardReport:
     late: int = 0
     filtered: int = 0
     missing: int = 0
-    """Rows that had to have a partner in a join, and are told to have none."""
+    """Rows that had to have a partner in a join, and have none."""
     made: int = 0
     """Rows that another join in the same task has made for it."""
     part: str = ""

@@ -7,7 +7,6 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
-from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.state.manifest import RunInfo, StateSchema
 from headwater.flow.state.shard import StateHandle
@@ -55,7 +54,7 @@ class ShardOperator(ABC, Generic[W]):
 
     @property
     def output(self) -> pa.Schema:
-        return change_schema(self.key, self.values).append(pa.field(COMMIT, pa.string()))
+        return change_schema(self.key, self.values)
 
     @property
     def fingerprint(self) -> str:

@@ -1,7 +1,7 @@
 """The task of a shard: it receives the blocks of its shards, for every operator of an exchange, and runs each on them.
 
 Results leave as blocks too, tagged with the number of their operator; the driver reads reports, and the results that go
-straight to a sink. Frames for Spark are decoded from them where a step needs one.
+to a sink as they are. Frames for Spark are decoded from them where a step needs one.
 
     _operator, _report, _data, _part     a report (JSON), a block of results, or what was staged in place of some (JSON)
 """
@@ -27,7 +27,7 @@ from headwater.flow.exchange.blocks import (
     received,
     result_blocks,
 )
-from headwater.flow.operate.reports import COMMIT, ShardReport
+from headwater.flow.operate.reports import ShardReport
 from headwater.flow.rows.arrow_types import arrow_schema, spark_schema
 from headwater.flow.state.shard import conformed
 
@@ -98,15 +98,14 @@ def result_row(operator: int, report: str | None, block: bytes | None, part: str
 
 @dataclass(frozen=True)
 class DecodeTask:
-    """Result blocks of one operator as rows for Spark, with a `_commit` that is null."""
+    """Result blocks of one operator as rows for Spark."""
 
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for value in batch.column(DATA):
-                rows = decoded(value, self.schema)
-                yield rows.append_column(COMMIT, pa.nulls(rows.num_rows, pa.string()))
+                yield decoded(value, self.schema)
 
 
 def operated(blocks: DataFrame, task: Task, shards: int) -> DataFrame:
@@ -122,7 +121,7 @@ def result_schema(schema: pa.Schema) -> pa.Schema:
 def result_frame(results: DataFrame, operator: int, schema: pa.Schema) -> DataFrame:
     """What one operator emitted, as rows for Spark."""
     own = results.where((f.col(OPERATOR) == operator) & f.col(DATA).isNotNull()).select(DATA)
-    return own.mapInArrow(DecodeTask(schema), spark_schema(schema.append(pa.field(COMMIT, pa.string()))))
+    return own.mapInArrow(DecodeTask(schema), spark_schema(schema))
 
 
 def result_rows(results: pa.Table, operator: int, schema: pa.Schema) -> pa.Table:

@@ -9,7 +9,6 @@ from pyspark.sql import functions as f
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.topology.nodes import Compared, SourceStream, sources_of
 from headwater.flow.formats.schema import nearest
-from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
 from headwater.flow.operators.changes import OPERATION
 from headwater.flow.operators.comparisons.compared import Compared as Work
@@ -69,8 +68,7 @@ def compared_windows(node: Compared, changes: DataFrame, name: str) -> tuple[Com
     horizon_us = windows.emission.horizon_us
     work = Work(windows.window, by, kept, node.comparisons, lateness_us + held_us(windows) + horizon_us)
     key = [f.col(quoted(one)) for one in windows.by]
-    rows = changes.where(f.col(COMMIT).isNull())
-    return CompareOperator(name, work, horizon_us), rows.select(
+    return CompareOperator(name, work, horizon_us), changes.select(
         *key, f.unix_micros(START).alias(START), *map(quoted, values),
         (f.col(OPERATION) == "d").alias(DELETED),
     )  # fmt: skip

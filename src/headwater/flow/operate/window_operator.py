@@ -51,13 +51,13 @@ class WindowOperator(ShardOperator[Windowed]):
         return replace(self, clock=replace(self.clock, before_us=before_us, watermark_us=watermark_us))
 
     def pending(self, handle: StateHandle) -> bool:
-        """Would time alone tell or drop anything?"""
+        """Would time alone emit or drop anything?"""
         return self.work.pending(handle, self.clock)
 
-    def check_visited(self, told: Collection[int], shards: int) -> None:
+    def check_visited(self, reported: Collection[int], shards: int) -> None:
         """Windows of a shard that no task has looked at would never come to their end."""
         wanted = set(range(shards)) if self.spread else {0}
-        if self.clock.moved and (missing := sorted(wanted - set(told))):
+        if self.clock.moved and (missing := sorted(wanted - set(reported))):
             raise FlowError(
                 f"no task has looked at shard {missing[0]} of {self.name}",
                 "Leave spark.sql.adaptive.enabled off, and spark.sql.shuffle.partitions to headwater.",

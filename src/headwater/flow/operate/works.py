@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headwater.flow.exchange.blocks import Inputs
 from headwater.flow.operate.deduplicator import EXPIRE_EVERY, LATE, Deduplicator
-from headwater.flow.operate.reports import COMMIT, ROWS, Operator, ShardReport
+from headwater.flow.operate.reports import ROWS, Operator, ShardReport
 from headwater.flow.operate.shard_operator import ShardOperator
 from headwater.flow.operate.shard_task import Emitted
 from headwater.flow.operate.window_operator import WindowOperator
@@ -18,11 +18,6 @@ from headwater.flow.operators.latest import Latest
 from headwater.flow.prepare.newest_rows import newest_of
 from headwater.flow.prepare.reduced_rows import combined_rows, combined_windows
 from headwater.flow.state.shard import ShardState, StateHandle
-
-
-def without_commit(schema: pa.Schema) -> pa.Schema:
-    return schema.remove(schema.get_field_index(COMMIT))
-
 
 AnyOperator = TypeVar("AnyOperator", bound=Operator | ShardOperator[Any])
 
@@ -43,7 +38,7 @@ class RowWork(Generic[AnyOperator]):
 
     @property
     def results(self) -> pa.Schema:
-        return without_commit(self.operator.output)
+        return self.operator.output
 
 
 class KeyedWork(RowWork[Operator]):
@@ -80,7 +75,7 @@ class WindowWork:
 
     @property
     def results(self) -> pa.Schema:
-        return without_commit(self.operator.output)
+        return self.operator.output
 
     def run(self, shard: int, inputs: Inputs) -> Iterator[Emitted]:
         (rows,), work = inputs, self.operator.work

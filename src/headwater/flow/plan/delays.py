@@ -5,13 +5,13 @@ join has long passed them. By W(b), the watermark of what comes to a join in bat
 are not before
 
     pairs of an interval join     W(b) − high       one of the two is new, the left is up to `high` before the right
-    the left alone                W(b−1) − high     told in the first batch whose watermark is more than `high` later
-    the right alone               W(b−1) + low      the same from the other side
-    as of a time                  W(b−1)            told in the first batch whose watermark is later
-    waiting for a row             W(b−1) − wait     told without one in the first batch that is that much later
+    the left, unmatched           W(b−1) − high     emitted in the first batch whose watermark is more than `high` later
+    the right, unmatched          W(b−1) + low      the same from the other side
+    as of a time                  W(b−1)            emitted in the first batch whose watermark is later
+    waiting for a row             W(b−1) − wait     emitted without one in the first batch that is that much later
 
 and where a bound would lie ahead of W(b) it is W(b): nothing that is new is older. So the watermark of what leaves a
-join is that of a batch or so before, less some time; behind several joins both add up. Of several bounds the least
+join is that of a batch or so before, less some time; after several joins both add up. Of several bounds the least
 counts. All of them are found from the watermarks that the job has had in its last batches, which each batch leaves with
 what it notes, so that a batch that runs again finds the same.
 """

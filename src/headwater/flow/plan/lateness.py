@@ -1,10 +1,10 @@
-"""How far sources have come in time, and what is too late for operators that remember for a limited time.
+"""How far sources have come in time, and what is late for operators that remember for a limited time.
 
 Each partition has a clock of its own: the newest time in it, before the batch at hand. A row is late if it lies further
 behind the clock of its own partition than the stream's lateness allows. So a partition that is read ahead of others
 makes nothing late in them. What may be forgotten is decided by the watermark, that is by the slowest of all that are
-not idle; a row before it is late, too. Behind a join that holds rows back only the watermark counts, as it is there
-(delays.py): rows come from it long after their partition has gone on.
+not idle; a row before it is late, too. After a join that holds rows back only the watermark counts, as it is there
+(delays.py): rows come from it long after the clock of their partition has moved on.
 """
 
 from collections.abc import Mapping
@@ -28,9 +28,7 @@ def times_of(sources: tuple[Source, ...], before: BatchRecord | None, planned: P
     start, end = ({source_id(one): position.get(one.topic, {}) for one in sources} for position in spans)
     held, silent = (_by_source(parts, sources) for parts in (planned.control.held, planned.control.silent))
     ends = partition_offsets(end)
-    read = frozenset(
-        place for place, offset in ends.items() if offset > start.get(place.topic, {}).get(place.partition, 0)
-    )
+    read = frozenset(one for one, offset in ends.items() if offset > start.get(one.topic, {}).get(one.partition, 0))
     idle = idle_partitions(clocks, streams, ends, read=read, held=held, silent=silent)
     earlier = before.passed if before else ()
     reached = watermark(clocks, streams, ends, idle=idle, before_us=earlier[0] if earlier else None)
@@ -39,10 +37,10 @@ def times_of(sources: tuple[Source, ...], before: BatchRecord | None, planned: P
 
 def _by_source(parts: frozenset[TopicPartition], sources: tuple[Source, ...]) -> frozenset[TopicPartition]:
     return frozenset(
-        TopicPartition(source_id(source), place.partition)
+        TopicPartition(source_id(source), one.partition)
         for source in sources
-        for place in parts
-        if place.topic == source.topic
+        for one in parts
+        if one.topic == source.topic
     )
 
 
@@ -60,7 +58,7 @@ class Times:
     watermark_us: int | None = None
     """That of this batch (watermarks.py): a row at or after it is never late. None: there is none yet."""
     still: bool = False
-    """Time stands still: for every operator the watermark is that of the batch before."""
+    """Time does not advance: for every operator the watermark is that of the batch before."""
 
     processed_before_us: int | None = None
     processed_us: int | None = None
@@ -135,14 +133,14 @@ class Times:
         said = f"{stream.time or 'its time'} lies"
         behind = self.newest_us.get(source_id(stream), {}).get(partition, NEVER_US) - time_us
         if behind > stream.lateness_us:
-            place = f"{stream.topic}/{partition}"
-            return f"{said} {behind / 1e6:,.3f} s behind {place}; lateness is {stream.lateness_us / 1e6:,.0f} s"
+            allowed = f"lateness is {stream.lateness_us / 1e6:,.0f} s"
+            return f"{said} {behind / 1e6:,.3f} s behind {stream.topic}/{partition}; {allowed}"
         passed = (self.watermark_us or time_us) - time_us
         return f"{said} {passed / 1e6:,.3f} s before the watermark, which did not wait for {stream.topic}/{partition}"
 
 
 def next_towards(goal: Passed, earlier: Passed) -> int | None:
-    """The watermark behind some, so that in the end the last ones are those of `goal`; both with the newest first.
+    """The watermark that follows some, so that in the end the last are those of `goal`; both with the newest first.
 
     >>> next_towards((9, 7, 7), (7, 4)), next_towards((9, 7, 7), (7, 7)), next_towards((9, 7, 7), (5, 4))
     (7, 9, 7)

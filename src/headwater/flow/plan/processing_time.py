@@ -41,7 +41,7 @@ def uses_processing_time(job: Job) -> bool:
 
 
 def next_end_us(window: Window, now_us: int) -> int | None:
-    """When the next window ends: so long nothing is told unless rows come."""
+    """When the next window ends: so long nothing is emitted unless rows come."""
     match window:
         case Tumbling(size_us=step_us, offset_us=offset_us) | Hopping(slide_us=step_us, offset_us=offset_us):
             shift = window.size_us - window.slide_us if isinstance(window, Hopping) else 0
@@ -52,17 +52,17 @@ def next_end_us(window: Window, now_us: int) -> int | None:
 
 
 def processed_batches(client: Client, app: str, job: str) -> list[Processed]:
-    """Of a job, from its first batch on, as its accounts tell. FlowError if they do not reach back to it."""
+    """Of a job, from its first batch on, as its accounts say. FlowError if they do not reach back to it."""
     return read_processed(map(json.loads, TopicValues(accounts_topic(app)).read_on(client)), app, job)
 
 
-def read_processed(told: Iterable[Mapping[str, Any]], app: str, job: str) -> list[Processed]:
+def read_processed(accounts: Iterable[Mapping[str, Any]], app: str, job: str) -> list[Processed]:
     found: dict[int, Processed] = {}
     newest = -1
-    for row in told:
+    for row in accounts:
         if row["job"] != job or row.get("processed_us") is None:
             continue
-        if row["batch"] < newest:  # a job that was made anew
+        if row["batch"] < newest:  # a job that was made again
             found.clear()
         newest = row["batch"]
         found[newest] = Processed(newest, offsets(row["end"]), row["processed_us"])

@@ -55,7 +55,7 @@ def resolve_all(session: SparkSession, jobs: Sequence[Job]) -> list[dict[str, Re
 
 
 def resolve(session: SparkSession, job: Job) -> dict[str, Resolved]:
-    """InvalidDeclaration, with places, if Spark does not accept a step or an output's key is not what it says; the
+    """InvalidDeclaration, with lines, if Spark does not accept a step or an output's key is not what it says; the
     mistakes of all outputs are in it."""
     empty = session.createDataFrame([], spark_schema(source_frame(job).arrow))
     found: dict[Node, AnyOperator] = {}
@@ -114,7 +114,7 @@ def _resolved(planned: Planned, evaluation: Evaluation) -> Resolved:
 
 
 def refuse_several(frame: DataFrame, node: Node) -> None:
-    """Windows by count, behind a free function, SQL or a column that may make several rows of one."""
+    """Windows by count, after a free function, SQL or a column that may make several rows of one."""
     if isinstance(node, Windowed) and isinstance(node.window, Count):
         free = [one for one in walk(node) if isinstance(one, Apply | Sql) or generates(one)]
         if free and plan_nodes(frame) & MULTIPLYING:

@@ -1,13 +1,15 @@
-"""Where the rows of a job come from: tasks that read the log, or frames that Spark evaluates first; and why."""
+"""Where the rows of a job come from, tasks that read the log or frames that Spark evaluates first, and whether they are
+shuffled; and why."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.flow.declare.topology.graph import Job
 from headwater.flow.declare.topology.nodes import STATEFUL, Node, SourceStream
+from headwater.flow.operate.join_operators import StreamJoinOperator
 from headwater.flow.operate.level_blocks import InputKey
+from headwater.flow.plan.operator_levels import levels_of, readers_of
 from headwater.flow.plan.resolution import Resolved
-from headwater.flow.plan.roots import readers_of
 from headwater.flow.prepare.inputs import InputSteps, LogSteps
 
 
@@ -36,6 +38,30 @@ def row_source(job: Job, resolved: Mapping[str, Resolved]) -> RowSource:
     if reasons:
         inputs = {one: steps for one, steps in inputs.items() if not isinstance(steps, LogSteps)}
     return RowSource(inputs, reasons)
+
+
+def exchanges(job: Job, resolved: Mapping[str, Resolved]) -> tuple[str, ...]:
+    """For each operator whether its rows are shuffled, and for a join of streams why it is, for people."""
+    inputs, levels, names = row_source(job, resolved).inputs, levels_of(job), job.operators
+    operators = {node: one for output in resolved.values() for node, one in output.operators.items()}
+
+    def why(node: Node) -> str | None:
+        join = operators[node]
+        if not isinstance(join, StreamJoinOperator):
+            return ""
+        if not all(isinstance(inputs.get((node, number)), LogSteps) for number in range(2)):
+            return ": its tasks do not read both inputs from the log themselves"
+        return None if join.by_partition else ": it is not on one column of text, which producers partition by"
+
+    found = {node: why(node) for node in names if node in operators}
+    lines = []
+    for node, reason in found.items():
+        others = [one for one in found if levels[one] == levels[node] and found[one] is not None]
+        if reason is None and others:
+            reason = f": it runs in the same tasks as {names[others[0]]}"
+        skips = f"{names[node]} skips the shuffle while its inputs are co-partitioned"
+        lines.append(skips if reason is None else f"{names[node]} is shuffled by key{reason}")
+    return tuple(lines)
 
 
 def _reasons(job: Job, resolved: Mapping[str, Resolved]) -> dict[str, None]:

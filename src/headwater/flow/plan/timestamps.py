@@ -8,7 +8,7 @@ from headwater.flow.commit.job_folder import BatchRecord
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def times_told(record: BatchRecord) -> dict[str, Any]:
+def times_json(record: BatchRecord) -> dict[str, Any]:
     """Up to when nothing more is waited for, the newest time that was seen, and partitions that are not waited for."""
     return {
         "watermark": None if record.watermark_us is None else iso(record.watermark_us),

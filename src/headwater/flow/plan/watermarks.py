@@ -6,12 +6,12 @@ of its stream, and never before the watermark of the batch before. A batch that 
 A partition is not waited for while it is idle: it has nothing in the batch, nothing of it is held back, and
 
     the newest record of the job has come more than `idle` after its own newest one, or
-    the source has watched it for longer than `idle` and nothing came (that is told in the offset, ticks.py), or
+    the source has watched it for longer than `idle` and nothing came (that is in the plan, batch_control.py), or
     there was never anything in it.
 
 Times of records decide the first, so that a replay decides as the live run did. But none has come after its batch was
-planned, whatever its producer's clock says: one that is fast would make all others idle. If all are idle nobody has
-said that time has passed: then it is as if none were. A stream whose `idle` is None waits for all of its partitions.
+planned, whatever its producer's clock says: one that is fast would make all others idle. If all are idle nothing
+says that time has passed: then it is as if none were. A stream whose `idle` is None waits for all of its partitions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ class ProducerClock(NamedTuple):
 
 @dataclass(frozen=True)
 class Clocks:
-    """What all batches up to one have told; topic, or lane of a source → partition → …"""
+    """How far sources have come in all batches up to one; id of a source → partition → …"""
 
     newest_us: ByPartition = field(default_factory=dict)
     """Where a partition has come to: its newest event time, or that of its slowest producer."""
@@ -79,7 +79,7 @@ def is_dated(source: Source) -> bool:
 
 
 def idle_ms(streams: Iterable[SourceStream]) -> dict[str, int]:
-    """How long nothing must come of each topic before that is told to a job that reads these; of two the longer."""
+    """How long nothing must come of each topic before a job that reads these has to know it; of two the longer."""
     longest: dict[str, int] = {}
     for stream in streams:
         if stream.idle_us is not None:
@@ -118,10 +118,10 @@ def advance_clocks(
 
 
 def idle_partitions(
-    clocks: Clocks, streams: Sequence[SourceStream], places: Iterable[TopicPartition],
+    clocks: Clocks, streams: Sequence[SourceStream], partitions: Iterable[TopicPartition],
     *, read: frozenset[TopicPartition], held: frozenset[TopicPartition], silent: frozenset[TopicPartition],
 ) -> frozenset[TopicPartition]:  # fmt: skip
-    """Of all `places`, those that a batch does not wait for.
+    """Of all `partitions`, those that a batch does not wait for.
 
     `read`: it has rows of them; `held`: they have older rows than others that it has, but there was no room for them;
     `silent`: the source has seen nothing come for long enough.
@@ -129,41 +129,41 @@ def idle_partitions(
     by_topic = {source_id(stream): stream for stream in streams}
     latest_ms = _latest(clocks.arrived_ms)
     idle = set()
-    for place in places:
-        stream = by_topic.get(place.topic)
-        if stream is None or place in read or place in held:
+    for partition in partitions:
+        stream = by_topic.get(partition.topic)
+        if stream is None or partition in read or partition in held:
             continue
-        own_ms = clocks.arrived_ms.get(place.topic, {}).get(place.partition)
+        own_ms = clocks.arrived_ms.get(partition.topic, {}).get(partition.partition)
         if stream.idle_us is not None and (
-            own_ms is None or place in silent or _longer_than(stream.idle_us, own_ms, latest_ms)
+            own_ms is None or partition in silent or _longer_than(stream.idle_us, own_ms, latest_ms)
         ):
-            idle.add(place)
+            idle.add(partition)
     return frozenset(idle)
 
 
 def watermark(
-    clocks: Clocks, streams: Sequence[SourceStream], places: Iterable[TopicPartition],
+    clocks: Clocks, streams: Sequence[SourceStream], partitions: Iterable[TopicPartition],
     *, idle: frozenset[TopicPartition], before_us: int | None,
 ) -> int | None:  # fmt: skip
     """Nothing before it is waited for; None as long as there is no such time."""
     lateness = {source_id(stream): stream.lateness_us for stream in streams}
-    own = [place for place in places if place.topic in lateness]
-    # One that has been read and told no time, for nothing in it could be decoded, has none to wait for.
-    waited_for = [place for place in own if place not in idle and not _timeless(clocks, place)]
+    own = [partition for partition in partitions if partition.topic in lateness]
+    # One that has been read and has no time, for nothing in it could be decoded, has none to wait for.
+    waited_for = [partition for partition in own if partition not in idle and not _timeless(clocks, partition)]
     if not waited_for:
-        waited_for = [place for place in own if place.partition in clocks.newest_us.get(place.topic, {})]
+        waited_for = [one for one in own if one.partition in clocks.newest_us.get(one.topic, {})]
     reached = []
-    for place in waited_for:
-        newest = clocks.newest_us.get(place.topic, {}).get(place.partition)
+    for partition in waited_for:
+        newest = clocks.newest_us.get(partition.topic, {}).get(partition.partition)
         if newest is None:
             return before_us  # its first rows are in this batch, or still to come
-        reached.append(newest - lateness[place.topic])
+        reached.append(newest - lateness[partition.topic])
     return max((one for one in (min(reached, default=None), before_us) if one is not None), default=None)
 
 
-def _timeless(clocks: Clocks, place: TopicPartition) -> bool:
-    read = place.partition in clocks.arrived_ms.get(place.topic, {})
-    return read and place.partition not in clocks.newest_us.get(place.topic, {})
+def _timeless(clocks: Clocks, partition: TopicPartition) -> bool:
+    read = partition.partition in clocks.arrived_ms.get(partition.topic, {})
+    return read and partition.partition not in clocks.newest_us.get(partition.topic, {})
 
 
 def _advance(
@@ -171,10 +171,10 @@ def _advance(
 ) -> None:
     for name, (newest_us, claimed_ms, no_more_before_us) in counted.items():
         arrived_ms = _not_after(planned_ms, claimed_ms)
-        told = [one for one in (newest_us, _promised(stream, no_more_before_us)) if one is not None]
-        if told and arrived_ms is not None:
-            old = known.get(name, ProducerClock(max(told), arrived_ms))
-            known[name] = ProducerClock(max(old.newest_us, *told), max(old.arrived_ms, arrived_ms))
+        newest = [one for one in (newest_us, _promised(stream, no_more_before_us)) if one is not None]
+        if newest and arrived_ms is not None:
+            old = known.get(name, ProducerClock(max(newest), arrived_ms))
+            known[name] = ProducerClock(max(old.newest_us, *newest), max(old.arrived_ms, arrived_ms))
 
 
 def _not_after(planned_ms: int, claimed_ms: int | None) -> int | None:

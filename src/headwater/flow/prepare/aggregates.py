@@ -87,7 +87,7 @@ class Aggregates:
 def read_aggregates(node: nodes.Aggregate, frame: DataFrame, beside: tuple[str, ...] = ()) -> Aggregates:
     """InvalidDeclaration, with its place, if something cannot be kept from batch to batch.
 
-    `beside` are columns that whoever reduces the batch needs as well.
+    `beside` are columns that the reduction of the batch needs as well.
     """
     reading = _Reading(node, frame)
     try:
@@ -135,7 +135,7 @@ class _Reading:
         if not one.function:
             raise self._refusal(
                 f"`{one.name}` is not a single aggregate",
-                "Keep its parts under names of their own, and combine them behind with .with_columns(...).",
+                "Keep its parts under names of their own, and combine them afterwards with .with_columns(...).",
             )
         said, distinct = one.function, one.distinct
         kind = KINDS.get(said)

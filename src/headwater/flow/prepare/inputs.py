@@ -130,7 +130,7 @@ def _aggregated(node: Aggregate, frame: DataFrame, name: str) -> Input:
 
 def _windowed(node: Windowed, frame: DataFrame, name: str) -> Input:
     if AT not in frame.columns:
-        raise InvalidDeclaration(f"window at {node.place} comes behind a step that drops when rows happened")
+        raise InvalidDeclaration(f"window at {node.place} comes after a step that drops when rows happened")
     emission = node.emission
     read = read_aggregates(Aggregate(node.place, node.input, node.by, node.aggregates, node.name), frame)
     if taken := [spec.name for spec in read.specs if spec.name in node.reserved]:
@@ -159,7 +159,7 @@ def window_rows_of(operator: WindowOperator, processed_us: int | None, *, counte
 
 def _deduplicated(node: Dedupe, frame: DataFrame, name: str) -> Input:
     if AT not in frame.columns:
-        raise InvalidDeclaration(f"dedupe at {node.place} comes behind a step that drops when rows happened")
+        raise InvalidDeclaration(f"dedupe at {node.place} comes after a step that drops when rows happened")
     rows = flat_schema(arrow_schema(frame.schema))
     key = pa.schema([rows.field(one) for one in node.key])
     ties = {APART: path_order(frame)} if PATH in frame.columns else {}

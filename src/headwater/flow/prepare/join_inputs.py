@@ -165,7 +165,7 @@ def _check_times(node: Join, left: DataFrame, right: DataFrame) -> None:
     streams = [(frame, side) for frame, side in ((left, node.left), (right, node.right)) if not side.keyed]
     unplaced = any(AT not in frame.columns for frame, _ in streams)
     if unplaced or any(PATH not in frame.columns for frame, side in streams if _makes(side)):
-        raise InvalidDeclaration(f"join at {node.place} comes behind a step that drops when rows happened")
+        raise InvalidDeclaration(f"join at {node.place} comes after a step that drops when rows happened")
 
 
 def _makes(node: Node) -> bool:

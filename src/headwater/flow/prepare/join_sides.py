@@ -70,9 +70,9 @@ class PrepareEvents:
             rows = rows.filter(pa.array(~late))
         filtered = 0
         if not self.keeps_nulls:
-            able = without_nulls(rows.select(list(self.events.on)))
-            filtered = int(np.count_nonzero(~able))
-            rows = rows.filter(pa.array(able)) if filtered else rows
+            has_key = without_nulls(rows.select(list(self.events.on)))
+            filtered = int(np.count_nonzero(~has_key))
+            rows = rows.filter(pa.array(has_key)) if filtered else rows
         return Prepared(self._placed(rows), count, filtered)
 
     def _late(self, rows: pa.RecordBatch) -> Mask:
@@ -104,12 +104,12 @@ class PrepareEvents:
         """Rows that can meet none are in no state, and lie in the shard of their partition."""
         keys = own.select(list(self.events.on))
         hashes = event_hashes(keys.columns, None, rows.num_rows)
-        able = without_nulls(keys)
-        if able.all():
+        has_key = without_nulls(keys)
+        if has_key.all():
             return hashes
         if by_partition([key.type for key in keys.columns]):
-            return np.where(able, hashes, rows.column(PARTITION).to_numpy())
-        return np.where(able, hashes, xxhash64([rows.column(name) for name in (PARTITION, OFFSET)], rows.num_rows))
+            return np.where(has_key, hashes, rows.column(PARTITION).to_numpy())
+        return np.where(has_key, hashes, xxhash64([rows.column(name) for name in (PARTITION, OFFSET)], rows.num_rows))
 
 
 def content_hashes(columns: Sequence[pa.Array], rows: int) -> Integers:
@@ -144,15 +144,15 @@ class PrepareTable:
 
     def prepare(self, rows: pa.RecordBatch) -> Prepared:
         if not self.keeps_nulls:
-            able = without_nulls(rows.select(list(self.side.on)))
-            rows = rows if able.all() else rows.filter(pa.array(able))
+            has_key = without_nulls(rows.select(list(self.side.on)))
+            rows = rows if has_key.all() else rows.filter(pa.array(has_key))
         own = conformed(rows, pa.schema([pa.field(field.name, field.type) for field in self.side.columns]))
         keys, identity = (own.select(list(names)) for names in (self.side.on, self.side.key))
-        able = without_nulls(keys)
+        has_key = without_nulls(keys)
         if self.met_by_events:
             hashes = event_hashes(keys.columns, None, rows.num_rows)
         else:
-            hashes = shard_hashes([*keys.columns, *_spread(able, identity)], rows.num_rows)
+            hashes = shard_hashes([*keys.columns, *_spread(has_key, identity)], rows.num_rows)
         columns = {name: own.column(name) for name in own.schema.names}
         columns[HASH] = pa.array(hashes)
         columns[ROW] = pa.array(xxhash64(identity.columns, rows.num_rows) >> 1)  # halved: within the bounds of searches
@@ -168,17 +168,17 @@ class PrepareTable:
         hashes, own = (rows.column(name).to_numpy() for name in (HASH, ROW))
         larger = np.isin(hashes, [one.hash for one in self.hot if one.side == self.which])
         smaller = np.isin(hashes, [one.hash for one in self.hot if one.side != self.which])
-        places, slices = [np.flatnonzero(larger)], [slices_of(own[larger], self.shards)]
+        indexes, slices = [np.flatnonzero(larger)], [slices_of(own[larger], self.shards)]
         for number in range(self.shards):
-            places.append(np.flatnonzero(smaller))
-            slices.append(np.full(len(places[-1]), number))
-        chosen = np.concatenate(places)
+            indexes.append(np.flatnonzero(smaller))
+            slices.append(np.full(len(indexes[-1]), number))
+        chosen = np.concatenate(indexes)
         if not len(chosen):
             return []
         shards = (shard_of(hashes[chosen], self.shards) + np.concatenate(slices)) % self.shards
         return [Copied(rows.take(pa.array(chosen)), np.asarray(shards, np.int64))]
 
 
-def _spread(able: Mask, identity: pa.RecordBatch) -> list[pa.Array]:
+def _spread(has_key: Mask, identity: pa.RecordBatch) -> list[pa.Array]:
     """Of rows that can meet none, a hash of their own key, so that they do not all lie in one shard."""
-    return [] if able.all() else [pa.array(xxhash64(identity.columns, identity.num_rows), mask=able)]
+    return [] if has_key.all() else [pa.array(xxhash64(identity.columns, identity.num_rows), mask=has_key)]

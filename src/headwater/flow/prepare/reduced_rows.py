@@ -15,7 +15,7 @@ from headwater.flow.operators.aggregation.aggregates import TIMED, Aggregate, gi
 from headwater.flow.operators.aggregation.reduction import combine, reduce_rows
 from headwater.flow.operators.joins.events import OFFSET, PARTITION, SOURCE, TIME
 from headwater.flow.operators.spark_hashes import shard_hashes
-from headwater.flow.operators.windows.grouping import grouped
+from headwater.flow.operators.windows.grouping import Groups, grouped
 from headwater.flow.operators.windows.placement import combined, group_of, late_mask, place, times_of
 from headwater.flow.operators.windows.places import Places
 from headwater.flow.operators.windows.shapes import Calendar, Tumbling, Window
@@ -42,8 +42,8 @@ class ReduceByKey:
     def prepare(self, rows: pa.RecordBatch) -> Prepared:
         keys = normal_keys(rows.select(self.key.names), self.key)
         hashes = shard_hashes(keys.columns, rows.num_rows)
-        found = grouped([hashes], keys)
-        return Prepared(reduced(self.specs, self.schema, rows, keys, hashes, found.order, found.firsts))
+        made = reduced(self.specs, rows, keys, hashes, grouped([hashes], keys))
+        return Prepared(conformed(made, self.schema))
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,9 @@ class ReduceByWindow:
         groups = list(group_of(self.window, placed).values())
         keys = normal_keys(rows.select(self.by.names), self.by)
         hashes = self._hashes(keys, placed, rows.num_rows)
-        order, firsts = grouped([hashes, *groups], keys)
-        parts = combined(self.window, placed, order, np.flatnonzero(firsts))
-        made = reduced(self.specs, self.schema, rows, keys, hashes, order, firsts, parts)
+        found = grouped([hashes, *groups], keys)
+        parts = combined(self.window, placed, found.order, np.flatnonzero(found.firsts))
+        made = conformed(reduced(self.specs, rows, keys, hashes, found, parts), self.schema)
         if self.counted:
             return made
         return made.set_column(made.schema.get_field_index(ROWS), ROWS, pa.array(np.zeros(made.num_rows, np.int64)))
@@ -98,19 +98,19 @@ class ReduceByWindow:
 
 
 def reduced(
-    specs: Sequence[Aggregate], schema: pa.Schema, rows: pa.RecordBatch, keys: pa.RecordBatch, hashes: Integers,
-    order: Integers, firsts: Mask, parts: Places | None = None,
+    specs: Sequence[Aggregate], rows: pa.RecordBatch, keys: pa.RecordBatch, hashes: Integers, groups: Groups,
+    parts: Places | None = None,
 ) -> pa.RecordBatch:  # fmt: skip
     """One row for each group, with its hash, key, part of a window, what aggregates take in, and its number of rows."""
-    begins = np.flatnonzero(firsts)
-    heads = order[begins]
-    given = reduce_rows(specs, _inputs(specs, rows).take(pa.array(order)), firsts)
-    counts = np.diff(np.append(begins, len(order)))
+    begins = np.flatnonzero(groups.firsts)
+    heads = groups.order[begins]
+    given = reduce_rows(specs, _inputs(specs, rows).take(pa.array(groups.order)), groups.firsts)
+    counts = np.diff(np.append(begins, len(groups.order)))
     columns = [pa.array(hashes[heads]), *(keys.take(pa.array(heads)).columns if keys.num_columns else [])]
     columns += [pa.array(one) for one in (parts or {}).values()]
     columns += [*given.columns, pa.array(counts)]
     names = [HASH, *keys.schema.names, *(parts or {}), *given.schema.names, ROWS]
-    return conformed(pa.RecordBatch.from_arrays(columns, names=names), schema)
+    return pa.RecordBatch.from_arrays(columns, names=names)
 
 
 def _inputs(specs: Sequence[Aggregate], rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""What a job has decided by time up to a batch, read from what it left behind: for whoever proves its windows."""
+"""What a job has decided by time up to a batch, read from its folder and its topics: for the proof of its windows."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -55,7 +55,7 @@ def _refuse_if_gone(client: Client, job: Job, planned: Planned, topic: str) -> N
     places = [TopicPartition(topic, number) for number in range(client.partitions([topic])[topic])]
     if gone := max(client.offsets(dict.fromkeys(places, EARLIEST)).values()):
         raise FlowError(
-            f"view {planned.name} cannot be proved: which rows came too late for job {job.name} is no longer known, "
+            f"view {planned.name} cannot be proved: which rows were late for job {job.name} is no longer known, "
             f"since offsets 0 to {gone - 1} of {topic} are gone",
             "Keep its records (retention.ms=-1, or an archive) if views that time decides are to be provable.",
         )

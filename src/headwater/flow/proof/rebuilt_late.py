@@ -1,4 +1,4 @@
-"""Rows that come too late while an output is built anew.
+"""Rows that are late while an output is rebuilt.
 
 What was late for its operators before no longer counts: the log is read again, in other batches, and other rows may be
 late. Each attempt has a number of its own, which its late rows carry in the late topic as `rebuilt`, and the job keeps
@@ -33,7 +33,7 @@ def attempt_of(shadow: JobFolder) -> str:
 
 
 def note_rebuilt(folder: JobFolder, operators: Iterable[str], *, batch: int, attempt: str) -> None:
-    """From now on late rows of these operators are those of the attempt, and those behind the batch."""
+    """From now on late rows of these operators are those of the attempt, and those after the batch."""
     known = folder.read(FILE) or {}
     folder.write(FILE, {**known, **{name: {"batch": batch, "attempt": attempt} for name in operators}})
 

@@ -45,7 +45,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class DeclaredLate:
-    """A row that the job left out, or used only from then on, because it came too late."""
+    """A row that the job left out, or used only from then on, because it was late."""
 
     record: str
     """As topic/partition@offset."""
@@ -108,10 +108,10 @@ def _differing(
     refuse_derived(expected, planned.name)
     bounds = [name for name in bounds_among(expected.schema) if name in expected.columns]
     expected = expected.select(*map(quoted, (*names, *bounds)))
-    told = StructType([expected.schema[name] for name in names])
-    schema = arrow_schema(told)
+    frame_schema = StructType([expected.schema[name] for name in names])
+    schema = arrow_schema(frame_schema)
     rows = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in stored], schema=schema)
-    return _compared(expected, session.createDataFrame(rows, told), key)
+    return _compared(expected, session.createDataFrame(rows, frame_schema), key)
 
 
 def _declared_late(past: Past) -> tuple[int, list[DeclaredLate]]:

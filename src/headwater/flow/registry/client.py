@@ -25,7 +25,7 @@ CONTENT = "application/vnd.schemaregistry.v1+json"
 ANSWER_BYTES_MAX = 16 * 1024**2
 TIMEOUT_SECONDS = 5.0
 PATIENCE_SECONDS = 1.0
-"""Short: whoever waits in a task keeps a core from other jobs, Spark tries the task again, and then the job is seen to
+"""Short: a task that waits keeps a core from other jobs, Spark tries the task again, and then the job is seen to
 fail and is tried again with growing pauses (run/supervision.py)."""
 PAUSE_SECONDS = 0.2
 REFERENCES_MAX = 200
@@ -44,13 +44,13 @@ class Found(NamedTuple):
 
 
 class RegistryClient:
-    """Safe to use from many threads. Tries again for a while where nobody answers: a node may be restarting."""
+    """Safe to use from many threads. Tries again for a while where there is no answer: a node may be restarting."""
 
     def __init__(self, where: str, *, patience_seconds: float = PATIENCE_SECONDS, clock: Clock | None = None) -> None:
         self.where = where
         self._patience_ms = round(1000 * patience_seconds)
         self._clock = clock or SystemClock()
-        # Schemas are asked for at addresses that somebody configured; an answer must not lead elsewhere.
+        # Schemas are asked for at addresses that a user configured; an answer must not lead elsewhere.
         self._opener: OpenerDirector = build_opener(_NoRedirects(), ProxyHandler({}))
         self._by_id: dict[int, Found] = {}
 
@@ -148,7 +148,7 @@ def address_of(where: str) -> str:
 
 
 def local_token(where: str) -> dict[str, str]:
-    """What whoever may read a data directory says to its node; nothing to others."""
+    """The token that a reader of a data directory sends to its node; nothing to others."""
     try:
         token = (Path(where) / LOCAL_TOKEN_FILE).read_text(encoding="utf-8")
     except (OSError, ValueError):

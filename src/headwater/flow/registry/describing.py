@@ -82,5 +82,5 @@ def _protobuf(found: Found, message: str) -> tuple[Schema, str]:
 
 
 def _checked(schema: Schema) -> Schema:
-    """As it is written down for workers: names that Spark or we cannot have are told here."""
+    """As it is written down for workers: names that Spark or we cannot have are refused here."""
     return parse_ddl(schema.ddl)

@@ -20,13 +20,13 @@ class RegisteredJson:
         reasons = reasons_of_frames(values, framed, self._judged)
         bodies = framed.bodies
         if reasons:
-            # Without a body they decode as little as any null, and are told by the reason that is known already.
+            # Without a body they decode as little as any null, and have the reason that is known already.
             known = np.ones(len(values), dtype=np.bool_)
             known[list(reasons)] = False
             bodies = pc.if_else(pa.array(known), bodies, pa.scalar(None, bodies.type))
         decoded = self._inner.decode(bodies)
-        told = [reasons.get(row, reason) for row, reason in zip(decoded.bad.tolist(), decoded.reasons, strict=True)]
-        return Decoded(decoded.columns, decoded.bad, told)
+        shown = [reasons.get(row, reason) for row, reason in zip(decoded.bad.tolist(), decoded.reasons, strict=True)]
+        return Decoded(decoded.columns, decoded.bad, shown)
 
     def _judged(self, number: int) -> str:
         try:

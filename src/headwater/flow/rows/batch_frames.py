@@ -1,7 +1,7 @@
 """The rows of a planned batch as a frame: tasks of plain Python that read ranges of the log.
 
 Spark's data source would ask two Python processes for each batch, one for the source and one for its partitions. Here
-nobody is asked: the driver knows the ranges.
+no process is asked: the driver knows the ranges.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

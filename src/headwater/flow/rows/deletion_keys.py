@@ -32,10 +32,10 @@ def with_keys(columns: Columns, key: tuple[str, ...]) -> Columns:
     lacking = np.zeros(len(columns["_offset"]), np.bool_)
     for name in key:
         lacking |= np.asarray(columns[name].is_null())
-    places = np.flatnonzero(lacking)
-    if not len(places):
+    offsets = np.flatnonzero(lacking)
+    if not len(offsets):
         return made
-    records = columns["_key"].take(pa.array(places))
+    records = columns["_key"].take(pa.array(offsets))
     said = _objects(records, tuple((name, columns[name].type) for name in key))
     if len(key) == 1:
         kind = columns[key[0]].type
@@ -56,8 +56,8 @@ def _fields(records: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
     decoder = _decoder(name, kind)
     found = decoder.decode(records)
     opening = np.asarray(pc.fill_null(pc.match_substring_regex(records, OPENING), False))
-    cut = {place: _object(records[place].as_py()) for place in found.bad[opening[found.bad]].tolist()}
-    again = {place: value for place, value in cut.items() if value is not None}
+    cut = {offset: _object(records[offset].as_py()) for offset in found.bad[opening[found.bad]].tolist()}
+    again = {offset: value for offset, value in cut.items() if value is not None}
     if not again:
         return found.columns.column(0)
     said = decoder.decode(pa.array(again.values(), records.type)).columns.column(0)
@@ -67,7 +67,7 @@ def _fields(records: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
 
 
 def _object(record: bytes) -> bytes | None:
-    """The object that a text begins with, whatever stands behind it; what is no text in it has a mark in its place."""
+    """The object that a text begins with, whatever stands behind it; what is no text in it has a mark in its offset."""
     text = record.decode(errors="replace").lstrip()
     try:
         return text[: JSONDecoder().raw_decode(text)[1]].encode()

@@ -1,8 +1,7 @@
 """One batch of a job as Spark frames.
 
 A stream is a frame of rows. A table is a frame of changes: `_op` (c, u or d), the key, the values after the change,
-`_before` with those before it. What an operator that keeps state has to tell the driver comes in the same frame, in
-rows whose `_commit` is set and that hold nothing else: so it is told by the very task attempt whose rows are used.
+`_before` with those before it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +30,6 @@ from headwater.flow.declare.topology.nodes import (
 )
 from headwater.flow.operate.deduplicator import LATE
 from headwater.flow.operate.level import Level
-from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operators.changes import BEFORE, OPERATION
 from headwater.flow.operators.joins.emission import AFTER_SIDE, BEFORE_SIDE, SIDE
 from headwater.flow.operators.joins.events import MISSING
@@ -111,13 +109,13 @@ class Evaluation:
         if isinstance(node, Join):
             return self._made(node, root, self.join_rows(node))
         if isinstance(node, Dedupe):
-            first = self.changes(node).where(f.col(COMMIT).isNull() & ~f.col(LATE)).drop(COMMIT, LATE)
+            first = self.changes(node).where(~f.col(LATE)).drop(LATE)
             return self._made(node, root, first) if any(isinstance(one, MAKING) for one in walk(node)) else first
         return apply_step(node, [self.rows(one, root) for one in node.inputs], self.counter(root))
 
     def join_rows(self, node: Join) -> DataFrame:
-        """What a join of events gives on."""
-        return self.changes(node).where(f.col(COMMIT).isNull() & ~f.col(MISSING)).drop(COMMIT, MISSING)
+        """What a join of events emits."""
+        return self.changes(node).where(~f.col(MISSING)).drop(MISSING)
 
     def _made(self, node: Node, root: Node, rows: DataFrame) -> DataFrame:
         """Rows that were made of others are facts again for the operator that is given them."""
@@ -182,7 +180,7 @@ class Evaluation:
         """Both sides of every change that an operator emits."""
         if base not in self.made_sides:
             if isinstance(base, TableJoin) and base in self.levels:
-                self.made_sides[base] = self.exchange(base).frame(base).drop(COMMIT)
+                self.made_sides[base] = self.exchange(base).frame(base)
             else:
                 self.made_sides[base] = both_sides(self.changes(base), key_of(base))
         return self.made_sides[base]
@@ -210,26 +208,24 @@ def with_position(rows: DataFrame) -> DataFrame:
 
 def both_sides(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
     """Every change as the row it leaves behind and the row it replaces."""
-    told = changes.where(f.col(COMMIT).isNull())
     keys = [f.col(quoted(name)) for name in key]
     values = [name for name in visible(changes) if name not in key]
-    after = told.where(f.col(OPERATION) != "d").select(*keys, *map(quoted, values), f.lit(AFTER_SIDE).alias(SIDE))
+    after = changes.where(f.col(OPERATION) != "d").select(*keys, *map(quoted, values), f.lit(AFTER_SIDE).alias(SIDE))
     old = [f.col(BEFORE)[name].alias(name) for name in values]
-    before = told.where(f.col(OPERATION) != "c").select(*keys, *old, f.lit(BEFORE_SIDE).alias(SIDE))
+    before = changes.where(f.col(OPERATION) != "c").select(*keys, *old, f.lit(BEFORE_SIDE).alias(SIDE))
     return after.unionByName(before)
 
 
 def paired(rows: DataFrame, key: tuple[str, ...]) -> DataFrame:
-    """Both sides put together again: what is left of a change. Rows in which operators report go through."""
-    reports = f.col(COMMIT) if COMMIT in rows.columns else f.lit(None).cast("string").alias(COMMIT)
+    """Both sides put together again: what is left of a change."""
     values = [name for name in visible(rows) if name not in key]
     whole = f.struct(*(f.col(quoted(name)) for name in values), f.lit(True).alias("_there"))
     sides = [
         f.first(f.when(f.col(SIDE) == side, whole), ignorenulls=True).alias(name)
         for side, name in ((AFTER_SIDE, "_new"), (BEFORE_SIDE, "_old"))
     ]
-    joined = rows.groupBy(*(f.col(quoted(name)) for name in key), reports).agg(*sides)
-    changed = joined.where(~f.col("_new").eqNullSafe(f.col("_old")) | f.col(COMMIT).isNotNull())
+    joined = rows.groupBy(*(f.col(quoted(name)) for name in key)).agg(*sides)
+    changed = joined.where(~f.col("_new").eqNullSafe(f.col("_old")))
     operation = f.when(f.col("_old").isNull(), "c").when(f.col("_new").isNull(), "d").otherwise("u")
     old = f.when(f.col("_old").isNotNull(), f.struct(*(f.col("_old")[name].alias(name) for name in values)))
     return changed.select(
@@ -237,17 +233,11 @@ def paired(rows: DataFrame, key: tuple[str, ...]) -> DataFrame:
         *(f.col(quoted(name)) for name in key),
         *(f.col("_new")[name].alias(name) for name in values),
         *([old.alias(BEFORE)] if values else [f.lit(None).cast("struct<_there: boolean>").alias(BEFORE)]),
-        f.col(COMMIT),
     )
 
 
 def as_facts(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
     """Changes as rows of a stream: op, before and after, each with the key in it, beside the key itself."""
-    return facts_and_reports(changes, key).where(f.col(COMMIT).isNull()).drop(COMMIT)
-
-
-def facts_and_reports(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
-    """The same, beside the rows in which operators report, all columns of which but `_commit` mean nothing."""
     keys = [f.col(quoted(name)) for name in key]
     values = [name for name in visible(changes) if name not in key]
     after = f.struct(*keys, *(f.col(quoted(name)) for name in values))
@@ -262,5 +252,4 @@ def facts_and_reports(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
         f.when(f.col(OPERATION) != "c", before).alias("before"),
         f.when(f.col(OPERATION) != "d", after).alias("after"),
         position.alias("_at"),
-        f.col(COMMIT),
     )

@@ -46,7 +46,7 @@ def check_valid_times(versions: SourceVersions, frame: DataFrame) -> None:
         if name is not None and name not in frame.columns:
             raise InvalidDeclaration(
                 f"the versions of table {versions.topic} hold by column {name}, which a step before the join drops",
-                "Leave it in, and drop it behind the join.",
+                "Leave it in, and drop it after the join.",
             )
 
 

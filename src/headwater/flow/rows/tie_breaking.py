@@ -1,4 +1,4 @@
-"""What tells rows apart that lie at one place of the log."""
+"""Distinguishes rows that lie at one offset of the log."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 from headwater.flow.rows.row_steps import PATH, quoted, visible
 
 PLACES = 62
-"""Columns whose nulls are told apart from each other's: so many bits are there."""
+"""Columns whose nulls are distinguished from each other's: so many bits are there."""
 
 
 def content_hash(names: Sequence[str]) -> Column:
@@ -23,5 +23,5 @@ def content_hash(names: Sequence[str]) -> Column:
 def path_order(frame: DataFrame) -> Column:
     """Puts rows that a join has made in an order: by their path and, for an event meets several rows of a table on one
     path, by what is in them. Spark has no hash of maps."""
-    told = [name for name in visible(frame) if "map<" not in frame.schema[name].dataType.simpleString()]
-    return content_hash([PATH, *told])
+    names = [name for name in visible(frame) if "map<" not in frame.schema[name].dataType.simpleString()]
+    return content_hash([PATH, *names])

@@ -67,7 +67,7 @@ class AppTester:
     ) -> None:  # fmt: skip
         self.app, self.node = app, node
         self.clock = clock or SystemClock()
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self._start = session if callable(session) else None
         self._started = None if callable(session) else session
         self._fallen: dict[str, str] = {}
@@ -131,7 +131,7 @@ class AppTester:
                 settings,
                 clock=self.clock,
                 watch=lambda job, progress: accounts.extend(progress.record.accounts.values()),
-                tell=self.told.append,
+                report=self.reported.append,
                 rebuild=frozenset(rebuild),
                 only=only,
             )
@@ -188,8 +188,8 @@ class AppTester:
     def _say(self, reasons: Mapping[str, str]) -> None:
         for output, why in reasons.items():
             said = f"{output} needs Spark: {why}"
-            if said not in self.told:
-                self.told.append(said)
+            if said not in self.reported:
+                self.reported.append(said)
                 sys.stderr.write(f"{said}\n")
 
     def flush(self) -> list[Account]:

@@ -1,8 +1,8 @@
-"""What somebody asked of a job while it runs: to pause, to go on, to start anew. Needs no Spark.
+"""What a user asked of a job while it runs: to pause, to resume, to restart. Needs no Spark.
 
-<job>/control.json    {"paused": true, "restarts": 3}, written by whoever asks, read by the process that runs the job
+<job>/control.json    {"paused": true, "restarts": 3}, written by the command, read by the process that runs the job
 
-It outlives the process: a job that is paused stays so when its app is run again, until somebody lets it go on.
+It outlives the process: a job that is paused stays so when its app is run again, until it is resumed.
 """
 
 import logging
@@ -27,7 +27,7 @@ WAY_OUT = 'say again what is to be done, with "headwater flow resume APP.JOB" or
 class Control:
     paused: bool = False
     restarts: int = 0
-    """How often somebody asked: the process that sees another number than before starts the job anew."""
+    """How often a restart was asked for: the process that sees another number than before restarts the job."""
 
 
 CHANGES: dict[str, Callable[[Control], Control]] = {

@@ -13,7 +13,7 @@ from headwater.flow.declare.topology.naming import group_of
 from headwater.flow.deploy.inventory import KeptJob, jobs_in
 from headwater.flow.kafka.client import Client
 from headwater.flow.operators.joins.hot_keys import SIDES, Hot
-from headwater.flow.plan.timestamps import behind_us, times_told
+from headwater.flow.plan.timestamps import behind_us, times_json
 from headwater.flow.run.health import condition_of
 from headwater.flow.run.supervision import Condition, State
 from headwater.record import TopicPartition
@@ -42,7 +42,7 @@ class HotFigures:
 class JobFigures:
     name: str
     running: bool
-    """Not where it fails, is paused, or nobody runs it."""
+    """Not where it fails, is paused, or no process runs it."""
     batch: int | None
     per_second: float | None
     """Rows of the last batch by the time it took."""
@@ -119,7 +119,7 @@ class JobObserver:
             outputs,
             last.record.watermark_us if last else None,
             behind_us(last.record) if last else None,
-            tuple(times_told(last.record)["idle"]) if last else (),
+            tuple(times_json(last.record)["idle"]) if last else (),
             tuple(sorted(last.record.end)) if last else (),
             _hot(last.record.hot) if last else (),
             now,

@@ -30,7 +30,7 @@ DAMAGED = "damaged"
 """The kind of a warning: what the file said of its job is not known."""
 TOUCH_MS = 2_000
 SILENT_MS = 15_000
-"""Who has not touched its file for so long counts as ended, where nobody can see its lock."""
+"""Who has not touched its file for so long counts as ended, where its lock cannot be seen."""
 
 
 class HealthFile:
@@ -67,7 +67,7 @@ class HealthFile:
             try:
                 os.utime(path)
             except OSError:
-                continue  # removed, or a disk that takes nothing: the lock still tells
+                continue  # removed, or a disk that takes nothing: the lock still says it
 
 
 def read_health(job: Path) -> Health | None:
@@ -125,7 +125,7 @@ def _times(now: Condition) -> Mapping[str, Any]:
 
 
 def own_namespace() -> str:
-    """Where the numbers of processes and the table of locks are shared; "" where the system does not tell."""
+    """Where the numbers of processes and the table of locks are shared; "" where the system does not say."""
     try:
         return f"{os.uname().nodename} {os.readlink('/proc/self/ns/pid')}"
     except OSError:

@@ -72,7 +72,7 @@ Watch = Callable[[str, Progress], None]
 
 @contextmanager
 def speaking_to_spark() -> Iterator[None]:
-    """JvmEnded for all that Spark's Python side raises when nobody answers it."""
+    """JvmEnded for all that Spark's Python side raises when the JVM does not answer."""
     try:
         yield
     except Py4JJavaError:
@@ -82,7 +82,7 @@ def speaking_to_spark() -> Iterator[None]:
 
 
 def paused_sentence(app: str, job: str) -> str:
-    return f'job {job} is paused; "headwater flow resume {app}.{job}" lets it go on'
+    return f'job {job} is paused; "headwater flow resume {app}.{job}" resumes it'
 
 
 @dataclass
@@ -95,9 +95,9 @@ class RunningApp:
     settings: RunSettings
     clock: Clock = field(default_factory=SystemClock)
     watch: Watch = lambda job, progress: None
-    tell: Callable[[str], None] = lambda sentence: None
+    report: Callable[[str], None] = lambda sentence: None
     rebuild: frozenset[str] = frozenset()
-    """Outputs to build anew from the log."""
+    """Outputs to rebuild from the log."""
     only: frozenset[str] | None = None
     """Jobs to run, where not all of the app are."""
     jobs: dict[str, SupervisedJob] = field(default_factory=dict)
@@ -154,11 +154,11 @@ class RunningApp:
     def _begin(self, one: SupervisedJob, made: Mapping[str, str]) -> None:
         if one.paused and not self.settings.once:
             one.save(one.health.begun().after(Event.PAUSED))
-            self.tell(paused_sentence(self.app.name, one.name))
+            self.report(paused_sentence(self.app.name, one.name))
             return
         one.save(one.health.begun())
         for topic in sorted(made.keys() & set(one.job.topics)):
-            self.tell(one.warn(CREATED, made[topic]))
+            self.report(one.warn(CREATED, made[topic]))
         self._attempt(one)
         self._note_attempt(one)
 
@@ -188,12 +188,13 @@ class RunningApp:
 
     def prepare(self, job: Job, resolved: Mapping[str, Resolved]) -> Processor:
         """Everything a job needs before its first batch; JobRefused if its checkpoint or outputs are not its own."""
-        return self._processor(job, resolved, self._locked(job), self._ending, self.rebuild)
+        deployed = self._deployed(job, resolved, self._locked(job), self._ending, self.rebuild)
+        return self._processor(*deployed, self._ending)
 
-    def _processor(
-        self, job: Job, resolved: Mapping[str, Resolved], folder: JobFolder, open: ExitStack, rebuild: frozenset[str],
-        deployed: Callable[[], None] = lambda: None, watch: Callable[[Progress], None] = lambda progress: None,
-    ) -> Processor:  # fmt: skip
+    def _deployed(
+        self, job: Job, resolved: Mapping[str, Resolved], folder: JobFolder, open: ExitStack, rebuild: frozenset[str]
+    ) -> tuple[JobContext, Environment]:
+        """The job, with state and outputs as its code says now."""
         settings, app = self.settings, self.app.name
         finish_resharding(folder)
         client = Client(self._address())
@@ -203,9 +204,14 @@ class RunningApp:
         folder.take_over(lambda end: beginning(client, end))  # only now: a folder without an identity has no checkpoint
         folder.last_planned()
         context = JobContext(app, job, resolved, identity, folder)
-        Deployment(context, environment, settings.rows_per_batch, settings.data, self.tell).settle(rebuild)
-        deployed()
-        outputs = self._outputs(context, client, open)
+        Deployment(context, environment, settings.rows_per_batch, settings.data, self.report).settle(rebuild)
+        return context, environment
+
+    def _processor(
+        self, context: JobContext, environment: Environment, open: ExitStack,
+        watch: Callable[[Progress], None] = lambda progress: None,
+    ) -> Processor:  # fmt: skip
+        outputs = self._outputs(context, environment.client, open)
         refuse_foreign_outputs(context, outputs.sinks)
         processor = Processor(context, environment, outputs, watch=watch)
         open.callback(processor.close)
@@ -253,23 +259,21 @@ class RunningApp:
             one.progress(progress)
             self.watch(one.name, progress)
 
-        def deployed() -> None:
-            one.deployed = True
-
         one.raised, one.progressed, one.ended = None, False, False
         rebuild = frozenset[str]() if one.deployed else self.rebuild
         try:
             one.open.close()
-            processor = self._processor(one.job, one.columns, one.folder, one.open, rebuild, deployed, watch)
-            one.loop = self._loop(one, processor)
-        except Exception as error:  # noqa: BLE001  whatever it is: it is told, and it is the failure of this job alone
+            context, environment = self._deployed(one.job, one.columns, one.folder, one.open, rebuild)
+            one.deployed = True
+            one.loop = self._loop(one, self._processor(context, environment, one.open, watch))
+        except Exception as error:  # noqa: BLE001  whatever it is: it is reported, as the failure of this job only
             one.raised = error
 
     def _attempt_beside(self, one: SupervisedJob) -> None:
         """On a thread of its own: a database that does not answer keeps only its own job waiting."""
 
         def attempt() -> None:
-            with suppress(SystemExit):  # whoever is told something may be asked to end
+            with suppress(SystemExit):  # a callback may be asked to end
                 self._attempt(one)
 
         one.due_ms = None
@@ -291,19 +295,19 @@ class RunningApp:
     def _failed(self, one: SupervisedJob, error: BaseException) -> None:
         if isinstance(error, JvmEnded | Py4JError | ConnectionError):
             self._check_jvm()
-        told = one.fails(error, self.retries, once=self.settings.once)
+        failure = one.fails(error, self.retries, once=self.settings.once)
         others = sum(not other.over for other in self.jobs.values() if other is not one)
         if others:
-            self.tell(f"{told} The other {'job goes' if others == 1 else 'jobs go'} on.")
+            self.report(f"{failure} The other {'job continues' if others == 1 else 'jobs continue'}.")
         elif not one.over:
-            self.tell(told)  # else the failure is raised, and told by whoever runs the app
+            self.report(failure)  # else the failure is raised, and reported by the caller
         if one.unwritten:
-            self.tell(f"the reason is only told here: {one.unwritten}")
+            self.report(f"the reason is only shown here: {one.unwritten}")
 
     # -- supervision ---------------------------------------------------------------------------------------------------
 
     def obey(self) -> None:
-        """Pause, go on and start anew as it was asked of jobs. Not where all that is there is to be done once."""
+        """Pause, resume and restart jobs as it was asked. Not where all that is there is to be done once."""
         if self.settings.once:
             return
         for one in self.jobs.values():
@@ -315,10 +319,10 @@ class RunningApp:
             one.control, one.due_ms = asked, None
             if asked.paused:
                 one.save(one.health.after(Event.PAUSED))
-                self.tell(paused_sentence(self.app.name, one.name))
+                self.report(paused_sentence(self.app.name, one.name))
             else:
                 one.save(one.health.resumed())
-                self.tell(f"job {one.name} goes on")
+                self.report(f"job {one.name} resumes")
                 self._attempt_beside(one)
 
     def _end_loop(self, one: SupervisedJob) -> None:
@@ -361,7 +365,7 @@ class RunningApp:
         if one.loop is not None:
             self._look_at_loop(one, one.loop)
         for warning in one.poisoned_wholly():
-            self.tell(warning)
+            self.report(warning)
         if one.due_ms is not None and self.clock.elapsed_ms() >= one.due_ms:
             self._attempt_beside(one)
 
@@ -373,7 +377,7 @@ class RunningApp:
         if not active:
             one.loop, one.ended = None, True
         if one.health.state == State.RETRYING and (one.progressed or loop.idle or one.ended):
-            self.tell(one.heals())
+            self.report(one.heals())
 
     def _pause(self, seconds: float) -> None:
         """Less if a job ends before."""

@@ -39,7 +39,7 @@ class SupervisedJob:
     raised: BaseException | None = None
     """What the attempt raised before its loop was there."""
     error: HeadwaterError | None = None
-    """The failure it is in, as whoever runs the app is told."""
+    """The failure it is in, as it is reported to the user."""
     due_ms: int | None = None
     """When it is tried again; counted as time that passes."""
     attempt: threading.Thread | None = None
@@ -92,9 +92,9 @@ class SupervisedJob:
         self.save(self.health.failed(failure, retries, self.clock.now_ms()))
         pause_ms = retries.pause_ms(self.health.attempts)
         self.due_ms = self.clock.elapsed_ms() + pause_ms if self.health.state == State.RETRYING else None
-        return self._failure_told(pause_ms, once=once)
+        return self._failure_sentence(pause_ms, once=once)
 
-    def _failure_told(self, pause_ms: int, *, once: bool) -> str:
+    def _failure_sentence(self, pause_ms: int, *, once: bool) -> str:
         trouble = self.health.trouble
         assert trouble is not None
         times = "" if trouble.count == 1 else f" ({trouble.count:,} times in a row)"
@@ -125,22 +125,22 @@ class SupervisedJob:
     def poisoned_wholly(self) -> list[str]:
         """A warning for each topic of which no record could be used; those of which one can by now are withdrawn."""
         useless = {topic: one for topic, one in self.decoded.items() if one.rows and one.poisoned == one.rows}
-        texts = {_poisoned_told(self.app, self.name, topic): one.reason for topic, one in useless.items()}
+        texts = {_poisoned_warning(self.app, self.name, topic): one.reason for topic, one in useless.items()}
         known = {one.text for one in self.health.warnings if one.kind == POISONED}
         if known == texts.keys():
             return []
         self.save(self.health.without_warning(POISONED))
-        told = {text: self.warn(POISONED, text) for text in texts}
-        return [f"{told[text]} The first: {sentence(reason)}" for text, reason in texts.items() if text not in known]
+        warned = {text: self.warn(POISONED, text) for text in texts}
+        return [f"{warned[text]} The first: {sentence(reason)}" for text, reason in texts.items() if text not in known]
 
     def stop(self) -> None:
-        """Give back what it holds; its folder says that nobody runs it."""
+        """Give back what it holds; its folder says that no process runs it."""
         self.open.close()
         self.save(self.health.after(Event.STOPPED))
 
 
-def _poisoned_told(app: str, job: str, lane: str) -> str:
-    topic, _, stream = lane.partition("/")
+def _poisoned_warning(app: str, job: str, source: str) -> str:
+    topic, _, stream = source.partition("/")
     what = f"{topic} as {stream}" if stream else topic
     text = (
         f"no record of {what} could be used so far: all are poisoned. Compare its declared columns and format with its "

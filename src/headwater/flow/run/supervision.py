@@ -8,7 +8,7 @@
                                               ▲
                                               └── refused: another attempt would fail the same way, or none is left
 
-A job that is paused has not failed. One whose process was killed has: nobody said that it stopped.
+A job that is paused has not failed. One whose process was killed has: it did not note that it stopped.
 """
 
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ NEXT: dict[tuple[State, Event], State] = {
 }
 
 TROUBLED = (State.RETRYING, State.FAILED)
-"""What people are told at once."""
+"""What people are notified of at once."""
 
 NEVER_AGAIN = (InvalidDeclaration, JobRefused, StateMismatch, NumberOverflow, UnstorableValue)
 """The code, the state or the log has to be changed first: the same attempt ends the same way."""
@@ -121,7 +121,7 @@ class Health:
     next_ms: int | None = None
     """When it is tried again; None: now, or never."""
     attempts: int = 0
-    """Failures in a row since this run began, or somebody asked for another attempt."""
+    """Failures in a row since this run began, or the user asked for another attempt."""
     failures: int = 0
     """All there ever were."""
     warnings: tuple[Warned, ...] = ()
@@ -188,7 +188,7 @@ class Health:
 
 @dataclass(frozen=True)
 class Condition:
-    """How a job is, as it is shown: what its folder says, and whether a process still stands behind it."""
+    """How a job is, as it is shown: what its folder says, and whether a process still runs it."""
 
     state: State
     reason: str = ""
@@ -216,7 +216,7 @@ class Condition:
 
 
 def condition(health: Health | None, *, alive: bool, paused: bool) -> Condition:
-    """`alive`: a process holds the job; `paused`: somebody asked it to stand still.
+    """`alive`: a process holds the job; `paused`: the user asked it to pause.
 
     >>> condition(Health(State.RUNNING, process=4711), alive=False, paused=False).state
     <State.FAILED: 'failed'>

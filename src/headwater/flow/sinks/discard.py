@@ -1,4 +1,4 @@
-"""Rows that nobody wants: of an output that only needs its state brought up to date."""
+"""Drops rows: those of an output that only needs its state brought up to date."""
 
 from collections.abc import Sequence
 

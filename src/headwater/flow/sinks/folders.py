@@ -62,7 +62,7 @@ class DiskFolder:
 
     def put(self, path: str, content: bytes) -> None:
         folder, _, name = path.rpartition("/")
-        # A name with a dot in front: whoever reads the folder passes over what a crash leaves behind.
+        # A name with a dot in front: readers of the folder pass over what a crash leaves.
         hidden = f"{folder}/.{name}.new".lstrip("/")
         with self._translated():
             self._make(folder)
@@ -187,7 +187,7 @@ class Note:
         return f"{self._folder.url}/{self._path}"
 
     def read(self) -> Any:
-        """What was noted last; None if nothing was. JobRefused, which names the file, if nobody knows any more."""
+        """What was noted last; None if nothing was. JobRefused, which names the file, if it is not known any more."""
         found = self._read()
         return None if found is None else found.content
 
@@ -221,7 +221,7 @@ class Note:
 
     def damaged(self, why: str) -> JobRefused:
         return JobRefused(
-            f"{self.url} is damaged ({why}), and nobody knows which batches are in",
+            f"{self.url} is damaged ({why}), and which batches are in is not known",
             "Restore that file from a backup, or let the output begin elsewhere.",
         )
 

@@ -71,7 +71,7 @@ class RedisSink:
                 pipe.execute_command(*command)
             known = {"job": mark.job, "output": self.name, "batch": mark.batch}
             pipe.set(self._prefix + MARK, json.dumps(known))
-            # WatchError: somebody else has written the mark since; the same call may be made again.
+            # WatchError: another process has written the mark since; the same call may be made again.
             pipe.execute()
         return True
 
@@ -94,7 +94,7 @@ class RedisSink:
             raise JobRefused(
                 f"entries {self._prefix}* in {self._where} end at batch {stored['batch']}, and the next one is "
                 f"{mark.batch}: Redis has lost what was between",
-                f"Restore it, or delete {self._prefix}* there and let the entries come anew with their rows.",
+                f"Restore it, or delete {self._prefix}* there and let the entries come again with their rows.",
             )
         return mark.batch > int(stored.get("batch", -1))
 
@@ -103,9 +103,9 @@ class RedisSink:
         changes = changes_in(shape, rows, lambda column, values: values)
         names = self._names(shape, changes.present)
         entries = json_text(changes.present.to_struct_array().combine_chunks()).to_pylist()
-        gone = self._names(shape, changes.deleted)
-        for start in range(0, len(gone), ENTRIES_PER_COMMAND):
-            yield ["DEL", *gone[start : start + ENTRIES_PER_COMMAND]]
+        deleted = self._names(shape, changes.deleted)
+        for start in range(0, len(deleted), ENTRIES_PER_COMMAND):
+            yield ["DEL", *deleted[start : start + ENTRIES_PER_COMMAND]]
         if self._expire_ms is not None:
             yield from (["SET", name, entry, "PX", self._expire_ms] for name, entry in zip(names, entries, strict=True))
             return

@@ -1,7 +1,7 @@
 """Words of a view's rows into an index: each batch once, because the mark is committed with the documents.
 
 The index is made from the view wherever it cannot follow it: when it is new, when other columns are to be searched,
-when the view was built anew, when it was not kept for some batches. So it holds all rows, whenever it was asked for.
+when the view was rebuilt, when it was not kept for some batches. So it holds all rows, whenever it was asked for.
 """
 
 import shutil
@@ -83,14 +83,14 @@ class SearchSink:
         if stored is not None and stored.job != mark.job:
             raise JobRefused(
                 f"the index in {self._folder} is written by job {stored.job}, not by {mark.job}",
-                "Remove the folder, and the index is made anew from the view.",
+                "Remove the folder, and the index is rebuilt from the view.",
             )
         if stored is not None and mark.batch <= stored.batch:
             return False
         shape = self._shape or shape_of(self.name, rows.schema, ())
         changes = changes_in(shape, rows, lambda column, values: values)
-        gone = changes.deleted_keys.to_pylist()
-        self._index.write(self._mark(mark.job, mark.batch), self._documents(changes.present), gone)
+        deleted = changes.deleted_keys.to_pylist()
+        self._index.write(self._mark(mark.job, mark.batch), self._documents(changes.present), deleted)
         return True
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """What a job relies on from a place that its rows go to.
 
 A batch may come again after a crash, with the same rows under the same number. A sink that is `exactly_once` keeps the
-number together with the rows and takes each batch once; the others take it at least once, and whoever is behind them
-can tell a repetition by job and batch.
+number together with the rows and takes each batch once; the others take it at least once, and their readers
+can recognise a repetition by job and batch.
 
 Rows of a keyed output: `_op` (c, u, d), key columns, value columns, perhaps `_before`. Of a stream: its columns.
 """
@@ -25,7 +25,7 @@ class Sink(Protocol):
         """Make what is missing, or add columns; JobRefused for what does not fit. Comes before any write."""
 
     def committed(self, job: str) -> int | None:
-        """The newest batch of this job that is in; None if there is none, or if nobody keeps count."""
+        """The newest batch of this job that is in; None if there is none, or if the sink keeps no count."""
 
     def write(self, mark: Mark, rows: pa.Table) -> bool:
         """Take a batch, as a whole; False if it is in already. After any failure the same call may be made again.

@@ -3,7 +3,7 @@
     task      Stager.stage         a file or table that no reader sees, under a name that no other attempt has
     driver    StagedSink.publish   the parts of the attempts that Spark reports as successful, and the mark
 
-A task that fails, or that another attempt overtakes, leaves a part that nobody publishes; the next batch removes it.
+A task that fails, or that another attempt overtakes, leaves a part that is not published; the next batch removes it.
 Tasks with few rows give them to the driver, which publishes them with the parts.
 """
 

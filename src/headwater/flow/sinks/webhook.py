@@ -1,4 +1,4 @@
-"""Rows to somebody's webhook, at least once, with a key by which a repetition is known.
+"""Rows to a webhook, at least once, with a key by which a repetition is known.
 
 A batch goes in requests of at most so many rows, one after the other:
 
@@ -18,7 +18,7 @@ from random import Random
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.clock import Clock, SystemClock
+from headwater.clock import SystemClock
 from headwater.errors import FlowError, StoreUnavailable
 from headwater.views.json_text import json_text
 from headwater.views.mark import Mark
@@ -40,13 +40,12 @@ class WebhookSink:
         secret: str = "",
         rows_max: int = 500,
         patience_seconds: float = 60.0,
-        clock: Clock | None = None,
         stopping: threading.Event | None = None,
     ) -> None:
         """`stopping` is set when the job is asked to stop: then a target that fails is not asked again."""
         self.name = name
         self._sender, self._secret, self._rows_max, self._patience = sender, secret, rows_max, patience_seconds
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()
         self._random, self._stopping = Random(name), stopping or threading.Event()
 
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:

@@ -32,7 +32,6 @@ from headwater.flow.source.reach import Reach
 from headwater.flow.source.registering import with_registered
 from headwater.flow.source.rows import frame_batches
 from headwater.flow.source.splitting import Range, ranges_between, tasks_for
-from headwater.flow.source.staging import write_plan
 from headwater.record import TopicPartition
 
 Offsets = dict[TopicPartition, int]
@@ -136,8 +135,6 @@ class StreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvailable
         return written_offsets(self._planner.latest) if self._planner.latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        if self._options.stage is not None:
-            write_plan(self._options.stage, start, end)
         ranges = ranges_between(read_offsets(start), read_offsets(end))
         return [ReadTask(task) for task in tasks_for(ranges, cores=self._options.tasks)]
 

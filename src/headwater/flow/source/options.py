@@ -133,16 +133,13 @@ def _plain_streams(said: Mapping[str, str], schema: Schema | None, formats: Mapp
         return tuple(Stream(topic, topic) for topic in topics)
     return tuple(
         typed_stream(
-            topic,
-            schema,
-            format=said.get("format", "json"),
-            options=formats,
-            time=said.get("time"),
-            tombstones=checked_tombstones(said.get("tombstones", "poison")),
-            clock=parse_clock(said.get("clock")),
+            Stream(
+                topic, topic, said.get("format", "json"), options=formats, time=said.get("time"),
+                tombstones=checked_tombstones(said.get("tombstones", "poison")), clock=parse_clock(said.get("clock")),
+            ), schema,
         )
         for topic in topics
-    )
+    )  # fmt: skip
 
 
 def _edge(said: Mapping[str, str], which: str, default: int) -> Edge:

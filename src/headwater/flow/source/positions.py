@@ -10,7 +10,6 @@ from headwater.flow.source.record_batches.batches import RECORD_COUNT, SIZE, fin
 from headwater.record import TopicPartition
 
 SAMPLE_BYTES = 64 * 1024
-LOG_IS_SHORTER = "The log ends before it: was the topic deleted and made again? Then start with a new checkpoint."
 
 
 def places_of(partitions: Mapping[str, int]) -> list[TopicPartition]:

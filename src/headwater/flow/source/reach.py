@@ -48,7 +48,7 @@ class Reach:
         self._connected_to = ""
 
     def ask(self, action: Callable[[Client], Result]) -> Result:
-        """Do something with the client; again, for as long as the log is away but may come back, and nobody stops."""
+        """Do something with the client; again, while the log is away but may come back, unless stopped."""
         deadline = self._clock.elapsed_ms() + self._patience_ms
         while True:
             try:

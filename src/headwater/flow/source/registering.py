@@ -1,4 +1,4 @@
-"""The option `registry` of the source: its schema is asked for once, where Spark plans, and told to the tasks."""
+"""The option `registry` of the source: its schema is asked for once, where Spark plans, and handed to the tasks."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -249,7 +249,7 @@ def _decoder(stream: Stream) -> Decoder:
 
 def _undecodable(message: str) -> InvalidRecord:
     error = InvalidRecord(message)
-    error.hint = 'Mend the producer or the schema; to go on without such rows, set poisoned to "stage" or "drop".'
+    error.hint = 'Fix the producer or the schema; to continue without such rows, set poisoned to "stage" or "drop".'
     return error
 
 

@@ -1,9 +1,8 @@
-"""What a read task leaves behind for the driver: counts of its range, and the rows that did not decode.
+"""What a read task leaves for the driver: counts of its range, and the rows that did not decode.
 
     STAGE/orders-0-1000-2000.json              {"rows": 1000, "poisoned": 1, "bytes": …, …}
     STAGE/orders@1-0-1000-2000.json            the same, as a second stream over the topic sees it
     STAGE/orders-0-1000-2000.poisoned.arrow    the poisoned ones, with their reasons; only if there are any
-    STAGE/plan.json                            start and end of the batch planned last
 
 Each is written under another name and renamed. A task that runs again writes the same again.
 """
@@ -34,7 +33,6 @@ POISONED_SCHEMA = pa.schema(
         pa.field("reason", pa.string()),
     ]
 )
-PLAN_FILE = "plan.json"
 _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)-(?P<first>\d+)-(?P<end>\d+)\.json")
 
 
@@ -67,13 +65,13 @@ class Staged:
     poisoned: pa.Table = field(default_factory=lambda: POISONED_SCHEMA.empty_table())
 
 
-def staged_name(topic: str, place: int) -> str:
-    """What the streams over one topic leave is told apart by their place among them.
+def staged_name(topic: str, partition: int) -> str:
+    """What the streams over one topic leave is distinguished by their index among them.
 
     >>> staged_name("orders", 0), staged_name("orders", 1)
     ('orders', 'orders@1')
     """
-    return topic if place == 0 else f"{topic}@{place}"
+    return topic if partition == 0 else f"{topic}@{partition}"
 
 
 def name_of(one: Range) -> str:
@@ -91,19 +89,8 @@ def write_stage(stage: Path, one: Range, counts: Counts, poisoned: Sequence[pa.R
         _replace(arrow, sink.getvalue())
     else:
         arrow.unlink(missing_ok=True)
-    # Last: whoever finds it finds the other too.
+    # Last: a reader that finds it finds the other too.
     _replace(stage / f"{name_of(one)}.json", json.dumps(asdict(counts), sort_keys=True).encode())
-
-
-def write_plan(stage: Path, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]) -> None:
-    stage.mkdir(parents=True, exist_ok=True)
-    _replace(stage / PLAN_FILE, json.dumps({"start": start, "end": end}).encode())
-
-
-def read_plan(stage: Path) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
-    """Start and end of the batch that was planned last."""
-    said = json.loads((stage / PLAN_FILE).read_bytes())
-    return said["start"], said["end"]
 
 
 def read_stage(stage: Path, ranges: Iterable[Range]) -> list[Staged]:
@@ -125,9 +112,9 @@ def read_stage(stage: Path, ranges: Iterable[Range]) -> list[Staged]:
 def clear_stage(stage: Path, read_until: Mapping[TopicPartition, int]) -> int:
     """Remove what is about ranges that end at or before these offsets; how many files went."""
     removed = 0
-    for place, pieces in _listed(stage).items():
+    for partition, pieces in _listed(stage).items():
         for piece in pieces:
-            if piece.end <= read_until.get(place, -1):
+            if piece.end <= read_until.get(partition, -1):
                 (stage / f"{name_of(piece)}.json").unlink(missing_ok=True)
                 (stage / f"{name_of(piece)}.poisoned.arrow").unlink(missing_ok=True)
                 removed += 1
@@ -150,7 +137,7 @@ def _listed(stage: Path) -> dict[TopicPartition, list[Range]]:
 
 
 def _tiling(one: Range, pieces: Sequence[Range]) -> list[Range] | None:
-    """Pieces that cover the range exactly; of several at one place the first in the list that leads to the end."""
+    """Pieces that cover the range exactly; of several at one partition the first in the list that leads to the end."""
     by_first: dict[int, list[Range]] = {}
     for piece in pieces:
         if one.first <= piece.first and piece.first < piece.end <= one.end:

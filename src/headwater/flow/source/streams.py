@@ -6,7 +6,7 @@ number of the stream a row belongs to, and one struct column for each stream, nu
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -60,17 +60,14 @@ class Stream:
         return not NEEDS_HEADERS.isdisjoint(self.frame.names)
 
 
-def typed_stream(
-    topic: str, schema: Schema, *, format: str, options: Mapping[str, str], time: str | None, tombstones: str,
-    clock: ClockRules,
-) -> Stream:  # fmt: skip
-    """A stream whose schema may name hidden columns among those of the value."""
+def typed_stream(stream: Stream, schema: Schema) -> Stream:
+    """A stream with a schema, which may name hidden columns among those of the value."""
     for one in schema.fields:
         if one.name.startswith("_") and one.name not in HIDDEN:
             raise InvalidSetting("schema", one.name, f"hidden columns are {', '.join(HIDDEN)}")
     value = tuple(one for one in schema.fields if one.name not in HIDDEN)
     hidden = tuple(one.name for one in schema.fields if one.name in HIDDEN)
-    return Stream(topic, topic, format, Schema(value), options, hidden, _checked_time(time, value), tombstones, clock)
+    return replace(stream, schema=Schema(value), columns=hidden, time=_checked_time(stream.time, value))
 
 
 def parse_streams(text: str) -> tuple[Stream, ...]:

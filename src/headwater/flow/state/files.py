@@ -1,6 +1,6 @@
 """What the state needs from a file system: the only way it touches files.
 
-Paths are relative to the store, separated by "/". Files are written once, under names nobody used before, and only
+Paths are relative to the store, separated by "/". Files are written once, under names that are new, and only
 manifests are replaced. Two implementations keep the contract (tests/flow/state/files_contract.py): a disk, through the
 storage interface of the log, and whatever fsspec reaches (remote_files.py).
 
@@ -149,7 +149,7 @@ class DiskFiles:
     def _make_folder_for(self, path: str) -> None:
         folder = parent_of(self._path(path))
         if not self._storage.is_directory(folder):
-            self._made.clear()  # moved or removed behind our back, as when a rebuilt view takes another's place
+            self._made.clear()  # moved or removed by another object, as when a rebuilt view takes another's place
         self._make_folder(folder)
 
     def _make_folder(self, folder: str) -> None:
@@ -166,7 +166,7 @@ class DiskFiles:
 
 
 def located(files: StateFiles, path: str) -> str:
-    """A path as whoever has to look after the file finds it."""
+    """A path as an operator finds the file."""
     return f"{files.url}/{path}" if files.url else path
 
 

@@ -119,7 +119,7 @@ class RemoteFiles:
         self._bound_cache(spare=copy)
 
     def _bound_cache(self, spare: Path | None = None) -> None:
-        """Delete the copies used least recently until the rest fits; whoever has mapped one keeps it."""
+        """Delete the copies used least recently until the rest fits; a process that has mapped one keeps it."""
         entries = sorted(_sizes_and_ages(self._cache))
         total = sum(size for _, size, _ in entries)
         for _, size, copy in entries:

@@ -1,4 +1,4 @@
-"""Change the number of shards of a version: its rows are written anew, then the manifest takes the place of the old."""
+"""Change the number of shards of a version: its rows are rewritten, then the manifest takes the place of the old."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -39,7 +39,7 @@ def _written(
 
 
 def handle_of(store: StateStore, manifest: Manifest) -> StateHandle:
-    """To read a version, whoever keeps it."""
+    """To read a version, wherever it is kept."""
     runs = tuple(shard.runs for shard in manifest.shards)
     return StateHandle(store.files.url, manifest.version, manifest.token, manifest.schema, runs)
 

@@ -1,4 +1,4 @@
-"""The versions of an operator's state, as the driver sees them: begin a batch, commit it, clean up behind it.
+"""The versions of an operator's state, as the driver sees them: begin a batch, commit it, clean up after it.
 
     begin(b − 1) ──► tasks: lookup, write ──► commit(b, b − 1, runs) ──► clean(keep)
 
@@ -6,7 +6,7 @@ A version is committed when its manifest is durable under its name; nothing befo
 after it can be lost. The runs it names are durable before (run.py). A batch may be begun again from the same base any
 number of times, also after it was committed: the new commit takes the place of the old.
 
-Only one driver may write to a store at a time; whoever runs the job sees to that.
+Only one driver may write to a store at a time; the lock of the job sees to that.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -147,7 +147,7 @@ class StateStore:
     def clean(self, keep_versions: int, *, spare: Collection[str] = ()) -> list[str]:
         """Delete all but the newest versions, then runs that none of those left names; answers what went.
 
-        Keep at least two: the newest may have to be made again from the one before it. A run that nobody names may be
+        Keep at least two: the newest may have to be made again from the one before it. A run without a manifest may be
         the work of a task that is still to be committed: it goes only if it is older than the oldest version kept.
         Runs to `spare` are those being merged, or merged and not adopted yet.
         """
@@ -187,7 +187,7 @@ class StateStore:
         return frozenset(self.manifest(version).run_names())
 
     def check(self) -> list[str]:
-        """Read every version and every run anew; one sentence for each that is damaged or missing."""
+        """Read every version and every run again; one sentence for each that is damaged or missing."""
         problems, seen = [], set()
         fresh = OpenedRuns(self.files)
         for version in self.versions():

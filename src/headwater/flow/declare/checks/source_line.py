@@ -23,7 +23,7 @@ _DECLARED: ContextVar[Place | None] = ContextVar("declared", default=None)
 
 @contextmanager
 def declared_at(place: Place) -> Iterator[None]:
-    """What is found out later about something is told with the place where it was declared."""
+    """What is found out later about something is reported with the line where it was declared."""
     token = _DECLARED.set(place)
     try:
         yield

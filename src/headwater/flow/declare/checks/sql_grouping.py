@@ -49,47 +49,47 @@ def groups(text: str) -> bool:
     return any(name == "group by" for name, _ in _clauses(text))
 
 
-def parse_grouping(text: str, place: object) -> Grouping:
-    """InvalidDeclaration, with its place, for what cannot be kept from batch to batch."""
+def parse_grouping(text: str, offset: object) -> Grouping:
+    """InvalidDeclaration, with its offset, for what cannot be kept from batch to batch."""
     clauses = _clauses(text)
     for name, _ in clauses:
         if name not in KEPT:
-            hint = "Put .where(...) behind it: names of results are known there."
+            hint = "Put .where(...) after it: names of results are known there."
             raise _refusal(
-                place, f"{name.upper()} cannot be kept from batch to batch", hint if name == "having" else ""
+                offset, f"{name.upper()} cannot be kept from batch to batch", hint if name == "having" else ""
             )
     parts = dict(clauses)
     if [name for name, _ in clauses][:2] != ["select", "from"] or len(parts) < len(clauses):
-        raise _refusal(place, "it is not SELECT ... FROM ... GROUP BY ...", "Divide it into several app.sql(...).")
+        raise _refusal(offset, "it is not SELECT ... FROM ... GROUP BY ...", "Divide it into several app.sql(...).")
     items = [_item(one) for one in _listed(parts["select"])]
     if re.match(r"distinct\b", parts["select"].strip(), re.I):
         raise _refusal(
-            place, "SELECT DISTINCT cannot be kept from batch to batch", "GROUP BY has one row for each key."
+            offset, "SELECT DISTINCT cannot be kept from batch to batch", "GROUP BY has one row for each key."
         )
-    grouped = [_resolved(one, items, place) for one in _listed(parts["group by"])]
+    grouped = [_resolved(one, items, offset) for one in _listed(parts["group by"])]
     made = {name: what for what, name in grouped if not _same(what, name)}
     key = tuple(name for _, name in grouped)
     aggregates = tuple(whole for whole, what, name in items if (name or what).lower() not in _lowered(key))
     if not aggregates:
-        raise _refusal(place, "it selects no aggregate", "For one row of each key use .latest(...).")
+        raise _refusal(offset, "it selects no aggregate", "For one row of each key use .latest(...).")
     columns = "".join(f", ({what}) as `{name}`" for name, what in made.items())
     rest = "".join(f" {name} {body.strip()}" for name, body in clauses if name not in ("select", "group by"))
     return Grouping(f"select *{columns}{rest}", key, aggregates)
 
 
-def _resolved(one: str, items: list[tuple[str, str, str]], place: object) -> tuple[str, str]:
+def _resolved(one: str, items: list[tuple[str, str, str]], offset: object) -> tuple[str, str]:
     """What is grouped by, and under which name it is selected: by its number, its name, or the same words."""
     if re.match(rf"(?:{'|'.join(OF_SEVERAL)})\b", one, re.I):
-        raise _refusal(place, f"GROUP BY {one.split('(')[0].strip().upper()} cannot be kept from batch to batch", "")
+        raise _refusal(offset, f"GROUP BY {one.split('(')[0].strip().upper()} cannot be kept from batch to batch", "")
     if one.isdecimal() and 1 <= int(one) <= len(items):
         _, what, name = items[int(one) - 1]
         return what, _bare(name or what)
     for _, what, name in items:
         if _same(one, name) or _same(one, what):
             if not name and not PLAIN.fullmatch(what):
-                raise _refusal(place, f"it groups by {what}, which has no name", f"Select it as {what} as NAME.")
+                raise _refusal(offset, f"it groups by {what}, which has no name", f"Select it as {what} as NAME.")
             return what, _bare(name or what)
-    raise _refusal(place, f"it groups by {one}, which it does not select", "The key of a table is among its columns.")
+    raise _refusal(offset, f"it groups by {one}, which it does not select", "The key of a table is among its columns.")
 
 
 def _same(one: str, other: str) -> bool:
@@ -129,27 +129,27 @@ def _clauses(text: str) -> list[tuple[str, str]]:
     """The clauses of the outermost query, and what stands behind the name of each."""
     found: list[tuple[str, str]] = []
     tokens = _tokens(text.strip().rstrip(";"))
-    place = 0
-    while place < len(tokens):
-        name, length = _clause_at(tokens, place)
+    offset = 0
+    while offset < len(tokens):
+        name, length = _clause_at(tokens, offset)
         if name and (not found or found[-1][0] != "select" or name == "from"):  # other words may be columns there
             found.append((name, ""))
         elif found:
-            found[-1] = found[-1][0], found[-1][1] + "".join(one.text for one in tokens[place : place + length])
-        place += length
+            found[-1] = found[-1][0], found[-1][1] + "".join(one.text for one in tokens[offset : offset + length])
+        offset += length
     return found
 
 
-def _clause_at(tokens: list[_Token], place: int) -> tuple[str, int]:
+def _clause_at(tokens: list[_Token], offset: int) -> tuple[str, int]:
     """The name of the clause that begins here, and how many tokens it takes."""
-    first = tokens[place]
+    first = tokens[offset]
     if first.kind != "word" or first.depth:
         return "", 1
     if first.text.lower() in CLAUSES:
-        called = place + 1 < len(tokens) and tokens[place + 1].text == "("  # as a function, such as window(...)
+        called = offset + 1 < len(tokens) and tokens[offset + 1].text == "("  # as a function, such as window(...)
         return ("", 1) if called and first.text.lower() == "window" else (first.text.lower(), 1)
-    if place + 2 < len(tokens) and tokens[place + 1].kind == "space":
-        both = f"{first.text} {tokens[place + 2].text}".lower()
+    if offset + 2 < len(tokens) and tokens[offset + 1].kind == "space":
+        both = f"{first.text} {tokens[offset + 2].text}".lower()
         if both in CLAUSES:
             return both, 3
     return "", 1
@@ -167,5 +167,5 @@ def _tokens(text: str) -> list[_Token]:
     return found
 
 
-def _refusal(place: object, message: str, hint: str) -> InvalidDeclaration:
-    return InvalidDeclaration(f"sql at {place}: {message}", hint)
+def _refusal(offset: object, message: str, hint: str) -> InvalidDeclaration:
+    return InvalidDeclaration(f"sql at {offset}: {message}", hint)

@@ -96,7 +96,7 @@ def refusal(text: str) -> str:
 
 
 def misread(text: str) -> str:
-    """Where sqlglot stumbles over a text, for somebody who has to be told something; "" if it does not."""
+    """Where sqlglot stumbles over a text, for an error message; "" if it does not."""
     try:
         sqlglot.parse_one(text, read="spark")
     except ParseError as error:

@@ -62,7 +62,7 @@ class OutputOutline:
     columns: str = ""
     """Known only where Spark was asked."""
     verdict: str = ""
-    """What a run would do: keep, migrate, rebuild or new; empty if there is nothing, or nobody looked."""
+    """What a run would do: keep, migrate, rebuild or new; empty if there is nothing, or it was not asked."""
     why: str = ""
 
 
@@ -76,10 +76,11 @@ class JobOutline:
     outputs: tuple[OutputOutline, ...]
     poisoned: str
     late: str
-    """Empty where nothing can be too late."""
+    """Empty where nothing can be late."""
     accounts: str
-    rows: str = ""
-    """Whether tasks evaluate its rows or Spark does, and why; known only where Spark was asked."""
+    runs: tuple[str, ...] = ()
+    """Whether tasks evaluate its rows or Spark does, and which operators are shuffled; known only where Spark was
+    asked."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Outline:
 
 
 @dataclass(frozen=True)
-class Told:
+class OutputPreview:
     """What others know of an output: its columns from Spark, a verdict from its checkpoint."""
 
     key: tuple[str, ...] = ()
@@ -105,21 +106,22 @@ class Told:
 
 
 def outline(
-    app: App, jobs: list[Job], told: Mapping[str, Told] | None = None, rows: Mapping[str, str] | None = None
-) -> Outline:
-    """`told` is by the name of the output, `rows` by that of the job."""
-    described = (_job(app.name, number, job, told or {}) for number, job in enumerate(jobs))
-    known = rows or {}
-    return Outline(app.name, str(app.place), tuple(replace(one, rows=known.get(one.name, "")) for one in described))
+    app: App, jobs: list[Job], previews: Mapping[str, OutputPreview] | None = None,
+    runs: Mapping[str, tuple[str, ...]] | None = None,
+) -> Outline:  # fmt: skip
+    """`previews` are by the name of the output, `runs` by that of the job."""
+    described = (_job(app.name, number, job, previews or {}) for number, job in enumerate(jobs))
+    known = runs or {}
+    return Outline(app.name, str(app.place), tuple(replace(one, runs=known.get(one.name, ())) for one in described))
 
 
-def _job(app: str, number: int, job: Job, told: Mapping[str, Told]) -> JobOutline:
+def _job(app: str, number: int, job: Job, previews: Mapping[str, OutputPreview]) -> JobOutline:
     everything = list(dict.fromkeys(node for planned in job.outputs for node in walk(planned.node)))
     ids = {node: f"j{number}n{place}" for place, node in enumerate(everything)}
     sources = tuple(_source(node, ids[node], job.operators.get(node, "")) for node in job.sources)
     steps = tuple(_step(node, ids, job.operators) for node in everything if node not in job.sources)
     outputs = tuple(
-        _output(one.output, f"j{number}o{place}", one.node, ids[one.node], told.get(one.name, Told()))
+        _output(one.output, f"j{number}o{place}", one.node, ids[one.node], previews.get(one.name, OutputPreview()))
         for place, one in enumerate(job.outputs)
     )
     late = late_topic(app, job.name) if any(isinstance(node, nodes.TIMED) for node in everything) else ""
@@ -225,12 +227,12 @@ def text_of(expression: Expression) -> str:
     return text.removeprefix("Column<'").removesuffix("'>") if text.startswith("Column<'") else text
 
 
-def _output(output: Output, id: str, node: Node, made_from: str, told: Told) -> OutputOutline:
+def _output(output: Output, id: str, node: Node, made_from: str, preview: OutputPreview) -> OutputOutline:
     once = EXACTLY_ONCE if not isinstance(output.sink, Console | Foreach) else AT_LEAST_ONCE
-    key = told.key or output.key
+    key = preview.key or output.key
     return OutputOutline(
         id, output.kind, output.name, key, _where(output, node), once, output.doc, str(output.place), made_from,
-        told.columns, told.verdict, told.why,
+        preview.columns, preview.verdict, preview.why,
     )  # fmt: skip
 
 

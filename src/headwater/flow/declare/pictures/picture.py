@@ -41,22 +41,22 @@ def as_text(plan: Outline) -> str:
 
 
 def _job_lines(job: JobOutline) -> list[str]:
-    lines = [f"job {job.name}, consumer group {job.group}", *([f"  {job.rows}"] if job.rows else [])]
+    lines = [f"job {job.name}, consumer group {job.group}", *(f"  {one}" for one in job.runs)]
     topics: set[str] = set()
     for source in job.sources:
         lines += [f"  reads {source.kind} {source.name}  ({source.place})"]
         lines += [f"      {line}" for line in source_lines(source) if line not in topics]
         topics.add(topic_line(source))
-    told: dict[str, str] = {}
+    shown: dict[str, str] = {}
     for output in job.outputs:
-        lines += _output_lines(job, output, told)
+        lines += _output_lines(job, output, shown)
     keeping: list[SourceOutline | StepOutline] = [*job.sources, *job.steps]
     kept = [(one.state, *_kept(one)) for one in keeping if one.state]
     if kept:
         width = max(len(name) for name, _, _ in kept)
         lines += ["  keeps state"]
         lines += [f"      {name:<{width}}  {does} by {', '.join(key)}" for name, does, key in kept]
-    late = [f"  rows that are too late go to topic {job.late}"] if job.late else []
+    late = [f"  late rows go to topic {job.late}"] if job.late else []
     return [*lines, *late, f"  poisoned rows go to topic {job.poisoned}, accounts to topic {job.accounts}"]
 
 
@@ -77,18 +77,18 @@ def topic_line(source: SourceOutline) -> str:
     return f"topic {source.topic}, {source.format}: {source.columns}"
 
 
-def _output_lines(job: JobOutline, output: OutputOutline, told: dict[str, str]) -> list[str]:
-    """`told` are steps that are shown already, and the output that they are shown with."""
+def _output_lines(job: JobOutline, output: OutputOutline, shown: dict[str, str]) -> list[str]:
+    """`shown` are steps that are shown already, and the output that they are shown with."""
     verdict = f": {output.verdict}" if output.verdict else ""
     lines = [f"  writes {output.kind} {output.name}  ({output.place}){verdict}"]
-    about = [output.doc, output.why, *chain_of(job, output.made_from, told, f"{output.kind} {output.name}")]
+    about = [output.doc, output.why, *chain_of(job, output.made_from, shown, f"{output.kind} {output.name}")]
     about += [f"key {', '.join(output.key)}"] if output.key else []
     about += [f"columns {output.columns}"] if output.columns else []
     about += [f"{output.where}; {output.promise}"]
     return lines + [f"      {line}" for line in about if line]
 
 
-def chain_of(job: JobOutline, id: str, told: dict[str, str], output: str) -> list[str]:
+def chain_of(job: JobOutline, id: str, shown: dict[str, str], output: str) -> list[str]:
     """How something is made, from its source on; where several streams meet, each is indented below. What was shown
     with another output is not shown again."""
     sources = {source.id: source for source in job.sources}
@@ -96,11 +96,11 @@ def chain_of(job: JobOutline, id: str, told: dict[str, str], output: str) -> lis
         return [f"from {sources[id].name}"]
     step = next(step for step in job.steps if step.id == id)
     said = step_words(step)
-    if id in told:
-        where = f"as {told[id]}" if told[id] != output else "as above"
+    if id in shown:
+        where = f"as {shown[id]}" if shown[id] != output else "as above"
         return [f"{where}, up to {said}"]
-    told[id] = output
-    chains = [chain_of(job, one, told, output) for one in step.inputs]
+    shown[id] = output
+    chains = [chain_of(job, one, shown, output) for one in step.inputs]
     if len(chains) == 1:
         return [*chains[0], said]
     return [f"{said}, over" if step.words else f"{said} of"] + [

@@ -170,7 +170,7 @@ def _run_body(output: Output, explain: Explain) -> Node:
 
 
 def _without_key(output: Output, node: Node) -> InvalidDeclaration:
-    """SQL that was meant to be grouped is the cause more often than not, and nobody has read it yet."""
+    """SQL that was meant to be grouped is the cause more often than not, and it has not been parsed yet."""
     for one in (one for one in walk(node) if isinstance(one, Sql)):
         if wrong := sql_text.misread(one.text):
             return InvalidDeclaration(f"{output}: sql at {one.place} cannot be read: {wrong}", "Look at it there.")
@@ -188,7 +188,7 @@ def _without_key(output: Output, node: Node) -> InvalidDeclaration:
 
 
 def _planned(output: Output, node: Node) -> Planned:
-    """With what the output says of its windows: when they are told, and which of their columns are its key."""
+    """With what the output says of its windows: when they are emitted, and which of their columns are its key."""
     if output.emission is not None:
         node = _emitting(node, output.emission, output)
     window = windowed_of(node)
@@ -199,12 +199,12 @@ def _planned(output: Output, node: Node) -> Planned:
 
 
 def _emitting(node: Node, emission: Emission, output: Output) -> Node:
-    """The same steps behind windows that are told when the output says."""
+    """The same steps after windows that are emitted when the output says."""
     if isinstance(node, Windowed) and not node.emission.said:
         return replace(node, emission=emission)
     if isinstance(node, Compared) or (isinstance(node, OneInput) and not isinstance(node, STATEFUL)):
         return replace(node, input=_emitting(node.input, emission, output))
-    what = "says itself when its windows are told" if isinstance(node, Windowed) else "is not a result of windows"
+    what = "says itself when its windows are emitted" if isinstance(node, Windowed) else "is not a result of windows"
     raise InvalidDeclaration(f"{output} has emit=, and what it returns {what}", "Leave it out here.")
 
 

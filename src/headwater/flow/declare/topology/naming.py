@@ -19,7 +19,7 @@ def poisoned_topic(app: str, job: str) -> str:
 
 
 def late_topic(app: str, job: str) -> str:
-    """Where a job puts rows that came too late, with the reason."""
+    """Where a job puts late rows, with the reason."""
     return poisoned_topic(app, job).removesuffix("poisoned") + "late"
 
 
@@ -32,7 +32,7 @@ def accounts_topic(app: str) -> str:
 
 
 def alert_topics(app: str) -> tuple[str, str]:
-    """Where the node notes what becomes of alerts, and whom it told.
+    """Where the node notes what becomes of alerts, and whom it notified.
 
     >>> alert_topics("shop")
     ('shop.alerts', 'shop.deliveries')

@@ -8,7 +8,7 @@ came (text or PySpark columns), so most of the graph can be made and checked whi
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,7 +58,7 @@ class SourceStream(Node):
 
     @property
     def format_options(self) -> Mapping[str, str]:
-        """What the decoder of the format is told: by the user, or by the registry for him."""
+        """What the decoder of the format is given: by the user, or by the registry for him."""
         return options_of(self.contents, self.options)
 
 
@@ -113,7 +113,7 @@ class SourceVersions(SourceStream):
 
 Source = SourceStream | SourceTable
 CHANGELOGS = (SourceTable, SourceVersions)
-"""Sources whose records without a value say that a key is gone."""
+"""Sources whose records without a value say that a key is deleted."""
 
 
 def source_id(source: "Source") -> str:
@@ -389,7 +389,7 @@ class Join(Node):
 
     @property
     def right_name(self) -> str:
-        """What the user calls the right: a source, whatever steps are behind it. Empty if it is none."""
+        """What the user calls the right: a source, whatever steps follow it. Empty if it is none."""
         node = self.right
         while isinstance(node, OneInput) and not isinstance(node, STATEFUL):
             node = node.input
@@ -437,7 +437,7 @@ class IntervalJoin(Join):
 
     @property
     def keyed(self) -> bool:
-        """What can be taken back is told as a table."""
+        """What can be retracted is emitted as a table."""
         return self.horizon_us > 0
 
 
@@ -477,7 +477,7 @@ STATEFUL = (Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, 
 
 
 TIMED = (Windowed, Dedupe, *STREAM_JOINS)
-"""Operators for which a row may come too late."""
+"""Operators for which a row may be late."""
 
 
 def walk(node: Node) -> list[Node]:
@@ -499,15 +499,8 @@ MULTIPLYING = (Explode, Apply, Sql, Union, Join)
 
 
 def multiplies(node: Node) -> bool:
-    """May several rows lie at one place in the log behind it?"""
+    """May several of its rows lie at one offset of the log?"""
     return any(isinstance(one, MULTIPLYING) or generates(one) for one in walk(node))
-
-
-def unchanged(node: Node, quiet: Collection[str]) -> bool:
-    """Can a table not change in a batch that brings nothing of some topics? What time alone may change can."""
-    steps = walk(node)
-    by_time = any(isinstance(one, (*TIMED, Compared, KMeans)) for one in steps)
-    return not by_time and all(one.topic in quiet for one in sources_of(node))
 
 
 def steps_behind(node: Node) -> tuple[list[Node], Node]:

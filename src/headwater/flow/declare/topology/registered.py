@@ -53,7 +53,7 @@ def settle(app: "App", data: Path) -> None:
         contents = source.contents
         if not isinstance(contents, Registered) or contents.found is not None:
             continue
-        # Somebody waits for the app to start, and can be told at once that nobody answers.
+        # The user waits for the app to start, and sees at once that the registry does not answer.
         client = RegistryClient(contents.registry or str(data.absolute()), patience_seconds=0)
         with declared_at(source.place):
             try:

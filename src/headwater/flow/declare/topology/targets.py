@@ -1,5 +1,5 @@
 """Where an output writes, so that two of them never write to one place: each would take the other's batches for its
-own. What is told apart only by somebody else's names for a host or a folder is found by the sinks (their marks)."""
+own. What is distinguished only by other names for a host or a folder is found by the sinks (their marks)."""
 
 from collections.abc import Iterable
 from posixpath import normpath
@@ -44,7 +44,7 @@ def target_of(app: str, output: Output) -> Target | None:
 
 
 def _table(url: str, schema: str, table: str) -> Target:
-    # SQLite has no schemas, and does not tell capital letters from small ones.
+    # SQLite has no schemas, and does not distinguish capital letters from small ones.
     return ("table", f"{schema}.{table}", url) if url.startswith(POSTGRES) else ("table", table.lower(), url)
 
 

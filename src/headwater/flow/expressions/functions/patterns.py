@@ -19,14 +19,13 @@ CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": r" \t\n\x0B\f\r"}
 END = rf"(?:\r\n|[{LINE_ENDS}])?\z"
 COUNT = re.compile(r"\{([0-9]{1,3})(,([0-9]{1,3})?)?\}")
 PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-BEFORE_ATOM = ("", "(", "|", "^")
 WANTED = "wanted"
 
 
 @dataclass
 class _Scan:
     text: str
-    place: int = 0
+    offset: int = 0
     written: list[str] = field(default_factory=list)
     before: str = ""
     """What stands before: "", "(", "|", "^", "$", "atom", "group", or "count" for a quantifier."""
@@ -43,7 +42,7 @@ class _Scan:
 
     def add(self, piece: str, before: str, taken: int = 1) -> None:
         self.written.append(piece)
-        self.before, self.place = before, self.place + taken
+        self.before, self.offset = before, self.offset + taken
 
 
 def translated(text: str, *, group: int = -1) -> str:
@@ -72,8 +71,8 @@ def replaceable(text: str) -> str:
 
 def _scanned(text: str, group: int) -> _Scan:
     scan = _Scan(text, wanted=group)
-    while scan.place < len(text):
-        _one(scan, text[scan.place])
+    while scan.offset < len(text):
+        _one(scan, text[scan.offset])
     if scan.depth or (scan.ends and scan.line_ends):  # Java's $ does not match between \r and \n
         raise scan.refuse()
     return scan
@@ -96,7 +95,7 @@ def _one(scan: _Scan, sign: str) -> None:
             scan.add("|", "|")
         case "^" if scan.depth == 0 and scan.before in ("", "|"):
             scan.add(r"\A", "^")
-        case "$" if scan.depth == 0 and scan.text[scan.place + 1 : scan.place + 2] in ("", "|"):
+        case "$" if scan.depth == 0 and scan.text[scan.offset + 1 : scan.offset + 2] in ("", "|"):
             scan.ends = True
             scan.add(END, "$")
         case "*" | "+" | "?" | "{":
@@ -116,7 +115,7 @@ def _quoted(sign: str) -> str:
 
 
 def _escaped(scan: _Scan) -> None:
-    sign = scan.text[scan.place + 1 : scan.place + 2]
+    sign = scan.text[scan.offset + 1 : scan.offset + 2]
     if sign and sign in PUNCTUATION:
         scan.add(f"\\{sign}", "atom", 2)
     elif sign and sign.lower() in CLASSES:
@@ -127,22 +126,22 @@ def _escaped(scan: _Scan) -> None:
 
 
 def _class(scan: _Scan) -> None:
-    found = re.compile(r"\[(\^?)((?:\\.|[^\\\[\]&^])+)\]").match(scan.text, scan.place)
+    found = re.compile(r"\[(\^?)((?:\\.|[^\\\[\]&^])+)\]").match(scan.text, scan.offset)
     if found is None:
         raise scan.refuse()
     members = re.findall(r"\\.|.", found[2], re.DOTALL)
-    written, place = [], 0
-    while place < len(members):
-        one = members[place]
-        if place + 2 < len(members) and members[place + 1] == "-":
-            last = members[place + 2]
+    written, offset = [], 0
+    while offset < len(members):
+        one = members[offset]
+        if offset + 2 < len(members) and members[offset + 1] == "-":
+            last = members[offset + 2]
             if not (len(one) == len(last) == 1 and one.isalnum() and last.isalnum() and one <= last):
                 raise scan.refuse()
             written.append(f"{one}-{last}")
-            place += 3
+            offset += 3
         else:
             written.append(_member(scan, one))
-            place += 1
+            offset += 1
     scan.line_ends = scan.line_ends or bool(found[1])
     scan.add(f"[{found[1]}{''.join(written)}]", "atom", len(found[0]))
 
@@ -159,9 +158,9 @@ def _member(scan: _Scan, one: str) -> str:
 
 def _opened(scan: _Scan) -> None:
     scan.depth += 1
-    if scan.text.startswith("(?:", scan.place):
+    if scan.text.startswith("(?:", scan.offset):
         scan.add("(?:", "(", 3)
-    elif scan.text.startswith("(?", scan.place):
+    elif scan.text.startswith("(?", scan.offset):
         raise scan.refuse()
     else:
         scan.groups += 1
@@ -169,13 +168,13 @@ def _opened(scan: _Scan) -> None:
 
 
 def _counted(scan: _Scan) -> None:
-    found = COUNT.match(scan.text, scan.place)
-    if scan.before not in ("atom", "group") or (scan.text[scan.place] == "{" and found is None):
+    found = COUNT.match(scan.text, scan.offset)
+    if scan.before not in ("atom", "group") or (scan.text[scan.offset] == "{" and found is None):
         raise scan.refuse()
     if found is not None and found[3] is not None and int(found[3]) < int(found[1]):
         raise scan.refuse()
-    piece = scan.text[scan.place] if found is None else found[0]
-    after = scan.text[scan.place + len(piece) : scan.place + len(piece) + 1]
+    piece = scan.text[scan.offset] if found is None else found[0]
+    after = scan.text[scan.offset + len(piece) : scan.offset + len(piece) + 1]
     if after == "+":  # possessive
         raise scan.refuse()
     scan.repeats_group = scan.repeats_group or (scan.before == "group" and piece != "?")

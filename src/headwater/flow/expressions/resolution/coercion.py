@@ -18,7 +18,7 @@ DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
 DECIMAL_DIGITS, LEAST_SCALE = 38, 6
 UTC = pa.timestamp("us", "UTC")
 FOLDED = "(a constant)"
-"""The text of a literal that was not written as one: some of Spark's rules tell them apart."""
+"""The text of a literal that was not written as one: some of Spark's rules distinguish them."""
 MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)(Z?))?")
 
 

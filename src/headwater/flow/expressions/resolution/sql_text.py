@@ -154,10 +154,6 @@ def _null_test(node: exp.Expression) -> Unresolved:
     return Call("isnull", (_read(node.this),))
 
 
-def _not_null(node: exp.Expression) -> Unresolved:
-    return Call("isnotnull", (_read(node.this),))
-
-
 def _negated(node: exp.Expression) -> Unresolved:
     """`x is not null` is a test of its own."""
     inner = node.this

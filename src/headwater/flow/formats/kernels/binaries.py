@@ -39,17 +39,17 @@ def binaries(cells: Cells) -> Texts:
 
 
 @inner
-def _decode(body, place, end, data, position):  # type: ignore[no-untyped-def]
-    """Write the bytes; the place behind them, -1 if it is not base64."""
-    if (end - place) % 4:
+def _decode(body, offset, end, data, position):  # type: ignore[no-untyped-def]
+    """Write the bytes; the offset behind them, -1 if it is not base64."""
+    if (end - offset) % 4:
         return -1
-    while place < end:
+    while offset < end:
         padding = 0
-        if place + 4 == end:
-            padding = byte_at(body, place + 3) == 61
-            padding += padding and byte_at(body, place + 2) == 61
+        if offset + 4 == end:
+            padding = byte_at(body, offset + 3) == 61
+            padding += padding and byte_at(body, offset + 2) == 61
         word = np.int64(0)
-        for letter in range(place, place + 4 - padding):
+        for letter in range(offset, offset + 4 - padding):
             value = _VALUES[byte_at(body, letter)]
             if value == NO_LETTER:
                 return -1
@@ -60,7 +60,7 @@ def _decode(body, place, end, data, position):  # type: ignore[no-untyped-def]
         for shift in range(16, 8 * padding - 8, -8):
             put_byte(data, position, (word >> shift) & 255)
             position += 1
-        place += 4
+        offset += 4
     return position
 
 

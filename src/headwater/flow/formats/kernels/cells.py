@@ -39,7 +39,7 @@ SHORT_ESCAPES = _short_escapes()
 
 
 class Cells(NamedTuple):
-    """Arrays are read-only, whoever made them: the compiler would make a second version for writable ones."""
+    """Arrays are read-only, wherever they were made: the compiler would make a second version for writable ones."""
 
     body: ByteArray
     starts: Int32Array

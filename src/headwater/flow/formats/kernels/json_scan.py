@@ -4,7 +4,7 @@ Strict as RFC 8259: no comments, no trailing commas, no NaN, no control characte
 and texts are valid UTF-8. Of a name that occurs twice the last one counts. Objects and arrays inside are checked here
 and taken apart later, by the same functions, if a column wants them.
 
-A function returns the place behind what it read, or a failure: a negative number that tells place and problem.
+A function returns the offset behind what it read, or a failure: a negative number that encodes offset and problem.
 """
 
 from typing import NamedTuple
@@ -153,18 +153,18 @@ def scan_elements(cells: Cells, kind: int) -> Elements:
 
 
 @inlined
-def _failure(place, problem):  # type: ignore[no-untyped-def]
-    return -(np.int64(place) * PROBLEMS_MAX + problem) - 1
+def _failure(offset, problem):  # type: ignore[no-untyped-def]
+    return -(np.int64(offset) * PROBLEMS_MAX + problem) - 1
 
 
 @hot
-def _behind_space(body, place, end):  # type: ignore[no-untyped-def]
-    while place < end:
-        byte = byte_at(body, place)
+def _behind_space(body, offset, end):  # type: ignore[no-untyped-def]
+    while offset < end:
+        byte = byte_at(body, offset)
         if byte > 32 or not (byte == 32 or byte == 10 or byte == 13 or byte == 9):
             break
-        place += 1
-    return place
+        offset += 1
+    return offset
 
 
 @hot
@@ -177,190 +177,190 @@ def _special(word):  # type: ignore[no-untyped-def]
 
 
 @hot
-def _text(body, place, end):  # type: ignore[no-untyped-def]
+def _text(body, offset, end):  # type: ignore[no-untyped-def]
     """From behind the opening quote to the closing one; and whether there are escapes between them."""
     kind = TEXT
-    while place < end:
-        if place + 8 <= end:
-            special = _special(word_at(body, place))
+    while offset < end:
+        if offset + 8 <= end:
+            special = _special(word_at(body, offset))
             if special == 0:
-                place += 8
+                offset += 8
                 continue
-            place += trailing_zeros(special) >> 3
-        byte = byte_at(body, place)
+            offset += trailing_zeros(special) >> 3
+        byte = byte_at(body, offset)
         if byte == 34:
-            return place, kind
+            return offset, kind
         if byte == 92:
             kind = ESCAPED
-            if place + 1 < end and SHORT_ESCAPES[byte_at(body, place + 1)]:
-                place += 2
-            elif place + 5 < end and byte_at(body, place + 1) == 117 and hexadecimal(body, place + 2) >= 0:
-                place += 6
+            if offset + 1 < end and SHORT_ESCAPES[byte_at(body, offset + 1)]:
+                offset += 2
+            elif offset + 5 < end and byte_at(body, offset + 1) == 117 and hexadecimal(body, offset + 2) >= 0:
+                offset += 6
             else:
-                return _failure(place, BAD_ESCAPE), kind
+                return _failure(offset, BAD_ESCAPE), kind
         elif byte < 32:
-            return _failure(place, CONTROL_CHARACTER), kind
+            return _failure(offset, CONTROL_CHARACTER), kind
         elif byte < 128:
-            place += 1
+            offset += 1
         else:
-            after = after_letter(body, place, end)
+            after = after_letter(body, offset, end)
             if after < 0:
-                return _failure(place, BAD_UTF8), kind
-            place = after
+                return _failure(offset, BAD_UTF8), kind
+            offset = after
     return _failure(end, UNFINISHED), kind
 
 
 @hot
-def _digits(body, place, end):  # type: ignore[no-untyped-def]
-    while place < end and 48 <= byte_at(body, place) <= 57:
-        place += 1
-    return place
+def _digits(body, offset, end):  # type: ignore[no-untyped-def]
+    while offset < end and 48 <= byte_at(body, offset) <= 57:
+        offset += 1
+    return offset
 
 
 @hot
-def _number(body, place, end):  # type: ignore[no-untyped-def]
-    start = place
+def _number(body, offset, end):  # type: ignore[no-untyped-def]
+    start = offset
     kind = INTEGER
-    if byte_at(body, place) == 45:
-        place += 1
-    first = place
-    place = _digits(body, place, end)
-    if place == first or (byte_at(body, first) == 48 and place > first + 1):
+    if byte_at(body, offset) == 45:
+        offset += 1
+    first = offset
+    offset = _digits(body, offset, end)
+    if offset == first or (byte_at(body, first) == 48 and offset > first + 1):
         return _failure(start, BAD_NUMBER), kind
-    if place < end and byte_at(body, place) == 46:
+    if offset < end and byte_at(body, offset) == 46:
         kind = NUMBER
-        first = place + 1
-        place = _digits(body, first, end)
-        if place == first:
+        first = offset + 1
+        offset = _digits(body, first, end)
+        if offset == first:
             return _failure(start, BAD_NUMBER), kind
-    if place < end and (byte_at(body, place) | 32) == 101:
+    if offset < end and (byte_at(body, offset) | 32) == 101:
         kind = NUMBER
-        place += 1
-        if place < end and (byte_at(body, place) == 43 or byte_at(body, place) == 45):
-            place += 1
-        first = place
-        place = _digits(body, place, end)
-        if place == first:
+        offset += 1
+        if offset < end and (byte_at(body, offset) == 43 or byte_at(body, offset) == 45):
+            offset += 1
+        first = offset
+        offset = _digits(body, offset, end)
+        if offset == first:
             return _failure(start, BAD_NUMBER), kind
-    return place, kind
+    return offset, kind
 
 
 @inlined
-def _word(body, place, end, second, third, fourth):  # type: ignore[no-untyped-def]
+def _word(body, offset, end, second, third, fourth):  # type: ignore[no-untyped-def]
     return (
-        place + 4 <= end
-        and byte_at(body, place + 1) == second
-        and byte_at(body, place + 2) == third
-        and byte_at(body, place + 3) == fourth
+        offset + 4 <= end
+        and byte_at(body, offset + 1) == second
+        and byte_at(body, offset + 2) == third
+        and byte_at(body, offset + 3) == fourth
     )
 
 
 @hot
-def _scalar(body, place, end):  # type: ignore[no-untyped-def]
+def _scalar(body, offset, end):  # type: ignore[no-untyped-def]
     """Place behind a text, number or word, its kind, and how many quotes stand around it on each side."""
-    if place >= end:
+    if offset >= end:
         return _failure(end, UNFINISHED), MISSING, 0
-    byte = byte_at(body, place)
+    byte = byte_at(body, offset)
     if byte == 34:
-        closing, kind = _text(body, place + 1, end)
+        closing, kind = _text(body, offset + 1, end)
         return (closing + 1 if closing >= 0 else closing), kind, 1
     if byte == 45 or 48 <= byte <= 57:
-        after, kind = _number(body, place, end)
+        after, kind = _number(body, offset, end)
         return after, kind, 0
-    if byte == 116 and _word(body, place, end, 114, 117, 101):
-        return place + 4, TRUE, 0
-    if byte == 110 and _word(body, place, end, 117, 108, 108):
-        return place + 4, NULL, 0
-    if byte == 102 and _word(body, place + 1, end, 108, 115, 101) and byte_at(body, place + 1) == 97:
-        return place + 5, FALSE, 0
-    return _failure(place, NO_VALUE), MISSING, 0
+    if byte == 116 and _word(body, offset, end, 114, 117, 101):
+        return offset + 4, TRUE, 0
+    if byte == 110 and _word(body, offset, end, 117, 108, 108):
+        return offset + 4, NULL, 0
+    if byte == 102 and _word(body, offset + 1, end, 108, 115, 101) and byte_at(body, offset + 1) == 97:
+        return offset + 5, FALSE, 0
+    return _failure(offset, NO_VALUE), MISSING, 0
 
 
 @hot
-def _behind_colon(body, place, end):  # type: ignore[no-untyped-def]
+def _behind_colon(body, offset, end):  # type: ignore[no-untyped-def]
     """From behind a name to the value that belongs to it."""
-    place = _behind_space(body, place, end)
-    if place >= end:
+    offset = _behind_space(body, offset, end)
+    if offset >= end:
         return _failure(end, UNFINISHED)
-    if byte_at(body, place) != 58:
-        return _failure(place, NO_COLON)
-    return _behind_space(body, place + 1, end)
+    if byte_at(body, offset) != 58:
+        return _failure(offset, NO_COLON)
+    return _behind_space(body, offset + 1, end)
 
 
 @inner
-def _behind_name(body, place, end):  # type: ignore[no-untyped-def]
-    """Over a name nobody asks for and its colon."""
-    if place >= end:
+def _behind_name(body, offset, end):  # type: ignore[no-untyped-def]
+    """Over a name that is not asked for and its colon."""
+    if offset >= end:
         return _failure(end, UNFINISHED)
-    if byte_at(body, place) != 34:
-        return _failure(place, NO_NAME)
-    closing, _ = _text(body, place + 1, end)
+    if byte_at(body, offset) != 34:
+        return _failure(offset, NO_NAME)
+    closing, _ = _text(body, offset + 1, end)
     return closing if closing < 0 else _behind_colon(body, closing + 1, end)
 
 
 @inner
-def _behind_open(body, place, end, opening):  # type: ignore[no-untyped-def]
+def _behind_open(body, offset, end, opening):  # type: ignore[no-untyped-def]
     """From behind a comma or an opening bracket to the next value."""
-    place = _behind_space(body, place, end)
-    return _behind_name(body, place, end) if opening == 123 else place
+    offset = _behind_space(body, offset, end)
+    return _behind_name(body, offset, end) if opening == 123 else offset
 
 
 @inner
-def _nested(body, place, end, open_brackets):  # type: ignore[no-untyped-def]
+def _nested(body, offset, end, open_brackets):  # type: ignore[no-untyped-def]
     """Over a whole array or object, from its opening bracket; brackets that are open wait on a stack."""
     depth = 0
     while True:
-        byte = byte_at(body, place) if place < end else 0
+        byte = byte_at(body, offset) if offset < end else 0
         if byte == 123 or byte == 91:
             if depth == DEPTH_MAX - 1:
-                return _failure(place, TOO_DEEP)
+                return _failure(offset, TOO_DEEP)
             put_byte(open_brackets, depth, byte)
             depth += 1
-            inside = _behind_space(body, place + 1, end)
+            inside = _behind_space(body, offset + 1, end)
             if inside >= end or byte_at(body, inside) != byte + 2:  # in ASCII, a closing bracket is its opening one + 2
-                place = _behind_open(body, inside, end, byte)
-                if place < 0:
-                    return place
+                offset = _behind_open(body, inside, end, byte)
+                if offset < 0:
+                    return offset
                 continue
-            place = inside
+            offset = inside
         else:
-            place, _, _ = _scalar(body, place, end)
-            if place < 0:
-                return place
-            place = _behind_space(body, place, end)
-        while place < end and byte_at(body, place) == byte_at(open_brackets, depth - 1) + 2:
+            offset, _, _ = _scalar(body, offset, end)
+            if offset < 0:
+                return offset
+            offset = _behind_space(body, offset, end)
+        while offset < end and byte_at(body, offset) == byte_at(open_brackets, depth - 1) + 2:
             depth -= 1
-            place += 1
+            offset += 1
             if depth == 0:
-                return place
-            place = _behind_space(body, place, end)
-        if place >= end:
+                return offset
+            offset = _behind_space(body, offset, end)
+        if offset >= end:
             return _failure(end, UNFINISHED)
-        if byte_at(body, place) != 44:
-            return _failure(place, NO_COMMA)
-        place = _behind_open(body, place + 1, end, byte_at(open_brackets, depth - 1))
-        if place < 0:
-            return place
+        if byte_at(body, offset) != 44:
+            return _failure(offset, NO_COMMA)
+        offset = _behind_open(body, offset + 1, end, byte_at(open_brackets, depth - 1))
+        if offset < 0:
+            return offset
 
 
 @hot
-def _value(body, place, end, open_brackets):  # type: ignore[no-untyped-def]
-    """Over any value: the place behind it, its kind, and the quotes around it."""
-    byte = byte_at(body, place) if place < end else 0
+def _value(body, offset, end, open_brackets):  # type: ignore[no-untyped-def]
+    """Over any value: the offset behind it, its kind, and the quotes around it."""
+    byte = byte_at(body, offset) if offset < end else 0
     if byte == 123:
-        return _nested(body, place, end, open_brackets), OBJECT, 0
+        return _nested(body, offset, end, open_brackets), OBJECT, 0
     if byte == 91:
-        return _nested(body, place, end, open_brackets), ARRAY, 0
-    return _scalar(body, place, end)
+        return _nested(body, offset, end, open_brackets), ARRAY, 0
+    return _scalar(body, offset, end)
 
 
 @hot
-def same_bytes(body, place, end, names, first, last):  # type: ignore[no-untyped-def]
-    """Does the body go on at this place with these bytes of the names?"""
-    if place + (last - first) > end:
+def same_bytes(body, offset, end, names, first, last):  # type: ignore[no-untyped-def]
+    """Does the body go on at this offset with these bytes of the names?"""
+    if offset + (last - first) > end:
         return False
     for distance in range(last - first):  # noqa: SIM110  the compiler knows no all()
-        if byte_at(body, place + distance) != byte_at(names, first + distance):
+        if byte_at(body, offset + distance) != byte_at(names, first + distance):
             return False
     return True
 
@@ -393,60 +393,60 @@ def _named_in_escapes(body, start, end, table):  # type: ignore[no-untyped-def]
 
 
 @hot
-def _expected(body, place, end, table, number):  # type: ignore[no-untyped-def]
+def _expected(body, offset, end, table, number):  # type: ignore[no-untyped-def]
     """Place of the closing quote if just this name stands here; -1 if not. Most writers keep to one order of names, so
     that comparing with the next one finds it without looking it up."""
     names, bounds, plain = table[:3]
     first, last = int32_at(bounds, number), int32_at(bounds, number + 1)
-    closing = place + (last - first)
+    closing = offset + (last - first)
     if closing >= end or byte_at(body, closing) != 34 or not byte_at(plain, number):
         return -1
-    return closing if same_bytes(body, place, end, names, first, last) else -1
+    return closing if same_bytes(body, offset, end, names, first, last) else -1
 
 
 @hot
-def _object(body, place, end, table, count, cells, row, open_brackets):  # type: ignore[no-untyped-def]
-    """Over the object of one row, noting the cells of the names; the place behind it."""
+def _object(body, offset, end, table, count, cells, row, open_brackets):  # type: ignore[no-untyped-def]
+    """Over the object of one row, noting the cells of the names; the offset behind it."""
     guess = np.int64(0)
-    place = _behind_space(body, place + 1, end)
-    if place < end and byte_at(body, place) == 125:
-        return place + 1
+    offset = _behind_space(body, offset + 1, end)
+    if offset < end and byte_at(body, offset) == 125:
+        return offset + 1
     while True:
-        if place >= end:
+        if offset >= end:
             return _failure(end, UNFINISHED)
-        if byte_at(body, place) != 34:
-            return _failure(place, NO_NAME)
-        place += 1
+        if byte_at(body, offset) != 34:
+            return _failure(offset, NO_NAME)
+        offset += 1
         number = guess
-        closing = _expected(body, place, end, table, guess) if guess < count else -1
+        closing = _expected(body, offset, end, table, guess) if guess < count else -1
         if closing < 0:
-            closing, kind = _text(body, place, end)
+            closing, kind = _text(body, offset, end)
             if closing < 0:
                 return closing
             if kind == TEXT:
-                number = _named(body, place, closing, table)
+                number = _named(body, offset, closing, table)
             else:
-                number = _named_in_escapes(body, place, closing, table)
+                number = _named_in_escapes(body, offset, closing, table)
         start = _behind_colon(body, closing + 1, end)
         if start < 0:
             return start
-        place, kind, quotes = _value(body, start, end, open_brackets)
-        if place < 0:
-            return place
+        offset, kind, quotes = _value(body, start, end, open_brackets)
+        if offset < 0:
+            return offset
         if number >= 0:
             starts, ends, kinds, rows = cells
             put_int32(starts, number * rows + row, start + quotes)
-            put_int32(ends, number * rows + row, place - quotes)
+            put_int32(ends, number * rows + row, offset - quotes)
             put_byte(kinds, number * rows + row, kind)
             guess = number + 1
-        place = _behind_space(body, place, end)
-        if place >= end:
+        offset = _behind_space(body, offset, end)
+        if offset >= end:
             return _failure(end, UNFINISHED)
-        if byte_at(body, place) == 125:
-            return place + 1
-        if byte_at(body, place) != 44:
-            return _failure(place, NO_COMMA)
-        place = _behind_space(body, place + 1, end)
+        if byte_at(body, offset) == 125:
+            return offset + 1
+        if byte_at(body, offset) != 44:
+            return _failure(offset, NO_COMMA)
+        offset = _behind_space(body, offset + 1, end)
 
 
 @compiled
@@ -466,17 +466,17 @@ def _scan_objects(  # type: ignore[no-untyped-def]
         if row_kinds[row] != OBJECT:
             continue
         end = np.int64(row_ends[row])
-        place = _behind_space(text, np.int64(row_starts[row]), end)
-        if place >= end or byte_at(text, place) != 123:
-            place = _failure(place, NOT_OBJECT)
+        offset = _behind_space(text, np.int64(row_starts[row]), end)
+        if offset >= end or byte_at(text, offset) != 123:
+            offset = _failure(offset, NOT_OBJECT)
         else:
-            place = _object(text, place, end, table, count, cells, row, open_brackets)
-        if place >= 0:
-            place = _behind_space(text, place, end)
-            if place < end:
-                place = _failure(place, BEHIND_THE_END)
-        if place < 0:
-            failures[row] = place
+            offset = _object(text, offset, end, table, count, cells, row, open_brackets)
+        if offset >= 0:
+            offset = _behind_space(text, offset, end)
+            if offset < end:
+                offset = _failure(offset, BEHIND_THE_END)
+        if offset < 0:
+            failures[row] = offset
             for number in range(count):
                 kinds[number, row] = MISSING
 
@@ -490,16 +490,16 @@ def _scan_elements(  # type: ignore[no-untyped-def]
     for row in range(len(starts)):
         if kinds[row] == wanted:
             end = np.int64(ends[row]) - 1
-            place = _behind_space(text, np.int64(starts[row]) + 1, end)
-            while place < end:
+            offset = _behind_space(text, np.int64(starts[row]) + 1, end)
+            while offset < end:
                 if wanted == OBJECT:
-                    closing, kind = _text(text, place + 1, end)
-                    key_bounds[0, count], key_bounds[1, count], key_kinds[count] = place + 1, closing, kind
-                    place = _behind_colon(text, closing + 1, end)
-                after, kind, quotes = _value(text, place, end, open_brackets)
-                value_bounds[0, count], value_bounds[1, count] = place + quotes, after - quotes
+                    closing, kind = _text(text, offset + 1, end)
+                    key_bounds[0, count], key_bounds[1, count], key_kinds[count] = offset + 1, closing, kind
+                    offset = _behind_colon(text, closing + 1, end)
+                after, kind, quotes = _value(text, offset, end, open_brackets)
+                value_bounds[0, count], value_bounds[1, count] = offset + quotes, after - quotes
                 value_kinds[count] = kind
                 count += 1
-                place = _behind_space(text, _behind_space(text, after, end) + 1, end)
+                offset = _behind_space(text, _behind_space(text, after, end) + 1, end)
         offsets[row + 1] = count
     return count

@@ -16,7 +16,7 @@ BYTE, INT32, WORD = cgutils.int8_t, cgutils.int32_t, cgutils.intp_t
 
 
 def _intrinsic(function: Any) -> Any:
-    """What numba hands to the function as types are numbers and arrays to whoever calls: no checker follows that."""
+    """What numba hands to the function as types are numbers and arrays to the caller: no checker follows that."""
     return intrinsic(function)
 
 

@@ -104,14 +104,14 @@ def _integers(body, starts, ends, kinds, low, high, values, states):  # type: ig
         if kind != INTEGER:
             states[row] = ABSENT if kind <= NULL else WRONG
             continue
-        place = np.int64(starts[row])
-        negative = body[place] == 45
-        if negative or body[place] == 43:
-            place += 1
+        offset = np.int64(starts[row])
+        negative = body[offset] == 45
+        if negative or body[offset] == 43:
+            offset += 1
         # Counted downwards, because the lowest number has no positive twin.
         number = np.int64(0)
         fits = True
-        for digit_place in range(place, ends[row]):
+        for digit_place in range(offset, ends[row]):
             digit = np.int64(body[digit_place]) - 48
             if number < -922337203685477580 or (number == -922337203685477580 and digit > 8):
                 fits = False
@@ -128,15 +128,15 @@ def _integers(body, starts, ends, kinds, low, high, values, states):  # type: ig
 
 
 @inner
-def _exponent(body, place, end):  # type: ignore[no-untyped-def]
+def _exponent(body, offset, end):  # type: ignore[no-untyped-def]
     """Number behind an e; EXPONENT_MAX + 1 if there is none where one must be."""
-    negative = place < end and byte_at(body, place) == 45
-    if negative or (place < end and byte_at(body, place) == 43):
-        place += 1
-    if place >= end:
+    negative = offset < end and byte_at(body, offset) == 45
+    if negative or (offset < end and byte_at(body, offset) == 43):
+        offset += 1
+    if offset >= end:
         return EXPONENT_MAX + 1
     number = np.int64(0)
-    for digit_place in range(place, end):
+    for digit_place in range(offset, end):
         digit = byte_at(body, digit_place) - 48
         if not 0 <= digit <= 9:
             return EXPONENT_MAX + 1
@@ -147,9 +147,9 @@ def _exponent(body, place, end):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _parts(body, place, end):  # type: ignore[no-untyped-def]
+def _parts(body, offset, end):  # type: ignore[no-untyped-def]
     """First 18 digits of a number, as one; how many digits it has from the first that is not 0; how many behind the
-    point; exponent; and the place of the first digit that is not 0. Count -1: not a number."""
+    point; exponent; and the offset of the first digit that is not 0. Count -1: not a number."""
     mantissa = np.int64(0)
     count = 0
     fraction = 0
@@ -157,13 +157,13 @@ def _parts(body, place, end):  # type: ignore[no-untyped-def]
     any_digit = False
     point = False
     first = end
-    while place < end:
-        byte = byte_at(body, place)
+    while offset < end:
+        byte = byte_at(body, offset)
         if 48 <= byte <= 57:
             any_digit = True
             if count > 0 or byte != 48:
                 if count == 0:
-                    first = place
+                    first = offset
                 if count < 18:
                     mantissa = mantissa * 10 + (byte - 48)
                 count += 1
@@ -172,11 +172,11 @@ def _parts(body, place, end):  # type: ignore[no-untyped-def]
         elif byte == 46 and not point:
             point = True
         elif (byte | 32) == 101 and any_digit:
-            exponent = _exponent(body, place + 1, end)
+            exponent = _exponent(body, offset + 1, end)
             break
         else:
             return mantissa, -1, fraction, exponent, first
-        place += 1
+        offset += 1
     if not any_digit or exponent > EXPONENT_MAX:
         count = -1
     return mantissa, count, fraction, exponent, first
@@ -195,11 +195,11 @@ def _doubles(body, starts, ends, kinds, values, states):  # type: ignore[no-unty
             states[row] = ABSENT if kind <= NULL else (PENDING if kind == TEXT else WRONG)
             pending += kind == TEXT
             continue
-        place = np.int64(starts[row])
-        negative = body[place] == 45
-        if negative or body[place] == 43:
-            place += 1
-        mantissa, count, fraction, exponent, _ = _parts(text, place, np.int64(ends[row]))
+        offset = np.int64(starts[row])
+        negative = body[offset] == 45
+        if negative or body[offset] == 43:
+            offset += 1
+        mantissa, count, fraction, exponent, _ = _parts(text, offset, np.int64(ends[row]))
         power = exponent - fraction
         states[row] = VALID
         if count == 0:
@@ -224,23 +224,23 @@ def _times_ten(low, high, digit):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _long_decimal(body, place, end, kept, limit_low, limit_high):  # type: ignore[no-untyped-def]
-    """The first `kept` digits from this place on (zeros beyond the last), rounded half up; whether they fit."""
+def _long_decimal(body, offset, end, kept, limit_low, limit_high):  # type: ignore[no-untyped-def]
+    """The first `kept` digits from this offset on (zeros beyond the last), rounded half up; whether they fit."""
     low, high = np.uint64(0), np.uint64(0)
     while kept > 0:
         digit = np.int64(0)
-        if place < end and (byte_at(body, place) | 32) != 101:
-            if byte_at(body, place) == 46:
-                place += 1
+        if offset < end and (byte_at(body, offset) | 32) != 101:
+            if byte_at(body, offset) == 46:
+                offset += 1
                 continue
-            digit = byte_at(body, place) - 48
-            place += 1
+            digit = byte_at(body, offset) - 48
+            offset += 1
         low, high = _times_ten(low, high, digit)
         kept -= 1
     if kept == 0:
-        if place < end and byte_at(body, place) == 46:
-            place += 1
-        if place < end and 53 <= byte_at(body, place) <= 57:
+        if offset < end and byte_at(body, offset) == 46:
+            offset += 1
+        if offset < end and 53 <= byte_at(body, offset) <= 57:
             low += np.uint64(1)
             if low == np.uint64(0):
                 high += np.uint64(1)
@@ -249,13 +249,13 @@ def _long_decimal(body, place, end, kept, limit_low, limit_high):  # type: ignor
 
 
 @inner
-def decimal_words(body, place, end, precision, scale, limit_low, limit_high):  # type: ignore[no-untyped-def]
+def decimal_words(body, offset, end, precision, scale, limit_low, limit_high):  # type: ignore[no-untyped-def]
     """Unscaled value of a decimal in two words; False if it is not a number or too large."""
     zero = np.uint64(0)
-    negative = place < end and byte_at(body, place) == 45
-    if negative or (place < end and byte_at(body, place) == 43):
-        place += 1
-    mantissa, count, fraction, exponent, first = _parts(body, place, end)
+    negative = offset < end and byte_at(body, offset) == 45
+    if negative or (offset < end and byte_at(body, offset) == 43):
+        offset += 1
+    mantissa, count, fraction, exponent, first = _parts(body, offset, end)
     if count <= 0:
         return zero, zero, count == 0
     shift = exponent - fraction + scale

@@ -89,18 +89,18 @@ def dates(cells: Cells) -> tuple[Int32Array, ByteArray]:
 
 
 @inner
-def _two_digits(body, place):  # type: ignore[no-untyped-def]
-    tens, ones = byte_at(body, place) - 48, byte_at(body, place + 1) - 48
+def _two_digits(body, offset):  # type: ignore[no-untyped-def]
+    tens, ones = byte_at(body, offset) - 48, byte_at(body, offset + 1) - 48
     return tens * 10 + ones if 0 <= tens <= 9 and 0 <= ones <= 9 else -1
 
 
 @inner
-def _days(body, place, end):  # type: ignore[no-untyped-def]
+def _days(body, offset, end):  # type: ignore[no-untyped-def]
     """Days since 1970 of the date that stands here, and whether it is one."""
-    if place + 10 > end or byte_at(body, place + 4) != 45 or byte_at(body, place + 7) != 45:
+    if offset + 10 > end or byte_at(body, offset + 4) != 45 or byte_at(body, offset + 7) != 45:
         return 0, False
-    century, rest = _two_digits(body, place), _two_digits(body, place + 2)
-    month, day = _two_digits(body, place + 5), _two_digits(body, place + 8)
+    century, rest = _two_digits(body, offset), _two_digits(body, offset + 2)
+    month, day = _two_digits(body, offset + 5), _two_digits(body, offset + 8)
     year = century * 100 + rest
     if century < 0 or rest < 0 or year < 1 or not 1 <= month <= 12 or day < 1:
         return 0, False
@@ -115,21 +115,21 @@ def _days(body, place, end):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _zone_seconds(body, place, end):  # type: ignore[no-untyped-def]
+def _zone_seconds(body, offset, end):  # type: ignore[no-untyped-def]
     """How far a zone (Z, +hh, +hhmm, +hh:mm) is ahead of UTC, and whether it is one."""
-    if end - place == 1:
-        return 0, (byte_at(body, place) | 32) == 122
-    if end - place < 3 or (byte_at(body, place) != 43 and byte_at(body, place) != 45):
+    if end - offset == 1:
+        return 0, (byte_at(body, offset) | 32) == 122
+    if end - offset < 3 or (byte_at(body, offset) != 43 and byte_at(body, offset) != 45):
         return 0, False
-    negative = byte_at(body, place) == 45
-    hours, minutes = _two_digits(body, place + 1), 0
-    place += 3
-    if place < end:
-        if byte_at(body, place) == 58:
-            place += 1
-        if end - place != 2:
+    negative = byte_at(body, offset) == 45
+    hours, minutes = _two_digits(body, offset + 1), 0
+    offset += 3
+    if offset < end:
+        if byte_at(body, offset) == 58:
+            offset += 1
+        if end - offset != 2:
             return 0, False
-        minutes = _two_digits(body, place)
+        minutes = _two_digits(body, offset)
     if not 0 <= hours <= 18 or not 0 <= minutes <= 59 or (hours == 18 and minutes > 0):
         return 0, False
     seconds = hours * 3600 + minutes * 60
@@ -137,50 +137,50 @@ def _zone_seconds(body, place, end):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _fraction_micros(body, place, end):  # type: ignore[no-untyped-def]
-    """Microseconds of the digits behind a point, and the place behind them; -1 if there are none."""
+def _fraction_micros(body, offset, end):  # type: ignore[no-untyped-def]
+    """Microseconds of the digits behind a point, and the offset behind them; -1 if there are none."""
     micros, count = np.int64(0), 0
-    while place < end and 48 <= byte_at(body, place) <= 57:
+    while offset < end and 48 <= byte_at(body, offset) <= 57:
         if count < 6:
-            micros = micros * 10 + (byte_at(body, place) - 48)
+            micros = micros * 10 + (byte_at(body, offset) - 48)
         count += 1
-        place += 1
+        offset += 1
     if count == 0:
         return 0, -1
     for _ in range(count, 6):
         micros *= 10
-    return micros, place
+    return micros, offset
 
 
 @inner
-def _micros(body, place, end, zoned):  # type: ignore[no-untyped-def]
+def _micros(body, offset, end, zoned):  # type: ignore[no-untyped-def]
     """Microseconds since 1970 of a text, and whether it is a timestamp."""
-    days, fine = _days(body, place, end)
+    days, fine = _days(body, offset, end)
     if not fine:
         return 0, False
     total = days * DAY_SECONDS
-    place += 10
+    offset += 10
     micros = 0
-    if place < end:
-        between = byte_at(body, place)
-        if (between != 32 and between | 32 != 116) or place + 6 > end or byte_at(body, place + 3) != 58:
+    if offset < end:
+        between = byte_at(body, offset)
+        if (between != 32 and between | 32 != 116) or offset + 6 > end or byte_at(body, offset + 3) != 58:
             return 0, False
-        hour, minute, second = _two_digits(body, place + 1), _two_digits(body, place + 4), 0
-        place += 6
-        if place < end and byte_at(body, place) == 58:
-            if place + 3 > end:
+        hour, minute, second = _two_digits(body, offset + 1), _two_digits(body, offset + 4), 0
+        offset += 6
+        if offset < end and byte_at(body, offset) == 58:
+            if offset + 3 > end:
                 return 0, False
-            second = _two_digits(body, place + 1)
-            place += 3
-            if place < end and byte_at(body, place) == 46:
-                micros, place = _fraction_micros(body, place + 1, end)
-                if place < 0:
+            second = _two_digits(body, offset + 1)
+            offset += 3
+            if offset < end and byte_at(body, offset) == 46:
+                micros, offset = _fraction_micros(body, offset + 1, end)
+                if offset < 0:
                     return 0, False
         if not 0 <= hour <= 23 or not 0 <= minute <= 59 or not 0 <= second <= 59:
             return 0, False
         total += hour * 3600 + minute * 60 + second
-    if place < end:
-        ahead, fine = _zone_seconds(body, place, end)
+    if offset < end:
+        ahead, fine = _zone_seconds(body, offset, end)
         if not fine or not zoned:
             return 0, False
         total -= ahead
@@ -215,8 +215,8 @@ def _without_offset(body, starts, ends, kinds, states, local):  # type: ignore[n
         if kinds[row] != TEXT or states[row] != VALID:
             continue
         local[row] = byte_at(text, np.int64(ends[row]) - 1) | 32 != 122
-        for place in range(starts[row] + 10, ends[row]):
-            byte = byte_at(text, np.int64(place))
+        for offset in range(starts[row] + 10, ends[row]):
+            byte = byte_at(text, np.int64(offset))
             if byte == 43 or byte == 45:
                 local[row] = False
 

@@ -16,9 +16,9 @@ def utf8_states(cells: Cells) -> npt.NDArray[np.uint8]:
 
 
 @inner
-def after_letter(body, place, end):  # type: ignore[no-untyped-def]
+def after_letter(body, offset, end):  # type: ignore[no-untyped-def]
     """Place behind the letter of two to four bytes that begins here; -1 if it is not one."""
-    first = byte_at(body, place)
+    first = byte_at(body, offset)
     low, high = 0x80, 0xBF
     if 0xC2 <= first <= 0xDF:
         length = 2
@@ -36,12 +36,12 @@ def after_letter(body, place, end):  # type: ignore[no-untyped-def]
             high = 0x8F
     else:
         return -1
-    if place + length > end or not low <= byte_at(body, place + 1) <= high:
+    if offset + length > end or not low <= byte_at(body, offset + 1) <= high:
         return -1
-    for further in range(place + 2, place + length):
+    for further in range(offset + 2, offset + length):
         if not 0x80 <= byte_at(body, further) <= 0xBF:
             return -1
-    return place + length
+    return offset + length
 
 
 @compiled
@@ -51,12 +51,12 @@ def _check(body, starts, ends, kinds, states):  # type: ignore[no-untyped-def]
         if kinds[row] == MISSING:
             continue
         states[row] = VALID
-        place, end = np.int64(starts[row]), np.int64(ends[row])
-        while place < end:
-            if byte_at(text, place) < 0x80:
-                place += 1
+        offset, end = np.int64(starts[row]), np.int64(ends[row])
+        while offset < end:
+            if byte_at(text, offset) < 0x80:
+                offset += 1
                 continue
-            place = after_letter(text, place, end)
-            if place < 0:
+            offset = after_letter(text, offset, end)
+            if offset < 0:
                 states[row] = WRONG
                 break

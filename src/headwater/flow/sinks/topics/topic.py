@@ -43,6 +43,7 @@ from headwater.views.mark import Mark
 
 BATCHES_PER_ROUND = 5  # what every log remembers of a producer
 BATCH_BYTES = 512 * 1024
+COMPRESSION = "lz4"
 
 Batches = dict[TopicPartition, Sequence[bytearray]]
 
@@ -66,22 +67,17 @@ class TopicSink:
         topic: str,
         folder: Folder,
         *,
-        name: str = "",
-        compression: str = "lz4",
         batch_bytes: int = BATCH_BYTES,
-        mend: Callable[[], None] | None = None,
+        repair: Callable[[], None] | None = None,
         staging: Path | None = None,
     ) -> None:
-        """`folder` is the job's own; the state of this sink is the file `<name>.json` in it. `mend` is called when the
-        topic refuses something, and then it is tried once more. `staging` is a folder that tasks reach too, in which
-        this sink has one of its own; without it the driver takes all rows.
-
-        Several outputs of one job to one topic need a name each, or one would take the others' batches for its own.
+        """`folder` is the job's own; the state of this sink is the file `<topic>.json` in it. `repair` is called when
+        the topic refuses something, and then it is tried once more. `staging` is a folder that tasks reach too: they
+        stage records in it; without it the driver takes all rows.
         """
-        self.name = name or topic
-        self._topic, self._client = topic, client
+        self.name = self._topic = topic
+        self._client, self._batch_bytes, self._repair = client, batch_bytes, repair
         self._note = Note(folder, f"{self.name}.json")
-        self._compression, self._batch_bytes, self._mend = compression, batch_bytes, mend
         self._staging = None if staging is None else staging / self.name
 
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
@@ -144,7 +140,7 @@ class TopicSink:
             shutil.rmtree(self._staging, ignore_errors=True)
 
     def close(self) -> None:
-        """The client belongs to whoever made it."""
+        """The client belongs to the caller."""
 
     def _begin(self, job: str) -> ProducerState:
         id, epoch = self._client.init_producer_id()
@@ -156,7 +152,7 @@ class TopicSink:
         """Only between batches: what a batch is divided by stays as it is until all of it is in."""
         partitions = self._client.partitions([self._topic])[self._topic]
         return replace(
-            state, partitions=partitions, batch_bytes=self._batch_bytes, compression=self._compression,
+            state, partitions=partitions, batch_bytes=self._batch_bytes, compression=COMPRESSION,
             keyless=BY_OFFSET,
         )  # fmt: skip
 
@@ -170,17 +166,17 @@ class TopicSink:
         try:
             self._client.produce(batches)
         except UsageError:
-            if self._mend is None:
+            if self._repair is None:
                 raise
-            self._mend()
+            self._repair()
             self._client.produce(batches)
 
     def _send_one_by_one(self, batches: Batches) -> None:
-        """One of them was stored so long ago that its place is forgotten. That is as good as stored now."""
-        for place, several in batches.items():
+        """One of them was stored so long ago that its partition is forgotten. That is as good as stored now."""
+        for partition, several in batches.items():
             for batch in several:
                 try:
-                    self._produce({place: [batch]})
+                    self._produce({partition: [batch]})
                 except DuplicateSequence:
                     continue
 
@@ -199,4 +195,4 @@ def rounds(batches: Batches) -> Iterator[Batches]:
     longest = max(map(len, batches.values()), default=0)
     for first in range(0, longest, BATCHES_PER_ROUND):
         behind = first + BATCHES_PER_ROUND
-        yield {place: several[first:behind] for place, several in batches.items() if several[first:behind]}
+        yield {partition: several[first:behind] for partition, several in batches.items() if several[first:behind]}

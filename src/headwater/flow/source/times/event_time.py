@@ -5,11 +5,11 @@ when it sent that, both by its own clock, then what is wrong with the clock is i
 
     occurred + (received - sent)
 
-is when it occurred by the clock of whoever received it, but for the time that the way took.
+is when it occurred by the clock of the receiver, but for the time that the way took.
 
 A time that cannot be true would drag the watermark with it and make all that comes after it late. So a row that lies
 too far from the timestamp of its own record is set aside. That timestamp, not the clock on the wall, is what it is
-compared with: rows that are read again after a year are judged as they were on the first day.
+compared with: rows that are read again after a year are treated as they were on the first day.
 """
 
 from collections.abc import Mapping
@@ -111,15 +111,15 @@ def _too_small(times_us: Int64Array, records_us: Int64Array) -> npt.NDArray[np.b
 
 
 def _why_doubtful(name: str, rules: ClockRules, time_us: int, record_us: int) -> str:
-    told = f"{name}: {shown(time_us)} lies {span(abs(time_us - record_us))}"
+    lies = f"{name}: {shown(time_us)} lies {span(abs(time_us - record_us))}"
     if time_us > record_us:
         likely = [units for factor, units in UNITS_TOO_LARGE.items() if abs(time_us // factor - record_us) < YEAR_US]
         hint = f": it looks like {likely[0]}" if likely else ""
-        return f"{told} after its record ({shown(record_us)}); at most {span(rules.ahead_us or 0)} is believed{hint}"
+        return f"{lies} after its record ({shown(record_us)}); at most {span(rules.ahead_us or 0)} is believed{hint}"
     for factor, part in UNITS_TOO_SMALL:
         if abs(time_us * factor - record_us) < YEAR_US:
-            return f"{told} before its record and is {part} of that: it looks like {_units(factor)}"
-    return f"{told} before its record ({shown(record_us)}); at most {span(rules.behind_us or 0)} is believed"
+            return f"{lies} before its record and is {part} of that: it looks like {_units(factor)}"
+    return f"{lies} before its record ({shown(record_us)}); at most {span(rules.behind_us or 0)} is believed"
 
 
 def _units(factor: int) -> str:

@@ -4,7 +4,7 @@ An Arrow IPC file, uncompressed, so that it can be mapped and read where it is t
 
     _hash      int64    ascending; keys whose hashes collide lie side by side, in one record batch
     ...                 the columns of the key, then those of the values
-    _deleted   bool     the key is gone; its values are null
+    _deleted   bool     the key is deleted; its values are null
 
 Its record batches have a bounded number of rows and bytes. A key occurs once. The checksum (crc32c of the whole file)
 stands in the manifest.
@@ -161,7 +161,7 @@ def open_run(files: StateFiles, info: RunInfo, schema: pa.Schema) -> Run:
         try:
             buffer = files.map(info.name)
         except FileNotFoundError:
-            why = "it is gone"
+            why = "it is missing"
         else:
             why = damage_of(buffer, info)
             if not why:
@@ -242,7 +242,7 @@ def write_run(
         file.flush()
         writer.finish()
     except BaseException:
-        # Also when a task is cancelled: nobody will ever name this file.
+        # Also when a task is cancelled: no manifest will ever name this file.
         _abandon(writer)
         raise
     bounds = first.column(HASH)[0].as_py(), last.column(HASH)[-1].as_py()
@@ -252,7 +252,7 @@ def write_run(
 def _abandon(writer: StateWriter) -> None:
     try:
         writer.abandon()
-    except Exception:  # noqa: BLE001  the failure that led here is the one to tell; leftovers are cleaned later
+    except Exception:  # noqa: BLE001  the failure that led here is the one to raise; leftovers are cleaned later
         return
 
 
