@@ -9,6 +9,7 @@ Readers see the old view until the swap, which is one transaction of the store.
 
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,14 @@ from headwater.flow.plan.planned_batches import Offsets, PlannedBatch
 from headwater.flow.plan.processing_time import Processed, processed_batches, uses_processing_time
 from headwater.flow.plan.resolution import Resolved
 from headwater.flow.proof.rebuilt_late import AttemptSink, attempt_of, note_rebuilt
-from headwater.flow.rows.sources import leading_topics
+from headwater.flow.rows.sources import leading_topics, source_options
 from headwater.flow.sinks.discard import DiscardSink
 from headwater.flow.sinks.sink import Mark, Sink
 from headwater.flow.sinks.view import ViewSink
 from headwater.flow.source.batch_plan.leading import plan_leading
+from headwater.flow.source.batch_plan.stream_times import StreamTimes
 from headwater.flow.source.batch_plan.ticks import NO_TICK, Tick
+from headwater.flow.source.options import parse_options
 from headwater.flow.state.files import DiskFiles
 from headwater.flow.state.manifest import path_of_version
 from headwater.flow.state.store import read_manifest, versions_of
@@ -85,12 +88,15 @@ class Rebuild:
         )
         operators = Operators(shadow.state, own.operators, shards=self.identity.shards)
         try:
-            self._replay(shadow, self._processor(shadow, operators, until), until, goal)
+            with closing(StreamTimes(parse_options(source_options(self.job, self.where)))) as times:
+                self._replay(shadow, self._processor(shadow, operators, until), until, goal, times)
         finally:
             operators.close()
         carry_out(self.folder, self.planned, self.identity, self.store, until)
 
-    def _replay(self, shadow: JobFolder, processor: Processor, until: BatchRecord, goal: Passed) -> None:
+    def _replay(
+        self, shadow: JobFolder, processor: Processor, until: BatchRecord, goal: Passed, times: StreamTimes
+    ) -> None:
         runner = BatchRunner(self.session, self._own_job(), shadow, processor, self.where)
         last = shadow.last_finished()
         batch = last.batch + 1 if last else 0
@@ -101,7 +107,7 @@ class Rebuild:
             if batch < len(recorded):  # rows are processed in the batches, and at the moments, they were processed in
                 end, tick, time_ms = recorded[batch].end, NO_TICK, recorded[batch].at_us // 1000
             else:
-                (end, tick), time_ms = self._next(shadow, batch, start, until.end), self.clock.now_ms()
+                (end, tick), time_ms = self._next(shadow, batch, start, until.end, times), self.clock.now_ms()
             runner.run(PlannedBatch(batch, start, end, time_ms, tick))
             self.tell(f"{self._name}: {_rows(end):,} of {_rows(until.end):,} records replayed")
             last = shadow.finished(batch)
@@ -137,22 +143,20 @@ class Rebuild:
             shards=self.identity.shards, clock=self.clock, where=self.where, until=until,
         )  # fmt: skip
 
-    def _next(self, shadow: JobFolder, batch: int, start: Offsets, end: Offsets) -> tuple[Offsets, Tick]:
+    def _next(
+        self, shadow: JobFolder, batch: int, start: Offsets, end: Offsets, times: StreamTimes
+    ) -> tuple[Offsets, Tick]:
         """As far as one batch goes, all partitions advancing together in time; or as it was planned before a crash."""
         planned = shadow.planned_or_none(batch)
         if planned is not None:
             return planned, shadow.planned_tick(batch)
-        ends = places(end)
-
-        def offsets_at(time_ms: int) -> dict[TopicPartition, int]:
-            found = self.client.offsets(dict.fromkeys(ends, time_ms))
-            return {place: ends[place] if offset < 0 else min(offset, ends[place]) for place, offset in found.items()}
-
-        made = plan_leading(leading_topics(self.job), places(start), ends, self.rows_per_batch, offsets_at)
+        begin, ends = places(start), places(end)
+        at_time = times.lookup(self.client, begin, ends, self.rows_per_batch)
+        made = times.settled(plan_leading(leading_topics(self.job), begin, ends, self.rows_per_batch, at_time))
         following: Offsets = {}
         for place, offset in made.ends.items():
             following.setdefault(place.topic, {})[place.partition] = offset
-        return following, Tick(held=made.held)
+        return following, Tick(held=made.held, ahead=made.ahead, ahead_ms=made.time_ms or 0)
 
 
 def beginning(client: Client, end: Offsets) -> Offsets:

@@ -29,14 +29,15 @@ def times_of(
     streams = streams_of(sources)
     clocks = before.clocks if before else Clocks()
     start, end = ({source_id(one): position.get(one.topic, {}) for one in sources} for position in (start, end))
-    held, silent = (_in_lanes(parts, sources) for parts in (tick.held, tick.silent))
+    held, silent, ahead = (_in_lanes(parts, sources) for parts in (tick.held, tick.silent, tick.ahead))
     ends = places(end)
     read = frozenset(
         place for place, offset in ends.items() if offset > start.get(place.topic, {}).get(place.partition, 0)
     )
-    idle = idle_partitions(clocks, streams, ends, read=read, held=held, silent=silent)
+    idle = idle_partitions(clocks, streams, ends, read=read, held=held | ahead, silent=silent)
     earlier = before.passed if before else ()
-    reached = watermark(clocks, streams, ends, idle=idle, before_us=earlier[0] if earlier else None)
+    known = clocks.come_to(ahead - read, 1000 * tick.ahead_ms)
+    reached = watermark(known, streams, ends, idle=idle, before_us=earlier[0] if earlier else None)
     return Times(clocks.newest_us, sources, idle, earlier, reached)
 
 

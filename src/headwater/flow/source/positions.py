@@ -21,11 +21,6 @@ def latest(client: Client, places: Iterable[TopicPartition]) -> dict[TopicPartit
     return client.offsets(dict.fromkeys(places, LATEST))
 
 
-def at_time(client: Client, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
-    """The first offset at or after a time; -1 where no record is that new."""
-    return client.offsets(dict.fromkeys(places, time_ms))
-
-
 def resolve(client: Client, edge: Edge, places: Iterable[TopicPartition], *, name: str) -> dict[TopicPartition, int]:
     """Offsets for every partition. One that a time finds nothing in is read from its end on."""
     wanted = dict.fromkeys(places, edge.time_ms)

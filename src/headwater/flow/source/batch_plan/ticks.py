@@ -1,6 +1,6 @@
 """What the plan of a job's batch says beside how far it reads. Pure.
 
-    {"number": 3, "silent": [["orders", 1]], "held": []}
+    {"number": 3, "silent": [["orders", 1]], "held": [], "ahead": [["orders", 0]], "ahead_ms": 1700000000000}
 
 A batch comes when there are rows, or its tick is another one than that of the batch before: its number is larger, or
 other partitions are silent. What was decided while planning is known again when the batch is run again.
@@ -34,10 +34,14 @@ class Tick:
     """Partitions of which something was left, for lack of room, that is as old as what was taken of others."""
     admits: bool = False
     """It reads nothing, but takes back what came too late before it (late/late_replay.py)."""
+    ahead: Places = frozenset()
+    """Partitions of which something was left, all of it at or after `ahead_ms` but for the lateness of its stream."""
+    ahead_ms: int = 0
 
     def to_json(self) -> dict[str, Any]:
         said = {"number": self.number, "silent": sorted(self.silent), "held": sorted(self.held)}
-        return {**said, "admits": True} if self.admits else said
+        ahead = {"ahead": sorted(self.ahead), "ahead_ms": self.ahead_ms} if self.ahead else {}
+        return {**said, **ahead, **({"admits": True} if self.admits else {})}
 
 
 NO_TICK = Tick()
@@ -66,7 +70,10 @@ def tick_of(offset: Mapping[str, Any]) -> Tick:
     said = offset.get(TICK)
     if said is None:
         return NO_TICK
-    return Tick(said["number"], _places(said["silent"]), _places(said["held"]), said.get("admits", False))
+    return Tick(
+        said["number"], _places(said["silent"]), _places(said["held"]), said.get("admits", False),
+        _places(said.get("ahead", [])), said.get("ahead_ms", 0),
+    )  # fmt: skip
 
 
 def read_wish(stage: Path) -> Wish:
@@ -102,16 +109,16 @@ class Watch:
 
 
 def next_tick(
-    before: Tick, wish: Wish, *, moved: Places, unread: Places, held: Places, silent: Places
+    before: Tick, wish: Wish, *, moved: Places, unread: Places, held: Places, silent: Places,
+    ahead: Places = frozenset(), ahead_ms: int = 0,
 ) -> Tick:  # fmt: skip
     """Of the batch that is being planned: `moved` are partitions it reads of, `unread` those it leaves something of.
 
     Silence is remembered until it ends, also when nobody asks about it any more: or else that alone would be news.
     """
-    return Tick(
-        max(before.number, wish.number),
-        (before.silent | silent) - moved - unread,
-        held if moved else before.held,
+    left = Tick(held=held, ahead=ahead, ahead_ms=ahead_ms if ahead else 0) if moved else before
+    return replace(
+        left, number=max(before.number, wish.number), silent=(before.silent | silent) - moved - unread, admits=False
     )
 
 
