@@ -249,7 +249,7 @@ def test_no_row_is_before_the_watermark_of_its_batch(
                 for place, end in ends.items()
             }
 
-        for place, index in indexes.items():
+        for index in indexes.values():
             index.begin_plan(position)
         made = plan(position, ends, limit, at_time, guess=guess)
         moved = frozenset(place for place in ends if made.ends[place] > position[place])

@@ -1,9 +1,8 @@
 """Where a time is in a partition, found with few probes, whatever order its rows are in."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-
-import numpy as np
 
 from headwater.flow.source.batch_plan.event_time_index import READS_MAX, EventTimeIndex, Probe, probe_of
 from headwater.record import TopicPartition

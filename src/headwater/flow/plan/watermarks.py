@@ -52,7 +52,7 @@ class Clocks:
     """Those that are not idle; only of streams that name them."""
 
     def come_to(self, places: Iterable[TopicPartition], time_us: int) -> "Clocks":
-        """As if a row of that time had been read of some partitions: what they have left is no older than one with it."""
+        """As if a row of that time had been read of some partitions, whose rows that are left are no older."""
         newest = _copied(self.newest_us)
         for place in places:
             _raise(newest, place.topic, place.partition, time_us)

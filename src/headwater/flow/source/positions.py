@@ -6,7 +6,7 @@ from headwater.errors import InvalidSetting, OffsetOutOfRange
 from headwater.flow.kafka.client import Client
 from headwater.flow.kafka.messages import EARLIEST, LATEST
 from headwater.flow.source.options import Edge
-from headwater.flow.source.record_batches.batches import RECORD_COUNT, SIZE, find_batches
+from headwater.log.batch_table import RECORD_COUNT, SIZE, find_batches
 from headwater.record import TopicPartition
 
 SAMPLE_BYTES = 64 * 1024

@@ -1,8 +1,8 @@
 """How far one micro-batch goes: admission and alignment. Pure.
 
 If all that is there fits the limit, it is all taken. Otherwise a time T is looked for such that reading every partition
-up to its first row at or after T takes as many rows as fit. So partitions and topics advance together in event time, and
-none runs ahead of what the others have not read.
+up to its first row at or after T takes as many rows as fit. So partitions and topics advance together in event time,
+and none runs ahead of what the others have not read.
 """
 
 from collections.abc import Callable, Mapping

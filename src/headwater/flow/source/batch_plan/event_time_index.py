@@ -1,16 +1,16 @@
 """An index from event times to offsets, made by probing: a few records are read here and there, and bisected. Pure.
 
-The broker's own index knows the timestamps of records. Rows say themselves when they happened, and a log may hold a year
-of them that was appended today, one partition after the other. So where the first row at or after a time is has to be
-looked for:
+The broker's own index knows the timestamps of records. Rows say themselves when they happened, and a log may hold a
+year of them that was appended today, one partition after the other. So where the first row at or after a time is has to
+be looked for:
 
     offset   start                         stop
                │◄─ older ─►│    ?    │◄─ T or newer …
     probes   [12:00 … 12:04]   [12:31 … 12:33]   [13:10 … 13:12]      each a record batch or some; they are kept
                                 ▲ the next one is read between the last that is older and the first that is not
 
-Rows need not be in order. The row that is answered is at or after the time, so that all after it are later than that time
-less the lateness of their stream; rows before it may be newer by as much. A probe without any time (nothing in it
+Rows need not be in order. The row that is answered is at or after the time, so that all after it are later than that
+time less the lateness of their stream; rows before it may be newer by as much. A probe without any time (nothing in it
 decodes) counts as older: what cannot be read holds nothing up.
 """
 
@@ -143,7 +143,7 @@ class EventTimeIndex:
 
 
 def _between(older: Probe | None, newer: Probe, begin: int, time_ms: int, *, evenly: bool) -> int:
-    """Where the time is if rows come evenly between two probes; or the middle, which ends the search soon in any case."""
+    """Where the time is if rows come evenly between two probes; or the middle, which ends the search in any case."""
     gap = newer.first - begin
     if older is None or not len(older.times_ms) or not evenly:
         return begin + gap // 2

@@ -22,7 +22,6 @@ from headwater.flow.source.batch_plan.admission import Loss, OffsetsAtTime, Plan
 from headwater.flow.source.batch_plan.event_time_index import EventTimeIndex, Found, Probe, probe_of
 from headwater.flow.source.options import SourceOptions
 from headwater.flow.source.reach import Reach
-from headwater.flow.source.record_batches.batches import BASE_OFFSET, MAX_TIMESTAMP, find_batches
 from headwater.flow.source.record_batches.files import Chunk, divided
 from headwater.flow.source.record_batches.readable import read_around
 from headwater.flow.source.record_batches.reading import read_range
@@ -31,6 +30,7 @@ from headwater.flow.source.rows import RangeReader
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.streams import Stream
 from headwater.flow.source.times.event_time import as_microseconds
+from headwater.log.batch_table import BASE_OFFSET, MAX_TIMESTAMP, find_batches
 from headwater.log.record_columns import Int64Array
 from headwater.record import TopicPartition
 

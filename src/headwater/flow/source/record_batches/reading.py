@@ -7,10 +7,10 @@ from headwater.errors import DamagedRange, OffsetOutOfRange
 from headwater.flow.kafka.client import Client
 from headwater.flow.source.batch_plan.admission import Loss
 from headwater.flow.source.reach import Reach
-from headwater.flow.source.record_batches.batches import find_batches
 from headwater.flow.source.record_batches.files import CHUNK_BYTES, Chunk, partition_directory, quarantined, read_files
 from headwater.flow.source.record_batches.transactions import without_aborted
 from headwater.flow.source.splitting import Range
+from headwater.log.batch_table import find_batches
 
 IN_APPS = '(in an app: hw.App(..., on_loss="account")).'
 EMPTY_ANSWERS_MAX = 3
