@@ -38,13 +38,14 @@ from headwater.flow.sinks.staged import CountOnly, Part, RunTasks, Stager, run_h
 from headwater.flow.sinks.topics.producer_state import BY_OFFSET, ProducerState
 from headwater.flow.sinks.topics.records import REQUIRED, Encoded, encode
 from headwater.flow.sinks.topics.staging import TopicStager, encode_staged
+from headwater.log.batch_format import Buffer
 from headwater.record import TopicPartition
 from headwater.views.mark import Mark
 
 BATCHES_PER_ROUND = 5  # what every log remembers of a producer
 BATCH_BYTES = 512 * 1024
 
-Batches = dict[TopicPartition, Sequence[bytearray]]
+Batches = dict[TopicPartition, Sequence[Buffer]]
 
 
 class Producer(Protocol):

@@ -21,7 +21,7 @@ from headwater.flow.kafka.client import Client
 from headwater.flow.source.batch_plan.admission import Loss, OffsetsAtTime, Plan
 from headwater.flow.source.batch_plan.event_time_index import EventTimeIndex, Found, Probe, probe_of
 from headwater.flow.source.options import SourceOptions
-from headwater.flow.source.reach import Reach
+from headwater.flow.source.reach import Reach, unpacked_bytes_max
 from headwater.flow.source.record_batches.files import Chunk, divided
 from headwater.flow.source.record_batches.readable import read_around
 from headwater.flow.source.record_batches.reading import read_range
@@ -158,7 +158,8 @@ class _Probes:
         """Offsets and event times of the rows that decode and are believed."""
         name = self._stream.time
         assert name is not None
-        reader = RangeReader(self._stream, one, poisoned="drop")
+        bytes_max = unpacked_bytes_max(self._options.data)
+        reader = RangeReader(self._stream, one, poisoned="drop", unpacked_bytes_max=bytes_max)
         offsets, times = [NOTHING], [NOTHING]
         for piece in divided(chunk):
             for columns in read_around(piece, reader.read):
