@@ -180,7 +180,8 @@ class Node:
 
     def _write_node_file(self) -> None:
         fresh = self.data / f"{NODE_FILE}.new"
-        said = {"kafka": self._address, "process": os.getpid()}
+        said: dict[str, Any] = {"kafka": self._address, "process": os.getpid()}
+        said["decompressed_bytes_max"] = self.settings.log.decompressed_bytes_max
         if self._http is not None:
             said["http"] = self._http.url
         try:

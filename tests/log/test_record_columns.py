@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatch
-from headwater.log import record_columns as columns_module
 from headwater.log.batch_format import HEADER_BYTES, decode_batch, encode_batch, read_header, seal
-from headwater.log.record_columns import gather, record_columns
+from headwater.log.record_columns import KEY, RECORD, VALUE, kept_records, record_columns
 from headwater.record import Record
 
 optional_bytes = st.none() | st.binary(max_size=300)
@@ -26,9 +25,9 @@ records = st.lists(
 LIMIT = 2**24
 
 
-def part(columns, row, start, length):
-    size = columns.spans[row, length]
-    return None if size < 0 else columns.body[columns.spans[row, start] :][:size].tobytes()
+def part(columns, row, which):
+    start, size = columns.spans[row, which : which + 2]
+    return None if size < 0 else columns.body[start:][:size].tobytes()
 
 
 @given(records, st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]))
@@ -38,10 +37,10 @@ def test_columns_hold_what_the_plain_decoder_reads(rows, codec):
     header = read_header(batch)
     columns = record_columns(batch, header, bytes_max=LIMIT)
     for row, record in enumerate(decode_batch(batch, bytes_max=LIMIT)):
-        assert part(columns, row, columns_module.KEY_START, columns_module.KEY_LENGTH) == record.key
-        assert part(columns, row, columns_module.VALUE_START, columns_module.VALUE_LENGTH) == record.value
-        assert columns.spans[row, columns_module.OFFSET_DELTA] == record.offset
-        assert columns.spans[row, columns_module.TIMESTAMP_DELTA] + header.base_timestamp == record.timestamp_ms
+        assert part(columns, row, KEY) == record.key
+        assert part(columns, row, VALUE) == record.value
+        assert columns.offsets[row] == record.offset
+        assert columns.timestamps_ms[row] == record.timestamp_ms
 
 
 @given(records, st.data())
@@ -51,9 +50,11 @@ def test_gathered_records_are_the_kept_ones_byte_for_byte(rows, data):
     columns = record_columns(batch, read_header(batch), bytes_max=LIMIT)
     kept = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))))
     pieces = [
-        columns.body[start:end].tobytes() for (start, end), keep in zip(columns.spans[:, :2], kept, strict=True) if keep
+        columns.body[start:end].tobytes()
+        for (start, end), keep in zip(columns.spans[:, RECORD:], kept, strict=True)
+        if keep
     ]
-    assert gather(columns, kept) == b"".join(pieces)
+    assert kept_records(columns, kept) == b"".join(pieces)
 
 
 @given(records, st.integers(0, 10_000), st.integers(0, 255))
@@ -67,9 +68,9 @@ def test_any_byte_changed_is_refused_or_stays_inside_the_batch(rows, position, b
         columns = record_columns(batch, read_header(batch), bytes_max=LIMIT)
     except CorruptBatch:
         return
-    ends = columns.spans[:, columns_module.VALUE_START] + np.maximum(columns.spans[:, columns_module.VALUE_LENGTH], 0)
+    ends = columns.spans[:, VALUE] + np.maximum(columns.spans[:, VALUE + 1], 0)
     assert (ends <= len(columns.body)).all()
-    assert (columns.spans[:, columns_module.END] <= len(columns.body)).all()
+    assert (columns.spans[:, RECORD + 1] <= len(columns.body)).all()
 
 
 def test_a_batch_that_claims_more_records_than_bytes_is_refused():

@@ -24,15 +24,7 @@ from headwater.log.compaction import CLEANING, CleaningPlan, CleaningState, grou
 from headwater.log.compression import compress
 from headwater.log.key_map import KeyMap
 from headwater.log.partition import Partition
-from headwater.log.record_columns import (
-    KEY_LENGTH,
-    OFFSET_DELTA,
-    TIMESTAMP_DELTA,
-    VALUE_LENGTH,
-    RecordColumns,
-    gather,
-    record_columns,
-)
+from headwater.log.record_columns import KEY, VALUE, RecordColumns, kept_records, record_columns
 from headwater.log.retention import SegmentInfo
 from headwater.log.segment import RELATIVE_OFFSET_MAX, BatchAt, Segment
 from headwater.log.segment_swap import CLEANED
@@ -113,9 +105,7 @@ class Compactor:
         for segment in segments:
             for batch, data in self._batches_from(segment, plan.dirty_from):
                 columns = _columns_of(data, batch.header, self._bytes_max)
-                if columns is not None and not keys.note(
-                    columns, columns.column(OFFSET_DELTA) + batch.header.base_offset
-                ):
+                if columns is not None and not keys.note(columns):
                     return keys, reached
                 reached = batch.header.next_offset
         return keys, plan.dirty_until
@@ -190,10 +180,9 @@ class _Cleaner:
         columns = _columns_of(data, header, self._bytes_max)
         if columns is None:
             return header, data
-        offsets = columns.column(OFFSET_DELTA) + header.base_offset
-        tombstone = (columns.column(VALUE_LENGTH) < 0) & (columns.column(KEY_LENGTH) >= 0)
-        old_tombstone = tombstone & (offsets < self._tombstones_below)
-        kept = self._keys.newest(columns, offsets) & ~old_tombstone
+        tombstone = (columns.column(VALUE + 1) < 0) & (columns.column(KEY + 1) >= 0)
+        old_tombstone = tombstone & (columns.offsets < self._tombstones_below)
+        kept = self._keys.newest(columns) & ~old_tombstone
         if kept.all():
             return header, data
         if not kept.any():
@@ -212,13 +201,11 @@ def _columns_of(data: bytes, header: BatchHeader, bytes_max: int) -> RecordColum
 
 def _without(header: BatchHeader, columns: RecordColumns, kept: npt.NDArray[np.bool_]) -> tuple[BatchHeader, bytes]:
     """The batch with only the kept records. Its offsets, producer and sequence stay: retries are still recognised."""
-    body = compress(header.codec, gather(columns, kept))
-    newest = header.max_timestamp
-    if not header.append_time:
-        newest = header.base_timestamp + int(columns.column(TIMESTAMP_DELTA)[kept].max())
+    body = compress(header.codec, kept_records(columns, kept))
     header = header._replace(
-        length=HEADER_BYTES - LENGTH_END + len(body), max_timestamp=newest, record_count=int(kept.sum())
-    )
+        length=HEADER_BYTES - LENGTH_END + len(body), max_timestamp=int(columns.timestamps_ms[kept].max()),
+        record_count=int(kept.sum()),
+    )  # fmt: skip
     batch = pack_header(header) + body
     return header._replace(crc=seal(batch)), bytes(batch)
 

@@ -1,10 +1,15 @@
-"""Compiled functions that lie in several files of one folder."""
+"""How functions are compiled, and how compiled code stays fresh."""
 
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from numba import njit
+
+
+def compiled(function: Any) -> Any:
+    """Compiled when first called, and kept on disk for the next process until the function's own file changes."""
+    return njit(cache=True, nogil=True)(function)
 
 
 def stamp_of(folder: Path) -> tuple[tuple[str, int, int], ...]:
@@ -17,7 +22,7 @@ _stamp_at_start = cache(stamp_of)
 
 
 def compiled_in(folder: Path, function: Any) -> Any:
-    """Compiled when first called, and kept on disk for the next process until a module of the folder changes.
+    """As `compiled`, but kept until any module of the folder changes: for functions that lie in several of its files.
 
     numba takes its compiled code for fresh while the function's own file is unchanged, but what the function calls lies
     in other files too: a fixed inner function would go unnoticed.

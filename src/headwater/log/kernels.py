@@ -5,7 +5,7 @@ Loaded only where many records are handled at once: importing the compiler takes
 
 import numpy as np
 
-from headwater.log.record_columns import compiled
+from headwater.log.compiling import compiled
 
 
 @compiled
@@ -33,6 +33,24 @@ def write_varint(target, position, value):  # type: ignore[no-untyped-def]
         position += 1
     target[position] = np.uint8(left)
     return position + 1
+
+
+@compiled
+def read_varint(body, position, end):  # type: ignore[no-untyped-def]
+    """Returns a zigzag number and the position after it; position -1 if it runs past the end."""
+    number = np.uint64(0)
+    shift = np.uint64(0)
+    while position < end:
+        byte = np.uint64(body[position])
+        position += 1
+        number |= (byte & np.uint64(0x7F)) << shift
+        if byte < np.uint64(0x80):
+            half = np.int64(number >> np.uint64(1))
+            return (~half if number & np.uint64(1) else half), position
+        shift += np.uint64(7)
+        if shift > np.uint64(63):
+            break
+    return np.int64(0), -1
 
 
 @compiled

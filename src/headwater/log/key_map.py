@@ -7,13 +7,12 @@ the odds are about one in 10^21. An open-addressing table of 24 bytes a slot, at
 """
 
 import secrets
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from headwater.log.record_columns import KEY_LENGTH, KEY_START, Int64Array, RecordColumns
+from headwater.log.compiling import compiled
+from headwater.log.record_columns import KEY, RecordColumns
 
 SLOT_BYTES = 24
 HashArray = npt.NDArray[np.uint64]
@@ -29,24 +28,24 @@ class KeyMap:
         self._room = slots * 3 // 4
         self._seeds = np.array([secrets.randbits(63), secrets.randbits(63)], dtype=np.uint64)
 
-    def note(self, columns: RecordColumns, offsets: Int64Array) -> bool:
+    def note(self, columns: RecordColumns) -> bool:
         """Remember these records as the newest of their keys; False (and nothing remembered) if room may run out."""
-        if len(offsets) > self._room:
+        if len(columns.offsets) > self._room:
             return False
-        lengths = columns.column(KEY_LENGTH)
-        self._room -= _put(self._hashes, self._offsets, self._hash(columns), lengths, offsets)
+        lengths = columns.column(KEY + 1)
+        self._room -= _put(self._hashes, self._offsets, self._hash(columns), lengths, columns.offsets)
         return True
 
-    def newest(self, columns: RecordColumns, offsets: Int64Array) -> npt.NDArray[np.bool_]:
+    def newest(self, columns: RecordColumns) -> npt.NDArray[np.bool_]:
         """Per record: is there no newer one of its key? A record without a key is always the newest of its kind."""
-        newest = np.empty(len(offsets), dtype=np.bool_)
-        lengths = columns.column(KEY_LENGTH)
-        _find(self._hashes, self._offsets, self._hash(columns), lengths, offsets, newest)
+        newest = np.empty(len(columns.offsets), dtype=np.bool_)
+        lengths = columns.column(KEY + 1)
+        _find(self._hashes, self._offsets, self._hash(columns), lengths, columns.offsets, newest)
         return newest
 
     def _hash(self, columns: RecordColumns) -> HashArray:
         hashes = np.empty((len(columns.spans), 2), dtype=np.uint64)
-        _hash_keys(columns.body, columns.column(KEY_START), columns.column(KEY_LENGTH), self._seeds, hashes)
+        _hash_keys(columns.body, columns.column(KEY), columns.column(KEY + 1), self._seeds, hashes)
         return hashes
 
 
@@ -54,11 +53,7 @@ def _slots_for(keys: int) -> int:
     return 1 << max(4, (keys * 4 // 3 + 1).bit_length())
 
 
-def _compiled(function: Any) -> Any:
-    return njit(cache=True, nogil=True)(function)
-
-
-@_compiled
+@compiled
 def _mixed(state):  # type: ignore[no-untyped-def]
     state ^= state >> np.uint64(33)
     state *= np.uint64(0xFF51AFD7ED558CCD)
@@ -67,7 +62,7 @@ def _mixed(state):  # type: ignore[no-untyped-def]
     return state ^ (state >> np.uint64(33))
 
 
-@_compiled
+@compiled
 def _hash_keys(body, starts, lengths, seeds, hashes):  # type: ignore[no-untyped-def]
     for row in range(len(starts)):
         length = max(lengths[row], 0)
@@ -82,7 +77,7 @@ def _hash_keys(body, starts, lengths, seeds, hashes):  # type: ignore[no-untyped
             hashes[row, which] = _mixed(state ^ word)
 
 
-@_compiled
+@compiled
 def _slot(table, free, high, low):  # type: ignore[no-untyped-def]
     mask = len(free) - 1
     slot = np.int64(high & np.uint64(mask))
@@ -91,7 +86,7 @@ def _slot(table, free, high, low):  # type: ignore[no-untyped-def]
     return slot
 
 
-@_compiled
+@compiled
 def _put(table, newest, hashes, key_lengths, offsets):  # type: ignore[no-untyped-def]
     added = 0
     for row in range(len(offsets)):
@@ -106,7 +101,7 @@ def _put(table, newest, hashes, key_lengths, offsets):  # type: ignore[no-untype
     return added
 
 
-@_compiled
+@compiled
 def _find(table, newest, hashes, key_lengths, offsets, answer):  # type: ignore[no-untyped-def]
     for row in range(len(offsets)):
         slot = _slot(table, newest, hashes[row, 0], hashes[row, 1])

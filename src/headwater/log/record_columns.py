@@ -1,37 +1,73 @@
-"""The records of a batch as columns: where each record, key and value lies. Compiled, no Python per record.
+"""The records of many batches as columns: where each record, key and value lies. Compiled, no Python per record.
 
-The layout of a record is drawn in batch_format.py. Loaded only where many records are decoded at once (compaction,
-flows): importing the compiler takes a second, which a server that only stores and serves batches never needs.
+The only loop over records besides the plain one of batch_format.py, where their layout is drawn. Loaded only where many
+records are decoded at once (compaction, flows): importing the compiler takes a second, which a server that only stores
+and serves batches never needs.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from headwater.errors import CorruptBatch
 from headwater.log.batch_format import HEADER_BYTES, BatchHeader, Buffer
+from headwater.log.compiling import compiled
 from headwater.log.compression import decompress
+from headwater.log.kernels import copy, read_varint
 
 Int64Array = npt.NDArray[np.int64]
 ByteArray = npt.NDArray[np.uint8]
 
-START, END, OFFSET_DELTA, TIMESTAMP_DELTA, KEY_START, KEY_LENGTH, VALUE_START, VALUE_LENGTH = range(8)
-NULL = -1
+KEY, VALUE, HEADERS, RECORD = 0, 2, 4, 6
+"""Columns of spans, one row per record: where a field starts, followed by its length. A length of -1 is a null; of
+headers it is their number, of the record its end."""
+SPAN_COLUMNS = 8
+
+START, STOP, BASE_OFFSET, LAST_OFFSET, TIMESTAMP, APPEND_TIME, COUNT = range(7)
+"""Columns of the table of batches that is scanned; start and stop are those of the records, unpacked."""
+TABLE_COLUMNS = 7
 
 RECORD_BYTES_MIN = 7
 """Length, attributes, two deltas, no key, no value, no headers: of one byte each."""
 
 
+class MisfitRecords(CorruptBatch):
+    """The records of a batch do not fit together; `which` is its row in the table."""
+
+    def __init__(self, which: int, reason: str) -> None:
+        super().__init__(reason)
+        self.which = which
+
+
 class RecordColumns(NamedTuple):
-    """`body` is the unpacked batch after its header; row i of `spans` holds the positions of record i."""
+    """`body` is what was scanned; row i of `spans` says where record i lies in it."""
 
     body: ByteArray
-    spans: Int64Array  # records × 8, columns as named above
+    offsets: Int64Array
+    timestamps_ms: Int64Array
+    spans: Int64Array
 
     def column(self, which: int) -> Int64Array:
         return self.spans[:, which]
+
+
+def scanned(body: ByteArray, table: Int64Array, first: int, end: int) -> RecordColumns:
+    """The records of all batches of the table with offsets from `first` to below `end`."""
+    room = (table[:, STOP] - table[:, START]) // RECORD_BYTES_MIN
+    lying = np.flatnonzero((table[:, COUNT] < 0) | (table[:, COUNT] > room))
+    if len(lying):
+        base, count = table[lying[0], (BASE_OFFSET, COUNT)].tolist()
+        raise MisfitRecords(int(lying[0]), f"the batch at offset {base} cannot hold the {count} records it claims")
+    # One more than there can be: a record outside the range is read into the next free row, too.
+    rows = int(table[:, COUNT].sum()) + 1
+    offsets, timestamps = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
+    spans = np.empty((rows, SPAN_COLUMNS), dtype=np.int64)
+    kept = scan(body, table, first, end, offsets, timestamps, spans)
+    if kept < 0:
+        base = int(table[-1 - kept, BASE_OFFSET])
+        raise MisfitRecords(-1 - kept, f"the batch at offset {base} has records that do not fit together")
+    return RecordColumns(body, offsets[:kept], timestamps[:kept], spans[:kept])
 
 
 def record_columns(batch: Buffer, header: BatchHeader, *, bytes_max: int) -> RecordColumns:
@@ -41,87 +77,130 @@ def record_columns(batch: Buffer, header: BatchHeader, *, bytes_max: int) -> Rec
     """
     unpacked = decompress(header.codec, memoryview(batch)[HEADER_BYTES : header.size], bytes_max=bytes_max)
     body = np.frombuffer(unpacked, dtype=np.uint8)
-    if not 0 <= header.record_count <= len(body) // RECORD_BYTES_MIN:
-        raise CorruptBatch(f"a batch of {len(body)} bytes claims {header.record_count} records")
-    spans = np.empty((header.record_count, 8), dtype=np.int64)
-    if not _find_spans(body, spans):
-        raise CorruptBatch(f"the batch at offset {header.base_offset} has records that do not fit together")
-    return RecordColumns(body, spans)
+    body.flags.writeable = False  # always, so that the compiler makes one version of each loop
+    time = header.max_timestamp if header.append_time else header.base_timestamp
+    row = (0, len(body), header.base_offset, header.last_offset, time, header.append_time, header.record_count)
+    return scanned(body, np.array([row], dtype=np.int64), 0, 2**63 - 1)
 
 
-def gather(columns: RecordColumns, kept: npt.NDArray[np.bool_]) -> bytes:
+def kept_records(columns: RecordColumns, kept: npt.NDArray[np.bool_]) -> bytes:
     """The bytes of the kept records, one after the other."""
-    lengths = columns.column(END) - columns.column(START)
-    target = np.empty(int(lengths[kept].sum()), dtype=np.uint8)
-    _gather(columns.body, columns.spans, kept, target)
+    starts, ends = columns.column(RECORD)[kept], columns.column(RECORD + 1)[kept]
+    target = np.empty(int((ends - starts).sum()), dtype=np.uint8)
+    _join(columns.body, starts, ends, target)
     return target.tobytes()
 
 
-def compiled(function: Any) -> Any:
-    return njit(cache=True, nogil=True)(function)
+@compiled
+def _skip_bytes(body, place, end):  # type: ignore[no-untyped-def]
+    """Start and length of a field that may be null, and the position behind it; -1 if it does not fit."""
+    length, place = read_varint(body, place, end)
+    if place < 0 or length > end - place:
+        return 0, 0, -1
+    if length < 0:
+        return place, np.int64(-1), place
+    return place, length, place + length
 
 
 @compiled
-def read_varint(body, position, end):  # type: ignore[no-untyped-def]
-    """Returns a zigzag number and the position after it; position -1 if it runs past the end."""
-    number = np.uint64(0)
-    shift = np.uint64(0)
-    while position < end:
-        byte = np.uint64(body[position])
-        position += 1
-        number |= (byte & np.uint64(0x7F)) << shift
-        if byte < np.uint64(0x80):
-            half = np.int64(number >> np.uint64(1))
-            return (~half if number & np.uint64(1) else half), position
-        shift += np.uint64(7)
-        if shift > np.uint64(63):
-            break
-    return np.int64(0), -1
+def _scan_record(body, place, end, spans, row):  # type: ignore[no-untyped-def]
+    """Fill in one row of the spans, from the record's key on; False if its fields do not end where it ends."""
+    spans[row, 0], spans[row, 1], place = _skip_bytes(body, place, end)
+    if place < 0:
+        return False
+    spans[row, 2], spans[row, 3], place = _skip_bytes(body, place, end)
+    if place < 0:
+        return False
+    count, place = read_varint(body, place, end)
+    if place < 0 or count < 0 or count > end - place:
+        return False
+    spans[row, 4], spans[row, 5] = place, count
+    for _ in range(count):
+        _, name_length, place = _skip_bytes(body, place, end)
+        if place < 0 or name_length < 0:
+            return False
+        _, _, place = _skip_bytes(body, place, end)
+        if place < 0:
+            return False
+    return place == end
 
 
 @compiled
-def _find_spans(body, spans):  # type: ignore[no-untyped-def]
-    position = 0
+def scan(body, batches, first, end, offsets, timestamps, spans):  # type: ignore[no-untyped-def]
+    """Records with offsets from `first` to below `end`; how many, or -1 - n if batch n does not fit together."""
+    kept = 0
+    for which in range(batches.shape[0]):
+        place, stop = batches[which, 0], batches[which, 1]
+        for _ in range(batches[which, 6]):
+            start = place
+            length, place = read_varint(body, place, stop)
+            if place < 0 or length < 1 or length > stop - place:
+                return -1 - which
+            record_end = place + length
+            timestamp_delta, place = read_varint(body, place + 1, record_end)
+            if place < 0:
+                return -1 - which
+            offset_delta, place = read_varint(body, place, record_end)
+            offset = batches[which, 2] + offset_delta
+            if place < 0 or offset_delta < 0 or offset > batches[which, 3]:
+                return -1 - which
+            if not _scan_record(body, place, record_end, spans, kept):
+                return -1 - which
+            place = record_end
+            if first <= offset < end:
+                spans[kept, 6], spans[kept, 7] = start, record_end
+                offsets[kept] = offset
+                timestamps[kept] = batches[which, 4] + (0 if batches[which, 5] else timestamp_delta)
+                kept += 1
+        if place != stop:
+            return -1 - which
+    return kept
+
+
+@compiled
+def total(spans, column):  # type: ignore[no-untyped-def]
+    """Bytes of all keys or values, and how many are null."""
+    size = np.int64(0)
+    nulls = np.int64(0)
     for row in range(spans.shape[0]):
-        start = position
-        length, position = read_varint(body, position, len(body))
-        if position < 0 or length < 1 or length > len(body) - position:
-            return False
-        end = position + length
-        timestamp_delta, position = read_varint(body, position + 1, end)
-        if position < 0:
-            return False
-        offset_delta, position = read_varint(body, position, end)
-        if position < 0:
-            return False
-        key_length, position = read_varint(body, position, end)
-        if position < 0 or key_length > end - position:
-            return False
-        key_start = position
-        if key_length > 0:
-            position += key_length
-        value_length, position = read_varint(body, position, end)
-        if position < 0 or value_length > end - position:
-            return False
-        spans[row, 0] = start
-        spans[row, 1] = end
-        spans[row, 2] = offset_delta
-        spans[row, 3] = timestamp_delta
-        spans[row, 4] = key_start
-        spans[row, 5] = -1 if key_length < 0 else key_length
-        spans[row, 6] = position
-        spans[row, 7] = -1 if value_length < 0 else value_length
-        position = end
-    return True
+        length = spans[row, column + 1]
+        if length < 0:
+            nulls += 1
+        else:
+            size += length
+    return size, nulls
 
 
 @compiled
-def _gather(body, spans, kept, target):  # type: ignore[no-untyped-def]
-    # Unsigned: an index that may be negative is looked at twice, and the copy is then fifty times as slow.
-    position = np.uint64(0)
+def gather(body, spans, column, ends, valid, target):  # type: ignore[no-untyped-def]
+    """Keys or values one behind the other in `target`; where each ends; a bit for each that is not null."""
+    place = np.int64(0)
+    ends[0] = 0
     for row in range(spans.shape[0]):
-        if kept[row]:
-            start, length = np.uint64(spans[row, 0]), np.uint64(spans[row, 1] - spans[row, 0])
-            for step in range(length):
-                target[position + np.uint64(step)] = body[start + np.uint64(step)]
-            position += length
+        start, length = spans[row, column], spans[row, column + 1]
+        if length >= 0:
+            place = copy(target, place, body, start, start + length)
+            if len(valid) > 0:
+                valid[row >> 3] |= np.uint8(1 << (row & 7))
+        ends[row + 1] = place
+
+
+@compiled
+def header_spans(body, spans, ends, fields):  # type: ignore[no-untyped-def]
+    """Where name and value of every header are (start, length, start, length), and where each record's end."""
+    count = 0
+    ends[0] = 0
+    for row in range(spans.shape[0]):
+        place = spans[row, 4]
+        for _ in range(spans[row, 5]):
+            fields[count, 0], fields[count, 1], place = _skip_bytes(body, place, len(body))
+            fields[count, 2], fields[count, 3], place = _skip_bytes(body, place, len(body))
+            count += 1
+        ends[row + 1] = count
+
+
+@compiled
+def _join(body, starts, ends, target):  # type: ignore[no-untyped-def]
+    place = np.int64(0)
+    for row in range(len(starts)):
+        place = copy(target, place, body, starts[row], ends[row])

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from headwater.flow.kafka.client import LATEST, Client
-from headwater.flow.source.record_batches.batches import find_batches
 from headwater.flow.source.record_batches.records import decode_batches
+from headwater.log.batch_table import find_batches
 from headwater.log.partitioner import partition_of
 from headwater.node import Node
 from headwater.record import TopicPartition

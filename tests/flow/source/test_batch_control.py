@@ -25,26 +25,32 @@ def test_an_offset_says_what_was_decided_and_is_read_without_it() -> None:
 
 
 def test_a_request_makes_another_offset_once() -> None:
-    requested = next_control(BatchControl(2), WakeupRequest(3), moved=NONE, unread=NONE, held=NONE, silent=NONE)
+    requested = next_control(BatchControl(2), WakeupRequest(3), moved=NONE, unread=NONE, left=NO_CONTROL, silent=NONE)
     assert requested == BatchControl(3)
-    assert next_control(requested, WakeupRequest(3), moved=NONE, unread=NONE, held=NONE, silent=NONE) == requested
-    assert next_control(requested, WakeupRequest(), moved=NONE, unread=NONE, held=NONE, silent=NONE) == requested
+    assert next_control(requested, WakeupRequest(3), moved=NONE, unread=NONE, left=NO_CONTROL, silent=NONE) == requested
+    assert next_control(requested, WakeupRequest(), moved=NONE, unread=NONE, left=NO_CONTROL, silent=NONE) == requested
 
 
 def test_a_partition_is_silent_until_it_is_read_again() -> None:
-    silent = next_control(NO_CONTROL, WakeupRequest(), moved=NONE, unread=NONE, held=NONE, silent=frozenset({A}))
+    silent = next_control(NO_CONTROL, WakeupRequest(), moved=NONE, unread=NONE, left=NO_CONTROL, silent=frozenset({A}))
     assert silent.silent == {A}
-    still = next_control(silent, WakeupRequest(), moved=frozenset({B}), unread=NONE, held=NONE, silent=NONE)
+    still = next_control(silent, WakeupRequest(), moved=frozenset({B}), unread=NONE, left=NO_CONTROL, silent=NONE)
     assert still.silent == {A}, "also when no job asks any more: that alone is no change"
     assert (
-        next_control(still, WakeupRequest(), moved=frozenset({A}), unread=NONE, held=NONE, silent=NONE).silent == NONE
+        next_control(still, WakeupRequest(), moved=frozenset({A}), unread=NONE, left=NO_CONTROL, silent=NONE).silent
+        == NONE
     )
 
 
 def test_a_partition_with_something_to_read_is_never_silent() -> None:
     found = next_control(
-        NO_CONTROL, WakeupRequest(), moved=frozenset({B}), unread=frozenset({A}), held=NONE, silent=frozenset({A, B})
-    )
+        NO_CONTROL,
+        WakeupRequest(),
+        moved=frozenset({B}),
+        unread=frozenset({A}),
+        left=NO_CONTROL,
+        silent=frozenset({A, B}),
+    )  # fmt: skip
     assert found.silent == NONE
 
 

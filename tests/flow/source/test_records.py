@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatch, UnsupportedFormat
-from headwater.flow.source.record_batches.batches import find_batches
 from headwater.flow.source.record_batches.records import UnreadableBatch, decode_batches
 from headwater.log.batch_format import (
     CONTROL_FLAG,
@@ -16,6 +15,7 @@ from headwater.log.batch_format import (
     seal,
     stamp_append_time,
 )
+from headwater.log.batch_table import find_batches
 from headwater.record import Record
 
 RECORDS = st.lists(

@@ -10,7 +10,7 @@ from headwater.errors import DamagedRange, InvalidRecord
 from headwater.flow.formats.schema import parse_ddl
 from headwater.flow.source.reach import Reach
 from headwater.flow.source.record_batches.files import Chunk
-from headwater.flow.source.record_batches.records import TooMuchTogether, decode_batches
+from headwater.flow.source.record_batches.records import TooMuchTogether
 from headwater.flow.source.rows import RangeReader, frame_batches, read_rows
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.staging import Counts
@@ -199,8 +199,7 @@ def read_piece(reader: RangeReader, chunk: Chunk) -> list[int]:
 
 
 @pytest.fixture(params=[*PACKED, "garbled", "lying"])
-def bad_batch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bytearray:
-    monkeypatch.setattr(decode_batches, "__kwdefaults__", {"bytes_max": 100_000})
+def bad_batch(request: pytest.FixtureRequest) -> bytearray:
     if request.param == "garbled":
         return garbled(3)
     if request.param == "lying":
@@ -212,7 +211,7 @@ def bad_batch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_rows_beside_a_batch_that_cannot_be_read_are_read_and_its_own_are_poisoned(bad_batch: bytearray) -> None:
-    reader = RangeReader(ORDERS, RANGE, poisoned="stage")
+    reader = RangeReader(ORDERS, RANGE, poisoned="stage", unpacked_bytes_max=100_000)
     assert read_piece(reader, around(bad_batch)) == [0, 4, 5, 9]
     assert (reader.counts.rows, reader.counts.poisoned) == (10, 6)
     staged = pa.Table.from_batches(reader.poisoned).to_pylist()
@@ -223,7 +222,7 @@ def test_rows_beside_a_batch_that_cannot_be_read_are_read_and_its_own_are_poison
 def test_a_batch_that_cannot_be_read_is_counted_by_the_offsets_of_each_range(bad_batch: bytearray) -> None:
     counts = []
     for one in (RANGE._replace(end=3), RANGE._replace(first=3, end=8), RANGE._replace(first=8)):
-        reader = RangeReader(ORDERS, one, poisoned="drop")
+        reader = RangeReader(ORDERS, one, poisoned="drop", unpacked_bytes_max=100_000)
         read_piece(reader, around(bad_batch)._replace(first=one.first))
         counts.append((reader.counts.rows, reader.counts.poisoned))
         assert not reader.poisoned
@@ -231,7 +230,7 @@ def test_a_batch_that_cannot_be_read_is_counted_by_the_offsets_of_each_range(bad
 
 
 def test_a_flow_that_fails_on_poisoned_rows_fails_on_a_batch_with_the_way_out(bad_batch: bytearray) -> None:
-    reader = RangeReader(ORDERS, RANGE, poisoned="fail")
+    reader = RangeReader(ORDERS, RANGE, poisoned="fail", unpacked_bytes_max=100_000)
     with pytest.raises(InvalidRecord, match=r'offsets 1 to 3 of "orders/3" do not decode: .* set poisoned to "stage"'):
         read_piece(reader, around(bad_batch))
 

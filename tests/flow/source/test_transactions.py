@@ -1,8 +1,8 @@
 from headwater.flow.kafka.messages import Aborted
-from headwater.flow.source.record_batches.batches import find_batches
 from headwater.flow.source.record_batches.records import decode_batches
 from headwater.flow.source.record_batches.transactions import without_aborted
 from headwater.log.batch_format import CONTROL_FLAG, TRANSACTIONAL_FLAG, encode_batch, pack_header, read_header, seal
+from headwater.log.batch_table import find_batches
 from headwater.record import Record
 
 ABORT, COMMIT = b"\0\0\0\0", b"\0\0\0\1"

@@ -2,8 +2,8 @@ import subprocess
 import sys
 
 from headwater.flow.formats.kernels.json_scan import __name__ as scanner
-from headwater.flow.source.record_batches.record_scan import scan
 from headwater.flow.source.warming import warm_up
+from headwater.log.record_columns import scan
 
 
 def test_compiled_loops_are_loaded_afterwards() -> None:

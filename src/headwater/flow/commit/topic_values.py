@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from headwater.errors import OffsetOutOfRange, UnknownTopic
 from headwater.flow.kafka.client import EARLIEST, LATEST, Client
-from headwater.flow.source.record_batches.batches import find_batches
 from headwater.flow.source.record_batches.files import Chunk
 from headwater.flow.source.record_batches.readable import read_around
 from headwater.flow.source.record_batches.records import UnreadableBatch, decode_batches
+from headwater.log.batch_table import find_batches
 from headwater.record import TopicPartition
 
 _logger = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ Readers see the old view until the swap, which is one transaction of the store.
 
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,13 @@ from headwater.flow.plan.delays import Passed, batches_behind, recent
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch, partition_offsets
 from headwater.flow.plan.processing_time import Processed, processed_batches, uses_processing_time
 from headwater.flow.proof.rebuilt_late import AttemptSink, attempt_of, note_rebuilt
-from headwater.flow.rows.sources import leading_topics
+from headwater.flow.rows.sources import leading_topics, source_options
 from headwater.flow.sinks.discard import DiscardSink
 from headwater.flow.sinks.sink import Mark, Sink
 from headwater.flow.sinks.view import ViewSink
-from headwater.flow.source.batch_plan.batch_control import BatchControl
 from headwater.flow.source.batch_plan.leading import plan_leading
+from headwater.flow.source.batch_plan.stream_times import StreamTimes
+from headwater.flow.source.options import parse_options
 from headwater.flow.state.files import DiskFiles
 from headwater.flow.state.manifest import path_of_version
 from headwater.flow.state.store import read_manifest, versions_of
@@ -79,12 +81,16 @@ class Rebuild:
         shadow = begun(folder, output, output.made_from, usable=lambda kept: not_ahead(kept, until.end, goal))
         processor = self._processor(shadow, until)
         try:
-            self._replay(shadow, processor, until, goal)
+            options = parse_options(source_options(self.context.job, self.environment.where))
+            with closing(StreamTimes(options)) as times:
+                self._replay(shadow, processor, until, goal, times)
         finally:
             processor.close()
         carry_out(folder, output.planned, self.context.identity, output.store, until)
 
-    def _replay(self, shadow: JobFolder, processor: Processor, until: BatchRecord, goal: Passed) -> None:
+    def _replay(
+        self, shadow: JobFolder, processor: Processor, until: BatchRecord, goal: Passed, times: StreamTimes
+    ) -> None:
         runner = BatchRunner(processor)
         last = shadow.last_finished()
         batch = last.batch + 1 if last else 0
@@ -95,7 +101,7 @@ class Rebuild:
             if batch < len(recorded):  # rows are processed in the batches, and at the moments, they were processed in
                 planned = PlannedBatch(batch, start, recorded[batch].end, recorded[batch].at_us // 1000)
             else:
-                planned = shadow.planned_or_none(batch) or self._next(batch, start, until.end)
+                planned = shadow.planned_or_none(batch) or self._next(batch, start, until.end, times)
             runner.run(planned)
             self.report(f"{self._name}: {_rows(planned.end):,} of {_rows(until.end):,} records replayed")
             last = shadow.finished(batch)
@@ -131,21 +137,16 @@ class Rebuild:
         own = JobContext(context.app, self._own_job(), {self._name: resolved}, identity, shadow)
         return Processor(own, self.environment, outputs, until=until)
 
-    def _next(self, batch: int, start: Offsets, end: Offsets) -> PlannedBatch:
+    def _next(self, batch: int, start: Offsets, end: Offsets, times: StreamTimes) -> PlannedBatch:
         """As far as one batch goes, all partitions advancing together in time."""
-        ends = partition_offsets(end)
-
-        def offsets_at(time_ms: int) -> dict[TopicPartition, int]:
-            found = self.environment.client.offsets(dict.fromkeys(ends, time_ms))
-            return {one: ends[one] if offset < 0 else min(offset, ends[one]) for one, offset in found.items()}
-
+        begin, ends = partition_offsets(start), partition_offsets(end)
+        at_time = times.lookup(self.environment.client, begin, ends, self.rows_per_batch)
         leading = leading_topics(self.context.job)
-        made = plan_leading(leading, partition_offsets(start), ends, self.rows_per_batch, offsets_at)
+        made = times.settled(plan_leading(leading, begin, ends, self.rows_per_batch, at_time))
         following: Offsets = {}
         for one, offset in made.ends.items():
             following.setdefault(one.topic, {})[one.partition] = offset
-        time_ms = self.environment.clock.now_ms()
-        return PlannedBatch(batch, start, following, time_ms, BatchControl(held=made.held))
+        return PlannedBatch(batch, start, following, self.environment.clock.now_ms(), made.left)
 
 
 def beginning(client: Client, end: Offsets) -> Offsets:

@@ -23,6 +23,7 @@ from headwater.flow.kafka.connection import Address, Broken, Connection, parse_a
 from headwater.flow.kafka.error_codes import LOOK_AGAIN, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, error_for
 from headwater.flow.kafka.fields import Reader
 from headwater.flow.kafka.messages import EARLIEST, LATEST, Aborted, Broker, Buffer, Metadata, ProducerIdentity, Request
+from headwater.log.batch_format import first_batch_bytes
 from headwater.record import TopicPartition
 
 __all__ = ["EARLIEST", "LATEST", "Client", "FetchedRecords"]
@@ -148,7 +149,7 @@ class Client:
         """
         fetched = self._trying(lambda: self._fetch(place, offset, bytes_max, wait_ms))
         while _cut_off(fetched.records) and bytes_max < FETCH_BYTES_MAX:
-            bytes_max = min(FETCH_BYTES_MAX, max(2 * bytes_max, _first_batch_bytes(fetched.records)))
+            bytes_max = min(FETCH_BYTES_MAX, max(2 * bytes_max, first_batch_bytes(fetched.records)))
             fetched = self._trying(lambda larger=bytes_max: self._fetch(place, offset, larger, wait_ms))  # type: ignore[misc]
         return fetched
 
@@ -372,10 +373,7 @@ def _rounds(
         step += 1
 
 
-def _first_batch_bytes(records: memoryview) -> int:
-    return 12 + int.from_bytes(records[8:12], "big", signed=True) if len(records) >= 12 else 0
-
-
 def _cut_off(records: memoryview) -> bool:
     """Is there not one whole batch, although there is something?"""
-    return len(records) > 0 and (len(records) < 12 or _first_batch_bytes(records) > len(records))
+    size = first_batch_bytes(records)
+    return len(records) > 0 and (size == 0 or size > len(records))

@@ -1,6 +1,6 @@
 """Arrow columns to record batches, for topics that flows write. Compiled; the same rows give the same bytes."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,36 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import InvalidRecord
-from headwater.flow.kafka import record_writing
-from headwater.log.batch_format import (
-    HEADER_BYTES,
-    LENGTH_END,
-    MAGIC,
-    TIMESTAMP_MAX,
-    TIMESTAMP_MIN,
-    BatchHeader,
-    pack_header,
-    seal,
-)
-from headwater.log.compression import codec_number, compress
+from headwater.log.batch_format import TIMESTAMP_MAX, TIMESTAMP_MIN
+from headwater.log.compression import codec_number
+from headwater.log.record_framing import ByteColumn, Fields, contents_of_fields, divided, encode_contents
 
 SEQUENCE_MASK = 0x7FFF_FFFF
 """Sequences count from 0 to 2**31 - 1 and start again."""
 
 Int64Array = npt.NDArray[np.int64]
-
-
-_Bytes = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8], npt.NDArray[np.bool_]]
-"""Where each ends (with a leading start), the bytes, and which are not null."""
-
-
-class _Columns(NamedTuple):
-    keys: _Bytes
-    values: _Bytes
-    header_ends: npt.NDArray[np.int32]
-    names: _Bytes
-    header_values: _Bytes
-    times: Int64Array
 
 
 def encode_records(
@@ -51,7 +29,7 @@ def encode_records(
     base_sequence: int = -1,
     batch_bytes: int = 512 * 1024,
     compression: str = "none",
-) -> list[bytearray]:
+) -> list[memoryview]:
     """Sealed batches, in the order of the rows, each of at most `batch_bytes` (before compression) or one record.
 
     Keys and values are binary or text, null where there is none; headers are lists of struct<key, value>. Sequences go
@@ -61,54 +39,27 @@ def encode_records(
     rows = len(values)
     if rows == 0:
         return []
-    columns = _columns(keys, values, timestamps_ms, headers)
-    starts, sizes, lengths = (np.empty(rows, dtype=np.int64) for _ in range(3))
-    count = record_writing.divide(*columns, batch_bytes, starts, sizes, lengths)
+    times = np.ascontiguousarray(timestamps_ms, dtype=np.int64)
+    contents = contents_of_fields(_fields(keys, values, times, headers), times)
     codec = codec_number(compression)
-    batches = []
-    for which in range(count):
-        first = int(starts[which])
-        behind = int(starts[which + 1]) if which + 1 < count else rows
-        batch = bytearray(int(sizes[which]))
-        record_writing.write(np.frombuffer(batch, dtype=np.uint8)[HEADER_BYTES:], *columns, lengths, first, behind)
-        if codec:
-            batch = batch[:HEADER_BYTES] + compress(codec, memoryview(batch)[HEADER_BYTES:])
-        sequence = base_sequence if base_sequence < 0 else (base_sequence + first) & SEQUENCE_MASK
-        batches.append(_finished(batch, columns.times[first:behind], codec, (producer_id, epoch, sequence)))
+    batches, sequence = [], base_sequence
+    for part in divided(contents, batch_bytes):
+        batches.append(encode_contents([part], codec=codec, producer=(producer_id, epoch, sequence)))
+        sequence = sequence if sequence < 0 else (sequence + len(part.times)) & SEQUENCE_MASK
     return batches
 
 
-def _finished(batch: bytearray, times: Int64Array, codec: int, producer: tuple[int, int, int]) -> bytearray:
-    header = BatchHeader(
-        0, len(batch) - LENGTH_END, 0, MAGIC, 0, codec, len(times) - 1, int(times[0]), int(times.max()),
-        *producer, len(times),
-    )  # fmt: skip
-    batch[:HEADER_BYTES] = pack_header(header)
-    seal(batch)
-    return batch
-
-
-def _columns(
-    keys: pa.Array | None, values: pa.Array, timestamps_ms: Int64Array, headers: pa.ListArray | None
-) -> _Columns:
+def _fields(keys: pa.Array | None, values: pa.Array, times: Int64Array, headers: pa.ListArray | None) -> Fields:
     rows = len(values)
-    times = np.ascontiguousarray(timestamps_ms, dtype=np.int64)
     if len(times) != rows or (keys is not None and len(keys) != rows) or (headers is not None and len(headers) != rows):
         raise InvalidRecord(f"{rows} values need as many keys, timestamps and headers")
     if times.min() < TIMESTAMP_MIN or times.max() > TIMESTAMP_MAX:
         raise InvalidRecord(f"timestamps lie between {TIMESTAMP_MIN} and {TIMESTAMP_MAX}")
-    header_ends, names, header_values = _headers(headers, rows)
-    return _Columns(
-        _bytes(pa.nulls(rows, pa.binary()) if keys is None else keys),
-        _bytes(values),
-        header_ends,
-        names,
-        header_values,
-        times,
-    )
+    own = _bytes(pa.nulls(rows, pa.binary()) if keys is None else keys)
+    return Fields(own, _bytes(values), *_headers(headers, rows))
 
 
-def _headers(headers: pa.ListArray | None, rows: int) -> tuple[npt.NDArray[np.int32], _Bytes, _Bytes]:
+def _headers(headers: pa.ListArray | None, rows: int) -> tuple[npt.NDArray[np.int32], ByteColumn, ByteColumn]:
     if headers is None:
         nothing = _bytes(pa.array([], pa.binary()))
         return _fixed(np.zeros(rows + 1, dtype=np.int32)), nothing, nothing
@@ -120,7 +71,7 @@ def _headers(headers: pa.ListArray | None, rows: int) -> tuple[npt.NDArray[np.in
     return _fixed(ends), _bytes(pairs.field(0)), _bytes(pairs.field(1))
 
 
-def _bytes(array: pa.Array) -> _Bytes:
+def _bytes(array: pa.Array) -> ByteColumn:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     array = array.cast(pa.binary())

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from headwater.flow.declare.topology.nodes import Node
 from headwater.flow.exchange.blocks import IS_REPORT, OPERATOR, Exchange, Task, visits
-from headwater.flow.operate.reports import COMMIT, ShardReport
+from headwater.flow.operate.reports import ShardReport
 from headwater.flow.operate.shard_task import (
     PART,
     ShardTask,
@@ -80,10 +80,7 @@ class Level:
         number, schema = self.numbers[node], self.schemas[node]
         if not isinstance(self.results, pa.Table):
             return result_frame(self.results, number, schema)
-        rows = result_rows(self.results, number, schema)
-        reports = pa.field(COMMIT, pa.string())
-        made = rows.append_column(reports, pa.nulls(rows.num_rows, pa.string()))
-        return self.session.createDataFrame(made, spark_schema(schema.append(reports)))
+        return self.session.createDataFrame(result_rows(self.results, number, schema), spark_schema(schema))
 
     def collect(self, nodes: Collection[Node]) -> None:
         """Run the exchange; bring reports, and the results of some operators, to the driver."""

@@ -26,12 +26,14 @@ def times_of(sources: tuple[Source, ...], before: BatchRecord | None, planned: P
     clocks = before.clocks if before else Clocks()
     spans = planned.start, planned.end
     start, end = ({source_id(one): position.get(one.topic, {}) for one in sources} for position in spans)
-    held, silent = (_by_source(parts, sources) for parts in (planned.control.held, planned.control.silent))
+    control = planned.control
+    held, silent, ahead = (_by_source(parts, sources) for parts in (control.held, control.silent, control.ahead))
     ends = partition_offsets(end)
     read = frozenset(one for one, offset in ends.items() if offset > start.get(one.topic, {}).get(one.partition, 0))
-    idle = idle_partitions(clocks, streams, ends, read=read, held=held, silent=silent)
+    idle = idle_partitions(clocks, streams, ends, read=read, held=held | ahead, silent=silent)
     earlier = before.passed if before else ()
-    reached = watermark(clocks, streams, ends, idle=idle, before_us=earlier[0] if earlier else None)
+    known = clocks.come_to(ahead - read, 1000 * control.ahead_ms)
+    reached = watermark(known, streams, ends, idle=idle, before_us=earlier[0] if earlier else None)
     return Times(clocks.newest_us, sources, idle, earlier, reached)
 
 

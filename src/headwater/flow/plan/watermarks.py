@@ -3,7 +3,10 @@
 The watermark of a batch is known before it runs: the least time that any partition had come to, each less the lateness
 of its stream, and never before the watermark of the batch before. A batch that runs again has the same one.
 
-A partition is not waited for while it is idle: it has nothing in the batch, nothing of it is held back, and
+A partition of which rows are left has come to the time that the plan ends at, if the plan knows that they are no older
+than the lateness allows (source/batch_plan/admission.py).
+
+A partition is not waited for while it is idle: it has nothing in the batch, nothing of it is left, and
 
     the newest record of the job has come more than `idle` after its own newest one, or
     the source has watched it for longer than `idle` and nothing came (that is in the plan, batch_control.py), or
@@ -15,7 +18,7 @@ says that time has passed: then it is as if none were. A stream whose `idle` is 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from headwater.flow.declare.topology.nodes import Source, SourceStream, SourceVersions, source_id
@@ -47,6 +50,13 @@ class Clocks:
     """The newest timestamp of a partition's records."""
     producers: Mapping[str, Mapping[int, Mapping[str, ProducerClock]]] = field(default_factory=dict)
     """Those that are not idle; only of streams that name them."""
+
+    def come_to(self, places: Iterable[TopicPartition], time_us: int) -> "Clocks":
+        """As if a row of that time had been read of some partitions, whose rows that are left are no older."""
+        newest = _copied(self.newest_us)
+        for place in places:
+            _raise(newest, place.topic, place.partition, time_us)
+        return replace(self, newest_us=newest)
 
     def to_json(self) -> dict[str, Any]:
         return {"newest_us": self.newest_us, "arrived_ms": self.arrived_ms, "producers": self.producers}

@@ -6,7 +6,7 @@ from headwater.errors import InvalidSetting, OffsetOutOfRange
 from headwater.flow.kafka.client import Client
 from headwater.flow.kafka.messages import EARLIEST, LATEST
 from headwater.flow.source.options import Edge
-from headwater.flow.source.record_batches.batches import RECORD_COUNT, SIZE, find_batches
+from headwater.log.batch_table import RECORD_COUNT, SIZE, find_batches
 from headwater.record import TopicPartition
 
 SAMPLE_BYTES = 64 * 1024
@@ -18,11 +18,6 @@ def places_of(partitions: Mapping[str, int]) -> list[TopicPartition]:
 
 def latest(client: Client, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     return client.offsets(dict.fromkeys(places, LATEST))
-
-
-def at_time(client: Client, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
-    """The first offset at or after a time; -1 where no record is that new."""
-    return client.offsets(dict.fromkeys(places, time_ms))
 
 
 def resolve(client: Client, edge: Edge, places: Iterable[TopicPartition], *, name: str) -> dict[TopicPartition, int]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from headwater.flow.source.options import SourceOptions
-from headwater.flow.source.reach import Reach
+from headwater.flow.source.reach import Reach, unpacked_bytes_max
 from headwater.flow.source.rows import RangeReader, read_rows
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.staging import staged_name, write_stage
@@ -30,7 +30,11 @@ def _read_range(options: SourceOptions, one: Range, reach: Reach) -> Iterator[tu
     # Of plain topics all have the same columns, and a topic that is named twice is read once.
     own = [number for number, stream in enumerate(options.streams) if stream.topic == one.topic]
     own = own if options.nested else own[:1]
-    readers = [RangeReader(options.streams[which], one, poisoned=options.poisoned) for which in own]
+    bytes_max = unpacked_bytes_max(options.data)
+    readers = [
+        RangeReader(options.streams[which], one, poisoned=options.poisoned, unpacked_bytes_max=bytes_max)
+        for which in own
+    ]
     for several in read_rows(readers, one, reach, data=options.data, account_losses=options.account_losses):
         yield from zip(own, several, strict=True)
     if options.stage is not None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from headwater.clock import Clock, SystemClock
 from headwater.errors import UnavailableError
 from headwater.flow.kafka.client import Client
+from headwater.flow.source.record_batches.records import COLUMN_BYTES_MAX, UNPACKED_BYTES_MAX
 from headwater.settings import NODE_FILE
 
 Result = TypeVar("Result")
@@ -26,6 +27,18 @@ def address_of_node(data: Path) -> str:
         error = UnavailableError(f"no node runs on the data directory {data}")
         error.hint = f'Start one with "headwater start --data {data}".'
         raise error from None
+
+
+def unpacked_bytes_max(data: Path | None) -> int:
+    """How large a batch may be once it is unpacked, as the node on a data directory says; where no node is known, or
+    it is an older one, as nodes have it by default."""
+    if data is None:
+        return UNPACKED_BYTES_MAX
+    try:
+        said = json.loads((data / NODE_FILE).read_text(encoding="utf-8"))
+        return min(int(said["decompressed_bytes_max"]), COLUMN_BYTES_MAX)
+    except (OSError, ValueError, KeyError, TypeError):
+        return UNPACKED_BYTES_MAX
 
 
 class Reach:

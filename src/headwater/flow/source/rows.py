@@ -20,7 +20,12 @@ from headwater.flow.source.reach import Reach
 from headwater.flow.source.record_batches.files import Chunk, divided
 from headwater.flow.source.record_batches.readable import read_around
 from headwater.flow.source.record_batches.reading import read_range
-from headwater.flow.source.record_batches.records import Records, UnreadableBatch, decode_batches
+from headwater.flow.source.record_batches.records import (
+    UNPACKED_BYTES_MAX,
+    Records,
+    UnreadableBatch,
+    decode_batches,
+)
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.staging import POISONED_SCHEMA, Counts
 from headwater.flow.source.streams import STREAM, Stream
@@ -42,8 +47,10 @@ TIMESTAMP_MS_MAX = 253_402_300_799_000
 class RangeReader:
     """Rows of one range of one stream; counts and poisoned rows add up until it is done."""
 
-    def __init__(self, stream: Stream, one: Range, *, poisoned: str) -> None:
-        self._stream, self._range, self._policy = stream, one, poisoned
+    def __init__(
+        self, stream: Stream, one: Range, *, poisoned: str, unpacked_bytes_max: int = UNPACKED_BYTES_MAX
+    ) -> None:
+        self._stream, self._range, self._policy, self._bytes_max = stream, one, poisoned, unpacked_bytes_max
         self.counts = Counts()
         self.poisoned: list[pa.RecordBatch] = []
 
@@ -82,7 +89,8 @@ class RangeReader:
         self.counts.lost += rows
 
     def _decode(self, chunk: Chunk, *, headers: bool) -> Records:
-        return decode_batches(chunk.data, chunk.first, min(chunk.next_offset, self._range.end), headers=headers)
+        end = min(chunk.next_offset, self._range.end)
+        return decode_batches(chunk.data, chunk.first, end, headers=headers, bytes_max=self._bytes_max)
 
     def _typed(self, part: Part, chunk: Chunk) -> tuple[dict[str, pa.Array], npt.NDArray[np.bool_] | None]:
         """Columns of the rows that decode, and which those are; None if all do."""

@@ -14,6 +14,7 @@ from headwater.errors import UnstorableValue
 from headwater.flow.kafka.encoding import encode_records
 from headwater.flow.sinks.topics.partitioning import choose_partitions, in_order, partitions_of
 from headwater.flow.sinks.topics.producer_state import BY_OFFSET, ProducerState
+from headwater.log.batch_format import Buffer
 from headwater.record import TopicPartition
 
 REQUIRED = ("_key", "_value", "_timestamp_ms")
@@ -21,7 +22,7 @@ _TYPES = (pa.binary(), pa.binary(), pa.int64())
 
 
 class Encoded(NamedTuple):
-    batches: dict[TopicPartition, Sequence[bytearray]]
+    batches: dict[TopicPartition, Sequence[Buffer]]
     records: dict[int, int]  # per partition
 
 
@@ -40,7 +41,7 @@ def encode(rows: pa.Table, state: ProducerState, batch: int) -> Encoded:
     return encoded
 
 
-def encode_partition(ordered: pa.Table, state: ProducerState, partition: int) -> tuple[list[bytearray], int]:
+def encode_partition(ordered: pa.Table, state: ProducerState, partition: int) -> tuple[list[memoryview], int]:
     """The record batches of one partition, and how many records they hold; of all its rows, in order."""
     records = with_tombstones(ordered)
     keys, values, times = (_column(records, name, type) for name, type in zip(REQUIRED, _TYPES, strict=True))

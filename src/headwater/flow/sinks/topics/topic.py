@@ -38,6 +38,7 @@ from headwater.flow.sinks.staged import CountOnly, Part, RunTasks, Stager, run_h
 from headwater.flow.sinks.topics.producer_state import BY_OFFSET, ProducerState
 from headwater.flow.sinks.topics.records import REQUIRED, Encoded, encode
 from headwater.flow.sinks.topics.staging import TopicStager, encode_staged
+from headwater.log.batch_format import Buffer
 from headwater.record import TopicPartition
 from headwater.views.mark import Mark
 
@@ -45,7 +46,7 @@ BATCHES_PER_ROUND = 5  # what every log remembers of a producer
 BATCH_BYTES = 512 * 1024
 COMPRESSION = "lz4"
 
-Batches = dict[TopicPartition, Sequence[bytearray]]
+Batches = dict[TopicPartition, Sequence[Buffer]]
 
 
 class Producer(Protocol):
@@ -55,7 +56,7 @@ class Producer(Protocol):
 
     def init_producer_id(self) -> tuple[int, int]: ...
 
-    def produce(self, batches: Mapping[TopicPartition, Sequence[bytearray]]) -> object: ...
+    def produce(self, batches: Mapping[TopicPartition, Sequence[Buffer]]) -> object: ...
 
 
 class TopicSink:

@@ -1,22 +1,24 @@
 """How far one micro-batch goes: admission and alignment. Pure.
 
 If all that is there fits the limit, it is all taken. Otherwise a time T is looked for such that reading every partition
-up to its first record at or after T takes as many rows as fit. So partitions and topics advance together in time, and
-none runs ahead of what the others have not read.
+up to its first row at or after T takes as many rows as fit. So partitions and topics advance together in event time,
+and none runs ahead of what the others have not read.
 """
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from headwater.flow.source.batch_plan.batch_control import BatchControl
 from headwater.record import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 OffsetsAtTime = Callable[[int], Offsets]
-"""For each partition its first offset with a timestamp at or after a time; absent or -1 where there is none."""
+"""For each partition its first offset with a time at or after this one; absent or -1 where there is none."""
 
 TIME_MS_MAX = 1 << 42
-"""The year 2109: a record from beyond it is read with the last ones."""
-PROBES_MAX = 48
+"""The year 2109: a row from beyond it is read with the last ones."""
+TIME_MS_MIN = -TIME_MS_MAX
+PROBES_MAX = 50
 ENOUGH, AIM = 0.75, 0.9
 """Of the limit: looking for a better time would cost more than it gives; and what is aimed at, so as to find one."""
 FIRST_STEP_MS = 60_000
@@ -36,7 +38,14 @@ class Plan(NamedTuple):
     """Everything before it has been read; None if there was no need to look for a time."""
     probes: int = 0
     held: frozenset[TopicPartition] = frozenset()
-    """Partitions that have more at that very time, for which there was no room."""
+    """Partitions that have more, of any time that is known or not: they have not come to `time_ms`."""
+    ahead: frozenset[TopicPartition] = frozenset()
+    """Partitions that have more, none of which is before `time_ms` but for the lateness of its stream."""
+
+    @property
+    def left(self) -> BatchControl:
+        """What it says of partitions that have more."""
+        return BatchControl(held=self.held, ahead=self.ahead, ahead_ms=(self.time_ms or 0) if self.ahead else 0)
 
 
 class Loss(NamedTuple):
@@ -75,7 +84,7 @@ class _Search:
     def __init__(self, start: Offsets, ends: Offsets, limit: int, offsets_at_time: OffsetsAtTime) -> None:
         self._start, self._ends, self._limit, self._offsets_at_time = start, ends, limit, offsets_at_time
         self._probes = 0
-        self._low_ms, self._low = 0, {place: start.get(place, 0) for place in ends}
+        self._low_ms, self._low = TIME_MS_MIN, {place: start.get(place, 0) for place in ends}
         self._high_ms, self._high = TIME_MS_MAX, dict(ends)
 
     def run(self, guess: Guess | None) -> Plan:
@@ -84,18 +93,19 @@ class _Search:
         while self._high_ms - self._low_ms > 1 and self._probes < PROBES_MAX and self._rows() < ENOUGH * self._limit:
             self._probe(self._between())
         reached = self._rows()
-        if reached >= ENOUGH * self._limit:
-            return Plan(self._low, self._low_ms, self._probes)
-        # Many rows at one moment, or rows without times: a fair share of each partition between the two times.
-        ends = self._shared(self._limit - reached)
-        held = frozenset(place for place, end in ends.items() if end < self._high[place])
-        return Plan(ends, self._low_ms, self._probes, held)
+        ends, held = self._low, frozenset[TopicPartition]()
+        if reached < ENOUGH * self._limit:
+            # Many rows at one moment, or rows without times: a fair share of each partition between the two times.
+            ends = self._shared(self._limit - reached)
+            held = frozenset(place for place, end in ends.items() if end < self._high[place])
+        ahead = frozenset(place for place, end in ends.items() if end < self._ends[place]) - held
+        return Plan(ends, self._low_ms, self._probes, held, ahead)
 
     def _between(self) -> int:
         """The time at which as much would fit as is aimed at, if rows came evenly between the two; every other time
         the middle, so that it ends soon also where they do not."""
         middle = (self._low_ms + self._high_ms) // 2
-        if self._probes % 2 or self._low_ms == 0 or self._high_ms == TIME_MS_MAX:
+        if self._probes % 2 or self._rows() == 0 or self._high_ms == TIME_MS_MAX:
             return middle
         low, high = self._rows(), rows_between(self._start, self._high)
         share = (AIM * self._limit - low) / max(1, high - low)
@@ -106,9 +116,13 @@ class _Search:
         return rows_between(self._start, self._low)
 
     def _leap(self, guess: Guess) -> None:
-        """Go on from the last time in growing steps until one is too far."""
-        self._low_ms = min(max(0, guess.time_ms), TIME_MS_MAX - 1)
+        """Go on from the last time in growing steps until one is too far.
+
+        The last time itself is looked at first: what has come since, or was kept back, may be from before it.
+        """
         step = max(1, guess.step_ms)
+        if not TIME_MS_MIN < guess.time_ms < TIME_MS_MAX or not self._probe(guess.time_ms):
+            return
         while guess.time_ms + step < TIME_MS_MAX and self._probe(guess.time_ms + step):
             if self._rows() >= ENOUGH * self._limit:
                 return

@@ -1,6 +1,6 @@
 """What the plan of a job's batch says beside its offsets, and the wakeup that a job requests. Pure.
 
-    {"number": 3, "silent": [["orders", 1]], "held": []}
+    {"number": 3, "silent": [["orders", 1]], "held": [], "ahead": [["orders", 0]], "ahead_ms": 1700000000000}
 
 A batch is planned when there are rows, or when its control differs from that of the batch before: its number is larger,
 or other partitions are silent. What was decided while planning is known again when the batch is run again.
@@ -34,15 +34,21 @@ class BatchControl:
     """Partitions of which something was left, for lack of room, that is as old as what was read of others."""
     replays_late: bool = False
     """It reads nothing, but replays the rows that were late before it (late/late_replay.py)."""
+    ahead: Partitions = frozenset()
+    """Partitions of which something was left, all of it at or after `ahead_ms` but for the lateness of its stream."""
+    ahead_ms: int = 0
 
     def to_json(self) -> dict[str, Any]:
         said = {"number": self.number, "silent": sorted(self.silent), "held": sorted(self.held)}
-        return {**said, "admits": True} if self.replays_late else said
+        ahead = {"ahead": sorted(self.ahead), "ahead_ms": self.ahead_ms} if self.ahead else {}
+        return {**said, **ahead, **({"admits": True} if self.replays_late else {})}
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "BatchControl":
-        silent, held = (frozenset(TopicPartition(*one) for one in row[name]) for name in ("silent", "held"))
-        return cls(row["number"], silent, held, row.get("admits", False))
+        silent, held, ahead = (
+            frozenset(TopicPartition(*one) for one in row.get(name, ())) for name in ("silent", "held", "ahead")
+        )
+        return cls(row["number"], silent, held, row.get("admits", False), ahead, row.get("ahead_ms", 0))
 
 
 NO_CONTROL = BatchControl()
@@ -101,14 +107,14 @@ class Watch:
 
 def next_control(
     before: BatchControl, request: WakeupRequest,
-    *, moved: Partitions, unread: Partitions, held: Partitions, silent: Partitions,
+    *, moved: Partitions, unread: Partitions, silent: Partitions, left: BatchControl,
 ) -> BatchControl:  # fmt: skip
-    """Of the batch that is being planned: `moved` are partitions it reads of, `unread` those it leaves something of.
+    """Of the batch that is being planned: `moved` are partitions it reads of, `unread` those it leaves something of,
+    `left` says of the latter which are held and which are ahead.
 
     Silence is remembered until it ends, also when no job asks about it any more: or else that alone would be a change.
     """
-    return BatchControl(
-        max(before.number, request.number),
-        (before.silent | silent) - moved - unread,
-        held if moved else before.held,
-    )
+    return replace(
+        left if moved else before, number=max(before.number, request.number),
+        silent=(before.silent | silent) - moved - unread, replays_late=False,
+    )  # fmt: skip

@@ -109,7 +109,7 @@ def plan_whole(
     for bound in bounds:
         whole |= bound.cut(made.ends)
     held = made.held | _open(reachable, ends, bounds) | {place for place in whole if whole[place] < made.ends[place]}
-    return made._replace(ends=whole, held=frozenset(held))
+    return made._replace(ends=whole, held=frozenset(held), ahead=made.ahead - held)
 
 
 def _open(reachable: Offsets, ends: Offsets, bounds: "Sequence[_Bounds]") -> frozenset[TopicPartition]:

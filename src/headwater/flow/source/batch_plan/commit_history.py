@@ -9,14 +9,12 @@ from functools import cache
 from headwater.errors import OffsetOutOfRange, UnknownPartition, UnknownTopic, UsageError
 from headwater.flow.kafka.client import EARLIEST, LATEST, Client
 from headwater.flow.source.batch_plan.commit_cuts import CommitHistory
-from headwater.log.batch_format import decode_batch
+from headwater.log.batch_format import decode_batch, first_batch_bytes
 from headwater.log.commit_points import TOPIC, CommitPoint
 from headwater.record import TopicPartition
 
 POINT_BYTES = 16 * 1024
 POINT_BYTES_MAX = 128 * 1024**2
-SIZE_END = 12
-"""A batch begins with its offset (int64) and the size of what follows (int32)."""
 
 
 class CommitHistories:
@@ -66,8 +64,8 @@ def _read(client: Client, partition: int, offset: int) -> CommitPoint | None:
         fetched = client.fetch(TopicPartition(TOPIC, partition), offset, bytes_max=POINT_BYTES)
     except OffsetOutOfRange:
         return None
-    if len(fetched.records) < SIZE_END:
+    size = first_batch_bytes(fetched.records)
+    if size == 0:
         return None
-    size = SIZE_END + int.from_bytes(fetched.records[SIZE_END - 4 : SIZE_END], "big")
     records = decode_batch(fetched.records[:size], bytes_max=POINT_BYTES_MAX)
     return next((CommitPoint.from_value(record.value) for record in records if record.offset == offset), None)

@@ -12,6 +12,7 @@ from headwater.flow.source.batch_plan.batch_control import BatchControl, WakeupR
 from headwater.flow.source.batch_plan.commit_cuts import CommitHistory
 from headwater.flow.source.batch_plan.commit_history import CommitHistories
 from headwater.flow.source.batch_plan.leading import ends_asked, plan_leading
+from headwater.flow.source.batch_plan.stream_times import StreamTimes
 from headwater.flow.source.options import SourceOptions
 from headwater.flow.source.reach import Reach
 from headwater.record import TopicPartition
@@ -39,6 +40,7 @@ class BatchPlanner:
         self._guess: Guess | None = None
         self._watch = Watch()
         self._commits = CommitHistories()
+        self._times = StreamTimes(options, stopping=self._stopping)
         self.latest: Offsets = {}
         """Where the partitions ended when the last batch was planned."""
 
@@ -74,8 +76,8 @@ class BatchPlanner:
             request,
             moved=frozenset(place for place, end in made.ends.items() if end > start.get(place, 0)),
             unread=frozenset(place for place, end in made.ends.items() if end < self.latest.get(place, end)),
-            held=made.held,
             silent=self._watch.silent(request.idle_ms, now),
+            left=made.left,
         )
 
     def wait(self, wait_ms: int) -> None:
@@ -91,6 +93,7 @@ class BatchPlanner:
         self._reach.ask(ask)
 
     def close(self) -> None:
+        self._times.close()
         self._reach.close()
 
     def _discovered(self, client: Client) -> list[TopicPartition]:
@@ -116,10 +119,11 @@ class BatchPlanner:
         positions.check_reachable(start, ends)
         # A partition that was read and has left the topic's list for a moment must not be forgotten.
         ends = {**{place: offset for place, offset in start.items() if place not in ends}, **ends}
-        made = plan_leading(
-            self._options.leading, start, ends, self._limit(client, start, ends, rows_max, bytes_max),
-            lambda time_ms: positions.at_time(client, ends, time_ms), histories, guess=self._guess,
-        )  # fmt: skip
+        limit = self._limit(client, start, ends, rows_max, bytes_max)
+        at_time = self._times.lookup(client, start, ends, limit)
+        made = self._times.settled(
+            plan_leading(self._options.leading, start, ends, limit, at_time, histories, guess=self._guess)
+        )
         if made.time_ms is not None:
             step = FIRST_STEP_MS if self._guess is None else made.time_ms - self._guess.time_ms
             self._guess = Guess(made.time_ms, max(1, step))

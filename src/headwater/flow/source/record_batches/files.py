@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headwater.flow.source.record_batches.batches import (
+from headwater.log.batch_format import CODEC_MASK, HEADER_BYTES, plausible, read_header
+from headwater.log.batch_table import (
     ATTRIBUTES,
     BASE_OFFSET,
     LAST_OFFSET,
@@ -29,7 +30,6 @@ from headwater.flow.source.record_batches.batches import (
     batches_before_damage,
     find_batches,
 )
-from headwater.log.batch_format import CODEC_MASK, HEADER_BYTES, plausible, read_header
 from headwater.log.offset_index import OffsetIndex, entry_at_or_below
 from headwater.small_file import read_newest
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from headwater.flow.source.record_batches.files import Chunk
 from headwater.flow.source.record_batches.records import TooMuchTogether, UnreadableBatch
+from headwater.log.batch_format import read_header
 
 Result = TypeVar("Result")
 
@@ -45,5 +46,5 @@ def _around(part: Chunk, batch: UnreadableBatch) -> list[Chunk | UnreadableBatch
 def _cut(part: Chunk, position: int) -> list[Chunk]:
     """The first batch of the second half says where the halves meet: offsets only grow."""
     data = memoryview(part.data)
-    meeting = int.from_bytes(data[position : position + 8], "big", signed=True)
+    meeting = read_header(data, position).base_offset
     return [Chunk(part.first, meeting, data[:position]), Chunk(meeting, part.next_offset, data[position:])]

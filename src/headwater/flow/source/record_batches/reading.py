@@ -7,17 +7,19 @@ from headwater.errors import DamagedRange, OffsetOutOfRange
 from headwater.flow.kafka.client import Client
 from headwater.flow.source.batch_plan.admission import Loss
 from headwater.flow.source.reach import Reach
-from headwater.flow.source.record_batches.batches import find_batches
 from headwater.flow.source.record_batches.files import CHUNK_BYTES, Chunk, partition_directory, quarantined, read_files
 from headwater.flow.source.record_batches.transactions import without_aborted
 from headwater.flow.source.splitting import Range
+from headwater.log.batch_table import find_batches
 
 IN_APPS = '(in an app: hw.App(..., on_loss="account")).'
 EMPTY_ANSWERS_MAX = 3
 WAIT_MS = 500
 
 
-def read_range(one: Range, reach: Reach, *, data: Path | None, account_losses: bool) -> Iterator[Chunk | Loss]:
+def read_range(
+    one: Range, reach: Reach, *, data: Path | None, account_losses: bool, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[Chunk | Loss]:
     """Every batch of the range in order, and what is lost of it: removed by retention, or damaged.
 
     If losses are not to be accounted, the first is an error: OffsetOutOfRange or DamagedRange.
@@ -26,12 +28,12 @@ def read_range(one: Range, reach: Reach, *, data: Path | None, account_losses: b
     directory = None if data is None else partition_directory(data, one.topic, one.partition)
     while place < one.end:
         if directory is not None:
-            for chunk in read_files(directory, place, one.end):
+            for chunk in read_files(directory, place, one.end, chunk_bytes=chunk_bytes):
                 yield chunk
                 place = chunk.next_offset
         if place < one.end:
             # Not in the files, or between two of them: the node knows, and the files may go on behind it.
-            found = _fetch_or_loss(one, place, reach, account_losses=account_losses)
+            found = _fetch_or_loss(one, place, reach, account_losses=account_losses, bytes_max=chunk_bytes)
             yield found
             place = found.end if isinstance(found, Loss) else found.next_offset
             there_from = place if isinstance(found, Loss) else there_from
@@ -54,9 +56,9 @@ def _damaged(one: Range, directory: Path, *, account_losses: bool) -> Iterator[L
         yield loss
 
 
-def _fetch_or_loss(one: Range, place: int, reach: Reach, *, account_losses: bool) -> Chunk | Loss:
+def _fetch_or_loss(one: Range, place: int, reach: Reach, *, account_losses: bool, bytes_max: int) -> Chunk | Loss:
     try:
-        return reach.ask(lambda client: _fetch(client, one, place))
+        return reach.ask(lambda client: _fetch(client, one, place, bytes_max))
     except OffsetOutOfRange as error:
         return loss_behind(error, one, place, account_losses=account_losses)
 
@@ -75,9 +77,9 @@ def loss_behind(error: OffsetOutOfRange, one: Range, place: int, *, account_loss
     return Loss(place, min(error.first, one.end))
 
 
-def _fetch(client: Client, one: Range, place: int) -> Chunk:
+def _fetch(client: Client, one: Range, place: int, bytes_max: int) -> Chunk:
     for _ in range(EMPTY_ANSWERS_MAX):
-        fetched = client.fetch(one.place, place, bytes_max=CHUNK_BYTES, wait_ms=WAIT_MS)
+        fetched = client.fetch(one.place, place, bytes_max=bytes_max, wait_ms=WAIT_MS)
         table = find_batches(fetched.records)
         if table.next_offset > place:
             data = fetched.records[: table.length]

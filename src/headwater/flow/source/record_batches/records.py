@@ -8,8 +8,16 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from headwater.errors import CorruptBatch, InvalidRecord, UnsupportedFormat
-from headwater.flow.source.record_batches import record_scan
-from headwater.flow.source.record_batches.batches import (
+from headwater.log import record_columns
+from headwater.log.batch_format import (
+    APPEND_TIME_FLAG,
+    CHECKSUMMED_FROM,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    HEADER_BYTES,
+    Buffer,
+)
+from headwater.log.batch_table import (
     ATTRIBUTES,
     BASE_OFFSET,
     BASE_TIMESTAMP,
@@ -21,24 +29,8 @@ from headwater.flow.source.record_batches.batches import (
     SIZE,
     find_batches,
 )
-from headwater.flow.source.record_batches.record_scan import (
-    HEADERS,
-    KEY,
-    RECORD_BYTES_MIN,
-    SPAN_COLUMNS,
-    TABLE_COLUMNS,
-    VALUE,
-)
-from headwater.log.batch_format import (
-    APPEND_TIME_FLAG,
-    CHECKSUMMED_FROM,
-    CODEC_MASK,
-    CONTROL_FLAG,
-    HEADER_BYTES,
-    Buffer,
-)
 from headwater.log.compression import decompress
-from headwater.log.record_columns import ByteArray, Int64Array
+from headwater.log.record_columns import HEADERS, KEY, VALUE, ByteArray, Int64Array, MisfitRecords
 from headwater.settings import LogSettings
 
 HEADERS_TYPE = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
@@ -109,26 +101,20 @@ def _check_crc(view: memoryview, rows: Int64Array) -> None:
 
 def _unpacked(view: memoryview, rows: Int64Array, bytes_max: int) -> tuple[ByteArray, Int64Array]:
     """One array with the records of all batches, and the table of batches that the scan takes."""
-    table = np.empty((len(rows), TABLE_COLUMNS), dtype=np.int64)
+    table = np.empty((len(rows), record_columns.TABLE_COLUMNS), dtype=np.int64)
     append_time = rows[:, ATTRIBUTES] & APPEND_TIME_FLAG
-    table[:, record_scan.BASE_OFFSET] = rows[:, BASE_OFFSET]
-    table[:, record_scan.LAST_OFFSET] = rows[:, LAST_OFFSET]
-    table[:, record_scan.TIMESTAMP] = np.where(append_time, rows[:, MAX_TIMESTAMP], rows[:, BASE_TIMESTAMP])
-    table[:, record_scan.APPEND_TIME] = append_time
-    table[:, record_scan.COUNT] = rows[:, RECORD_COUNT]
+    table[:, record_columns.BASE_OFFSET] = rows[:, BASE_OFFSET]
+    table[:, record_columns.LAST_OFFSET] = rows[:, LAST_OFFSET]
+    table[:, record_columns.TIMESTAMP] = np.where(append_time, rows[:, MAX_TIMESTAMP], rows[:, BASE_TIMESTAMP])
+    table[:, record_columns.APPEND_TIME] = append_time
+    table[:, record_columns.COUNT] = rows[:, RECORD_COUNT]
     if (rows[:, ATTRIBUTES] & CODEC_MASK).any():
         body = _joined(view, rows, table, bytes_max)
     else:
         body = np.frombuffer(view, dtype=np.uint8)
         body.flags.writeable = False  # as unpacked bytes are: one version of each compiled loop is enough
-        table[:, record_scan.START] = rows[:, POSITION] + HEADER_BYTES
-        table[:, record_scan.STOP] = rows[:, POSITION] + rows[:, SIZE]
-    room = (table[:, record_scan.STOP] - table[:, record_scan.START]) // RECORD_BYTES_MIN
-    lying = np.flatnonzero((table[:, record_scan.COUNT] < 0) | (table[:, record_scan.COUNT] > room))
-    if len(lying):
-        base, count = table[lying[0], (record_scan.BASE_OFFSET, record_scan.COUNT)].tolist()
-        why = f"the batch at offset {base} cannot hold the {count} records it claims"
-        raise UnreadableBatch(rows[lying[0]], why)
+        table[:, record_columns.START] = rows[:, POSITION] + HEADER_BYTES
+        table[:, record_columns.STOP] = rows[:, POSITION] + rows[:, SIZE]
     return body, table
 
 
@@ -144,40 +130,35 @@ def _joined(view: memoryview, rows: Int64Array, table: Int64Array, bytes_max: in
             raise UnreadableBatch(rows[which], str(error)) from None
         if which and place + len(parts[-1]) > TOGETHER_BYTES_MAX:
             raise TooMuchTogether(position)
-        table[which, record_scan.START] = place
+        table[which, record_columns.START] = place
         place += len(parts[-1])
-        table[which, record_scan.STOP] = place
+        table[which, record_columns.STOP] = place
     return np.frombuffer(b"".join(parts), dtype=np.uint8)
 
 
 def _columns(body: ByteArray, table: Int64Array, rows: Int64Array, first: int, end: int, *, headers: bool) -> Records:
-    # One more than there can be: a record outside the range is read into the next free row, too.
-    count = int(table[:, record_scan.COUNT].sum()) + 1
-    offsets, timestamps = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
-    spans = np.empty((count, SPAN_COLUMNS), dtype=np.int64)
-    kept = record_scan.scan(body, table, first, end, offsets, timestamps, spans)
-    if kept < 0:
-        base = int(table[-1 - kept, record_scan.BASE_OFFSET])
-        raise UnreadableBatch(rows[-1 - kept], f"the batch at offset {base} has records that do not fit together")
-    spans = spans[:kept]
+    try:
+        found = record_columns.scanned(body, table, first, end)
+    except MisfitRecords as error:
+        raise UnreadableBatch(rows[error.which], str(error)) from None
     return Records(
-        offsets[:kept],
-        timestamps[:kept],
-        _binary(body, spans, KEY),
-        _binary(body, spans, VALUE),
-        _headers(body, spans) if headers else None,
+        found.offsets,
+        found.timestamps_ms,
+        _binary(body, found.spans, KEY),
+        _binary(body, found.spans, VALUE),
+        _headers(body, found.spans) if headers else None,
     )
 
 
 def _binary(body: ByteArray, spans: Int64Array, column: int) -> pa.BinaryArray:
-    size, nulls = record_scan.total(spans, column)
+    size, nulls = record_columns.total(spans, column)
     if size > COLUMN_BYTES_MAX:
         raise InvalidRecord(f"{size} bytes of keys or values are more than one column of {COLUMN_BYTES_MAX} can hold")
     rows = len(spans)
     ends = np.empty(rows + 1, dtype=np.int32)
     valid: npt.NDArray[np.uint8] = np.zeros((rows + 7) // 8 if nulls else 0, dtype=np.uint8)
     target = np.empty(size, dtype=np.uint8)
-    record_scan.gather(body, spans, column, ends, valid, target)
+    record_columns.gather(body, spans, column, ends, valid, target)
     validity = pa.py_buffer(valid) if nulls else None
     return pa.BinaryArray.from_buffers(
         pa.binary(), rows, [validity, pa.py_buffer(ends), pa.py_buffer(target)], int(nulls)
@@ -188,7 +169,7 @@ def _headers(body: ByteArray, spans: Int64Array) -> pa.ListArray:
     count = int(spans[:, HEADERS + 1].sum())
     ends = np.empty(len(spans) + 1, dtype=np.int32)
     fields = np.empty((count, 4), dtype=np.int64)
-    record_scan.header_spans(body, spans, ends, fields)
+    record_columns.header_spans(body, spans, ends, fields)
     names = _texts(_binary(body, fields, KEY))
     values = _binary(body, fields, VALUE)
     pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS_TYPE.value_type))

@@ -7,7 +7,8 @@ a control record whose key is two int16: a version, and what it says, 0 for an a
 from collections.abc import Sequence
 
 from headwater.flow.kafka.messages import Aborted
-from headwater.flow.source.record_batches.batches import (
+from headwater.log.batch_format import CONTROL_FLAG, TRANSACTIONAL_FLAG, decode_batch
+from headwater.log.batch_table import (
     ATTRIBUTES,
     LAST_OFFSET,
     POSITION,
@@ -15,7 +16,6 @@ from headwater.flow.source.record_batches.batches import (
     SIZE,
     BatchTable,
 )
-from headwater.log.batch_format import CONTROL_FLAG, TRANSACTIONAL_FLAG, decode_batch
 
 CONTROL_BYTES_MAX = 64 * 1024
 ABORT = b"\0\0"

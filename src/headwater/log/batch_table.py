@@ -1,6 +1,6 @@
 """Which record batches lie in a buffer: one row of numbers for each. Compiled; checksums are not looked at here.
 
-The layout of a batch is drawn in log/batch_format.py.
+The layout of a batch is drawn in batch_format.py, which reads one header at a time.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from headwater.errors import CorruptBatch, UnsupportedFormat
 from headwater.log.batch_format import HEADER_BYTES, MAGIC, Buffer
-from headwater.log.record_columns import ByteArray, Int64Array, compiled
+from headwater.log.compiling import compiled
+from headwater.log.record_columns import ByteArray, Int64Array
 
 (
     POSITION,
