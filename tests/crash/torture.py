@@ -51,6 +51,8 @@ class Report:
     kills_while_starting: int = 0
     records_acknowledged: int = 0
     job_rounds: int = 0
+    job_apps: dict[str, int] = field(default_factory=dict)
+    """Rounds by app."""
     job_kills: dict[str, int] = field(default_factory=dict)
     """By point."""
     job_kills_missed: dict[str, int] = field(default_factory=dict)
@@ -177,7 +179,7 @@ def kill_jobs(report: Report, rounds: int, advance: Advance) -> None:
         killing = JobKilling(folder, report.seed, store)
         chosen = islice(dealt(Random(report.seed), killing.outcome.kills), rounds)
         outcome = killing.run(chosen, progress=lambda outcome: advance(1))
-    report.job_rounds, report.job_rows = outcome.rounds, outcome.rows
+    report.job_rounds, report.job_apps, report.job_rows = outcome.rounds, dict(outcome.apps), outcome.rows
     report.job_kills, report.job_kills_missed = dict(sorted(outcome.kills.items())), dict(outcome.missed)
     report.job_points_never_struck = outcome.never_struck
     report.anomalies += outcome.anomalies
@@ -232,7 +234,8 @@ def show(report: Report, *, as_json: bool) -> None:
         f"seed {report.seed}: {report.crash_points:,} crash points, {report.failures:,} failed calls, "
         f"{report.rounds} kill -9 rounds ({report.kills_at_calls} at chosen calls, {report.kills_while_starting} while "
         f"starting) with {report.records_acknowledged:,} records acknowledged, {report.job_rounds} kill -9 rounds of a "
-        f"job ({sum(report.job_kills_missed.values())} not struck) with {report.job_rows:,} rows, "
+        f"job ({', '.join(f'{rounds} of {app}' for app, rounds in sorted(report.job_apps.items()))}; "
+        f"{sum(report.job_kills_missed.values())} not struck) with {report.job_rows:,} rows, "
         f"{report.capture_rounds} kill -9 rounds of captures ({report.capture_kills_missed} not struck) with "
         f"{report.captured_changes:,} changes, "
         f"{report.large_rows:,} rows in batches cut at random, {report.large_rows_with_broken:,} rows of which "

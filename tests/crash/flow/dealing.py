@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.crash.flow.bounds import LOWERED
-from tests.crash.flow.moments import POINTS, REBUILD, RESTART, WORKER
+from tests.crash.flow.moments import APPS, POINTS, REBUILD, RESTART, SHOP, WORKER
 
 STRIKES_MAX = 3
 ROUNDS_OF_A_TURN = sum(point.victim != WORKER for point in POINTS.values())
@@ -26,13 +26,14 @@ class Strike:
 
 @dataclass(frozen=True)
 class Round:
-    """What strikes, one after the other, while which bounds (bounds.py) are lowered."""
+    """What strikes an app, one after the other, while which bounds (bounds.py) are lowered."""
 
     strikes: Sequence[Strike]
     lowered: Sequence[str] = ()
+    app: str = SHOP
 
     def __str__(self) -> str:
-        return ", ".join([*map(str, self.strikes), *self.lowered])
+        return ", ".join([self.app, *map(str, self.strikes), *self.lowered])
 
 
 def dealt(random: Random, kills: Counter[str]) -> Iterator[Round]:
@@ -45,11 +46,12 @@ def dealt(random: Random, kills: Counter[str]) -> Iterator[Round]:
         waiting = _shuffled(random)
         while waiting:
             strikes = [waiting.pop(0)]
-            while _goes_on(strikes) and (another := _next(strikes, waiting)):
+            app = POINTS[strikes[0].name].app or random.choice(APPS)
+            while _goes_on(strikes) and (another := _next(strikes, waiting, app)):
                 waiting.remove(another)
                 strikes.append(another)
             before = Counter(kills)
-            yield Round(strikes, _lowered(random, strikes))
+            yield Round(strikes, _lowered(random, strikes), app)
             waiting += [Strike(strike.name) for strike in strikes if kills[strike.name] == before[strike.name]]
 
 
@@ -58,12 +60,12 @@ def _goes_on(strikes: Sequence[Strike]) -> bool:
     return POINTS[strikes[-1].name].victim == WORKER and len(strikes) < STRIKES_MAX
 
 
-def _next(strikes: Sequence[Strike], waiting: Sequence[Strike]) -> Strike | None:
-    """The first whose moment can still come, in the same ways."""
+def _next(strikes: Sequence[Strike], waiting: Sequence[Strike], app: str) -> Strike | None:
+    """The first whose moment can still come, in the same app and ways."""
     needed, spoiling = _needed(strikes), _spoiling(strikes)
     for one in waiting:
         fits = not _needed([one]) & spoiling and not _spoiling([one]) & needed
-        if fits and POINTS[one.name].named not in (RESTART, REBUILD):
+        if fits and POINTS[one.name].app in (None, app) and POINTS[one.name].named not in (RESTART, REBUILD):
             return one
     return None
 

@@ -26,14 +26,15 @@ from headwater.flow.session import start_session, stop_session
 from headwater.flow.state import job_state
 from headwater.flow.state.store import StateStore
 from headwater.log.storage import local
-from tests.crash.flow import deadly_workers, shop
+from tests.crash.flow import deadly_workers
+from tests.crash.flow.apps import declared
 from tests.crash.flow.bounds import lower
 from tests.crash.flow.judge import Place
 from tests.crash.flow.moments import DRIVER, IN_WORKERS, JVM, NODE, POINTS, PROCESS, WORKER, Blackboard, Moment, arm
 
 SENTENCE = 3
 ROWS_PER_BATCH, ROWS_PER_BATCH_OF_MANY = 50, 1000
-"""Some batches in every round; not too many where all rows there ever were are read again."""
+"""Some batches in every round; not too many where all rows there ever were are read again, or those of many rounds."""
 # It lives for a few seconds: what makes Spark faster later only makes it slower here.
 SHORT_LIVED = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -46,6 +47,7 @@ SHORT_LIVED = {
 class Orders:
     """What a driver is to do."""
 
+    app: str
     least: int
     node: int
     """The node's process."""
@@ -58,6 +60,7 @@ class Orders:
     """Points, and how many times their moments come before they kill; each counts from when the one before it has."""
     lowered: list[str] = field(default_factory=list)
     """Ways that it goes although its rows are few."""
+    rows_per_batch: int = ROWS_PER_BATCH
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -152,9 +155,9 @@ def prepare(name: str, nth: int, orders: Orders, board: Blackboard, *, once: Cal
 
 def run(session: SparkSession, place: Place, orders: Orders) -> int:
     batches: list[int] = []
-    rows = ROWS_PER_BATCH_OF_MANY if orders.rebuild or orders.prove else ROWS_PER_BATCH
+    rows = ROWS_PER_BATCH_OF_MANY if orders.rebuild or orders.prove else orders.rows_per_batch
     running = RunningApp(
-        shop.declare(place.store, place.files, least=orders.least),
+        declared(orders.app, place, orders.least),
         session,
         RunSettings(place.data, place.address, once=True, rows_per_batch=rows, retries=NO_RETRIES),
         watch=lambda job, progress: batches.append(progress.record.batch),
@@ -169,7 +172,7 @@ def run(session: SparkSession, place: Place, orders: Orders) -> int:
 
 
 def proof(session: SparkSession, place: Place, orders: Orders, view: str) -> int:
-    app = shop.declare(place.store, place.files, least=orders.least)
+    app = declared(orders.app, place, orders.least)
     return prove(app, view, session, place.data, place.address, direct=True).different
 
 

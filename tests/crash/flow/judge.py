@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 
 from headwater.flow.commit.accounts import Account
+from headwater.flow.declare.topology.naming import poisoned_topic
 from headwater.flow.kafka.client import Client
 from headwater.flow.source.record_batches.records import decode_batches
 from headwater.record import TopicPartition
@@ -48,12 +49,12 @@ def judge(place: Place, fed: Sequence[Fed], *, least: int) -> list[str]:
         found = [
             *views(place, fed, least, customers=bool(customers)),
             *totals(values(client, shop.TOTALS), fed),
-            *_once(shop.BIG, Counter(row["id"] for row in values(client, shop.BIG)), Counter(model.big_of(fed))),
-            *_once(shop.FILES, Counter(ids_in_files(place.files)), Counter(model.big_of(fed))),
+            *same_rows(shop.BIG, Counter(row["id"] for row in values(client, shop.BIG)), Counter(model.big_of(fed))),
+            *same_rows(shop.FILES, Counter(ids_in_files(place.files)), Counter(model.big_of(fed))),
             *let_through_once(client, accounts, fed),
             *windowed(client, place, accounts, fed),
             *balanced(accounts, fed, [shop.ORDERS], shop.OUTPUTS_OF_ORDERS),
-            *poisoned(client, fed, shop.ORDERS),
+            *poisoned(client, fed, shop.APP, shop.ORDERS),
         ]
         if customers:
             found += customer_log(records(client, shop.CUSTOMER_LOG), fed)
@@ -63,7 +64,7 @@ def judge(place: Place, fed: Sequence[Fed], *, least: int) -> list[str]:
             found += neighbours(records(client, shop.NEIGHBOURS), fed)
             found += balanced(accounts, fed, [shop.ORDERS, shop.CUSTOMERS], [shop.NAMED])
             found += balanced(accounts, fed, [shop.CUSTOMERS, shop.CITIES], [shop.GOVERNED])
-            found += poisoned(client, fed, shop.CUSTOMERS)
+            found += poisoned(client, fed, shop.APP, shop.CUSTOMERS)
         return found
 
 
@@ -158,10 +159,10 @@ def let_through_once(client: Client, accounts: list[Any], fed: Sequence[Fed]) ->
     ends = [{int(number): offset for number, offset in row["end"][shop.ORDERS].items()} for row in own]
     wanted = model.once_of(fed, ends, [windows.moment(row["watermark"]) for row in own])
     passed = Counter(row["id"] for row in values(client, shop.ONCE))
-    yield from _once(shop.ONCE, passed, Counter(wanted.passed))
+    yield from same_rows(shop.ONCE, passed, Counter(wanted.passed))
     others = (shop.HALF_HOURS, shop.VISITS, shop.PAIRS, shop.TRIPLES, shop.FOLLOWED)
     told = [row for row in values(client, shop.LATE) if row["operator"] not in others]
-    yield from _once(shop.LATE, Counter((row["partition"], row["offset"]) for row in told), Counter(wanted.late))
+    yield from same_rows(shop.LATE, Counter((row["partition"], row["offset"]) for row in told), Counter(wanted.late))
     whys = ("behind", "before the watermark")
     yield from (f"{shop.LATE} does not say why: {row}" for row in told if not any(why in row["reason"] for why in whys))
     late, repeated = sum(row["late"] for row in own), sum(row["duplicates"] for row in own)
@@ -196,35 +197,37 @@ def followed(client: Client, place: Place, accounts: list[Any], fed: Sequence[Fe
         yield from windows.followed(view.rows(), windows.followed_of(first, second, reached))
 
 
-def balanced(accounts: list[Any], fed: Sequence[Fed], topics: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
-    """Of outputs that are made from some topics; one that is read twice is there twice."""
+def balanced(
+    accounts: list[Any], fed: Sequence[Fed], topics: Sequence[str], outputs: Sequence[str], topic: str = shop.ACCOUNTS
+) -> Iterator[str]:
+    """Of outputs that are made from some topics; one that is read twice is there twice. `topic` has the accounts."""
     rows = [row for row in accounts if row["output"] in outputs]
     said = Counter((row["output"], row["batch"]) for row in rows)
     yield from (f"{count} accounts of {which}" for which, count in said.items() if count > 1)
-    own = [one for topic in topics for one in fed if one.topic == topic]
+    own = [one for name in topics for one in fed if one.topic == name]
     wanted = len(own), sum(one.broken for one in own)
     for output in outputs:
         batches = [_account(row) for row in rows if row["output"] == output]
-        yield from (f"{shop.ACCOUNTS}: {output} is not balanced: {one}" for one in batches if not one.balanced)
+        yield from (f"{topic}: {output} is not balanced: {one}" for one in batches if not one.balanced)
         total = sum(batches, Account())
         if (total.rows_in, total.poisoned) != wanted:
-            yield f"{shop.ACCOUNTS}: {output} accounts for {total}; {wanted[0]} were fed, {wanted[1]} of them broken"
+            yield f"{topic}: {output} accounts for {total}; {wanted[0]} were fed, {wanted[1]} of them broken"
 
 
 def _account(row: dict[str, Any]) -> Account:
     return Account.from_json({name: row[name] for name in Account().to_json()})
 
 
-def poisoned(client: Client, fed: Sequence[Fed], job: str) -> Iterator[str]:
-    topic = shop.poisoned_of(job)
+def poisoned(client: Client, fed: Sequence[Fed], app: str, job: str) -> Iterator[str]:
+    topic = poisoned_topic(app, job)
     rows = values(client, topic)
     found = Counter((row["partition"], row["offset"]) for row in rows)
     wanted = Counter((one.partition, one.offset) for one in fed if one.topic == job and one.broken)
-    yield from _once(topic, found, wanted)
+    yield from same_rows(topic, found, wanted)
     yield from (f"{topic} does not say why: {row}" for row in rows if not row["reason"])
 
 
-def _once(what: str, found: Counter[Any], wanted: Counter[Any]) -> Iterator[str]:
+def same_rows(what: str, found: Counter[Any], wanted: Counter[Any]) -> Iterator[str]:
     for one in sorted(found.keys() | wanted.keys()):
         if found[one] != wanted[one]:
             yield f"{what} holds {one} {found[one]} times, not {wanted[one]} times"

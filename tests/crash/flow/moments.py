@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from tests.crash.flow.bounds import SMALL_BLOCKS, SPLIT, STAGED
 
 DRIVER, WORKER, JVM, NODE = "driver", "worker", "jvm", "node"
+SHOP, TIMES = APPS = ("shop", "times")
+"""The apps that are killed (shop.py, times.py). A round runs one of them."""
 
 
 class Moment(NamedTuple):
@@ -32,10 +34,16 @@ JOIN_EVENTS = "headwater.flow.operate.join_works:StreamJoinWork.run"
 JOIN_TABLES = "headwater.flow.operate.join_works:TableJoinWork.run"
 PREPARE_RESULTS = "headwater.flow.rows.result_rows:ResultTask.__call__"
 SLICE = "headwater.flow.operate.join_works:TableJoinWork._slice"
+COMPARE = "headwater.flow.operate.window_comparison:CompareOperator.step"
+LEARN = "headwater.flow.operate.model_operator:ModelOperator.step"
+KEEP_VERSIONS = "headwater.flow.operate.history_operator:HistoryOperator.step"
 
 STAGE_FILE = "headwater.flow.sinks.parquet:ParquetStager.stage"
 STAGE_RECORDS = "headwater.flow.sinks.topics.staging:TopicStager.stage"
 STAGE_TABLE = "headwater.flow.sinks.view:ViewStager.stage"
+FILE_CHUNKS = "headwater.flow.sinks.parquet:in_chunks"
+RECORD_CHUNKS = "headwater.flow.sinks.topics.staging:in_chunks"
+TABLE_CHUNKS = "headwater.flow.sinks.view:in_chunks"
 ENCODE = "headwater.flow.sinks.topics.staging:EncodePartition.__call__"
 
 IN_WORKERS = {
@@ -50,14 +58,21 @@ IN_WORKERS = {
     "preparing": Moment(PREPARE),
     "windowing": Moment(WINDOW),
     "pairing a slice": Moment(SLICE),
+    "comparing": Moment(COMPARE),
+    "learning": Moment(LEARN),
+    "keeping versions": Moment(KEEP_VERSIONS),
     "file staged": Moment(STAGE_FILE, after=True),
     "records staged": Moment(STAGE_RECORDS, after=True),
     "table staged": Moment(STAGE_TABLE, after=True),
+    "chunk for a file": Moment(FILE_CHUNKS),
+    "chunk of records": Moment(RECORD_CHUNKS),
+    "chunk for a table": Moment(TABLE_CHUNKS),
     "encoding a partition": Moment(ENCODE),
     "partition encoded": Moment(ENCODE, after=True),
 }
 """Moments of tasks (deadly_workers.py): rows are read or merged and not handed over; counts are to be left behind;
-a join is about to work on its shards; one slice of the rows of a key is worked on, and others are done."""
+a join is about to work on its shards; one slice of the rows of a key is worked on, and others are done; a chunk of rows
+is about to be staged."""
 
 PROCESS = "headwater.flow.commit.batch_processor:Processor.process"
 PLAN = "headwater.flow.commit.job_folder:JobFolder.plan"
@@ -84,6 +99,13 @@ RESTART = "during restart"
 REBUILD = "during a rebuild's swap"
 
 
+ONLY_IN = {
+    **dict.fromkeys((MERGE, DEDUPE, JOIN_TABLES, PREPARE_RESULTS, SLICE, STAGE_FILE, PARQUET, RENAME), SHOP),
+    **dict.fromkeys((COMPARE, LEARN, KEEP_VERSIONS), TIMES),
+}
+"""Moments that only one of the apps comes to."""
+
+
 class Point(NamedTuple):
     """Who dies when. It strikes at the N-th time that the moment comes, N at most `most`; and only in rounds in which
     the bound before its way is `lowered`, and that before another is not."""
@@ -94,6 +116,11 @@ class Point(NamedTuple):
     most: int = 2
     lowered: str | None = None
     not_lowered: str | None = None
+
+    @property
+    def app(self) -> str | None:
+        """The only app that comes to the moment; None: both do."""
+        return SHOP if self.named == REBUILD else ONLY_IN.get(self.moment.place)
 
 
 POINTS = {
@@ -126,6 +153,12 @@ POINTS = {
     "windowing, driver": Point(MID_TASK, IN_WORKERS["windowing"]),
     "pairing a slice, worker": Point(MID_TASK, IN_WORKERS["pairing a slice"], WORKER, most=1, lowered=SPLIT),
     "pairing a slice, driver": Point(MID_TASK, IN_WORKERS["pairing a slice"], most=1, lowered=SPLIT),
+    "comparing, worker": Point(MID_TASK, IN_WORKERS["comparing"], WORKER),
+    "comparing, driver": Point(MID_TASK, IN_WORKERS["comparing"]),
+    "learning, worker": Point(MID_TASK, IN_WORKERS["learning"], WORKER),
+    "learning, driver": Point(MID_TASK, IN_WORKERS["learning"]),
+    "keeping versions, worker": Point(MID_TASK, IN_WORKERS["keeping versions"], WORKER),
+    "keeping versions, driver": Point(MID_TASK, IN_WORKERS["keeping versions"]),
     "view written": Point(BEFORE_THE_FINISH, Moment(VIEW_WRITE, after=True), most=4),
     "topic written": Point(BEFORE_THE_FINISH, Moment(TOPIC_WRITE, after=True), most=8),
     "topic sent": Point(BEFORE_THE_FINISH, Moment(TOPIC_SEND, after=True), most=6),

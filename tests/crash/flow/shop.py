@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import headwater as hw
+from tests.crash.flow.moments import SHOP
 
-APP, ORDERS, PARTITIONS, CUSTOMERS, CITIES = "shop", "orders", 2, "customers", "cities"
+APP, ORDERS, PARTITIONS, CUSTOMERS, CITIES = SHOP, "orders", 2, "customers", "cities"
 BIG, TOTALS, ONCE, CUSTOMER_LOG, FILES = "big-orders", "totals", "orders-once", "customer-log", "files"
 HALF_HOURS, VISITS = "half_hours", "visits"
 FOLLOWED, PAIRS, TRIPLES, NAMED = "followed", "followed-pairs", "followed-triples", "named"
@@ -21,10 +22,6 @@ LEAST = (10, 30, 50)
 FIRST = 2
 LATENESS_MINUTES, WITHIN_MINUTES = 40, 10
 WINDOW_MINUTES, GAP_MINUTES, CORRECTED_MINUTES, FOLLOWED_MINUTES = 30, 20, 60, 20
-
-
-def poisoned_of(job: str) -> str:
-    return f"{APP}.{job}.poisoned"
 
 
 def declare(store: str, files: Path, *, least: int = LEAST[0], customers: bool = True) -> hw.App:

@@ -2,9 +2,9 @@
 
 python -m tests.flow.large_outputs [--rows N] [--kills N] [--only KIND] [--memory-allowed MIB]
 
-The driver is measured while it copies N rows without being disturbed. Then as many again are copied by drivers that are
-killed, with all that belongs to them, at moments they did not choose. Anything wrong is exit code 1; what was measured
-is printed as JSON.
+The driver is measured while it copies N rows without being disturbed. Then as many again are copied by drivers of which
+each, or its JVM, or a worker, is killed with SIGKILL while tasks stage rows, or while they are published (strikes.py).
+Anything wrong is exit code 1; what was measured is printed as JSON.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from typing import Any
 
 from headwater.testing import running_node
 from tests.flow.large_outputs.copies import Copies
-from tests.flow.large_outputs.copying import KINDS, POSTGRES, VIEW
+from tests.flow.large_outputs.strikes import KINDS, POSTGRES, VIEW, strikes
 from tests.servers.postgres import empty, running_postgres
 
 ROWS, KILLS, MEMORY_MIB = 5_000_000, 6, 100
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
                 if figures["above idle MiB"] > wanted.memory_allowed:
                     told["anomalies"].append(f"{kind}: the driver grew by {figures['above idle MiB']} MiB")
                 if wanted.kills:
-                    figures["killed"] = copies.killed(wanted.rows, wanted.kills, Random(wanted.seed))
+                    figures["killed"] = copies.killed(wanted.rows, strikes(kind, wanted.kills, Random(wanted.seed)))
                 told["anomalies"] += [f"{kind}: {one}" for one in copies.wrong()]
                 told[kind] = figures
     if told["anomalies"]:
@@ -55,7 +55,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests.flow.large_outputs", description="Outputs as large as their input.")
     parser.add_argument("--seed", type=int, default=1, help="of the moments at which drivers are killed (default: 1)")
     parser.add_argument("--rows", type=int, default=ROWS, help=f"that are copied (default: {ROWS})")
-    parser.add_argument("--kills", type=int, default=KILLS, help=f"of drivers (default: {KILLS}; 0: none)")
+    parser.add_argument("--kills", type=int, default=KILLS, help=f"for each sink (default: {KILLS}; 0: none)")
     parser.add_argument("--only", nargs="+", choices=KINDS, default=KINDS, help="the sinks to copy into (default: all)")
     parser.add_argument(
         "--memory-allowed", type=float, default=MEMORY_MIB, metavar="MIB",

@@ -2,14 +2,11 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from random import Random
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -24,21 +21,23 @@ from headwater.log.batch_table import find_batches
 from headwater.log.partitioner import partition_of
 from headwater.node import Node
 from headwater.record import TopicPartition
+from tests.crash.flow.moments import WORKER
 from tests.flow.large_joins.topics import joined, produce, text
-from tests.flow.large_outputs.copying import COPIED, ORDERS, PARQUET, PARTITIONS, TOPIC, VIEW
+from tests.flow.large_outputs.copying import COPIED, ORDERS, PARTITIONS, board_of
+from tests.flow.large_outputs.processes import descendants, end
+from tests.flow.large_outputs.strikes import PARQUET, TOPIC, VIEW, Strike
 from tests.rules.source import ROOT
 
 BEGIN_MS, USERS, WARM_ROWS = 1_767_225_600_000, 10_000, 1_000
 MIB = 1024**2
 FETCH_BYTES = MIB
-VICTIMS = ("driver", "jvm", "worker")
-KILLED_WITHIN_S = 9
 
 
 class Copies:
     def __init__(self, kind: str, node: Node, target: str) -> None:
         self._kind, self._node, self._target = kind, node, target
         self._fed = 0
+        self._anomalies: list[str] = []
         node.log.create_topic(ORDERS, partitions=PARTITIONS)
 
     def feed(self, rows: int) -> None:
@@ -71,31 +70,37 @@ class Copies:
             "above idle MiB": round(told["above_idle"] / MIB, 1),
         }  # fmt: skip
 
-    def killed(self, rows: int, kills: int, dice: Random) -> dict[str, int]:
-        """Drivers that are killed while they copy, or their JVM, or a worker first; the last one is not."""
-        self.feed(rows)
-        struck = dict.fromkeys(VICTIMS, 0)
-        for number in range(kills):
-            victim = VICTIMS[number % len(VICTIMS)]
-            with self._driver() as driver:
+    def killed(self, rows: int, strikes: Sequence[Strike]) -> dict[str, int]:
+        """Copies rows in as many parts as there are strikes. Each is copied by a driver of its own, which is disturbed;
+        the last one, which is not, has what others left. Says which strikes killed, and how often."""
+        board = board_of(self._node.data)
+        board.folder.mkdir(parents=True, exist_ok=True)
+        for number, strike in enumerate(strikes, 1):
+            self.feed(rows * number // len(strikes) - rows * (number - 1) // len(strikes))
+            before = len(board.struck())
+            board.lower_flags()
+            with self._driver(strike) as driver:
                 said(driver)
-                Event().wait(1 + dice.random() * KILLED_WITHIN_S)
-                for process in victims(driver.pid, victim):
-                    struck[victim] += 1
-                    os.kill(process, signal.SIGKILL)
-                if victim == "worker":
-                    Event().wait(1 + dice.random() * 3)
+                ended = rest_of(driver)
+            if board.struck()[before:] != [str(strike)]:
+                self._anomalies.append(f"a driver was not struck: {strike.to_json()}")
+            elif (strike.victim == WORKER) != ("idle" in ended):
+                self._anomalies.append(f"after {strike.to_json()} a driver ended with {ended}; see driver.log")
         with self._driver() as driver:
             said(driver)
             said(driver)
-        return struck
+        return dict(Counter(board.struck()))
 
     @contextmanager
-    def _driver(self) -> Iterator[subprocess.Popen[bytes]]:
+    def _driver(self, *strikes: Strike) -> Iterator[subprocess.Popen[bytes]]:
         where = [self._kind, str(self._node.data), self._node.kafka_address, self._target]
         command = [sys.executable, "-m", "tests.flow.large_outputs.copying", *where]
+        command += [strike.to_json() for strike in strikes]
+        paths = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
         with (self._node.data.parent / "driver.log").open("ab") as log:
-            driver = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+            driver = subprocess.Popen(
+                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=os.environ | paths
+            )
         with driver:
             try:
                 yield driver
@@ -108,7 +113,10 @@ class Copies:
     # -- what is there -------------------------------------------------------------------------------------------------
 
     def wrong(self) -> list[str]:
-        """Every row that was fed, once; and in a topic where its key belongs, in order."""
+        """Every row that was fed, once; and in a topic where its key belongs, in order. And what went wrong before."""
+        return self._anomalies + self._wrong_rows()
+
+    def _wrong_rows(self) -> list[str]:
         if self._kind == PARQUET:
             return differences(ds.dataset(self._target, format="parquet").to_table()["id"].to_numpy(), self._fed)
         if self._kind == TOPIC:
@@ -174,52 +182,14 @@ def said(driver: "subprocess.Popen[bytes]") -> dict[str, Any]:
     return told
 
 
+def rest_of(driver: "subprocess.Popen[bytes]") -> str:
+    """What a driver says next; nothing if it dies before."""
+    assert driver.stdout is not None
+    return driver.stdout.readline().decode()
+
+
 def order(driver: "subprocess.Popen[bytes]") -> dict[str, Any]:
     assert driver.stdin is not None
     driver.stdin.write(b"copy\n")
     driver.stdin.flush()
     return said(driver)
-
-
-def victims(driver: int, kind: str) -> list[int]:
-    """The driver itself, its JVM, or one of the processes that work for that."""
-    if kind == "driver":
-        return [driver]
-    below = descendants(driver)
-    java = [one for one in below if name_of(one) == "java"]
-    if kind == "jvm":
-        return java
-    workers = [one for one in below if name_of(one).startswith("python") and not descendants(one)]
-    return workers[-1:]
-
-
-def descendants(process: int) -> list[int]:
-    """All processes that a process has started, itself or through others."""
-    parents: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-            parents.setdefault(parent, []).append(int(folder.name))
-    found, at = [], 0
-    found += parents.get(process, [])
-    while at < len(found):
-        found += parents.get(found[at], [])
-        at += 1
-    return found
-
-
-def name_of(process: int) -> str:
-    try:
-        return Path(f"/proc/{process}/comm").read_text().strip()
-    except OSError:
-        return ""
-
-
-def end(process: int) -> None:
-    try:
-        os.kill(process, signal.SIGKILL)
-    except ProcessLookupError:
-        return

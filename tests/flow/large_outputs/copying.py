@@ -1,10 +1,10 @@
 """An app that copies a topic, row by row, into one sink; and the process that runs it, which says what it needs.
 
-python -m tests.flow.large_outputs.copying KIND DATA ADDRESS TARGET
+python -m tests.flow.large_outputs.copying KIND DATA ADDRESS TARGET [STRIKE]
 
 Prints a line when it begins to copy the rows that are there, and one when they are copied, with the memory of the idle
 driver. Each line that it reads makes it copy what has come since, and print how long that took, and how far its memory
-rose.
+rose. STRIKE says which of its processes is killed while it copies, and when (strikes.py).
 """
 
 import json
@@ -18,9 +18,10 @@ from typing import Any
 import headwater as hw
 from headwater.flow.run.running_app import NO_RETRIES, RunningApp, RunSettings
 from headwater.flow.session import start_session, stop_session
+from tests.crash.flow import deadly_workers
+from tests.crash.flow.moments import Blackboard
+from tests.flow.large_outputs.strikes import PARQUET, POSTGRES, TOPIC, Strike
 
-PARQUET, TOPIC, POSTGRES, VIEW = "parquet", "topic", "postgres", "view"
-KINDS = (PARQUET, TOPIC, POSTGRES, VIEW)
 ORDERS, COPIED, PARTITIONS = "orders", "copied", 4
 SAMPLE_SECONDS = 0.02
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -64,9 +65,18 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
+def board_of(data: Path) -> Blackboard:
+    return Blackboard(data.parent / "board")
+
+
 def main() -> int:
-    kind, data, address, target = sys.argv[1:]
-    session = start_session("large outputs", Path(data).parent / "spark", master="local[*,4]")
+    kind, data, address, target, *strike = sys.argv[1:]
+    board = board_of(Path(data))
+    os.environ[deadly_workers.BOARD] = str(board.folder)
+    settings = {"spark.python.daemon.module": deadly_workers.__name__} if strike else {}
+    session = start_session("large outputs", Path(data).parent / "spark", master="local[*,4]", settings=settings)
+    for one in strike:
+        Strike(**json.loads(one)).prepare(board)
 
     def copy() -> int:
         batches: list[Any] = []
