@@ -105,7 +105,7 @@ class Killing:
 
     def round(self, now: Round) -> None:
         self._write(self._feed.more(self._rows))
-        self._unread.update(dict.fromkeys(apps.VIEWS, self._rows))
+        self._unread.update(dict.fromkeys(apps.PROVED, self._rows))
         self.outcome.rounds += 1
         self.outcome.apps[now.app] += 1
         if any(POINTS[strike.name].named == REBUILD for strike in now.strikes) and not self._rebuilding:
@@ -132,7 +132,7 @@ class Killing:
         self.outcome.rows = len(self._feed.fed)
         had_rounds = sorted(self.outcome.apps)
         for app in had_rounds:
-            views = [view for view in apps.VIEWS[app] if self._proved is None or view in self._proved]
+            views = [view for view in apps.PROVED[app] if self._proved is None or view in self._proved]
             ended = self._drive(Round([], app=app), prove=views, last=app == had_rounds[-1])
             if ended.code != 0:
                 self.outcome.anomalies.append(f"the last run of {app}, in peace, ended with {ended.code}: {ended.said}")
