@@ -18,7 +18,7 @@ from headwater.record import Record
 from headwater.testing import running_node
 from tests.crash.flow import shop, times, times_oracle
 from tests.crash.flow.feeding import Fed, Feed
-from tests.crash.flow.judge import Place
+from tests.crash.flow.oracle import Place
 
 ROWS, ROWS_PER_BATCH = 120, 50
 OUTPUTS = tuple(one for one in times.OUTPUTS_OF_ORDERS if one != times.CENTRES)
