@@ -34,6 +34,7 @@ CUTS: tuple[Round, ...] = (
     Round([Strike("shadow removed", 2)]),
     Round([Strike("rebuild carried out")]),
     Round([Strike("file staged, driver")], [STAGED]),
+    Round([Strike("file about to be renamed")], [STAGED]),
     Round([Strike("file renamed", 2)], [STAGED]),
     Round([Strike("partition encoded, driver")], [STAGED]),
     Round([Strike("topic sent", 2)], [STAGED]),
