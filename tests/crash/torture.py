@@ -170,14 +170,17 @@ def kill(report: Report, rounds: int, advance: Advance) -> None:
 
 
 def kill_jobs(report: Report, rounds: int, advance: Advance) -> None:
-    from tests.crash.flow.dealing import ROUNDS_OF_A_TURN, dealt  # with Spark, which the others do without
     from tests.crash.flow.killing import Killing as JobKilling
+    from tests.crash.flow.round_schedule import (  # with Spark, which the others do without
+        ROUNDS_OF_A_TURN,
+        scheduled_rounds,
+    )
     from tests.servers.postgres import running_postgres
 
     folder = Path(tempfile.mkdtemp(prefix="headwater-torture-jobs-"))
     with running_postgres() as store:
         killing = JobKilling(folder, report.seed, store)
-        chosen = islice(dealt(Random(report.seed), killing.outcome.kills), rounds)
+        chosen = islice(scheduled_rounds(Random(report.seed), killing.outcome.kills), rounds)
         outcome = killing.run(chosen, progress=lambda outcome: advance(1))
     report.job_rounds, report.job_apps, report.job_rows = outcome.rounds, dict(outcome.apps), outcome.rows
     report.job_kills, report.job_kills_missed = dict(sorted(outcome.kills.items())), dict(outcome.missed)
@@ -194,10 +197,10 @@ def kill_jobs(report: Report, rounds: int, advance: Advance) -> None:
 
 def kill_captures(report: Report, rounds: int, advance: Advance) -> None:
     from tests.crash.capture.killing import Killing as CaptureKilling
-    from tests.crash.capture.killing import rounds as dealt
+    from tests.crash.capture.killing import rounds as scheduled_rounds
 
     folder = Path(tempfile.mkdtemp(prefix="headwater-torture-captures-"))
-    chosen = islice(dealt(report.seed), rounds)
+    chosen = islice(scheduled_rounds(report.seed), rounds)
     outcome = CaptureKilling(folder, report.seed).run(chosen, progress=lambda outcome: advance(1))
     report.capture_rounds, report.captured_changes = outcome.rounds, outcome.changes
     report.capture_kills, report.capture_kills_missed = dict(sorted(outcome.kills.items())), outcome.missed

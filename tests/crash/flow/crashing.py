@@ -17,8 +17,8 @@ from headwater.node import Node
 from headwater.record import Record
 from tests.crash.flow import shop
 from tests.crash.flow.feeding import Fed, Feed
-from tests.crash.flow.judge import Place, judge
 from tests.crash.flow.moments import Moment, arm
+from tests.crash.flow.oracle import Place, differences
 
 ROWS = 30
 
@@ -86,8 +86,8 @@ class Life:
         finally:
             running.stop()
 
-    def judged(self, *, least: int = shop.LEAST[0]) -> list[str]:
-        return judge(self.place, self.feed.fed, least=least)
+    def differences(self, *, least: int = shop.LEAST[0]) -> list[str]:
+        return differences(self.place, self.feed.fed, least=least)
 
 
 def found_after_a_crash(session: SparkSession, node: Node, moment: Moment, nth: int = 1) -> list[str]:
@@ -98,6 +98,6 @@ def found_after_a_crash(session: SparkSession, node: Node, moment: Moment, nth: 
     life = Life(session, node)
     life.step()
     life.step(crash_at=moment, nth=nth)
-    found = life.judged()
+    found = life.differences()
     life.step()
-    return found + life.judged()
+    return found + life.differences()

@@ -29,8 +29,8 @@ from headwater.log.storage import local
 from tests.crash.flow import deadly_workers
 from tests.crash.flow.apps import declared
 from tests.crash.flow.bounds import lower
-from tests.crash.flow.judge import Place
 from tests.crash.flow.moments import DRIVER, IN_WORKERS, JVM, NODE, POINTS, PROCESS, WORKER, Blackboard, Moment, arm
+from tests.crash.flow.oracle import Place
 
 SENTENCE = 3
 ROWS_PER_BATCH, ROWS_PER_BATCH_OF_MANY = 50, 1000

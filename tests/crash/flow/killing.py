@@ -3,7 +3,7 @@
 One data directory, one PostgreSQL and one log through all rounds. A round feeds some rows and starts the driver of one
 app; another round may be of another app, which then has more to read. At a
 chosen moment it is killed, or its worker, its JVM or the node (moments.py); the next round has to recover from that,
-and is killed too. At the end a driver may do its work in peace; then the judge looks at everything.
+and is killed too. At the end a driver may do its work in peace; then the oracle looks at everything.
 """
 
 import json
@@ -24,11 +24,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headwater.flow.commit.job_folder import JobFolder
 from tests.crash.flow import apps, shop
-from tests.crash.flow.dealing import Round
 from tests.crash.flow.driver import ROWS_PER_BATCH, SENTENCE, Orders, board_of
 from tests.crash.flow.feeding import Fed, Feed
-from tests.crash.flow.judge import Place
 from tests.crash.flow.moments import DRIVER, JVM, NODE, POINTS, REBUILD, WORKER
+from tests.crash.flow.oracle import Place
+from tests.crash.flow.round_schedule import Round
 from tests.crash.killing import Process, free_port
 from tests.waiting import LONG, Alarm, patience
 
@@ -105,7 +105,7 @@ class Killing:
 
     def round(self, now: Round) -> None:
         self._write(self._feed.more(self._rows))
-        self._unread.update(dict.fromkeys(apps.VIEWS, self._rows))
+        self._unread.update(dict.fromkeys(apps.PROVED, self._rows))
         self.outcome.rounds += 1
         self.outcome.apps[now.app] += 1
         if any(POINTS[strike.name].named == REBUILD for strike in now.strikes) and not self._rebuilding:
@@ -132,7 +132,7 @@ class Killing:
         self.outcome.rows = len(self._feed.fed)
         had_rounds = sorted(self.outcome.apps)
         for app in had_rounds:
-            views = [view for view in apps.VIEWS[app] if self._proved is None or view in self._proved]
+            views = [view for view in apps.PROVED[app] if self._proved is None or view in self._proved]
             ended = self._drive(Round([], app=app), prove=views, last=app == had_rounds[-1])
             if ended.code != 0:
                 self.outcome.anomalies.append(f"the last run of {app}, in peace, ended with {ended.code}: {ended.said}")
@@ -251,7 +251,7 @@ class Killing:
     # -- the log -------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Changelogs are not compacted here: the judge wants to see every change."""
+        """Changelogs are not compacted here: the oracle wants to see every change."""
         admin = AdminClient({"bootstrap.servers": self._place.address})
         others = (shop.CUSTOMERS, shop.CITIES, *apps.CHANGELOGS)
         wanted = [NewTopic(shop.ORDERS, shop.PARTITIONS, 1), *(NewTopic(topic, 1, 1) for topic in others)]

@@ -104,18 +104,18 @@ def neighbours_of(fed: Iterable[Fed]) -> dict[tuple[int, int], dict[str, Any]]:
     }  # fmt: skip
 
 
-class Judged(NamedTuple):
-    """Of orders that are let through once: which are, and which came too late to be judged."""
+class Deduplicated(NamedTuple):
+    """Of orders that are let through once: which are, and which were late."""
 
     passed: list[str]
     late: list[tuple[int, int]]
     """Partition and offset."""
 
 
-def once_of(fed: Sequence[Fed], ends: Sequence[Mapping[int, int]], watermarks: Sequence[datetime]) -> Judged:
+def once_of(fed: Sequence[Fed], ends: Sequence[Mapping[int, int]], watermarks: Sequence[datetime]) -> Deduplicated:
     """What is late depends on the batches: on how far a row's partition, and the watermark, had come before the one
     that it is in."""
-    judged, start = Judged([], []), dict[int, int]()
+    found, start = Deduplicated([], []), dict[int, int]()
     clocks: dict[int, datetime] = {}
     kept: dict[str, datetime] = {}
     for end, watermark in zip(ends, watermarks, strict=True):
@@ -125,11 +125,11 @@ def once_of(fed: Sequence[Fed], ends: Sequence[Mapping[int, int]], watermarks: S
             at, partition, offset = one.at
             clocks[partition] = max(at, clocks.get(partition, at))
             if at < watermark or (partition in before and at < before[partition] - LATENESS):
-                judged.late.append((partition, offset))
+                found.late.append((partition, offset))
             elif one.row is not None and _passes(one.row["id"], at, kept):
-                judged.passed.append(one.row["id"])
+                found.passed.append(one.row["id"])
         start = dict(end)
-    return judged
+    return found
 
 
 def _passes(id: str, at: datetime, kept: dict[str, datetime]) -> bool:

@@ -12,9 +12,9 @@ from headwater.flow.declare.topology.nodes import STATEFUL, Compared, Join, Less
 from headwater.flow.operators.comparisons.kinds import Comparison
 from headwater.flow.operators.windows.shapes import Window
 from tests.crash.flow.apps import declared
-from tests.crash.flow.dealing import dealt
-from tests.crash.flow.judge import Place
 from tests.crash.flow.moments import APPS
+from tests.crash.flow.oracle import Place
+from tests.crash.flow.round_schedule import scheduled_rounds
 
 ROUNDS = 60
 PLACE = Place(Path("data"), "127.0.0.1:9092", "sqlite:///other.sqlite")
@@ -52,6 +52,6 @@ def test_joins_one_after_another_on_the_same_column_are_in_an_app(nodes: list[No
 
 def test_rounds_are_of_both_apps_by_turns() -> None:
     """A round whose point both apps come to is of either."""
-    apps = Counter(one.app for one in islice(dealt(Random(1), Counter()), ROUNDS))
+    apps = Counter(one.app for one in islice(scheduled_rounds(Random(1), Counter()), ROUNDS))
     assert set(apps) == set(APPS)
     assert min(apps.values()) > ROUNDS / 5

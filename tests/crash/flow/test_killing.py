@@ -10,9 +10,9 @@ import pytest
 
 from tests.crash.flow import shop
 from tests.crash.flow.bounds import LOWERED, SMALL_BLOCKS, SPLIT
-from tests.crash.flow.dealing import Round, Strike, dealt
 from tests.crash.flow.killing import ENDS, Killing
 from tests.crash.flow.moments import POINTS
+from tests.crash.flow.round_schedule import Round, Strike, scheduled_rounds
 
 ROWS_PER_ROUND = 50
 PROVED = (shop.NAMED, "revenue")
@@ -44,7 +44,7 @@ def test_the_short_form_kills_at_each_of_the_named_points_and_every_kind_of_proc
 
 
 def test_rounds_go_the_ways_of_many_rows_by_turns_and_where_a_point_lies_in_one() -> None:
-    rounds = list(islice(dealt(Random(1), Counter()), 60))
+    rounds = list(islice(scheduled_rounds(Random(1), Counter()), 60))
     for name in LOWERED:
         assert 15 < sum(name in one.lowered for one in rounds) < 45
     for one in rounds:
@@ -55,7 +55,7 @@ def test_rounds_go_the_ways_of_many_rows_by_turns_and_where_a_point_lies_in_one(
 def test_every_point_has_had_its_turn_before_one_comes_again() -> None:
     kills = Counter[str]()
     rounds = 0
-    for one in dealt(Random(1), kills):
+    for one in scheduled_rounds(Random(1), kills):
         kills.update(strike.name for strike in one.strikes)
         rounds += 1
         if len(kills) == len(POINTS):
@@ -66,9 +66,9 @@ def test_every_point_has_had_its_turn_before_one_comes_again() -> None:
 
 def test_a_point_that_was_missed_has_another_turn_at_its_first_moment() -> None:
     kills = Counter[str]()
-    deals = dealt(Random(1), kills)
-    missed = next(deals).strikes
-    rest = [strike for _ in range(len(POINTS)) for strike in _struck(next(deals), kills)]
+    rounds = scheduled_rounds(Random(1), kills)
+    missed = next(rounds).strikes
+    rest = [strike for _ in range(len(POINTS)) for strike in _struck(next(rounds), kills)]
     assert Strike(missed[0].name) in rest
 
 

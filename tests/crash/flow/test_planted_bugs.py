@@ -1,4 +1,4 @@
-"""Bugs that would cost or double rows after a crash are put into the code, and the judge must find them."""
+"""Bugs that would cost or double rows after a crash are put into the code, and the oracle must find them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +43,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
     ],
     ids=lambda moment: moment.place.split(".")[-1] + (", after" if moment.after else ""),
 )
-def test_the_judge_finds_nothing_in_the_code_as_it_is(spark: SparkSession, node: Node, moment: Moment) -> None:
+def test_the_oracle_finds_nothing_in_the_code_as_it_is(spark: SparkSession, node: Node, moment: Moment) -> None:
     assert found_after_a_crash(spark, node, moment) == []
 
 

@@ -12,9 +12,9 @@ import pytest
 from tests.crash.disk_image import let_go, made_image, mount
 from tests.crash.flow import shop
 from tests.crash.flow.bounds import STAGED
-from tests.crash.flow.dealing import Round, Strike
 from tests.crash.flow.killing import Killing
 from tests.crash.flow.moments import TIMES
+from tests.crash.flow.round_schedule import Round, Strike
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -34,6 +34,7 @@ CUTS: tuple[Round, ...] = (
     Round([Strike("shadow removed", 2)]),
     Round([Strike("rebuild carried out")]),
     Round([Strike("file staged, driver")], [STAGED]),
+    Round([Strike("file about to be renamed")], [STAGED]),
     Round([Strike("file renamed", 2)], [STAGED]),
     Round([Strike("partition encoded, driver")], [STAGED]),
     Round([Strike("topic sent", 2)], [STAGED]),
@@ -85,7 +86,7 @@ def lives_through(killing: Killing, disk: Disk, cuts: tuple[Round, ...]) -> list
 def test_a_job_whose_power_is_cut_again_and_again_writes_each_row_once(
     disk: Disk, tmp_path: Path, cuts: tuple[Round, ...]
 ) -> None:
-    # The judge looks at every view; how all of them are proved is for the long form, and for verify's own tests.
+    # The oracle looks at every view; how all of them are proved is for the long form, and for verify's own tests.
     proved = PROVED if len(cuts) == 1 else None
     killing = Killing(disk.place / "run", 1, f"sqlite:///{tmp_path / 'other.sqlite'}", ahead=False, proved=proved)
     assert lives_through(killing, disk, cuts) == []

@@ -48,7 +48,7 @@ def test_what_was_built_by_other_code_is_not_gone_on_with(life: Life) -> None:
     run_and_crash(life, NEW, Moment(PROCESS, after=True))
     life.write()
     run(life, NEWER, rebuild=True)
-    assert life.judged(least=NEWER) == []
+    assert life.differences(least=NEWER) == []
 
 
 def test_once_it_is_being_carried_out_older_code_is_refused_and_the_new_goes_on(life: Life) -> None:
@@ -57,4 +57,4 @@ def test_once_it_is_being_carried_out_older_code_is_refused_and_the_new_goes_on(
     with pytest.raises(JobRefused, match=f'was "amount >= {NEW}" and is "amount >= {OLD}"'):
         run(life, OLD)
     run(life, NEW)
-    assert life.judged(least=NEW) == []
+    assert life.differences(least=NEW) == []

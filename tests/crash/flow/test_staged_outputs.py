@@ -46,7 +46,7 @@ def crashed(life: Life, monkeypatch: pytest.MonkeyPatch, *names: str) -> list[st
         life.step(crash_at=moment, nth=nth)
         monkeypatch.setattr(stage_task, "FEW_ROWS", 0)
     life.step()
-    return life.judged()
+    return life.differences()
 
 
 def test_a_job_that_crashes_while_it_publishes_what_tasks_staged_has_each_row_once(

@@ -13,7 +13,6 @@ HISTORY, SERVED = "customer_history", "served"
 BOTH = "customers+orders"
 ACCOUNTS, LATE = accounts_topic(APP), late_topic(APP, ORDERS)
 CHANGELOGS = (RECENT,)
-VIEWS = (DAYS, TRENDS, FIVES, CENTRES, HISTORY)
 OUTPUTS_OF_ORDERS = (DAYS, TRENDS, RECENT, FIVES, CENTRES)
 ZONE, K, WAIT_MINUTES = "Europe/Berlin", 2, 20
 COMPARED = {

@@ -18,7 +18,7 @@ from headwater.views.view import View
 from tests.crash.flow import model, shop, times
 from tests.crash.flow.feeding import Fed
 from tests.crash.flow.folding import folded
-from tests.crash.flow.judge import Place, balanced, poisoned, records, same_rows, values
+from tests.crash.flow.oracle import Place, balanced, poisoned, records, same_rows, values
 from tests.crash.flow.windows import moment, watermark_of
 from tests.flow.operators.comparisons import oracle as comparisons_oracle
 from tests.flow.operators.reference import Row

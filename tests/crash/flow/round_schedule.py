@@ -36,7 +36,7 @@ class Round:
         return ", ".join([self.app, *map(str, self.strikes), *self.lowered])
 
 
-def dealt(random: Random, kills: Counter[str]) -> Iterator[Round]:
+def scheduled_rounds(random: Random, kills: Counter[str]) -> Iterator[Round]:
     """Every point, in any order, then all again in another. One whose moment did not come soon has another turn.
 
     `kills` counts by point, and is looked at after each round. Where only a worker dies the job goes on, so that

@@ -41,7 +41,7 @@ class Kept(NamedTuple):
     value: Any
 
 
-def judge(place: Place, fed: Sequence[Fed], *, least: int) -> list[str]:
+def differences(place: Place, fed: Sequence[Fed], *, least: int) -> list[str]:
     """Of customers only if there are any."""
     customers = [one for one in fed if one.topic == shop.CUSTOMERS]
     with Client(place.address) as client:
