@@ -21,6 +21,7 @@ from headwater.flow.sinks.folders import DiskFolder, Note
 from headwater.flow.sinks.parquet import ParquetSink
 from headwater.flow.sinks.topics.topic import BATCHES_PER_ROUND, TopicSink
 from headwater.flow.source.record_batches.records import decode_batches
+from headwater.log.batch_format import Buffer
 from headwater.log.storage import read_whole
 from headwater.log.storage.simulated import Call, SimulatedDisk
 from headwater.record import TopicPartition
@@ -126,7 +127,7 @@ class RememberingLog:
         self.producers += 1
         return self.producers, 0
 
-    def produce(self, batches: Mapping[TopicPartition, Sequence[bytearray]]) -> None:
+    def produce(self, batches: Mapping[TopicPartition, Sequence[Buffer]]) -> None:
         for place, several in batches.items():
             for batch in several:
                 self._append(place.partition, bytes(batch))
@@ -159,7 +160,7 @@ class Cut:
 
 
 def topic_sink(disk: SimulatedDisk, log: RememberingLog, staging: Path) -> TopicSink:
-    return TopicSink(log, TOPIC, DiskFolder(disk, "disk"), batch_bytes=200, compression="none", staging=staging)
+    return TopicSink(log, TOPIC, DiskFolder(disk, "disk"), batch_bytes=200, staging=staging)
 
 
 def rows_of(numbers: range) -> pa.Table:
