@@ -24,11 +24,12 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.aggregates import OwnAggregate
 from headwater.flow.declare.topology.graph import plan
-from headwater.flow.declare.windows import columns_of
 from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operators.aggregation.aggregates import KINDS, Aggregate
 from headwater.flow.operators.kinds.families import FAMILIES
-from headwater.flow.operators.windows.shapes import UNITS, Calendar, Count, Window
+from headwater.flow.operators.windows.kinds.calendar import UNITS, Calendar
+from headwater.flow.operators.windows.kinds.count import Count
+from headwater.flow.operators.windows.window import Window
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.resolution import resolve
 from headwater.flow.prepare import aggregates as by_spark
@@ -145,7 +146,7 @@ def expected_of(ran: AppTester, name: str) -> dict[tuple[Any, ...], tuple[list[R
 
 
 def key_of(kind: Kind, row: Mapping[str, Any]) -> tuple[Any, ...]:
-    names = [row[name] for name in columns_of(kind.window)]
+    names = [row[name] for name in kind.window.key]
     if not isinstance(kind.window, Count):
         names = [(name - BEGIN) // timedelta(microseconds=1) + BEGIN_US for name in names]
     return row["sensor"], *names

@@ -4,9 +4,9 @@ It is a batch like any other, with a number that every sink commits with its row
 (source/batch_plan/ticks.py). So it takes effect as a whole or is run again, by the command or by the job's next run.
 It replays all rows that were late before it: the same rows whenever it is computed.
 
-The state of such windows is gone. What they were and what they are with those rows is found out from the log, by the
-queries that prove views, and the difference is told as changes. Of windows that overlap, some may still be kept: rows
-are given to those as well, so that later rows find them. Comparisons are treated in the same way.
+The state of such windows was dropped. What they were and what they are with those rows is computed from the log, by the
+queries that prove views, and the difference is emitted as changes. Of windows that overlap, some may still be kept:
+rows are given to those as well, so that later rows find them. Comparisons are treated in the same way.
 
 The rows' records in the late topic stay; new ones beside them say that they are admitted, and in which batch.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from headwater.flow.commit.job_folder import JobFolder
@@ -28,14 +28,15 @@ from headwater.flow.kafka.client import Client
 from headwater.flow.operate.window_comparison import CompareOperator
 from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operators.comparisons.kinds import agos_of
-from headwater.flow.operators.comparisons.looking_back import longest_us, reach_us
+from headwater.flow.operators.comparisons.looking_back import reach_us
 from headwater.flow.operators.joins.emission import AFTER_SIDE, BEFORE_SIDE, SIDE
-from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling, Window
-from headwater.flow.plan.event_times import HAPPENED, pane_of
+from headwater.flow.operators.windows.aligned import AlignedWindow
+from headwater.flow.operators.windows.window import WHEN
+from headwater.flow.plan.event_times import HAPPENED
 from headwater.flow.proof.batch_query import batch_rows
 from headwater.flow.proof.past_decisions import late_rows
 from headwater.flow.proof.verification import frames_at
-from headwater.flow.proof.window_query import Past, window_rows
+from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.arrow_types import spark_schema
 from headwater.flow.rows.evaluation import Replayed, paired
 from headwater.flow.rows.row_steps import quoted
@@ -45,7 +46,7 @@ POSITION = ("source", "partition", "offset")
 
 
 def why_not(node: Node) -> str | None:
-    """Why late rows of an operator cannot be taken back; None: they can."""
+    """Why late rows of an operator cannot be replayed; None: they can."""
     if isinstance(node, Dedupe):
         return "whether a row repeats one that is forgotten is not known"
     if not isinstance(node, Windowed):
@@ -54,10 +55,8 @@ def why_not(node: Node) -> str | None:
         return "a model has learned from later windows since"
     if any(isinstance(one, Join) for one in walk(node)):
         return "what a join before it made of other rows of that time is no longer known"
-    if isinstance(node.window, Session):
-        return "a session that is over may have to be joined with one that is not"
-    if isinstance(node.window, Count):
-        return "all windows of the key behind it would be other ones"
+    if node.window.why_not_replayed is not None:
+        return node.window.why_not_replayed
     if any(isinstance(one, Dedupe) for one in walk(node)):
         return "whether a row repeats one that is forgotten is not known"
     return None
@@ -80,7 +79,7 @@ class Admission:
 
 @dataclass(frozen=True)
 class Admitting:
-    """Finds out what a batch takes back. `operators` are those of the job's outputs, as they are resolved."""
+    """Computes what a batch corrects. `operators` are those of the job's outputs, as they are resolved."""
 
     session: SparkSession
     app: str
@@ -91,7 +90,7 @@ class Admitting:
     client: Client
 
     def outstanding(self, batch: int) -> dict[Node, int]:
-        """How many rows had come too late up to a batch, and are still out, for each operator that they can be given
+        """How many rows were late up to a batch and are not replayed yet, for each operator that they can be given
         to."""
         late = late_rows(self.session, self.app, self.job, self.folder, batch, self.where, self.client)
         if late is None:
@@ -111,7 +110,11 @@ class Admitting:
         own = {node: late.where(f.col("operator") == self.job.operators[node]).drop("operator") for node in rows}
         then, now = Past(before.passed, own), Past(before.passed)
         changes = {node: self._corrections(node, frames, then, now) for node in self._corrected(tuple(rows))}
-        kept = {node: self._kept(node, frames, own[node], before.watermark_us) for node in rows if _overlaps(node)}
+        kept: dict[Node, DataFrame] = {
+            node: self._kept(node, until, frames, own[node], before.watermark_us)
+            for node in rows
+            if isinstance(node, Windowed) and (until := node.window.kept_until_sql(HAPPENED))
+        }
         return Admission(changes, kept, rows, self._marks(late, batch))
 
     def _corrected(self, windows: tuple[Node, ...]) -> list[Node]:
@@ -126,15 +129,16 @@ class Admitting:
         """Of all rows those whose windows any of the late ones may have changed, or are compared with such."""
         bounds = late.agg(f.min("time").alias("first"), f.max("time").alias("last")).collect()[0]
         compared = [node for node in self._corrected(windows) if isinstance(node, Compared)]
-        wide_us = 2 * max(map(_length_us, windows)) + sum(map(_reach_us, compared))
+        longest_us = max(node.window.longest_us for node in windows if isinstance(node, Windowed))
+        wide_us = 2 * longest_us + sum(map(_reach_us, compared))
         wide = timedelta(microseconds=wide_us)
         time = f.col(AT)["time"]
         near = time.between(f.lit(bounds["first"] - wide), f.lit(bounds["last"] + wide))
         return {source: frame.where(near) for source, frame in frames.items()}
 
     def _corrections(self, node: Node, frames: Mapping[Source, DataFrame], then: Past, now: Past) -> DataFrame:
-        """As the operator would tell them."""
-        told = self.operators[node].output
+        """As the operator would emit them."""
+        emitted = self.operators[node].output
         key = tuple(self.operators[node].key.names)
         sides = [
             _affected(node, batch_rows(node, frames, past), frames, then).withColumn(SIDE, f.lit(side))
@@ -142,19 +146,18 @@ class Admitting:
         ]
         changed = paired(sides[0].unionByName(sides[1]), key)
         return changed.select(
-            *(f.col(quoted(one.name)).cast(one.dataType).alias(one.name) for one in spark_schema(told))
+            *(f.col(quoted(one.name)).cast(one.dataType).alias(one.name) for one in spark_schema(emitted))
         )
 
     def _kept(
-        self, node: Node, frames: Mapping[Source, DataFrame], late: DataFrame, watermark_us: int | None
+        self, node: Windowed, until: str, frames: Mapping[Source, DataFrame], late: DataFrame, watermark_us: int | None
     ) -> DataFrame:
         """Late rows that lie in windows whose state is still there."""
         operator = self.operators[node]
-        assert isinstance(node, Windowed)
         assert isinstance(operator, WindowOperator)
         below_us = operator.work.drop_below(operator.at(None, watermark_us).clock)
         rows = _only(batch_rows(node.input, frames), late)
-        return rows if below_us is None else rows.where(_end_us(node.window) > f.lit(below_us))
+        return rows if below_us is None else rows.where(f.expr(until) > f.lit(below_us))
 
     def _marks(self, late: DataFrame, batch: int) -> pa.Table:
         values, stamps = [], []
@@ -170,28 +173,9 @@ class Admitting:
         return records([None] * len(values), values, stamps)
 
 
-def _overlaps(node: Node) -> bool:
-    return isinstance(node, Windowed) and isinstance(node.window, Hopping | Sliding)
-
-
-def _end_us(window: Window) -> Column:
-    """Where the part of time ends that a row is kept for."""
-    return f.expr(f"{pane_of(window)} + {window.pane_us}L" if isinstance(window, Hopping) else f"{HAPPENED} + 1L")
-
-
-def _length_us(node: Node) -> int:
-    assert isinstance(node, Windowed)
-    match node.window:
-        case Tumbling() | Hopping() | Calendar():
-            return longest_us(node.window)
-        case Sliding(size_us=size_us):
-            return size_us
-    return 0
-
-
 def _reach_us(node: Compared) -> int:
     window = node.windowed.window
-    assert isinstance(window, Tumbling | Hopping | Calendar)
+    assert isinstance(window, AlignedWindow)
     return max((reach_us(window, ago) for ago in agos_of(node.comparisons)), default=0)
 
 
@@ -204,16 +188,7 @@ def _affected(node: Node, windows: DataFrame, frames: Mapping[Source, DataFrame]
     if not isinstance(node, Windowed):
         return windows
     late = _only(batch_rows(node.input, frames), then.late[node])
-    by = [f.col(quoted(name)).alias(f"_late{place}") for place, name in enumerate(node.by)]
-    on = [f.col(quoted(name)).eqNullSafe(f.col(f"_late{place}")) for place, name in enumerate(node.by)]
-    match node.window:
-        case Sliding(size_us=size_us):
-            times = late.select(*by, f.col(AT)["time"].alias("_late_time"))
-            at = f.col(quoted(node.key[-1]))
-            size = f.expr(f"interval {size_us} microseconds")
-            return windows.join(times, [*on, at.between(f.col("_late_time"), f.col("_late_time") + size)], "left_semi")
-        case Tumbling() | Calendar() | Hopping():
-            own = window_rows(node, late, Past(then.passed))
-            starts = own.select(*by, f.col("window_start").alias("_late_start"))
-            return windows.join(starts, [*on, f.col("window_start") == f.col("_late_start")], "left_semi")
-    return windows
+    own = {name: f"_late{number}" for number, name in enumerate(node.by)}
+    late = late.select(*(f.col(quoted(name)).alias(one) for name, one in own.items()), f.col(AT)["time"].alias(WHEN))
+    same_key = [f.col(quoted(name)).eqNullSafe(f.col(one)) for name, one in own.items()]
+    return node.window.affected(windows, late, same_key)

@@ -13,8 +13,8 @@ from headwater.flow.operate.deduplicator import LATE
 from headwater.flow.operate.join_operators import StreamJoinOperator
 from headwater.flow.operators.joins.as_of import AsOfJoin as AsOf
 from headwater.flow.operators.joins.interval import IntervalJoin
-from headwater.flow.operators.windows.placement import earliest, late_mask, times_of
-from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window
+from headwater.flow.operators.windows.assignment import times_of
+from headwater.flow.operators.windows.window import Window
 from headwater.flow.plan.event_times import time_us
 from headwater.flow.rows.event_positions import since, with_time
 from headwater.flow.rows.row_batch import AT
@@ -26,7 +26,7 @@ LATE_START, LATE_END = "_late_start", "_late_end"
 
 @dataclass(frozen=True)
 class LateRowsTask:
-    """Keeps the late rows of a frame, with the first window that each lies in where its place is fixed."""
+    """Keeps the late rows of a frame, with the first window that each lies in where that depends on no other row."""
 
     window: Window
     watermark_us: int | None
@@ -35,14 +35,13 @@ class LateRowsTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             times_us, known = times_of(batch.column(AT).field("time"))
-            late = late_mask(self.window, times_us, self.watermark_us, self.horizon_us, known)
+            late = self.window.late(times_us, self.watermark_us, self.horizon_us, known)
             if late.any():
                 yield self._with_window(batch.filter(pa.array(late)), times_us[late])
 
     def _with_window(self, rows: pa.RecordBatch, times_us: Integers) -> pa.RecordBatch:
-        bounds = [pa.nulls(rows.num_rows, pa.int64())] * 2
-        if isinstance(self.window, Tumbling | Calendar | Hopping):
-            bounds = [pa.array(one) for one in earliest(self.window, times_us)]
+        first = self.window.earliest(times_us)
+        bounds = [pa.nulls(rows.num_rows, pa.int64())] * 2 if first is None else [pa.array(one) for one in first]
         return rows.append_column(LATE_START, bounds[0]).append_column(LATE_END, bounds[1])
 
 

@@ -33,7 +33,6 @@ from headwater.flow.operators.joins.hot_keys import Hot
 from headwater.flow.operators.joins.splitting import may_split
 from headwater.flow.plan.delays import Passed, arriving, reached_us
 from headwater.flow.plan.lateness import Times
-from headwater.flow.plan.processing_time import next_end_us
 from headwater.flow.plan.watermarks import FOREVER_US
 from headwater.flow.prepare.inputs import AnyPrepare, KeyedOperator, input_of, window_rows_of
 from headwater.flow.prepare.join_inputs import side_frame, side_preparations
@@ -274,7 +273,7 @@ class Operators:
     def wakes_us(self, version: int, processed_us: int) -> int | None:
         """When windows by processing time have next something to tell behind a version; None: never."""
         waiting = [
-            next_end_us(operator.work.window, processed_us)
+            operator.work.window.next_end_us(processed_us)
             for operator in self.windows.values()
             if operator.processing
             and operator.at(processed_us, FOREVER_US).pending(self.store(operator).begin(version))

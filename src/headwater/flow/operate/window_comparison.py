@@ -14,7 +14,7 @@ from headwater.flow.operate.shard_operator import ShardOperator, Worked
 from headwater.flow.operators.changes import OPERATION
 from headwater.flow.operators.comparisons.compared import Compared as Work
 from headwater.flow.operators.comparisons.kinds import is_number
-from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling
+from headwater.flow.operators.windows.aligned import AlignedWindow
 from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.operators.windows.step import START
 from headwater.flow.plan.delays import held_us
@@ -54,7 +54,7 @@ def compared_windows(
 ) -> tuple[CompareOperator, DataFrame]:
     """What the operator does, and the frame its shards are given: the windows that changed, as they are now."""
     windows = node.windowed
-    assert isinstance(windows.window, Tumbling | Hopping | Calendar)
+    assert isinstance(windows.window, AlignedWindow)
     schema = changes.schema
     values = [one for one in visible(changes) if one not in node.key]
     by, kept = (

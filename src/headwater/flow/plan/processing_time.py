@@ -19,7 +19,6 @@ from headwater.flow.declare.topology.graph import Job
 from headwater.flow.declare.topology.naming import accounts_topic
 from headwater.flow.declare.topology.nodes import Windowed, walk
 from headwater.flow.kafka.client import Client
-from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window, calendar_end
 from headwater.flow.plan.event_times import AT, moment
 from headwater.flow.plan.planned_batches import Offsets, offsets
 from headwater.flow.rows.event_positions import with_time
@@ -37,17 +36,6 @@ class Processed(NamedTuple):
 
 def uses_processing_time(job: Job) -> bool:
     return any(isinstance(node, Windowed) and node.processing for one in job.outputs for node in walk(one.node))
-
-
-def next_end_us(window: Window, now_us: int) -> int | None:
-    """When the next window ends: so long nothing is told unless rows come."""
-    match window:
-        case Tumbling(size_us=step_us, offset_us=offset_us) | Hopping(slide_us=step_us, offset_us=offset_us):
-            shift = window.size_us - window.slide_us if isinstance(window, Hopping) else 0
-            return now_us - (now_us - offset_us - shift) % step_us + step_us
-        case Calendar():
-            return calendar_end(window, now_us)
-    return None
 
 
 def processed_batches(client: Client, app: str, job: str) -> list[Processed]:

@@ -37,7 +37,7 @@ from headwater.flow.operate.window_comparison import compared_windows
 from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operators import latest
 from headwater.flow.operators.windows.clock import WindowClock
-from headwater.flow.operators.windows.windowed import Windowed as WindowedWork
+from headwater.flow.operators.windows.window import Windowed as WindowedWork
 from headwater.flow.plan.delays import held_us
 from headwater.flow.plan.lateness import Times
 from headwater.flow.prepare.aggregates import read_aggregates

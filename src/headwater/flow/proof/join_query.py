@@ -21,8 +21,9 @@ from headwater.flow.declare.topology.nodes import (
     multiplies,
 )
 from headwater.flow.operators.joins.pairing import LEFT
+from headwater.flow.operators.windows.assignment import POSITION
 from headwater.flow.prepare.join_inputs import shared_names
-from headwater.flow.proof.window_query import POSITION, Past
+from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.event_positions import position_of, since, with_time
 from headwater.flow.rows.row_steps import PATH, quoted, visible
 from headwater.flow.rows.sources import AT, DELETED

@@ -13,8 +13,8 @@ from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
 from headwater.errors import FlowError
 from headwater.flow.declare.topology.graph import Job, Planned
 from headwater.flow.declare.topology.nodes import Source
-from headwater.flow.declare.windows import END, START
 from headwater.flow.kafka.client import EARLIEST, Client
+from headwater.flow.operators.windows.step import END, START
 from headwater.flow.proof.approximation import refuse_derived
 from headwater.flow.proof.batch_query import batch_rows, input_rows
 from headwater.flow.proof.tolerances import BOUNDS, RULE, bounds_among, near, rule_of

@@ -14,16 +14,14 @@ from hypothesis import strategies as st
 from headwater.flow.operators.aggregation import aggregates
 from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.kinds.families import FAMILIES
-from headwater.flow.operators.windows.shapes import (
-    Calendar,
-    Count,
-    Hopping,
-    Session,
-    Sliding,
-    Tumbling,
-    Window,
-    micros_of,
-)  # fmt: skip
+from headwater.flow.operators.windows.assignment import micros_of
+from headwater.flow.operators.windows.kinds.calendar import Calendar
+from headwater.flow.operators.windows.kinds.count import Count
+from headwater.flow.operators.windows.kinds.hopping import Hopping
+from headwater.flow.operators.windows.kinds.session import Session
+from headwater.flow.operators.windows.kinds.sliding import Sliding
+from headwater.flow.operators.windows.kinds.tumbling import Tumbling
+from headwater.flow.operators.windows.window import Window
 from tests.flow.operators import every_kind
 from tests.flow.operators.every_kind import SPECS
 from tests.flow.operators.windows import subjects

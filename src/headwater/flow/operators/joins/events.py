@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.flow.operators.joins.pairing import Pairing, renamed, taken_or_null
+from headwater.flow.operators.windows.assignment import aligned
 from headwater.flow.operators.windows.grouping import grouped
-from headwater.flow.operators.windows.shapes import aligned
 from headwater.flow.operators.windows.state import Placed, WindowState
 from headwater.flow.state.manifest import DELETED, HASH, RunInfo, Slot, StateSchema
 from headwater.flow.state.runs.equality import Integers, Mask
@@ -52,7 +52,7 @@ class Events:
         return pa.schema([*(pa.field(name, pa.int64()) for name in GIVEN), *self.columns])
 
     def slot_ranges(self, times_us: Integers) -> tuple[Integers, Integers]:
-        return aligned(times_us, max(self.slot_us, 1), 1, 0)
+        return aligned(times_us, max(self.slot_us, 1))
 
 
 class EventRows(NamedTuple):
