@@ -25,14 +25,13 @@ from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.aggregates import OwnAggregate
 from headwater.flow.declare.topology.graph import plan
 from headwater.flow.operate.window_operator import WindowOperator
-from headwater.flow.operators.aggregation.aggregates import KINDS, Aggregate
-from headwater.flow.operators.kinds.families import FAMILIES
+from headwater.flow.operators.aggregation.aggregates import Aggregate
+from headwater.flow.operators.aggregation.kinds.registry import FUNCTIONS, KINDS
 from headwater.flow.operators.windows.kinds.calendar import UNITS, Calendar
 from headwater.flow.operators.windows.kinds.count import Count
 from headwater.flow.operators.windows.window import Window
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.resolution import resolve
-from headwater.flow.prepare import aggregates as by_spark
 from headwater.flow.run.app_tester import AppTester
 from headwater.testing import running_node
 from tests.flow.job.steps import Step, run_steps
@@ -217,7 +216,7 @@ def meaning(spec: Aggregate) -> tuple[Any, ...]:
 
 def test_no_kind_of_aggregate_is_left_out(spark: SparkSession) -> None:
     specs = specs_of(spark, *(one.declared() for one in AGGREGATES.values()))
-    assert {spec.kind for spec in specs} == {*KINDS, *FAMILIES}
+    assert {spec.kind for spec in specs} == set(KINDS)
     options: list[Any] = [spec.options for spec in specs if spec.options is not None]
     for kind in {type(one) for one in options}:
         for field in (field for field in dataclasses.fields(kind) if field.type in (bool, "bool")):
@@ -228,7 +227,7 @@ def test_no_kind_of_aggregate_is_left_out(spark: SparkSession) -> None:
 def test_no_name_of_an_aggregate_is_left_out(spark: SparkSession) -> None:
     made = [one.declared() for one in AGGREGATES.values()]
     texts = [*(one for one in made if isinstance(one, str)), *ALIASES, "product(y)"]
-    assert {re.split(r"\W", text)[0] for text in texts} == set(by_spark.KINDS)
+    assert {re.split(r"\W", text)[0] for text in texts} == set(FUNCTIONS)
     own = {one.kind for one in made if isinstance(one, OwnAggregate)}
     public = {name for name, home in _HOMES.items() if home == OwnAggregate.__module__}
     assert own == {"user" if name == "aggregate" else name for name in public}

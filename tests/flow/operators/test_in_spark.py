@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.aggregation.aggregates import Aggregate, partials, result_type, state_schema
 from headwater.flow.operators.keyed import aggregate_step, latest_step
-from headwater.flow.operators.kinds.kind import quoted
 from headwater.flow.operators.latest import GONE, Latest
 from headwater.flow.state import EMPTY, StateSchema, StateStore
 from headwater.flow.state.files import DiskFiles

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pytest
 
 from headwater.flow.operators.aggregation.aggregates import Aggregate, given_schema, partials
+from headwater.flow.operators.aggregation.kinds.approx_distinct import Hll
+from headwater.flow.operators.aggregation.kinds.kind import Options
+from headwater.flow.operators.aggregation.kinds.moments import MOMENTS
+from headwater.flow.operators.aggregation.kinds.pairs import PAIRS
+from headwater.flow.operators.aggregation.kinds.percentiles import Kll
 from headwater.flow.operators.aggregation.merging import absorbed
 from headwater.flow.operators.aggregation.reduction import reduce_rows
-from headwater.flow.operators.kinds.moments import MOMENTS
-from headwater.flow.operators.kinds.options import Hll, Kll, Options
-from headwater.flow.operators.kinds.pairs import PAIRS
 from headwater.flow.state.shard import conformed
 from tests.flow.operators import every_kind
 from tests.flow.operators.subjects import TIME

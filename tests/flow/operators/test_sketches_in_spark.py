@@ -8,8 +8,12 @@ import pytest
 
 from headwater.flow import sketches
 from headwater.flow.operators.aggregation.aggregates import Aggregate, partials, result_type
+from headwater.flow.operators.aggregation.kinds.approx_distinct import Hll
+from headwater.flow.operators.aggregation.kinds.hashed import Bloom
+from headwater.flow.operators.aggregation.kinds.kind import Options
+from headwater.flow.operators.aggregation.kinds.percentiles import Kll
+from headwater.flow.operators.aggregation.kinds.top_k import Frequent
 from headwater.flow.operators.aggregation.merging import absorbed, finish
-from headwater.flow.operators.kinds.options import Bloom, Frequent, Hll, Kll, Options
 from headwater.flow.operators.sketches import bloom, count_min, hll, kll
 from headwater.flow.operators.windows.folding import fold_groups
 from tests.flow.spark_session import shared_session

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operators.changes import OPERATION
 from headwater.flow.rows.evaluation import facts_and_reports
-from headwater.flow.rows.row_steps import quoted, visible
+from headwater.flow.rows.row_steps import visible
 from headwater.flow.rows.sources import AT
 
 KEY, VALUE, TIME, ORDER = "_key", "_value", "_timestamp_ms", "_order"

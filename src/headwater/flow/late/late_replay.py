@@ -24,6 +24,7 @@ from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.report_records import NO_RECORDS, records
 from headwater.flow.declare.topology.graph import Job
 from headwater.flow.declare.topology.nodes import Compared, Dedupe, Join, Lesson, Node, Source, Windowed, walk
+from headwater.flow.formats.schema import quoted
 from headwater.flow.kafka.client import Client
 from headwater.flow.operate.window_comparison import CompareOperator
 from headwater.flow.operate.window_operator import WindowOperator
@@ -39,7 +40,6 @@ from headwater.flow.proof.verification import frames_at
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.arrow_types import spark_schema
 from headwater.flow.rows.evaluation import Replayed, paired
-from headwater.flow.rows.row_steps import quoted
 from headwater.flow.rows.sources import AT
 
 POSITION = ("source", "partition", "offset")

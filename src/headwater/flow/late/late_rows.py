@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StructField, StructType
 
 from headwater.flow.declare.topology.nodes import AsOfJoin, Join, Windowed
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.deduplicator import LATE
 from headwater.flow.operate.join_operators import StreamJoinOperator
 from headwater.flow.operators.joins.as_of import AsOfJoin as AsOf
@@ -18,7 +19,7 @@ from headwater.flow.operators.windows.window import Window
 from headwater.flow.plan.event_times import time_us
 from headwater.flow.rows.event_positions import since, with_time
 from headwater.flow.rows.row_batch import AT
-from headwater.flow.rows.row_steps import quoted, visible
+from headwater.flow.rows.row_steps import visible
 from headwater.flow.state.runs.equality import Integers
 
 LATE_START, LATE_END = "_late_start", "_late_end"

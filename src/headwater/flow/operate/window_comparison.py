@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.topology.nodes import Compared, SourceStream, sources_of
-from headwater.flow.formats.schema import nearest
+from headwater.flow.formats.schema import nearest, quoted
 from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
 from headwater.flow.operators.changes import OPERATION
@@ -19,7 +19,7 @@ from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.operators.windows.step import START
 from headwater.flow.plan.delays import held_us
 from headwater.flow.rows.arrow_types import arrow_type
-from headwater.flow.rows.row_steps import quoted, visible
+from headwater.flow.rows.row_steps import visible
 from headwater.flow.state.manifest import DELETED
 from headwater.flow.state.shard import StateHandle
 

@@ -27,6 +27,7 @@ from headwater.flow.declare.topology.nodes import (
     sources_of,
 )
 from headwater.flow.expressions.steps import Steps
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.deduplicator import APART, Deduplicator
 from headwater.flow.operate.history_operator import versioned_rows
 from headwater.flow.operate.model_operator import model_points
@@ -48,7 +49,7 @@ from headwater.flow.prepare.newest_rows import NewestByKey
 from headwater.flow.prepare.reduced_rows import ReduceByKey, ReduceByWindow
 from headwater.flow.rows.arrow_types import arrow_schema, arrow_type
 from headwater.flow.rows.row_batch import flat_schema
-from headwater.flow.rows.row_steps import PATH, quoted, visible
+from headwater.flow.rows.row_steps import PATH, visible
 from headwater.flow.rows.sources import AT, DELETED
 from headwater.flow.rows.tie_breaking import path_order
 

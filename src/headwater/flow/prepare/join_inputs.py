@@ -20,6 +20,7 @@ from headwater.flow.declare.topology.nodes import (
     multiplies,
     walk,
 )
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.join_operators import JoinOperator, StreamJoinOperator, TableJoinOperator
 from headwater.flow.operators.joins import as_of, events, interval, latest, tables
 from headwater.flow.operators.joins.emission import SIDE
@@ -29,7 +30,7 @@ from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.prepare.join_sides import PrepareEvents, PrepareTable, ValidTimes
 from headwater.flow.rows.arrow_types import arrow_schema
 from headwater.flow.rows.event_positions import check_valid_times
-from headwater.flow.rows.row_steps import PATH, quoted, visible
+from headwater.flow.rows.row_steps import PATH, visible
 from headwater.flow.rows.sources import AT, DELETED
 
 SLOTS = 16

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.flow.operate.reports import ROWS
-from headwater.flow.operators.aggregation.aggregates import TIMED, Aggregate, given_schema
+from headwater.flow.operators.aggregation.aggregates import Aggregate, given_schema
 from headwater.flow.operators.aggregation.reduction import combine, reduce_rows
 from headwater.flow.operators.joins.events import OFFSET, PARTITION, SOURCE, TIME
 from headwater.flow.operators.spark_hashes import shard_hashes
@@ -118,7 +118,7 @@ def _inputs(specs: Sequence[Aggregate], rows: pa.RecordBatch) -> pa.RecordBatch:
         name for spec in specs for name in (spec.column, spec.other, spec.time) if name and name != EVENT_TIME
     )
     columns = {name: rows.column(name) for name in names}
-    if any(spec.kind in TIMED for spec in specs):
+    if any(spec.rules.timed for spec in specs):
         columns |= {
             EVENT_TIME: rows.column(TIME).cast(MOMENT), "_topic": rows.column(SOURCE).cast(pa.string()),
             PARTITION: rows.column(PARTITION), OFFSET: rows.column(OFFSET),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
-from headwater.flow.rows.row_steps import quoted
+from headwater.flow.formats.schema import quoted
 
 
 def shard_hash(key: Sequence[str]) -> Column:

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.topology.nodes import Compared
-from headwater.flow.formats.schema import type_name
+from headwater.flow.formats.schema import quoted, type_name
 from headwater.flow.operators.comparisons.kinds import (
     Ago,
     Anomaly,
@@ -25,7 +25,7 @@ from headwater.flow.operators.comparisons.kinds import (
 from headwater.flow.operators.windows.aligned import AlignedWindow
 from headwater.flow.operators.windows.step import END, START
 from headwater.flow.rows.arrow_types import arrow_type
-from headwater.flow.rows.row_steps import quoted, visible
+from headwater.flow.rows.row_steps import visible
 
 BEFORE = "_before"
 

@@ -20,12 +20,13 @@ from headwater.flow.declare.topology.nodes import (
     key_of,
     multiplies,
 )
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.joins.pairing import LEFT
 from headwater.flow.operators.windows.assignment import POSITION
 from headwater.flow.prepare.join_inputs import shared_names
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.event_positions import position_of, since, with_time
-from headwater.flow.rows.row_steps import PATH, quoted, visible
+from headwater.flow.rows.row_steps import PATH, visible
 from headwater.flow.rows.sources import AT, DELETED
 
 SIGNS = {"!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}

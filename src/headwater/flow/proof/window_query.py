@@ -18,7 +18,7 @@ from headwater.flow.operators.windows.window import COMPLETE, ROW_POSITION, THER
 from headwater.flow.plan.delays import Passed, arriving, reached_us
 from headwater.flow.plan.processing_time import as_processed
 from headwater.flow.prepare.aggregates import read_aggregates
-from headwater.flow.proof.reference_results import judged
+from headwater.flow.proof.reference_results import reference_columns
 from headwater.flow.rows.sources import AT
 
 
@@ -54,7 +54,7 @@ def window_rows(node: Windowed, frame: DataFrame, past: Past) -> DataFrame:
     own = {WHEN: f.col(f"{AT}.time"), ROW_POSITION: f.col(AT), THERE: f.lit(1)}
     read = read_aggregates(grouped, timely.withColumns(own), beside=tuple(own))
     # Where a join finds nothing there is a row of nulls, which count(*) would count.
-    results = [one for spec in read.specs for one in judged(spec, None if spec.column else f.count(THERE))]
+    results = [one for spec in read.specs for one in reference_columns(spec, None if spec.column else f.count(THERE))]
     windows = node.window.reference(read.inputs, node.by, results, past.reached_us(node))
     return _emitted(node.emission, windows)
 

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.flow.operators.aggregation import aggregates
 from headwater.flow.operators.aggregation.aggregates import Aggregate
-from headwater.flow.operators.kinds.families import FAMILIES
+from headwater.flow.operators.aggregation.kinds.registry import KINDS
 from headwater.flow.operators.windows.assignment import micros_of
 from headwater.flow.operators.windows.kinds.calendar import Calendar
 from headwater.flow.operators.windows.kinds.count import Count
@@ -92,6 +91,6 @@ def test_any_of_them_are_in_any_batches(
 
 
 def test_no_kind_of_aggregate_and_no_kind_of_window_is_left_out() -> None:
-    assert {each.kind for each in SPECS} == {*aggregates.KINDS, *FAMILIES}
+    assert {each.kind for each in SPECS} == set(KINDS)
     assert {type(window) for window in WINDOWS} == set(get_args(Window))
     assert {window.on_change for window in WINDOWS if isinstance(window, Sliding)} == {False, True}

@@ -14,8 +14,8 @@ import pyarrow as pa
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.checks.source_line import Place
 from headwater.flow.declare.duration import spelled
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.comparisons.kinds import Ago
-from headwater.flow.operators.kinds.kind import quoted
 from headwater.flow.operators.windows.assignment import Assigned, Spans, aligned
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.panes import Panes, beside, merge_panes, not_among

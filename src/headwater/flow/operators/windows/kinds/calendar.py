@@ -24,9 +24,8 @@ import pyarrow as pa
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.checks.source_line import Place, calling_place
 from headwater.flow.declare.duration import duration_us, spelled
-from headwater.flow.formats.schema import nearest
+from headwater.flow.formats.schema import nearest, quoted
 from headwater.flow.operators.comparisons.kinds import Ago
-from headwater.flow.operators.kinds.kind import quoted
 from headwater.flow.operators.windows.aligned import DisjointWindow, ended, windows_in
 from headwater.flow.operators.windows.assignment import DAY_US, EPOCH, Spans, for_distinct, micros_of, moment_of
 from headwater.flow.operators.windows.step import END, START

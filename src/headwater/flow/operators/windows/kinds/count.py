@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.checks.source_line import calling_place
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.aggregation.aggregates import Aggregate, state_schema
 from headwater.flow.operators.aggregation.merging import absorbed, finish_all
 from headwater.flow.operators.changes import merge_changes
-from headwater.flow.operators.kinds.kind import quoted
 from headwater.flow.operators.windows.assignment import POSITION, Assigned, aligned
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.folding import fold_groups, merge_two, scattered

@@ -15,9 +15,9 @@ import pyarrow as pa
 from numba import njit
 
 from headwater.flow.declare.duration import positive_us, spelled
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.aggregation.aggregates import Aggregate, state_schema
 from headwater.flow.operators.aggregation.merging import absorbed
-from headwater.flow.operators.kinds.kind import quoted
 from headwater.flow.operators.windows.assignment import Assigned, aligned, of_groups
 from headwater.flow.operators.windows.clock import NEVER_US, WindowClock
 from headwater.flow.operators.windows.folding import fold_groups

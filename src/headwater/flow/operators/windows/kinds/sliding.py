@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.flow.declare.duration import positive_us, spelled
-from headwater.flow.operators.kinds.kind import quoted
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.windows.assignment import Assigned, aligned
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.grouping import taken

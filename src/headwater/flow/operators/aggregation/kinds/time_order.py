@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headwater.flow.formats.schema import quoted
+from headwater.flow.operators.aggregation.kinds.kind import input_of
 from headwater.flow.operators.aggregation.lists import Elements, in_order, lists_of_groups
 from headwater.flow.operators.aggregation.segments import Segments
-from headwater.flow.operators.kinds.kind import input_of, quoted
 from headwater.flow.operators.ordering import has_order
 from headwater.flow.state.runs.equality import valid
 

@@ -8,17 +8,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.aggregation.segments import Segments, totals
-from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, is_number, quoted, refuse_unless
-from headwater.flow.operators.kinds.moments import (
+from headwater.flow.formats.schema import quoted
+from headwater.flow.operators.aggregation.kinds.kind import (
+    Columns,
+    Function,
+    Kind,
+    Partial,
+    Tolerance,
+    is_number,
+    refuse_unless,
+)
+from headwater.flow.operators.aggregation.kinds.moments import (
     DOUBLE,
+    NEAR,
+    ROUNDING,
     Numbers,
     centred,
     counts,
     doubles,
     numbers,
+    shape_error,
     united_means,
 )
+from headwater.flow.operators.aggregation.segments import Segments, totals
 from headwater.flow.state.runs.equality import valid
 
 if TYPE_CHECKING:
@@ -30,12 +42,13 @@ KEPT = ("n", "x", "y", "xy", "xx", "yy")
 class Pairs(Kind):
     """The regressions of SQL name the dependent column first: there the first is y."""
 
+    of_two = True
+
     def check(self, spec: "Aggregate") -> None:
         refuse_unless(is_number(spec.input_type), spec, "Use two columns of numbers.")
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        first, second = f"cast({quoted(spec.column or '')} as double)", f"cast({quoted(spec.other or '')} as double)"
-        x, y = (second, first) if spec.kind.startswith("regr_") else (first, second)
+        x, y = _x_and_y(spec)
         both = f"filter (where {x} is not null and {y} is not null)"
         n = f"count(1) {both}"
         sql = [
@@ -78,6 +91,38 @@ class Pairs(Kind):
         with np.errstate(all="ignore"):
             return _FINISH[spec.kind](*map(numbers, kept))
 
+    def reference_sql(self, spec: "Aggregate") -> str:
+        return f"{spec.kind}({quoted(spec.column or '')}, {quoted(spec.other or '')})"
+
+    def tolerance(self, spec: "Aggregate") -> Tolerance | None:
+        if spec.kind in ("regr_count", "regr_avgx", "regr_avgy"):
+            return None
+        x, y = _x_and_y(spec)
+        both = f"filter (where {x} is not null and {y} is not null)"
+        sx, sy = f"(stddev_pop({x}) {both})", f"(stddev_pop({y}) {both})"
+        nx, ny = (f"({ROUNDING} * (max(abs({side})) {both}))" for side in (x, y))
+        product, n = f"2 * ({sx} * {ny} + {sy} * {nx} + {nx} * {ny})", f"(count(1) {both})"
+        turn = f"({shape_error(sx, nx)} + {shape_error(sy, ny)})"
+        slope = f"100 * ({ny} + {sy} * {nx} / {sx})"
+        errors = {
+            "covar_pop": product,
+            "covar_samp": f"2 * {product}",
+            "corr": turn,
+            "regr_sxx": f"{n} * 2 * (2 * {sx} + {nx}) * {nx}",
+            "regr_syy": f"{n} * 2 * (2 * {sy} + {ny}) * {ny}",
+            "regr_sxy": f"{n} * {product}",
+            "regr_slope": f"if({sx} > 1000 * {nx}, {slope} / {sx}, double('Infinity'))",
+            "regr_intercept": f"if({sx} > 1000 * {nx}, {slope} * (max(abs({x})) {both}) / {sx} + {ny}, "
+            "double('Infinity'))",
+            "regr_r2": f"2 * {turn}",
+        }
+        return Tolerance(NEAR, errors[spec.kind])
+
+
+def _x_and_y(spec: "Aggregate") -> tuple[str, str]:
+    first, second = (f"cast({quoted(name or '')} as double)" for name in (spec.column, spec.other))
+    return (second, first) if spec.kind.startswith("regr_") else (first, second)
+
 
 def _products(x: Numbers, y: Numbers) -> list[tuple[Numbers, Numbers]]:
     """The factors of each of the sums that are kept."""
@@ -116,3 +161,4 @@ _FINISH: dict[str, Any] = {
 }  # fmt: skip
 
 PAIRS: dict[str, Kind] = dict.fromkeys(_FINISH, Pairs())
+FUNCTIONS = {name: Function(name) for name in PAIRS}
