@@ -53,10 +53,10 @@ def check_name(name: str) -> None:
 
     >>> check_name("orders.v1")
     >>> check_name("../etc")
-    Traceback (most recent call last): ... headwater.errors.InvalidTopicName: '../etc' cannot name a topic: it has a
-    character that is not allowed. Use 1 to 249 letters, digits, dots, underscores and hyphens, other than . and ..
-    alone.
-    """
+    Traceback (most recent call last):
+    ...
+    headwater.errors.InvalidTopicName: '../etc' cannot name a topic: it has a character that is not allowed. Use 1 to 249 letters, digits, dots, underscores and hyphens, other than . and .. alone.
+    """  # noqa: E501 (the message is one sentence)
     if not name:
         raise InvalidTopicName(name, "it is empty")
     if name in (".", ".."):

@@ -35,7 +35,7 @@ from headwater.flow.operate.newest_operator import batch_newest
 from headwater.flow.prepare.aggregates import read_aggregates
 from headwater.flow.proof.compare_query import compared_rows
 from headwater.flow.proof.join_query import batch_join, event_rows
-from headwater.flow.proof.reference_results import reference_columns
+from headwater.flow.proof.tolerances import reference_columns
 from headwater.flow.proof.window_query import Past, window_rows
 from headwater.flow.rows.counters import Counter
 from headwater.flow.rows.row_steps import PATH, apply_step, visible

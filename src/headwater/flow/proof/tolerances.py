@@ -1,7 +1,7 @@
-"""Results that a plain query finds otherwise than they are kept, and how near the two have to be.
+"""Results of aggregates as a plain query finds them, and how near those of a view have to be.
 
-Most results have to be the same. Of those that cannot be, the judge says beside its own result, in a hidden column,
-what it accepts; the result's column carries the name of the rule, as long as no step computes another of it.
+Most results have to be the same. Of those that cannot be, the query has beside its own result, in a hidden column,
+what is accepted; the result's column carries the name of the rule, as long as no step computes another of it.
 
     rule         the query says                     accepted is
     near         how much rounding may make         a number no further off
@@ -16,16 +16,28 @@ A distinct count, a Bloom filter and a count-min sketch do not depend on order, 
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from zlib import crc32
 
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.aggregation.kinds.percentiles import SKETCH_RANKS
 
 RULE, BOUNDS = "headwater.rule", "headwater.bounds"
 RELATIVE_ERROR = 1e-9
 """Sums of floating-point numbers depend on the order of additions."""
+
+
+def reference_columns(spec: Aggregate, result: Column | None = None) -> list[Column]:
+    """The result under its name and, where another is accepted as well, beside it what that may be."""
+    own, tolerance = spec.rules.reference(spec) if result is None else result, spec.rules.tolerance(spec)
+    if tolerance is None:
+        return [own.alias(spec.name)]
+    beside = f"_bounds_{crc32(spec.name.encode()):08x}"
+    named = own.alias(spec.name, metadata={RULE: tolerance.rule, BOUNDS: beside})
+    return [named, f.expr(tolerance.accepted).alias(beside)]
 
 
 def bounds_among(schema: StructType) -> list[str]:

@@ -18,7 +18,7 @@ from headwater.flow.operators.windows.window import COMPLETE, ROW_POSITION, THER
 from headwater.flow.plan.delays import Passed, arriving, reached_us
 from headwater.flow.plan.processing_time import as_processed
 from headwater.flow.prepare.aggregates import read_aggregates
-from headwater.flow.proof.reference_results import reference_columns
+from headwater.flow.proof.tolerances import reference_columns
 from headwater.flow.rows.sources import AT
 
 

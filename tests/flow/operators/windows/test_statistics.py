@@ -5,7 +5,7 @@ also where sums are of floating-point numbers and sketches let values go.
 """
 
 from random import Random
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.aggregation.kinds.registry import KINDS
 from headwater.flow.operators.windows.assignment import micros_of
+from headwater.flow.operators.windows.kinds import registry
 from headwater.flow.operators.windows.kinds.calendar import Calendar
 from headwater.flow.operators.windows.kinds.count import Count
 from headwater.flow.operators.windows.kinds.hopping import Hopping
@@ -92,5 +93,5 @@ def test_any_of_them_are_in_any_batches(
 
 def test_no_kind_of_aggregate_and_no_kind_of_window_is_left_out() -> None:
     assert {each.kind for each in SPECS} == set(KINDS)
-    assert {type(window) for window in WINDOWS} == set(get_args(Window))
+    assert {type(window) for window in WINDOWS} == set(registry.KINDS)
     assert {window.on_change for window in WINDOWS if isinstance(window, Sliding)} == {False, True}

@@ -1,7 +1,7 @@
 """Rows of a batch reduced to one row per group, for all aggregates at once (pure): what Spark's groupBy would give.
 
 Rows of a group lie side by side (windows/grouping.py). A reduced row has the columns of `given_schema`, with the values
-that Spark SQL computes for the group by `Partial.sql`; sums of floating-point numbers up to rounding, which depends on
+that Spark SQL computes for the group; sums of floating-point numbers up to rounding, which depends on
 nothing but the rows and their order. Reduced rows of a group are combined into one, in whatever parts its rows came.
 """
 

@@ -28,9 +28,8 @@ class Hll(Options):
 
 
 class Distinct(Sketched):
-    def made(self, spec: "Aggregate", column: str) -> tuple[str, pa.DataType]:
-        assert isinstance(spec.options, Hll)
-        return f"if(count({column}) > 0, hll_sketch_agg({column}, {spec.options.lg_k}), null)", BYTES
+    def given(self, spec: "Aggregate") -> pa.DataType:
+        return BYTES
 
     def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
         """Sketches already: how many values are different does not bound what is kept of them."""

@@ -40,8 +40,8 @@ class CountMin(Options):
 class Members(Sketched):
     """A Bloom filter; its input are the two hashes of each value."""
 
-    def made(self, spec: "Aggregate", column: str) -> tuple[str, pa.DataType]:
-        return f"collect_set({column})", pa.list_(HASHES)
+    def given(self, spec: "Aggregate") -> pa.DataType:
+        return pa.list_(HASHES)
 
     def settled(self, elements: Elements) -> Elements:
         return distinct(in_order(elements))
@@ -82,9 +82,6 @@ class Members(Sketched):
 
 
 class CountMins(Sketched):
-    def made(self, spec: "Aggregate", column: str) -> tuple[str, pa.DataType]:
-        return f"collect_list({column})", pa.list_(spec.input_type)
-
     def absorb(self, spec: "Aggregate", given: Columns) -> Columns:
         assert isinstance(spec.options, CountMin)
         buckets, hashes = spec.options.buckets, spec.options.hashes

@@ -42,12 +42,11 @@ class Partial(NamedTuple):
     """A column that is computed for each key of a batch, and kept for the key in the same form.
 
     Where rows are reduced to another form first, such as a list of values, `given` is its type, and the kind absorbs
-    it. `sql` is how Spark computes the column for a group: tests compare with it.
+    it.
     """
 
     name: str
     type: pa.DataType
-    sql: str
     given: pa.DataType | None = None
 
 
@@ -79,8 +78,9 @@ class Kind(ABC):
         """In what form one of headwater's own aggregates is given its columns."""
         return columns[0].column
 
-    @abstractmethod
-    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]: ...
+    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
+        """The columns of a batch and of the state."""
+        return (Partial(f"{spec.name}__{spec.kind}", self.result_type(spec)),)
 
     @abstractmethod
     def result_type(self, spec: "Aggregate") -> pa.DataType: ...

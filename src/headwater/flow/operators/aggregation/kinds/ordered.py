@@ -57,9 +57,6 @@ class Extreme(Kind):
     def over_distinct(self, kind: str) -> str:
         return kind
 
-    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        return (Partial(f"{spec.name}__{spec.kind}", spec.input_type, f"{spec.kind}({column_sql(spec)})"),)
-
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return spec.input_type
 
@@ -80,7 +77,7 @@ class Outermost(Kind):
     timed = True
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        return (Partial(f"{spec.name}__{spec.kind}", ordered_type(spec), _outermost_sql(spec)),)
+        return (Partial(f"{spec.name}__{spec.kind}", ordered_type(spec)),)
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return spec.input_type
@@ -107,20 +104,17 @@ class Outermost(Kind):
         return pc.struct_field(kept[0], "value")
 
     def reference(self, spec: "Aggregate") -> "Column":
-        from pyspark.sql import functions as f
+        return super().reference(spec)["value"]
 
-        return f.expr(_outermost_sql(spec))["value"]
-
-
-def _outermost_sql(spec: "Aggregate") -> str:
-    most = "min" if spec.kind == "first" else "max"
-    kept, value = f"{quoted(spec.time or '')} is not null", ordered_sql(spec)
-    if spec.ignore_nulls:
-        kept = f"{kept} and {column_sql(spec)} is not null"
-    if pa.types.is_map(spec.input_type):  # Spark does not order maps, so that the value itself cannot take part
-        value = f"{most}_by({value}, {value.rpartition(', ')[0].rpartition(', ')[0]}))"
-        return f"{value} filter (where {kept})"
-    return f"{most}({value}) filter (where {kept})"
+    def reference_sql(self, spec: "Aggregate") -> str:
+        most = "min" if spec.kind == "first" else "max"
+        kept, value = f"{quoted(spec.time or '')} is not null", ordered_sql(spec)
+        if spec.ignore_nulls:
+            kept = f"{kept} and {column_sql(spec)} is not null"
+        if pa.types.is_map(spec.input_type):  # Spark does not order maps, so that the value itself cannot take part
+            value = f"{most}_by({value}, {value.rpartition(', ')[0].rpartition(', ')[0]}))"
+            return f"{value} filter (where {kept})"
+        return f"{most}({value}) filter (where {kept})"
 
 
 class Collect(Kind):
@@ -129,7 +123,7 @@ class Collect(Kind):
     timed = True
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        return (Partial(f"{spec.name}__collect", pa.list_(ordered_type(spec)), _limited_sql(spec)),)
+        return (Partial(f"{spec.name}__collect", pa.list_(ordered_type(spec))),)
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return pa.list_(spec.input_type)
@@ -155,12 +149,8 @@ class Collect(Kind):
         return pa.ListArray.from_arrays(pc.subtract(offsets, start), values, type=self.result_type(spec))
 
     def reference_sql(self, spec: "Aggregate") -> str:
-        return f"transform({_limited_sql(spec)}, one -> one.value)"
-
-
-def _limited_sql(spec: "Aggregate") -> str:
-    sql = ordered_list_sql(spec)
-    return f"slice({sql}, 1, {spec.options.limit})" if isinstance(spec.options, Limit) else sql
+        whole = f"transform({ordered_list_sql(spec)}, one -> one.value)"
+        return f"slice({whole}, 1, {spec.options.limit})" if isinstance(spec.options, Limit) else whole
 
 
 ORDERED: dict[str, Kind] = {

@@ -48,17 +48,7 @@ class Pairs(Kind):
         refuse_unless(is_number(spec.input_type), spec, "Use two columns of numbers.")
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        x, y = _x_and_y(spec)
-        both = f"filter (where {x} is not null and {y} is not null)"
-        n = f"count(1) {both}"
-        sql = [
-            n, f"avg({x}) {both}", f"avg({y}) {both}", f"covar_pop({x}, {y}) * {n}", f"(var_pop({x}) {both}) * {n}",
-            f"(var_pop({y}) {both}) * {n}",
-        ]  # fmt: skip
-        types = [pa.int64(), *[DOUBLE] * 5]
-        return tuple(
-            Partial(f"{spec.name}__{name}", kind, one) for name, kind, one in zip(KEPT, types, sql, strict=True)
-        )
+        return tuple(Partial(f"{spec.name}__{name}", pa.int64() if name == "n" else DOUBLE) for name in KEPT)
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return pa.int64() if spec.kind == "regr_count" else DOUBLE

@@ -35,8 +35,8 @@ class Kll(Options):
 class Percentiles(Sketched):
     """Spark would make sketches, too, but others when a batch comes again; so it hands over the values, in order."""
 
-    def made(self, spec: "Aggregate", column: str) -> tuple[str, pa.DataType]:
-        return f"array_sort(collect_list({column}))", pa.list_(pa.float64())
+    def given(self, spec: "Aggregate") -> pa.DataType:
+        return pa.list_(pa.float64())
 
     def settled(self, elements: Elements) -> Elements:
         return in_order(elements)

@@ -46,9 +46,6 @@ class Bits(Kind):
     def check(self, spec: "Aggregate") -> None:
         refuse_unless(pa.types.is_integer(spec.input_type), spec, "Use a column of whole numbers.")
 
-    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        return (Partial(f"{spec.name}__{spec.kind}", spec.input_type, f"{spec.kind}({column_sql(spec)})"),)
-
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return spec.input_type
 
@@ -65,12 +62,6 @@ class Bits(Kind):
 class Product(Kind):
     def check(self, spec: "Aggregate") -> None:
         refuse_unless(is_number(spec.input_type), spec, "Use a column of numbers.")
-
-    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        # Spark has a product for columns only, and none in SQL.
-        x = f"cast({column_sql(spec)} as double)"
-        sql = f"aggregate(array_sort(collect_list({x})), 1d, (one, other) -> one * other)"
-        return (Partial(f"{spec.name}__product", pa.float64(), f"if(count({x}) > 0, {sql}, null)"),)
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return pa.float64()
@@ -109,8 +100,7 @@ class CollectSet(Kind):
         return kind
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        sql = f"array_sort(collect_set({column_sql(spec)}))"
-        return (Partial(f"{spec.name}__{spec.kind}", pa.list_(spec.input_type), sql),)
+        return (Partial(f"{spec.name}__{spec.kind}", pa.list_(spec.input_type)),)
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return pa.list_(spec.input_type)

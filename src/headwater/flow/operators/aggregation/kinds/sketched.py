@@ -1,14 +1,13 @@
 """What sketches have in common as kinds of aggregates: each is kept as its bytes, and null where nothing has come
 yet."""
 
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.aggregation.kinds.kind import Columns, Kind, Partial, column_sql, input_of
+from headwater.flow.operators.aggregation.kinds.kind import Columns, Kind, Partial, input_of
 from headwater.flow.operators.aggregation.lists import (
     Elements,
     closed_lists,
@@ -39,12 +38,11 @@ class Sketched(Kind):
     """One column is kept."""
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        made, given = self.made(spec, column_sql(spec))
-        return (Partial(f"{spec.name}__{spec.kind}", BYTES, made, given),)
+        return (Partial(f"{spec.name}__{spec.kind}", BYTES, self.given(spec)),)
 
-    @abstractmethod
-    def made(self, spec: "Aggregate", column: str) -> tuple[str, pa.DataType]:
-        """SQL for what is made of a batch, and its type."""
+    def given(self, spec: "Aggregate") -> pa.DataType:
+        """The type of what a batch is reduced to."""
+        return pa.list_(spec.input_type)
 
     def settled(self, elements: Elements) -> Elements:
         """The values of groups in the form of a list that the sketch is made of: as they came, if nothing is said."""

@@ -15,7 +15,6 @@ from headwater.flow.operators.aggregation.kinds.kind import (
     Function,
     Kind,
     Partial,
-    column_sql,
     input_of,
     is_number,
     refuse_unless,
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 class Count(Kind):
     def over_distinct(self, kind: str) -> str:
         return "count_distinct"
-
-    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        return (Partial(f"{spec.name}__count", pa.int64(), f"count({column_sql(spec)})"),)
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return pa.int64()
@@ -58,9 +54,6 @@ class Sum(Kind):
     def over_distinct(self, kind: str) -> str:
         return f"{kind}_distinct"
 
-    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        return (Partial(f"{spec.name}__sum", sum_type(spec.input_type), f"sum({column_sql(spec)})"),)
-
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return sum_type(spec.input_type)
 
@@ -79,9 +72,8 @@ class Average(Sum):
     """Kept are the sum and the count."""
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        kind, column = average_sum_type(spec.input_type), column_sql(spec)
-        wide = f"cast({column} as decimal(28,0))" if pa.types.is_int64(spec.input_type) else column
-        return (Partial(f"{spec.name}__sum", kind, f"sum({wide})"), *COUNT.partials(spec))
+        total = Partial(f"{spec.name}__sum", average_sum_type(spec.input_type))
+        return (total, Partial(f"{spec.name}__count", pa.int64()))
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return average_type(spec.input_type)

@@ -31,9 +31,6 @@ class Frequent(Options):
 class TopK(Sketched):
     """Spark's own sketch depends on the order in which rows reach it, which is another when a batch comes again."""
 
-    def made(self, spec: "Aggregate", column: str) -> tuple[str, pa.DataType]:
-        return f"collect_list({column})", pa.list_(spec.input_type)
-
     def absorb(self, spec: "Aggregate", given: Columns) -> Columns:
         assert isinstance(spec.options, Frequent)
         lg = spec.options.lg

@@ -101,7 +101,7 @@ class Users(Kind):
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
         given = pa.list_(ordered_type(spec))
-        return (Partial(f"{spec.name}__user", _user(spec).kept, ordered_list_sql(spec), given),)
+        return (Partial(f"{spec.name}__user", _user(spec).kept, given),)
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return _user(spec).returns
