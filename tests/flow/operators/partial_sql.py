@@ -7,9 +7,8 @@ from headwater.flow.operators.aggregation.aggregates import Aggregate, partials
 from headwater.flow.operators.aggregation.kinds.approx_distinct import Hll
 from headwater.flow.operators.aggregation.kinds.kind import column_sql
 from headwater.flow.operators.aggregation.kinds.moments import MOMENTS
-from headwater.flow.operators.aggregation.kinds.ordered import Limit
+from headwater.flow.operators.aggregation.kinds.ordered import Limit, ordered_list_sql
 from headwater.flow.operators.aggregation.kinds.pairs import PAIRS
-from headwater.flow.operators.aggregation.kinds.time_order import ordered_list_sql
 
 
 def sql_of(spec: Aggregate) -> dict[str, str]:

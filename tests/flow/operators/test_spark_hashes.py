@@ -1,5 +1,6 @@
 """Hashes that tasks make are those that Spark makes of the same rows: of any values of any kind."""
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from random import Random
@@ -8,14 +9,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import Column
 from pyspark.sql import functions as f
 
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.spark_hashes import can_hash, murmur3, shard_hashes, xxhash64
-from headwater.flow.prepare.shard_hash import shard_hash
 from tests.flow.spark_session import shared_session
 
 ROWS = 400
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def shard_hash(key: Sequence[str]) -> Column:
+    """A hash whose remainder by the number of shards, a power of two, is the number of Spark's own shuffle partition.
+
+    So the shuffle that groups by key brings a shard to one task, and no second one is needed.
+    """
+    columns = ", ".join(map(quoted, key))
+    high, low = f"shiftleft(shiftright(xxhash64({columns}), 32), 32)", f"cast(hash({columns}) as long)"
+    return f.expr(f"{high} | ({low} & {0xFFFFFFFF}L)")
 
 
 def large_decimal(random: Random, digits: int = 38) -> Decimal:

@@ -12,8 +12,6 @@ from headwater.flow.declare.topology.nodes import AsOfJoin, Join, Windowed
 from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.deduplicator import LATE
 from headwater.flow.operate.join_operators import StreamJoinOperator
-from headwater.flow.operators.joins.as_of import AsOfJoin as AsOf
-from headwater.flow.operators.joins.interval import IntervalJoin
 from headwater.flow.operators.windows.assignment import times_of
 from headwater.flow.operators.windows.window import Window
 from headwater.flow.plan.event_times import time_us
@@ -57,20 +55,15 @@ def late_frame(node: Windowed, frame: DataFrame, watermark_us: int | None) -> Da
 
 def late_for_join(node: Join, operator: StreamJoinOperator, left: DataFrame, right: DataFrame) -> DataFrame:
     """The same of rows that are late for a join: events, and versions of a table's rows."""
-    work, clock = operator.work, operator.clock
-    if isinstance(work, IntervalJoin):
-        late = [_late_events(frame, clock.watermark_us, clock.horizon_us) for frame in (left, right)]
-        return late[0].unionByName(late[1])
-    if not isinstance(node, AsOfJoin) or not isinstance(work, AsOf):
-        return _late_events(left, None, 0)
-    right = with_time(right, since(node.versions, right))
-    emitted_us = clock.before_us if work.dated else clock.watermark_us
-    versions = _late_events(right, emitted_us, clock.horizon_us)
-    return _late_events(left, clock.watermark_us, work.kept_us).unionByName(versions)
+    if isinstance(node, AsOfJoin):
+        right = with_time(right, since(node.versions, right))
+    bounds = operator.work.late_below(operator.clock)
+    late = [_late_events(frame, bound_us) for frame, bound_us in zip((left, right), bounds, strict=True)]
+    return late[0].unionByName(late[1])
 
 
-def _late_events(frame: DataFrame, watermark_us: int | None, horizon_us: int) -> DataFrame:
+def _late_events(frame: DataFrame, below_us: int | None) -> DataFrame:
     row = f.to_json(f.struct(*(f.col(quoted(name)) for name in visible(frame))), {"ignoreNullFields": "false"})
     nothing = f.lit(None).cast("long")
-    is_late = f.lit(False) if watermark_us is None else time_us() < f.lit(watermark_us - horizon_us).cast("long")
+    is_late = f.lit(False) if below_us is None else time_us() < f.lit(below_us).cast("long")
     return frame.where(is_late).select(f"{AT}.*", row.alias(LATE), nothing.alias(LATE_START), nothing.alias(LATE_END))

@@ -11,9 +11,9 @@ from headwater.flow.declare.topology.nodes import Compared, SourceStream, source
 from headwater.flow.formats.schema import nearest, quoted
 from headwater.flow.operate.reports import COMMIT
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
+from headwater.flow.operators.aggregation.kinds.kind import is_number
 from headwater.flow.operators.changes import OPERATION
 from headwater.flow.operators.comparisons.compared import Compared as Work
-from headwater.flow.operators.comparisons.kinds import is_number
 from headwater.flow.operators.windows.aligned import AlignedWindow
 from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.operators.windows.step import START

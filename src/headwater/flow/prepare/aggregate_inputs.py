@@ -1,5 +1,6 @@
-"""Columns in the forms that sketches need: operators/aggregation/kinds/ says which of them each does."""
+"""In what forms headwater's own aggregates are given their columns: `form` of each kind says in which."""
 
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -57,3 +58,27 @@ def comparable_or_binary(given: Typed) -> Column:
 
 def comparable_or_double(given: Typed) -> Column:
     return given.column.cast("double") if isinstance(given.type, REAL) else comparable(given)
+
+
+def hashes(given: Typed) -> Column:
+    """Both hashes of a value: see operators/sketches/bloom.py."""
+    value = comparable(given)
+    both = f.struct(f.xxhash64(value).alias("first"), f.xxhash64(value, value).alias("second"))
+    return f.when(value.isNotNull(), both)
+
+
+FORMS: Mapping[str, Callable[[Typed], Column]] = {
+    "plain": lambda given: given.column,
+    "number": as_number,
+    "comparable": comparable,
+    "comparable_or_binary": comparable_or_binary,
+    "comparable_or_double": comparable_or_double,
+    "hashes": hashes,
+}
+
+
+def in_form(form: str, columns: list[Typed]) -> Column:
+    """The columns of an aggregate as one; "row" has all of them."""
+    if form == "row":
+        return f.struct(*(one.column.alias(f"c{number}") for number, one in enumerate(columns)))
+    return FORMS[form](columns[0])

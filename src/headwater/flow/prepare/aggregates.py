@@ -22,7 +22,7 @@ from headwater.flow.local.frames import local_frame
 from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.aggregation.kinds.registry import FUNCTIONS, KINDS, REPLACED
 from headwater.flow.plan.explanations import explain
-from headwater.flow.prepare.aggregate_inputs import Typed, types_of
+from headwater.flow.prepare.aggregate_inputs import Typed, in_form, types_of
 from headwater.flow.prepare.analysed_aggregates import AnalysedAggregate, analysed_by_spark, analysed_locally
 from headwater.flow.rows.arrow_types import arrow_type
 from headwater.flow.rows.row_steps import column_of
@@ -95,9 +95,8 @@ class _Reading:
                 "Keep its parts under names of their own, and combine them behind with .with_columns(...).",
             )
         said = one.function
-        kind = FUNCTIONS[said].kind if said in FUNCTIONS else None
-        if kind is not None and one.distinct:
-            kind = KINDS[kind].over_distinct(kind)
+        known = FUNCTIONS.get(said)
+        kind = None if known is None else known.distinct if one.distinct else known.kind
         if kind is None:
             hint = f"There are: {', '.join(sorted(FUNCTIONS))}."
             raise self._refusal(
@@ -109,7 +108,7 @@ class _Reading:
     def add_own(self, one: OwnAggregate, columns: list[Typed]) -> None:
         """Its columns are read as Spark reads any others; where it needs a form of them, that is made here."""
         rules = KINDS[one.kind]
-        column, time = self._made(rules.input(columns)), TIME if rules.timed else None
+        column, time = self._made(in_form(rules.form, columns)), TIME if rules.timed else None
         name = self._free(one.name or one.call)
         self._drafts.append(partial(Aggregate, one.kind, name, column=column, time=time, options=one.options))
 

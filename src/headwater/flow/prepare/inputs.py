@@ -42,10 +42,9 @@ from headwater.flow.operators.windows.window import Windowed as WindowedWork
 from headwater.flow.plan.delays import held_us
 from headwater.flow.plan.lateness import Times
 from headwater.flow.prepare.aggregates import read_aggregates
-from headwater.flow.prepare.hashed_rows import HashByKey
 from headwater.flow.prepare.join_sides import PrepareEvents, PrepareTable
 from headwater.flow.prepare.late_bounds import MarkLate
-from headwater.flow.prepare.newest_rows import NewestByKey
+from headwater.flow.prepare.newest_rows import HashByKey, NewestByKey
 from headwater.flow.prepare.reduced_rows import ReduceByKey, ReduceByWindow
 from headwater.flow.rows.arrow_types import arrow_schema, arrow_type
 from headwater.flow.rows.row_batch import flat_schema

@@ -27,7 +27,9 @@ from headwater.flow.operators.joins.events import (
     TIME,
     EventRows,
     Events,
+    Given,
     Shard,
+    StreamJoin,
     StreamStep,
     arrived,
     groups_of,
@@ -57,7 +59,7 @@ def with_extra(columns: pa.Schema) -> pa.Schema:
 
 
 @dataclass(frozen=True)
-class AsOfJoin:
+class AsOfJoin(StreamJoin):
     """`versions` have the columns of `with_extra`; their time is that from which they hold."""
 
     events: Events
@@ -68,8 +70,21 @@ class AsOfJoin:
     """Versions say themselves since when they hold: each that is there counts, whenever it came."""
 
     def late_below_us(self, clock: WindowClock) -> int:
-        """A version that holds from before this comes too late for some of the events that were told."""
+        """A version that holds from before this is late for some of the events that were emitted."""
         return (clock.passed_before_us if self.dated else clock.passed_us) - clock.horizon_us
+
+    def late_below(self, clock: WindowClock) -> tuple[int | None, int | None]:
+        if clock.watermark_us is None:
+            return None, None
+        return clock.passed_us - self.kept_us, self.late_below_us(clock)
+
+    def accepted(self, given: Given, clock: WindowClock) -> int:
+        """A version that is late counts for what follows, and was reported by the task that prepared it."""
+        events, versions = given
+        timely = (
+            0 if versions is None else np.count_nonzero(versions.column(TIME).to_numpy() >= self.late_below_us(clock))
+        )
+        return int(timely) + (0 if events is None else events.num_rows)
 
     @property
     def parts(self) -> Mapping[str, StateSchema]:
@@ -81,9 +96,7 @@ class AsOfJoin:
     def waits(self, part: str, slot: Slot, clock: WindowClock) -> bool:
         return part == "left" and slot.begin < clock.passed_us and slot.end > clock.passed_before_us
 
-    def step(
-        self, shard: Shard, given: tuple[pa.RecordBatch | None, pa.RecordBatch | None], clock: WindowClock
-    ) -> StreamStep:
+    def step(self, shard: Shard, given: Given, clock: WindowClock) -> StreamStep:
         """`given` are events that are not older than the versions kept, and versions."""
         state, old = shard.events("left"), shard.rows("versions")
         new, fresh = arrived(self.events, given[0]), self._fresh(given[1], clock)

@@ -18,7 +18,9 @@ from headwater.flow.operators.joins.events import (
     FAR_US,
     EventRows,
     Events,
+    Given,
     Shard,
+    StreamJoin,
     StreamStep,
     arrived,
     groups_of,
@@ -38,12 +40,13 @@ from headwater.flow.state.runs.hash_search import expanded
 
 
 @dataclass(frozen=True)
-class IntervalJoin:
+class IntervalJoin(StreamJoin):
     left: Events
     right: Events
     pairing: Pairing
     low_us: int
     high_us: int
+    may_miss = False
 
     @property
     def parts(self) -> Mapping[str, StateSchema]:
@@ -57,21 +60,22 @@ class IntervalJoin:
         right = max(-self.low_us, width) if self.pairing.keeps_left else -self.low_us
         return {"left": left, "right": right}
 
+    def late_below(self, clock: WindowClock) -> tuple[int | None, int | None]:
+        bound_us = None if clock.watermark_us is None else clock.forgotten_us
+        return bound_us, bound_us
+
     def drop_below(self, clock: WindowClock) -> Mapping[str, int | None]:
         if clock.watermark_us is None:
             return dict.fromkeys(self.parts)
         return {part: clock.forgotten_us - kept for part, kept in self.kept_us.items()}
 
     def waits(self, part: str, slot: Slot, clock: WindowClock) -> bool:
-        """Would time alone, as the clock moves it, tell anything of a slot's events?"""
         keeps, until = (
             (self.pairing.keeps_left, self.high_us) if part == "left" else (self.pairing.keeps_right, -self.low_us)
         )
         return keeps and slot.begin + until < clock.passed_us and slot.end + until > clock.passed_before_us
 
-    def step(
-        self, shard: Shard, given: tuple[pa.RecordBatch | None, pa.RecordBatch | None], clock: WindowClock
-    ) -> StreamStep:
+    def step(self, shard: Shard, given: Given, clock: WindowClock) -> StreamStep:
         """`given` are events that are not late. Those whose key is null are not kept, and have no partner."""
         mine, theirs = arrived(self.left, given[0]), arrived(self.right, given[1])
         states = shard.events("left"), shard.events("right")

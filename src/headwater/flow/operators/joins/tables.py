@@ -107,16 +107,6 @@ ALL_ROWS = Bounds(-(2**63), 2**63 - 1)
 Both = tuple["Touched", "Touched"]
 
 
-def table_join_step(
-    join: TableJoin, left: ShardState, right: ShardState, given: tuple[pa.RecordBatch | None, pa.RecordBatch | None]
-) -> JoinStep:
-    """`given` are rows of each side with `_hash`, that of what they are joined on, `_row` and `_after`."""
-    touched = touched_rows(join.left, given[0]), touched_rows(join.right, given[1])
-    before, after = join_results(join, left, right, touched, asked_of(*touched))
-    runs = write_touched(join.left, left, touched[0]), write_touched(join.right, right, touched[1])
-    return JoinStep(before, after, runs)
-
-
 def asked_of(left: Touched, right: Touched) -> "Asked":
     hashes = np.concatenate([left.hashes, right.hashes])
     keys = pa.concat_batches([left.keys, right.keys])

@@ -14,10 +14,7 @@ from headwater.flow.operators.sketches import hll
 from headwater.flow.operators.sketches.coupons import coupons_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
-
     from headwater.flow.operators.aggregation.aggregates import Aggregate
-    from headwater.flow.prepare.aggregate_inputs import Typed
 
 
 @dataclass(frozen=True)
@@ -28,6 +25,8 @@ class Hll(Options):
 
 
 class Distinct(Sketched):
+    form = "comparable_or_binary"
+
     def given(self, spec: "Aggregate") -> pa.DataType:
         return BYTES
 
@@ -62,11 +61,6 @@ class Distinct(Sketched):
         if isinstance(spec.options, Hll) and spec.options.sketch:
             return kept[0]
         return each(kept[0], hll.estimate, pa.int64(), nothing=0)
-
-    def input(self, columns: "list[Typed]") -> "Column":
-        from headwater.flow.prepare.aggregate_inputs import comparable_or_binary
-
-        return comparable_or_binary(columns[0])
 
     def reference_sql(self, spec: "Aggregate") -> str:
         assert isinstance(spec.options, Hll)

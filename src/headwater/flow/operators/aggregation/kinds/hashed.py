@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from headwater.flow.operators.aggregation.aggregates import Aggregate
-    from headwater.flow.prepare.aggregate_inputs import Typed
 
 HASHES = pa.struct({"first": pa.int64(), "second": pa.int64()})
 
@@ -39,6 +38,8 @@ class CountMin(Options):
 
 class Members(Sketched):
     """A Bloom filter; its input are the two hashes of each value."""
+
+    form = "hashes"
 
     def given(self, spec: "Aggregate") -> pa.DataType:
         return pa.list_(HASHES)
@@ -63,16 +64,6 @@ class Members(Sketched):
         shape = _shape(spec)
         return [both(new[0], old[0], lambda one, other: bloom.united(one, other, shape))]
 
-    def input(self, columns: "list[Typed]") -> "Column":
-        """Both hashes of a value: see operators/sketches/bloom.py."""
-        from pyspark.sql import functions as f
-
-        from headwater.flow.prepare.aggregate_inputs import comparable
-
-        value = comparable(columns[0])
-        hashes = f.struct(f.xxhash64(value).alias("first"), f.xxhash64(value, value).alias("second"))
-        return f.when(value.isNotNull(), hashes)
-
     def reference(self, spec: "Aggregate") -> "Column":
         from pyspark.sql import functions as f
 
@@ -82,6 +73,8 @@ class Members(Sketched):
 
 
 class CountMins(Sketched):
+    form = "comparable"
+
     def absorb(self, spec: "Aggregate", given: Columns) -> Columns:
         assert isinstance(spec.options, CountMin)
         buckets, hashes = spec.options.buckets, spec.options.hashes
@@ -94,11 +87,6 @@ class CountMins(Sketched):
 
     def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
         return [both(new[0], old[0], count_min.united)]
-
-    def input(self, columns: "list[Typed]") -> "Column":
-        from headwater.flow.prepare.aggregate_inputs import comparable
-
-        return comparable(columns[0])
 
     def reference(self, spec: "Aggregate") -> "Column":
         from pyspark.sql import functions as f

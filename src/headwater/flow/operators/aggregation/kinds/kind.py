@@ -5,6 +5,7 @@ object of the class may stand for several kinds that differ in little; `spec.kin
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from headwater.flow.operators.aggregation.aggregates import Aggregate
-    from headwater.flow.prepare.aggregate_inputs import Typed
 
 Columns = list[pa.Array]
 ANY, NUMBER, AS_DOUBLE, FLAG = "any", "number", "double", "flag"
+NUMBERS, WHOLE, ORDERED = "numbers", "whole", "ordered"
 
 
 class Options:
@@ -34,6 +35,8 @@ class Function(NamedTuple):
 
     kind: str
     takes: str | None = None
+    distinct: str | None = None
+    """The kind that it is over distinct values."""
     arguments: int = 1
     """Two: by the second, rows are ordered."""
 
@@ -67,27 +70,29 @@ class Kind(ABC):
     normal_zeros: ClassVar[bool] = False
     """−0.0 has to be the same as 0.0."""
 
-    def check(self, spec: "Aggregate") -> None:  # noqa: B027  (most have nothing to refuse)
+    needs: ClassVar[str | None] = None
+    """Of its column: NUMBER, NUMBERS, WHOLE or ORDERED."""
+    form: ClassVar[str] = "plain"
+    """In which of the forms of prepare/aggregate_inputs.py an aggregate of headwater's own is given its columns."""
+
+    def check(self, spec: "Aggregate") -> None:
         """InvalidDeclaration if it cannot be of the column it is to be of."""
-
-    def over_distinct(self, kind: str) -> str | None:
-        """The kind that is the same over distinct values; None: there is none."""
-        return None
-
-    def input(self, columns: "list[Typed]") -> "Column":
-        """In what form one of headwater's own aggregates is given its columns."""
-        return columns[0].column
+        fits, hint = CHECKS[self.needs] if self.needs else (None, "")
+        if fits is not None and not fits(spec.input_type):
+            raise InvalidDeclaration(
+                f'"{spec.name}" cannot be the {spec.kind} of `{spec.column}`, which is {spec.input_type}', hint
+            )
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
         """The columns of a batch and of the state."""
         return (Partial(f"{spec.name}__{spec.kind}", self.result_type(spec)),)
 
-    @abstractmethod
-    def result_type(self, spec: "Aggregate") -> pa.DataType: ...
+    def result_type(self, spec: "Aggregate") -> pa.DataType:
+        return spec.input_type
 
-    @abstractmethod
     def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
         """The partial columns, as they are given to `absorb`, of each group of rows of a batch."""
+        return self.combine(spec, [input_of(spec, rows)], segments)
 
     @abstractmethod
     def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
@@ -136,12 +141,9 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def is_ordered(kind: pa.DataType) -> bool:
-    return not pa.types.is_map(kind) and not pa.types.is_list(kind)
-
-
-def refuse_unless(fits: bool, spec: "Aggregate", hint: str) -> None:
-    if not fits:
-        raise InvalidDeclaration(
-            f'"{spec.name}" cannot be the {spec.kind} of `{spec.column}`, which is {spec.input_type}', hint
-        )
+CHECKS: dict[str, tuple[Callable[[pa.DataType], bool], str]] = {
+    NUMBER: (is_number, "Use a column of numbers."),
+    NUMBERS: (is_number, "Use two columns of numbers."),
+    WHOLE: (pa.types.is_integer, "Use a column of whole numbers."),
+    ORDERED: (lambda kind: not pa.types.is_map(kind) and not pa.types.is_list(kind), "Use an ordered type."),
+}

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from headwater.flow.operators.aggregation.kinds.kind import (
     AS_DOUBLE,
+    NUMBER,
     Columns,
     Function,
     Kind,
@@ -21,8 +22,6 @@ from headwater.flow.operators.aggregation.kinds.kind import (
     Tolerance,
     column_sql,
     input_of,
-    is_number,
-    refuse_unless,
 )
 from headwater.flow.operators.aggregation.segments import Segments, counted, totals
 
@@ -53,11 +52,10 @@ def counts(values: Numbers) -> pa.Array:
 class Moments(Kind):
     """`order` is that of the highest moment needed."""
 
+    needs = NUMBER
+
     def __init__(self, order: int) -> None:
         self._order = order
-
-    def check(self, spec: "Aggregate") -> None:
-        refuse_unless(is_number(spec.input_type), spec, "Use a column of numbers.")
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
         names = ("mean", "m2", "m3", "m4")[: self._order]

@@ -11,6 +11,7 @@ from headwater.flow.operators.aggregation.extremes import chosen, extreme, extre
 from headwater.flow.operators.aggregation.kinds.kind import (
     ANY,
     FLAG,
+    ORDERED,
     Columns,
     Function,
     Kind,
@@ -18,27 +19,26 @@ from headwater.flow.operators.aggregation.kinds.kind import (
     Partial,
     column_sql,
     input_of,
-    is_ordered,
-    refuse_unless,
 )
-from headwater.flow.operators.aggregation.kinds.time_order import (
-    order_of,
-    ordered_list_sql,
-    ordered_sql,
-    ordered_type,
-    placed,
-    placed_lists,
-    placed_values,
+from headwater.flow.operators.aggregation.lists import (
+    Elements,
+    closed_lists,
+    in_order,
+    lists_of_groups,
+    shortened,
+    together,
 )
-from headwater.flow.operators.aggregation.lists import Elements, closed_lists, shortened, together
 from headwater.flow.operators.aggregation.segments import Segments
-from headwater.flow.operators.ordering import less, rows_less
+from headwater.flow.operators.ordering import has_order, less, rows_less
 from headwater.flow.state.runs.equality import Mask, valid
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from headwater.flow.operators.aggregation.aggregates import Aggregate
+
+POSITION = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
+ORDER = ("time", *POSITION)
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,7 @@ class Limit(Options):
 class Extreme(Kind):
     """min and max."""
 
-    def check(self, spec: "Aggregate") -> None:
-        refuse_unless(is_ordered(spec.input_type), spec, "Use an ordered type.")
-
-    def over_distinct(self, kind: str) -> str:
-        return kind
-
-    def result_type(self, spec: "Aggregate") -> pa.DataType:
-        return spec.input_type
-
-    def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
-        return self.combine(spec, [input_of(spec, rows)], segments)
+    needs = ORDERED
 
     def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
         return [extreme(given[0], segments, smallest=spec.kind == "min")]
@@ -78,9 +68,6 @@ class Outermost(Kind):
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
         return (Partial(f"{spec.name}__{spec.kind}", ordered_type(spec)),)
-
-    def result_type(self, spec: "Aggregate") -> pa.DataType:
-        return spec.input_type
 
     def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
         there = valid(rows.column(spec.time))
@@ -153,17 +140,67 @@ class Collect(Kind):
         return f"slice({whole}, 1, {spec.options.limit})" if isinstance(spec.options, Limit) else whole
 
 
-ORDERED: dict[str, Kind] = {
+# -- values with their position in time; rows of the same time have the order of the log -----------------------------
+
+
+def ordered_type(spec: "Aggregate") -> pa.DataType:
+    time = pa.timestamp("us", "UTC") if spec.time_type is None else spec.time_type
+    return pa.struct({"time": time, **POSITION, "value": spec.input_type})
+
+
+def order_of(spec: "Aggregate") -> tuple[str, ...]:
+    """Several rows may lie at one place of the log, behind a join or where a row was made into several. Then it is the
+    value that decides, as it does in Spark's partials; one of a type without an order takes no part."""
+    return (*ORDER, "value") if has_order(spec.input_type) else ORDER
+
+
+def placed(spec: "Aggregate", rows: pa.RecordBatch) -> pa.StructArray:
+    """The values of a batch with their places in time."""
+    kind = ordered_type(spec)
+    columns = [*(rows.column(name) for name in (spec.time, "_topic", "_partition", "_offset")), input_of(spec, rows)]
+    fitting = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for column, field in zip(columns, kind, strict=True)
+    ]
+    return pa.StructArray.from_arrays(fitting, fields=list(kind))
+
+
+def placed_values(spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Elements:
+    """The values of each group that are not null, with their places, in the order of time."""
+    values, there = placed(spec, rows), valid(rows.column(spec.column))
+    if there.all():
+        return in_order(Elements(segments.numbers, values), order_of(spec))
+    return in_order(Elements(segments.numbers[there], values.filter(pa.array(there))), order_of(spec))
+
+
+def placed_lists(spec: "Aggregate", column: pa.Array, segments: Segments) -> Elements:
+    """The elements of all such lists of each group, in the order of time."""
+    return in_order(lists_of_groups(column, segments), order_of(spec))
+
+
+def ordered_sql(spec: "Aggregate") -> str:
+    """A value with its place in time."""
+    place = f"'time', {quoted(spec.time or '')}, 'topic', `_topic`, 'partition', `_partition`, 'offset', `_offset`"
+    return f"named_struct({place}, 'value', {quoted(spec.column or '')})"
+
+
+def ordered_list_sql(spec: "Aggregate") -> str:
+    """All values of a group that are not null, in the order of time."""
+    given = f"case when {quoted(spec.column or '')} is not null then {ordered_sql(spec)} end"
+    return f"array_sort(collect_list({given}))"
+
+
+BY_ORDER: dict[str, Kind] = {
     **dict.fromkeys(("min", "max"), Extreme()),
     **dict.fromkeys(("first", "last"), Outermost()),
     "collect": Collect(),
 }
 FUNCTIONS = {
-    "min": Function("min", ANY),
-    "max": Function("max", ANY),
-    **dict.fromkeys(("bool_and", "every"), Function("min", FLAG)),
-    **dict.fromkeys(("bool_or", "some"), Function("max", FLAG)),
-    "any": Function("max"),
+    "min": Function("min", ANY, "min"),
+    "max": Function("max", ANY, "max"),
+    **dict.fromkeys(("bool_and", "every"), Function("min", FLAG, "min")),
+    **dict.fromkeys(("bool_or", "some"), Function("max", FLAG, "max")),
+    "any": Function("max", None, "max"),
     "first": Function("first", ANY),
     **dict.fromkeys(("first_value", "any_value"), Function("first")),
     "last": Function("last", ANY),

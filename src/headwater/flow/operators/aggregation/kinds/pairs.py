@@ -9,15 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.flow.formats.schema import quoted
-from headwater.flow.operators.aggregation.kinds.kind import (
-    Columns,
-    Function,
-    Kind,
-    Partial,
-    Tolerance,
-    is_number,
-    refuse_unless,
-)
+from headwater.flow.operators.aggregation.kinds.kind import NUMBERS, Columns, Function, Kind, Partial, Tolerance
 from headwater.flow.operators.aggregation.kinds.moments import (
     DOUBLE,
     NEAR,
@@ -42,10 +34,8 @@ KEPT = ("n", "x", "y", "xy", "xx", "yy")
 class Pairs(Kind):
     """The regressions of SQL name the dependent column first: there the first is y."""
 
+    needs = NUMBERS
     of_two = True
-
-    def check(self, spec: "Aggregate") -> None:
-        refuse_unless(is_number(spec.input_type), spec, "Use two columns of numbers.")
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
         return tuple(Partial(f"{spec.name}__{name}", pa.int64() if name == "n" else DOUBLE) for name in KEPT)

@@ -13,10 +13,7 @@ from headwater.flow.operators.sketches import kll
 from headwater.flow.state.runs.equality import list_lengths, valid
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
-
     from headwater.flow.operators.aggregation.aggregates import Aggregate
-    from headwater.flow.prepare.aggregate_inputs import Typed
 
 RANK_ERRORS = 3
 """So many times the error of rank that holds in 99 of 100 cases, so that chance alone never fails a proof."""
@@ -34,6 +31,8 @@ class Kll(Options):
 
 class Percentiles(Sketched):
     """Spark would make sketches, too, but others when a batch comes again; so it hands over the values, in order."""
+
+    form = "number"
 
     def given(self, spec: "Aggregate") -> pa.DataType:
         return pa.list_(pa.float64())
@@ -72,11 +71,6 @@ class Percentiles(Sketched):
             return values if several else values[0]
 
         return each(kept[0], found, self.result_type(spec))
-
-    def input(self, columns: "list[Typed]") -> "Column":
-        from headwater.flow.prepare.aggregate_inputs import as_number
-
-        return as_number(columns[0])
 
     def reference_sql(self, spec: "Aggregate") -> str:
         assert isinstance(spec.options, Kll)

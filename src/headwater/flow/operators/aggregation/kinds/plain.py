@@ -10,15 +10,15 @@ from headwater.errors import NumberOverflow
 from headwater.flow.operators.aggregation.averages import average, average_sum_type, average_type, sum_type
 from headwater.flow.operators.aggregation.kinds.kind import (
     ANY,
+    NUMBER,
+    ORDERED,
+    WHOLE,
     Columns,
     Function,
     Kind,
     Partial,
     column_sql,
     input_of,
-    is_number,
-    is_ordered,
-    refuse_unless,
 )
 from headwater.flow.operators.aggregation.lists import (
     closed_lists,
@@ -40,17 +40,7 @@ BITS = {"bit_and": pc.bit_wise_and, "bit_or": pc.bit_wise_or, "bit_xor": pc.bit_
 
 
 class Bits(Kind):
-    def over_distinct(self, kind: str) -> str | None:
-        return None if kind == "bit_xor" else kind
-
-    def check(self, spec: "Aggregate") -> None:
-        refuse_unless(pa.types.is_integer(spec.input_type), spec, "Use a column of whole numbers.")
-
-    def result_type(self, spec: "Aggregate") -> pa.DataType:
-        return spec.input_type
-
-    def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
-        return self.combine(spec, [input_of(spec, rows)], segments)
+    needs = WHOLE
 
     def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
         return [joined_bits(given[0], segments, spec.kind)]
@@ -60,8 +50,7 @@ class Bits(Kind):
 
 
 class Product(Kind):
-    def check(self, spec: "Aggregate") -> None:
-        refuse_unless(is_number(spec.input_type), spec, "Use a column of numbers.")
+    needs = NUMBER
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return pa.float64()
@@ -93,11 +82,7 @@ class Product(Kind):
 class CollectSet(Kind):
     """All distinct values, sorted; state grows with their number."""
 
-    def check(self, spec: "Aggregate") -> None:
-        refuse_unless(is_ordered(spec.input_type), spec, "Use an ordered type.")
-
-    def over_distinct(self, kind: str) -> str | None:
-        return kind
+    needs = ORDERED
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
         return (Partial(f"{spec.name}__{spec.kind}", pa.list_(spec.input_type)),)
@@ -126,7 +111,8 @@ class Distinct(CollectSet):
 
     def check(self, spec: "Aggregate") -> None:
         super().check(spec)
-        refuse_unless(spec.kind == "count_distinct" or is_number(spec.input_type), spec, "Use a column of numbers.")
+        if spec.kind != "count_distinct":
+            PRODUCT.check(spec)
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         if spec.kind == "count_distinct":
@@ -187,10 +173,15 @@ def _wide(kind: pa.DataType) -> pa.DataType:
     return pa.decimal256(min(kind.precision + 20, 76), kind.scale) if pa.types.is_decimal(kind) else kind
 
 
+PRODUCT = Product()
 PLAIN: dict[str, Kind] = {
     "collect_set": CollectSet(),
     **dict.fromkeys(BITS, Bits()),
-    "product": Product(),
+    "product": PRODUCT,
     **dict.fromkeys(("count_distinct", "sum_distinct", "avg_distinct"), Distinct()),
 }
-FUNCTIONS = {"collect_set": Function("collect_set", ANY), **{name: Function(name) for name in (*BITS, "product")}}
+FUNCTIONS = {
+    "collect_set": Function("collect_set", ANY, "collect_set"),
+    **{name: Function(name, None, name) for name in ("bit_and", "bit_or")},
+    **{name: Function(name) for name in ("bit_xor", "product")},
+}

@@ -22,7 +22,7 @@ from headwater.flow.operators.aggregation.kinds.kind import Function, Kind
 
 KINDS: dict[str, Kind] = {
     **sums.SUMS,
-    **ordered.ORDERED,
+    **ordered.BY_ORDER,
     **plain.PLAIN,
     **moments.MOMENTS,
     **pairs.PAIRS,

@@ -16,8 +16,6 @@ from headwater.flow.operators.aggregation.kinds.kind import (
     Kind,
     Partial,
     input_of,
-    is_number,
-    refuse_unless,
 )
 from headwater.flow.operators.aggregation.segments import Segments, added, counted
 
@@ -26,9 +24,6 @@ if TYPE_CHECKING:
 
 
 class Count(Kind):
-    def over_distinct(self, kind: str) -> str:
-        return "count_distinct"
-
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return pa.int64()
 
@@ -48,21 +43,13 @@ class Count(Kind):
 
 
 class Sum(Kind):
-    def check(self, spec: "Aggregate") -> None:
-        refuse_unless(is_number(spec.input_type), spec, "Use a column of numbers.")
-
-    def over_distinct(self, kind: str) -> str:
-        return f"{kind}_distinct"
+    needs = NUMBER
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return sum_type(spec.input_type)
 
-    def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
-        column = input_of(spec, rows)
-        return [added(column, segments, sum_type(column.type), spec.name)]
-
     def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
-        return [added(given[0], segments, given[0].type, spec.name)]
+        return [added(given[0], segments, sum_type(spec.input_type), spec.name)]
 
     def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
         return [add(new[0], old[0], spec)]
@@ -84,7 +71,8 @@ class Average(Sum):
         return [total, pa.array(counted(column, segments))]
 
     def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
-        return [*super().combine(spec, given, segments), *COUNT.combine(spec, given[1:], segments)]
+        total = added(given[0], segments, given[0].type, spec.name)
+        return [total, *COUNT.combine(spec, given[1:], segments)]
 
     def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
         return [add(new[0], old[0], spec), *COUNT.merge(spec, new[1:], old[1:])]
@@ -110,9 +98,9 @@ def add(new: pa.Array, old: pa.Array, spec: "Aggregate") -> pa.Array:
 COUNT = Count()
 SUMS: dict[str, Kind] = {"count": COUNT, "sum": Sum(), "avg": Average()}
 FUNCTIONS = {
-    "count": Function("count", ANY),
-    "count_if": Function("count", FLAG),
-    "sum": Function("sum", NUMBER),
-    "avg": Function("avg", NUMBER),
-    "mean": Function("avg", NUMBER),
+    "count": Function("count", ANY, "count_distinct"),
+    "count_if": Function("count", FLAG, "count_distinct"),
+    "sum": Function("sum", NUMBER, "sum_distinct"),
+    "avg": Function("avg", NUMBER, "avg_distinct"),
+    "mean": Function("avg", NUMBER, "avg_distinct"),
 }

@@ -10,10 +10,7 @@ from headwater.flow.operators.aggregation.kinds.sketched import BYTES, Sketched,
 from headwater.flow.operators.sketches import frequent
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
-
     from headwater.flow.operators.aggregation.aggregates import Aggregate
-    from headwater.flow.prepare.aggregate_inputs import Typed
 
 NO_NULLS = bytes(8)
 """Spark counts nulls too, in eight bytes after its sketch of frequent values."""
@@ -30,6 +27,8 @@ class Frequent(Options):
 
 class TopK(Sketched):
     """Spark's own sketch depends on the order in which rows reach it, which is another when a batch comes again."""
+
+    form = "comparable_or_double"
 
     def absorb(self, spec: "Aggregate", given: Columns) -> Columns:
         assert isinstance(spec.options, Frequent)
@@ -67,11 +66,6 @@ class TopK(Sketched):
             return [{"item": item, "count": count} for item, count in pairs]
 
         return each(kept[0], found, type_, nothing=[])
-
-    def input(self, columns: "list[Typed]") -> "Column":
-        from headwater.flow.prepare.aggregate_inputs import comparable_or_double
-
-        return comparable_or_double(columns[0])
 
     def reference_sql(self, spec: "Aggregate") -> str:
         assert isinstance(spec.options, Frequent)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headwater.errors import FlowError
 from headwater.flow.operators.aggregation.kinds.kind import Columns, Kind, Options, Partial
-from headwater.flow.operators.aggregation.kinds.time_order import (
+from headwater.flow.operators.aggregation.kinds.ordered import (
     ordered_list_sql,
     ordered_type,
     placed_lists,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from headwater.flow.operators.aggregation.aggregates import Aggregate
-    from headwater.flow.prepare.aggregate_inputs import Typed
 
 
 @dataclass(frozen=True)
@@ -91,13 +90,8 @@ def _tuple_of(names: tuple[str, ...]) -> Callable[[Iterable[Any]], Any]:
 
 
 class Users(Kind):
+    form = "row"
     timed = True
-
-    def input(self, columns: "list[Typed]") -> "Column":
-        """All columns, in a row of their own."""
-        from pyspark.sql import functions as f
-
-        return f.struct(*(one.column.alias(f"c{number}") for number, one in enumerate(columns)))
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
         given = pa.list_(ordered_type(spec))
