@@ -39,17 +39,17 @@ def uses_processing_time(job: Job) -> bool:
 
 
 def processed_batches(client: Client, app: str, job: str) -> list[Processed]:
-    """Of a job, from its first batch on, as its accounts tell. FlowError if they do not reach back to it."""
+    """Of a job, from its first batch on, as its accounts say. FlowError if they do not reach back to it."""
     return read_processed(map(json.loads, TopicValues(accounts_topic(app)).read_on(client)), app, job)
 
 
-def read_processed(told: Iterable[Mapping[str, Any]], app: str, job: str) -> list[Processed]:
+def read_processed(accounts: Iterable[Mapping[str, Any]], app: str, job: str) -> list[Processed]:
     found: dict[int, Processed] = {}
     newest = -1
-    for row in told:
+    for row in accounts:
         if row["job"] != job or row.get("processed_us") is None:
             continue
-        if row["batch"] < newest:  # a job that was made anew
+        if row["batch"] < newest:  # a job that was built again
             found.clear()
         newest = row["batch"]
         found[newest] = Processed(newest, offsets(row["end"]), row["processed_us"])

@@ -44,7 +44,7 @@ class Aggregates:
 def read_aggregates(node: nodes.Aggregate, frame: DataFrame, beside: tuple[str, ...] = ()) -> Aggregates:
     """InvalidDeclaration, with its place, if something cannot be kept from batch to batch.
 
-    `beside` are columns that whoever reduces the batch needs as well.
+    `beside` are columns that the caller needs as well.
     """
     reading = _Reading(node, frame)
     try:

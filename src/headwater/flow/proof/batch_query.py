@@ -1,4 +1,4 @@
-"""What an output should hold, as one plain Spark query over everything there is: the judge of the streaming result.
+"""What an output should hold, as one plain Spark query over everything there is: the reference of the streaming result.
 
 It shares the user's steps with the streaming job, and nothing of how state is kept and merged.
 """

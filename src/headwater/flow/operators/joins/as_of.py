@@ -5,8 +5,8 @@ deleted, or whose own end has come, holds nothing. An event waits until the wate
 of, has passed its time: then all versions that count for it are there, whatever came first.
 
 Versions that hold since their record was written are read in the order of time. One that comes when the watermark, less
-the horizon of corrections, has passed its time changes nothing that was told before: for events before that moment it
-is as if it were not there (`_seen`). Within the horizon results are taken back and told anew.
+the horizon of corrections, has passed its time changes nothing that was emitted before: for events before that moment
+it is as if it were not there (`_seen`). Within the horizon results are retracted and emitted again.
 
 Versions with a `valid_from` of their own (`dated`) arrive in any order, and are read before events where there is a
 choice (source/batch_plan/leading.py). Each counts for every event that is emitted after it, and corrects those emitted
@@ -102,26 +102,26 @@ class AsOfJoin(StreamJoin):
         new, fresh = arrived(self.events, given[0]), self._fresh(given[1], clock)
         parts = [new, scanned(self.events, state, clock.passed_before_us, clock.passed_us)]
         if clock.horizon_us:
-            parts.append(self._told_before(shard, fresh, clock))
+            parts.append(self._emitted_before(shard, fresh, clock))
         events = together(parts)
         number = np.arange(len(events.hashes))
-        is_told = number >= len(new.hashes) + len(parts[1].hashes)
+        was_emitted = number >= len(new.hashes) + len(parts[1].hashes)
         able = without_nulls(events.keys(self.events))
         is_due = (events.times < clock.passed_us) | ~able
         history = self._history(old, events.filter(able), fresh)
         after = history.holding(events, able, fresh=True)
-        before = history.holding(events, able, fresh=False) if is_told.any() else np.full(len(after), -1)
-        changed = is_due & (~is_told | (before != after))
-        taken_back, told = np.flatnonzero(is_told & changed), np.flatnonzero(changed)
-        missing = (after[told] < 0) & (self.pairing.how == INNER)
+        before = history.holding(events, able, fresh=False) if was_emitted.any() else np.full(len(after), -1)
+        changed = is_due & (~was_emitted | (before != after))
+        retracted, emitted = np.flatnonzero(was_emitted & changed), np.flatnonzero(changed)
+        missing = (after[emitted] < 0) & (self.pairing.how == INNER)
         runs = {
             "left": written(self.events, state, new.filter(self._to_keep(new, clock)), arrived(self.events, None)),
             "versions": [run for run in (self._versions_written(old, history, clock),) if run],
         }
         rows = history.rows.rows.select(self.pairing.right.names)
         return StreamStep(
-            results(self.pairing, events, rows, taken_back, before[taken_back]),
-            results(self.pairing, events, rows, told, after[told], missing),
+            results(self.pairing, events, rows, retracted, before[retracted]),
+            results(self.pairing, events, rows, emitted, after[emitted], missing),
             runs,
         )
 
@@ -135,8 +135,8 @@ class AsOfJoin(StreamJoin):
         bound_us = ALWAYS_US if self.dated else self.late_below_us(clock)
         return _seen_from(rows, np.where(rows.times < bound_us, bound_us, ALWAYS_US))
 
-    def _told_before(self, shard: Shard, fresh: EventRows, clock: WindowClock) -> EventRows:
-        """Events that were told, of keys that new versions have come for."""
+    def _emitted_before(self, shard: Shard, fresh: EventRows, clock: WindowClock) -> EventRows:
+        """Events that were emitted, of keys that new versions have come for."""
         keys = fresh.keys(self.versions)
         (groups,) = groups_of([(fresh.hashes, keys)])
         _, first = np.unique(groups, return_index=True)

@@ -4,8 +4,8 @@ An event of the left at t meets events of the right from t + low to t + high. Bo
 partner may come, and as long as an event may have to know that it had one: that an event has none is found by looking
 for its partners when the watermark says that no more can come, so nothing is noted beside the events.
 
-Late are events before the watermark less the horizon of corrections. Without a horizon what is told stays; with one, an
-event that was told to be alone is taken back when a partner comes after all.
+Late are events before the watermark less the horizon of corrections. Without a horizon results stay; with one, an event
+that was emitted as unmatched is retracted when a partner comes after all.
 """
 
 from collections.abc import Mapping
@@ -80,16 +80,16 @@ class IntervalJoin(StreamJoin):
         mine, theirs = arrived(self.left, given[0]), arrived(self.right, given[1])
         states = shard.events("left"), shard.events("right")
         pieces = [self._pairs(mine, theirs, states)]
-        taken_back = []
+        retracted = []
         if self.pairing.keeps_left:
             alone, again = self._alone(states, (mine, theirs), clock)
             pieces.append(self._told(alone, "left"))
-            taken_back.append(self._told(again, "left"))
+            retracted.append(self._told(again, "left"))
         if self.pairing.keeps_right:
             mirrored = self.mirrored
             alone, again = mirrored._alone(states[::-1], (theirs, mine), clock)
             pieces.append(self._told(alone, "right"))
-            taken_back.append(self._told(again, "right"))
+            retracted.append(self._told(again, "right"))
         none = self._told(_none(self.left), "left")
         runs = {
             part: written(events, state, _can_meet(events, new), _none(events))
@@ -97,7 +97,7 @@ class IntervalJoin(StreamJoin):
                 self.parts, (self.left, self.right), states, (mine, theirs), strict=True
             )
         }
-        return StreamStep(pa.concat_batches([none, *taken_back]), pa.concat_batches(pieces), runs)
+        return StreamStep(pa.concat_batches([none, *retracted]), pa.concat_batches(pieces), runs)
 
     @property
     def mirrored(self) -> "IntervalJoin":
@@ -132,7 +132,7 @@ class IntervalJoin(StreamJoin):
     def _alone(
         self, states: tuple[WindowState, WindowState], new: tuple[EventRows, EventRows], clock: WindowClock
     ) -> tuple[EventRows, EventRows]:
-        """Events of the left that are now told to have no partner, and those for which that no longer holds."""
+        """Events of the left that are now emitted as unmatched, and those for which that no longer holds."""
         high, incoming = self.high_us, new[0]
         closing = scanned(self.left, states[0], clock.passed_before_us - high, clock.passed_us - high)
         # One whose key is null is not kept: nothing will ever change about it.
@@ -145,10 +145,10 @@ class IntervalJoin(StreamJoin):
             return alone, _none(self.left)
         times = partners.times
         touched = near(self.left, states[0], partners, partners.keys(self.right), times - high, times - self.low_us)
-        told = _distinct(
+        unmatched = _distinct(
             touched.events.filter(np.asarray(touched.events.times + high < clock.passed_before_us, np.bool_))
         )
-        again = told.filter(~self._met(told, states[1]) & self._met_by(told, partners))
+        again = unmatched.filter(~self._met(unmatched, states[1]) & self._met_by(unmatched, partners))
         return alone, again
 
     def _met(self, events: EventRows, state: WindowState) -> Mask:

@@ -1,7 +1,7 @@
 """Events joined with a table as it is when they come: the changes of a batch count for the events of the same batch.
 
 An event whose row is not there may wait for it: it is kept until a change brings the row, or the watermark has passed
-its time by more than it may wait. Then it is told without, or told to be missing one.
+its time by more than it may wait. Then it is emitted without one, or reported as missing one.
 """
 
 from collections.abc import Mapping

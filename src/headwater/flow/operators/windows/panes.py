@@ -1,6 +1,6 @@
 """Rows that are kept for each key and time: merge those of a batch with them, and see them beside their neighbours.
 
-A pane is the smallest part of time that a kind of window tells apart: a tumbling window, a hop's step, or a single
+A pane is the smallest part of time that a kind of window distinguishes: a tumbling window, a hop's step, or a single
 moment. What came in for a pane is merged with what was kept for it, and written to the slot that covers its time.
 """
 
