@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from headwater.flow.declare.app import App
     from headwater.flow.declare.clocks import device_time
     from headwater.flow.declare.comparisons import anomaly, change, rate, ratio, rolling
-    from headwater.flow.declare.windows import calendar, count_window, hopping, session, sliding, tumbling
+    from headwater.flow.operators.windows.kinds.calendar import calendar
+    from headwater.flow.operators.windows.kinds.count import count_window
+    from headwater.flow.operators.windows.kinds.hopping import hopping
+    from headwater.flow.operators.windows.kinds.session import session
+    from headwater.flow.operators.windows.kinds.sliding import sliding
+    from headwater.flow.operators.windows.kinds.tumbling import tumbling
     from headwater.log.log import Log
     from headwater.log.topic import Topic
     from headwater.node import Node
@@ -58,9 +63,12 @@ _HOMES = {
         ("aggregate", "bloom", "collect", "count_min", "distinct", "percentile", "top_k"),
         "headwater.flow.declare.aggregates",
     ),
-    **dict.fromkeys(
-        ("calendar", "count_window", "hopping", "session", "sliding", "tumbling"), "headwater.flow.declare.windows"
-    ),
+    "calendar": "headwater.flow.operators.windows.kinds.calendar",
+    "count_window": "headwater.flow.operators.windows.kinds.count",
+    "hopping": "headwater.flow.operators.windows.kinds.hopping",
+    "session": "headwater.flow.operators.windows.kinds.session",
+    "sliding": "headwater.flow.operators.windows.kinds.sliding",
+    "tumbling": "headwater.flow.operators.windows.kinds.tumbling",
 }
 
 __all__ = [
@@ -109,7 +117,7 @@ def __getattr__(name: str) -> object:
         value: object = import_module("importlib.metadata").version("headwater")
     elif name in _HOMES:
         home = import_module(_HOMES[name])
-        value = home if home.__name__.endswith(f".{name}") else getattr(home, name)
+        value = getattr(home, name, home)  # some names are modules
     else:
         raise AttributeError(f"module 'headwater' has no attribute {name!r}")
     globals()[name] = value

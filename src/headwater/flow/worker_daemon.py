@@ -16,6 +16,7 @@ def import_what_workers_need() -> None:
     import headwater.flow.operate.deduplicator
     import headwater.flow.operate.reports
     import headwater.flow.operate.window_operator
+    import headwater.flow.operators.windows.kinds.registry
     import headwater.flow.source.data_source  # noqa: F401
     from headwater.flow.operators.aggregation import extremes
     from headwater.flow.source import warming

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.flow.declare.topology.nodes import STATEFUL, Compared, Join, Lesson, Node, Windowed, walk
 from headwater.flow.operators.comparisons.kinds import Comparison
-from headwater.flow.operators.windows.shapes import Window
+from headwater.flow.operators.windows.kinds.registry import KINDS
 from tests.crash.flow.apps import declared
 from tests.crash.flow.moments import APPS
 from tests.crash.flow.oracle import Place
@@ -37,7 +37,7 @@ def test_every_operator_is_in_an_app(nodes: list[Node]) -> None:
 
 def test_every_kind_of_window_is_in_an_app(nodes: list[Node]) -> None:
     found = {type(node.window) for node in nodes if isinstance(node, Windowed)}
-    assert found == set(get_args(Window))
+    assert found == set(KINDS)
 
 
 def test_every_kind_of_comparison_is_in_an_app(nodes: list[Node]) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 from headwater.flow.declare.checks.source_line import calling_place
 from headwater.flow.declare.comparisons import fitted
 from headwater.flow.kafka.client import Client
-from headwater.flow.operators.windows.shapes import EPOCH, Hopping, micros_of
+from headwater.flow.operators.windows.assignment import EPOCH, micros_of
+from headwater.flow.operators.windows.kinds.hopping import Hopping
 from headwater.views.view import View
 from tests.crash.flow import model, shop, times
 from tests.crash.flow.feeding import Fed

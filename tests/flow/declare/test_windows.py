@@ -11,7 +11,6 @@ from headwater.flow.declare.pictures.picture import as_text
 from headwater.flow.declare.stream import Stream, Table, WindowedStream
 from headwater.flow.declare.topology.graph import plan
 from headwater.flow.declare.topology.nodes import Windowed
-from headwater.flow.declare.windows import in_words
 
 HERE = r"test_windows\.py:\d+"
 
@@ -114,7 +113,7 @@ def test_a_mistake_is_one_sentence_with_its_place(build: Callable[[], object], s
     ],
 )
 def test_a_window_can_be_said_in_words(window: Any, words: str) -> None:
-    assert in_words(window) == words
+    assert window.in_words == words
 
 
 def planned(body: Callable[[], Table], **options: Any) -> Any:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -24,14 +24,14 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.aggregates import OwnAggregate
 from headwater.flow.declare.topology.graph import plan
-from headwater.flow.declare.windows import columns_of
 from headwater.flow.operate.window_operator import WindowOperator
-from headwater.flow.operators.aggregation.aggregates import KINDS, Aggregate
-from headwater.flow.operators.kinds.families import FAMILIES
-from headwater.flow.operators.windows.shapes import UNITS, Calendar, Count, Window
+from headwater.flow.operators.aggregation.aggregates import Aggregate
+from headwater.flow.operators.aggregation.kinds.registry import FUNCTIONS, KINDS
+from headwater.flow.operators.windows.kinds import registry
+from headwater.flow.operators.windows.kinds.calendar import UNITS, Calendar
+from headwater.flow.operators.windows.kinds.count import Count
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.resolution import resolve
-from headwater.flow.prepare import aggregates as by_spark
 from headwater.flow.run.app_tester import AppTester
 from headwater.testing import running_node
 from tests.flow.job.steps import Step, run_steps
@@ -145,7 +145,7 @@ def expected_of(ran: AppTester, name: str) -> dict[tuple[Any, ...], tuple[list[R
 
 
 def key_of(kind: Kind, row: Mapping[str, Any]) -> tuple[Any, ...]:
-    names = [row[name] for name in columns_of(kind.window)]
+    names = [row[name] for name in kind.window.key]
     if not isinstance(kind.window, Count):
         names = [(name - BEGIN) // timedelta(microseconds=1) + BEGIN_US for name in names]
     return row["sensor"], *names
@@ -216,7 +216,7 @@ def meaning(spec: Aggregate) -> tuple[Any, ...]:
 
 def test_no_kind_of_aggregate_is_left_out(spark: SparkSession) -> None:
     specs = specs_of(spark, *(one.declared() for one in AGGREGATES.values()))
-    assert {spec.kind for spec in specs} == {*KINDS, *FAMILIES}
+    assert {spec.kind for spec in specs} == set(KINDS)
     options: list[Any] = [spec.options for spec in specs if spec.options is not None]
     for kind in {type(one) for one in options}:
         for field in (field for field in dataclasses.fields(kind) if field.type in (bool, "bool")):
@@ -227,7 +227,7 @@ def test_no_kind_of_aggregate_is_left_out(spark: SparkSession) -> None:
 def test_no_name_of_an_aggregate_is_left_out(spark: SparkSession) -> None:
     made = [one.declared() for one in AGGREGATES.values()]
     texts = [*(one for one in made if isinstance(one, str)), *ALIASES, "product(y)"]
-    assert {re.split(r"\W", text)[0] for text in texts} == set(by_spark.KINDS)
+    assert {re.split(r"\W", text)[0] for text in texts} == set(FUNCTIONS)
     own = {one.kind for one in made if isinstance(one, OwnAggregate)}
     public = {name for name, home in _HOMES.items() if home == OwnAggregate.__module__}
     assert own == {"user" if name == "aggregate" else name for name in public}
@@ -241,11 +241,11 @@ def test_another_name_of_an_aggregate_means_the_same(spark: SparkSession) -> Non
 
 def test_no_kind_of_window_is_left_out() -> None:
     whole = [kind.window for kind in WINDOWS.values() if kind.aggregates == tuple(AGGREGATES)]
-    assert {type(window) for window in whole} == set(get_args(Window))
+    assert {type(window) for window in whole} == set(registry.KINDS)
     assert {kind.window.unit for kind in WINDOWS.values() if isinstance(kind.window, Calendar)} == set(UNITS)
-    for kind in get_args(Window):
+    for kind in registry.KINDS:
         own = [window for window in whole if isinstance(window, kind)]
-        for field in dataclasses.fields(kind):
+        for field in dataclasses.fields(cast("Any", kind)):
             tried = {getattr(window, field.name) for window in own}
             assert field.type not in (bool, "bool") or tried == {False, True}, f"{kind.__name__} with {field.name}"
             assert field.name != "offset_us" or any(tried), f"{kind.__name__} with an offset"

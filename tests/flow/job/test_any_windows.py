@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 import headwater as hw
 from headwater.flow.commit import batch_evaluation as processing
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder
-from headwater.flow.declare.windows import END, START
-from headwater.flow.operators.windows.shapes import Count
+from headwater.flow.operators.windows.kinds.count import Count
+from headwater.flow.operators.windows.step import END, START
 from headwater.flow.plan.row_sources import RowSource
 from headwater.flow.run.app_tester import AppTester
 from headwater.testing import running_node

@@ -12,10 +12,12 @@ import headwater as hw
 from headwater.errors import FlowError, InvalidDeclaration
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.topology.graph import plan
-from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling
+from headwater.flow.operators.windows.kinds.calendar import Calendar
+from headwater.flow.operators.windows.kinds.hopping import Hopping
+from headwater.flow.operators.windows.kinds.tumbling import Tumbling
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.planned_batches import PlannedBatch
-from headwater.flow.plan.processing_time import next_end_us, read_processed
+from headwater.flow.plan.processing_time import read_processed
 from headwater.flow.plan.resolution import resolve
 from headwater.flow.run.app_tester import AppTester
 from headwater.flow.run.running_app import RunningApp, RunSettings
@@ -101,10 +103,10 @@ def test_only_windows_with_a_place_of_their_own_go_by_processing_time() -> None:
 
 
 def test_the_next_end_is_that_of_the_first_window_that_is_open() -> None:
-    assert next_end_us(Tumbling(10, 3), 13) == 23
-    assert next_end_us(Tumbling(10, 3), 22) == 23
-    assert next_end_us(Hopping(25, 10), 5) == 15, "the window from −10 to 15"
-    assert next_end_us(Calendar("day"), 5 * SECOND_US) == 86_400 * SECOND_US
+    assert Tumbling(10, 3).next_end_us(13) == 23
+    assert Tumbling(10, 3).next_end_us(22) == 23
+    assert Hopping(25, 10).next_end_us(5) == 15, "the window from −10 to 15"
+    assert Calendar("day").next_end_us(5 * SECOND_US) == 86_400 * SECOND_US
 
 
 def test_a_wish_for_later_is_none_before_its_time() -> None:

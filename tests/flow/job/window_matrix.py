@@ -17,7 +17,7 @@ from datasketches import hll_sketch, kll_doubles_sketch
 from pyspark.sql import functions as f
 
 import headwater as hw
-from headwater.flow.operators.windows.shapes import Window
+from headwater.flow.operators.windows.window import Window
 from tests.flow.operators import kinds_reference
 
 SCHEMA = "sensor string, x double, y double, n int, d decimal(9,2), good boolean, word string, at timestamp"

@@ -15,11 +15,14 @@ from datasketches import hll_sketch, tgt_hll_type
 
 import headwater as hw
 from headwater.flow.operators.aggregation.aggregates import Aggregate
-from headwater.flow.operators.kinds.moments import MOMENTS
-from headwater.flow.operators.kinds.options import Bloom, CountMin, Frequent, Hll, Kll, Limit
-from headwater.flow.operators.kinds.pairs import PAIRS
-from headwater.flow.operators.kinds.plain import PLAIN
-from headwater.flow.operators.kinds.sketched import HASHES
+from headwater.flow.operators.aggregation.kinds.approx_distinct import Hll
+from headwater.flow.operators.aggregation.kinds.hashed import HASHES, Bloom, CountMin
+from headwater.flow.operators.aggregation.kinds.moments import MOMENTS
+from headwater.flow.operators.aggregation.kinds.ordered import Limit
+from headwater.flow.operators.aggregation.kinds.pairs import PAIRS
+from headwater.flow.operators.aggregation.kinds.percentiles import Kll
+from headwater.flow.operators.aggregation.kinds.plain import PLAIN
+from headwater.flow.operators.aggregation.kinds.top_k import Frequent
 from headwater.flow.operators.sketches import bloom, count_min
 from headwater.flow.operators.sketches.xxhash import xxhash64
 from tests.flow.operators import kinds_reference, reference

@@ -3,15 +3,15 @@ import pytest
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.operators.aggregation.aggregates import (
-    KINDS,
     Aggregate,
-    partials,
     result_schema,
     result_type,
     state_schema,
 )
+from tests.flow.operators.partial_sql import sql_of
 from tests.flow.operators.subjects import TIME, spec
 
+KINDS = ("count", "sum", "avg", "min", "max", "first", "last", "collect", "collect_set")
 TYPES = [
     ("sum", pa.int32(), pa.int64()),
     ("sum", pa.int64(), pa.int64()),
@@ -35,21 +35,21 @@ def test_results_are_of_the_types_of_spark(kind: str, given: pa.DataType, result
 
 
 def test_what_spark_computes_for_a_batch_is_said_in_sql() -> None:
-    assert [part.sql for part in partials(spec("count"))] == ["count(1)"]
-    assert [part.sql for part in partials(Aggregate("sum", "total", "odd `name", pa.int64()))] == ["sum(`odd ``name`)"]
-    assert [part.sql for part in partials(spec("avg", pa.int64()))] == ["sum(cast(`x` as decimal(28,0)))", "count(`x`)"]
+    assert [*sql_of(spec("count")).values()] == ["count(1)"]
+    assert [*sql_of(Aggregate("sum", "total", "odd `name", pa.int64())).values()] == ["sum(`odd ``name`)"]
+    assert [*sql_of(spec("avg", pa.int64())).values()] == ["sum(cast(`x` as decimal(28,0)))", "count(`x`)"]
     place = "'time', `at`, 'topic', `_topic`, 'partition', `_partition`, 'offset', `_offset`"
-    assert [part.sql for part in partials(spec("last", pa.int64()))] == [
+    assert [*sql_of(spec("last", pa.int64())).values()] == [
         f"max(named_struct({place}, 'value', `x`)) filter (where `at` is not null)"
     ]
-    assert [part.sql for part in partials(spec("first", pa.int64(), ignore_nulls=True))] == [
+    assert [*sql_of(spec("first", pa.int64(), ignore_nulls=True)).values()] == [
         f"min(named_struct({place}, 'value', `x`)) filter (where `at` is not null and `x` is not null)"
     ]
 
 
 def test_a_value_without_order_is_chosen_by_its_place_alone() -> None:
     place = "'time', `at`, 'topic', `_topic`, 'partition', `_partition`, 'offset', `_offset`"
-    assert [part.sql for part in partials(spec("last", pa.map_(pa.string(), pa.int64())))] == [
+    assert [*sql_of(spec("last", pa.map_(pa.string(), pa.int64()))).values()] == [
         f"max_by(named_struct({place}, 'value', `x`), named_struct({place})) filter (where `at` is not null)"
     ]
 

@@ -8,14 +8,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.aggregation.aggregates import Aggregate, partials, result_type, state_schema
 from headwater.flow.operators.keyed import aggregate_step, latest_step
-from headwater.flow.operators.kinds.kind import quoted
 from headwater.flow.operators.latest import GONE, Latest
 from headwater.flow.state import EMPTY, StateSchema, StateStore
 from headwater.flow.state.files import DiskFiles
 from headwater.flow.state.shard import conformed
 from headwater.log.storage.simulated import SimulatedDisk
+from tests.flow.operators.partial_sql import sql_of
 from tests.flow.operators.subjects import KEY, TIME, Table
 from tests.flow.spark_session import spark_session
 
@@ -107,7 +108,7 @@ def new_store(values: pa.Schema) -> StateStore:
 
 def test_partials_and_results_are_those_of_spark(spark: Any) -> None:
     wanted = specs()
-    sql = {part.name: part.sql for spec in wanted for part in partials(spec)}
+    sql = {name: sql for spec in wanted for name, sql in sql_of(spec).items()}
     store, table = new_store(state_schema(wanted)), Table()
     for version, (begin, end) in enumerate([(0, 3), (3, 6)]):
         incoming = reduced(spark, rows(begin, end), sql)

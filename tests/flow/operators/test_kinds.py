@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from headwater.errors import InvalidDeclaration, NumberOverflow
 from headwater.flow.operators.aggregation.aggregates import Aggregate, partials, result_type, state_schema
+from headwater.flow.operators.aggregation.kinds.moments import MOMENTS
+from headwater.flow.operators.aggregation.kinds.ordered import Limit
+from headwater.flow.operators.aggregation.kinds.pairs import PAIRS
+from headwater.flow.operators.aggregation.kinds.plain import PLAIN
 from headwater.flow.operators.aggregation.merging import finish, merge_all
-from headwater.flow.operators.kinds.moments import MOMENTS
-from headwater.flow.operators.kinds.options import Limit
-from headwater.flow.operators.kinds.pairs import PAIRS
-from headwater.flow.operators.kinds.plain import PLAIN
 from headwater.flow.operators.windows.folding import fold_groups, nothing
 from tests.flow.operators.kinds_reference import partial, result
 from tests.flow.operators.subjects import TIME, spec
@@ -54,7 +54,7 @@ def test_any_split_merged_is_the_whole(kind: str, data: st.DataObject) -> None:
     aggregate, together = of(kind), [pair for part in parts for pair in part]
     firsts = np.arange(len(parts)) == 0
     folded = fold_groups((aggregate,), rows_of(aggregate, parts), firsts)
-    with_nothing = merge_all((aggregate,), folded, np.array([True]), nothing((aggregate,), 1))
+    with_nothing = merge_all((aggregate,), folded, nothing((aggregate,), 1))
     expected = result(kind, together)
     if kind in ("skewness", "kurtosis", "corr", "regr_slope", "regr_intercept", "regr_r2") and expected is not None:
         # Values that differ by rounding alone have no shape that could be asked for.

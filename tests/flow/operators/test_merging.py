@@ -8,7 +8,8 @@ import pytest
 
 from headwater.errors import NumberOverflow
 from headwater.flow.operators.aggregation.aggregates import Aggregate, partials, state_schema
-from headwater.flow.operators.aggregation.merging import changed, chosen, finish, merge, merge_all
+from headwater.flow.operators.aggregation.extremes import chosen
+from headwater.flow.operators.aggregation.merging import changed, finish, merge, merge_all
 from tests.flow.operators.subjects import spec
 
 
@@ -19,8 +20,7 @@ def batch(aggregate: Aggregate, *columns: list[Any]) -> pa.RecordBatch:
 
 
 def merged(aggregate: Aggregate, incoming: pa.RecordBatch, old: pa.RecordBatch) -> pa.RecordBatch:
-    mask = np.ones(incoming.num_rows, np.bool_)
-    return pa.RecordBatch.from_arrays(merge(aggregate, incoming, mask, old), schema=state_schema((aggregate,)))
+    return pa.RecordBatch.from_arrays(merge(aggregate, incoming, old), schema=state_schema((aggregate,)))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_all_aggregates_of_an_operator_are_merged_side_by_side() -> None:
     schema = state_schema(specs)
     new = pa.RecordBatch.from_pydict({schema.names[0]: [2], schema.names[1]: ["b"]}, schema=schema)
     old = pa.RecordBatch.from_pydict({schema.names[0]: [None], schema.names[1]: [None]}, schema=schema)
-    assert merge_all(specs, new, np.array([False]), old).to_pylist() == [dict(zip(schema.names, [2, "b"], strict=True))]
+    assert merge_all(specs, new, old).to_pylist() == [dict(zip(schema.names, [2, "b"], strict=True))]
 
 
 def test_values_of_any_type_are_chosen_row_by_row() -> None:

@@ -10,14 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.flow.operators.aggregation.aggregates import Aggregate, given_schema, partials
+from headwater.flow.operators.aggregation.aggregates import Aggregate, given_schema
+from headwater.flow.operators.aggregation.kinds.approx_distinct import Hll
+from headwater.flow.operators.aggregation.kinds.kind import Options
+from headwater.flow.operators.aggregation.kinds.moments import MOMENTS
+from headwater.flow.operators.aggregation.kinds.pairs import PAIRS
+from headwater.flow.operators.aggregation.kinds.percentiles import Kll
 from headwater.flow.operators.aggregation.merging import absorbed
 from headwater.flow.operators.aggregation.reduction import reduce_rows
-from headwater.flow.operators.kinds.moments import MOMENTS
-from headwater.flow.operators.kinds.options import Hll, Kll, Options
-from headwater.flow.operators.kinds.pairs import PAIRS
 from headwater.flow.state.shard import conformed
 from tests.flow.operators import every_kind
+from tests.flow.operators.partial_sql import sql_of
 from tests.flow.operators.subjects import TIME
 from tests.flow.operators.test_reduction import PAIR, same, specs_of
 from tests.flow.spark_session import spark_session
@@ -69,8 +72,7 @@ def rows_of(type_: pa.DataType, values: list[Any]) -> pa.Table:
 def check(spark: Any, specs: tuple[Aggregate, ...], table: pa.Table) -> None:
     from pyspark.sql import functions as f
 
-    parts = [part for each in specs for part in partials(each)]
-    sql = [f.expr(part.sql).alias(part.name) for part in parts]
+    sql = [f.expr(one).alias(name) for each in specs for name, one in sql_of(each).items()]
     theirs = spark.createDataFrame(table).groupBy("key").agg(*sql).orderBy("key").drop("key").toArrow()
     (given,) = theirs.combine_chunks().to_batches()
     (rows,) = table.sort_by("key").combine_chunks().to_batches()

@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 
 from headwater.flow import sketches
 from headwater.flow.operators.aggregation.aggregates import Aggregate, given_schema
+from headwater.flow.operators.aggregation.kinds.approx_distinct import Hll
+from headwater.flow.operators.aggregation.kinds.hashed import Bloom, CountMin
+from headwater.flow.operators.aggregation.kinds.kind import Options
+from headwater.flow.operators.aggregation.kinds.percentiles import Kll
+from headwater.flow.operators.aggregation.kinds.top_k import Frequent
 from headwater.flow.operators.aggregation.merging import absorbed, finish_all
-from headwater.flow.operators.kinds.options import Bloom, CountMin, Frequent, Hll, Kll, Options
 from headwater.flow.operators.sketches import bloom, count_min, frequent, hll, kll
 from headwater.flow.operators.sketches.xxhash import xxhash64
 from headwater.flow.operators.windows.folding import fold_groups

@@ -7,11 +7,16 @@ import pyarrow as pa
 import pytest
 
 from headwater.flow import sketches
-from headwater.flow.operators.aggregation.aggregates import Aggregate, partials, result_type
+from headwater.flow.operators.aggregation.aggregates import Aggregate, result_type
+from headwater.flow.operators.aggregation.kinds.approx_distinct import Hll
+from headwater.flow.operators.aggregation.kinds.hashed import Bloom
+from headwater.flow.operators.aggregation.kinds.kind import Options
+from headwater.flow.operators.aggregation.kinds.percentiles import Kll
+from headwater.flow.operators.aggregation.kinds.top_k import Frequent
 from headwater.flow.operators.aggregation.merging import absorbed, finish
-from headwater.flow.operators.kinds.options import Bloom, Frequent, Hll, Kll, Options
 from headwater.flow.operators.sketches import bloom, count_min, hll, kll
 from headwater.flow.operators.windows.folding import fold_groups
+from tests.flow.operators.partial_sql import sql_of
 from tests.flow.spark_session import shared_session
 
 MANY = 10_000_000
@@ -28,7 +33,7 @@ def kept(spark: Any, kind: str, options: Options, rows: str, type_: pa.DataType,
     from pyspark.sql import functions as f
 
     spec = Aggregate(kind, "z", "x", type_, options=options)
-    made = [f.expr(part.sql).alias(part.name) for part in partials(spec)]
+    made = [f.expr(sql).alias(name) for name, sql in sql_of(spec).items()]
     frame = spark.sql(rows).groupBy("part").agg(*made).orderBy("part").drop("part").toArrow()
     batches = frame.combine_chunks().to_batches()
     assert frame.num_rows == parts

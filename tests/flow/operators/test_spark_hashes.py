@@ -12,11 +12,22 @@ import pytest
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.spark_hashes import can_hash, murmur3, shard_hashes, xxhash64
 from tests.flow.spark_session import shared_session
 
 ROWS = 400
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def shard_hash(key: Sequence[str]) -> Column:
+    """A hash whose remainder by the number of shards, a power of two, is the number of Spark's own shuffle partition.
+
+    So the shuffle that groups by key brings a shard to one task, and no second one is needed.
+    """
+    columns = ", ".join(map(quoted, key))
+    high, low = f"shiftleft(shiftright(xxhash64({columns}), 32), 32)", f"cast(hash({columns}) as long)"
+    return f.expr(f"{high} | ({low} & {0xFFFFFFFF}L)")
 
 
 def large_decimal(random: Random, digits: int = 38) -> Decimal:
@@ -72,13 +83,6 @@ def columns(random: Random) -> dict[str, tuple[pa.DataType, list[Any]]]:
             some(lambda: {"one": random.choice([None, 7]), "two": random.choice([None, {"text": text()}])}),
         ),
     }
-
-
-def shard_hash(names: Sequence[str]) -> Column:
-    """A hash whose remainder by the number of shards, a power of two, is the number of Spark's shuffle partition."""
-    columns = ", ".join(names)
-    high, low = f"shiftleft(shiftright(xxhash64({columns}), 32), 32)", f"cast(hash({columns}) as long)"
-    return f.expr(f"{high} | ({low} & {0xFFFFFFFF}L)")
 
 
 def test_rows_of_any_kinds_of_columns_are_hashed_as_spark_hashes_them() -> None:

@@ -14,8 +14,8 @@ import headwater as hw
 from headwater.errors import FlowError, InvalidDeclaration, InvalidSchema
 from headwater.flow.declare.aggregates import OwnAggregate
 from headwater.flow.operators.aggregation.aggregates import Aggregate, given_schema
+from headwater.flow.operators.aggregation.kinds.users import User
 from headwater.flow.operators.aggregation.merging import absorbed, finish_all
-from headwater.flow.operators.kinds.users import User
 from headwater.flow.operators.windows.folding import fold_groups, nothing
 from tests.flow.operators.subjects import TIME
 

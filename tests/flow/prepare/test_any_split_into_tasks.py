@@ -14,8 +14,9 @@ from headwater.flow.exchange.blocks import Address, Exchange, received
 from headwater.flow.operate.reports import ROWS
 from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.latest import GONE, Latest
-from headwater.flow.operators.windows.shapes import Session, Tumbling, Window
-from headwater.flow.operators.windows.windowed import Windowed
+from headwater.flow.operators.windows.kinds.session import Session
+from headwater.flow.operators.windows.kinds.tumbling import Tumbling
+from headwater.flow.operators.windows.window import Window, Windowed
 from headwater.flow.prepare.late_bounds import LateBounds
 from headwater.flow.prepare.newest_rows import NewestByKey, newest_of
 from headwater.flow.prepare.reduced_rows import ReduceByKey, ReduceByWindow, combined_rows, combined_windows
@@ -113,11 +114,11 @@ def test_parts_of_windows(
     work = Windowed(window, KEY, SPECS)
     schema = pa.schema([(HASH, pa.int64()), *work.incoming, (ROWS, pa.int64())])
     prepare = ReduceByWindow(KEY, window, SPECS, schema, watermark, 0)
-    places = [field.name for field in work.kind.columns]
+    places = [field.name for field in window.columns]
     shards = prepared(prepare, cut(some, cuts), schema, chance)
-    found = in_order([combined_windows(window, SPECS, one, KEY, places) for one in shards], ["key", *places])
+    found = in_order([combined_windows(window, SPECS, one, KEY) for one in shards], ["key", *places])
     whole = prepared(prepare, [some], schema, chance)
-    assert found == in_order([combined_windows(window, SPECS, one, KEY, places) for one in whole], ["key", *places])
+    assert found == in_order([combined_windows(window, SPECS, one, KEY) for one in whole], ["key", *places])
     timely = [row for row in some if watermark is None or end_of(window, row[2]) > watermark or row[2] >= watermark]
     assert sum(row[ROWS] for row in found) == len(timely)
 

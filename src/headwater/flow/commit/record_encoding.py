@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.changes import OPERATION
 from headwater.flow.rows.evaluation import as_facts
-from headwater.flow.rows.row_steps import quoted, visible
+from headwater.flow.rows.row_steps import visible
 from headwater.flow.rows.sources import AT
 
 KEY, VALUE, TIME, ORDER = "_key", "_value", "_timestamp_ms", "_order"

@@ -10,9 +10,14 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.checks.source_line import Place, calling_place
 from headwater.flow.declare.topology.nodes import Expression
 from headwater.flow.formats.schema import parse_ddl
-from headwater.flow.operators.kinds.options import Bloom, CountMin, Frequent, Hll, Kll, Limit, Options
-from headwater.flow.operators.kinds.user_code import Code
-from headwater.flow.operators.kinds.users import User
+from headwater.flow.operators.aggregation.kinds.approx_distinct import Hll
+from headwater.flow.operators.aggregation.kinds.hashed import Bloom, CountMin
+from headwater.flow.operators.aggregation.kinds.kind import Options
+from headwater.flow.operators.aggregation.kinds.ordered import Limit
+from headwater.flow.operators.aggregation.kinds.percentiles import Kll
+from headwater.flow.operators.aggregation.kinds.top_k import Frequent
+from headwater.flow.operators.aggregation.kinds.user_code import Code
+from headwater.flow.operators.aggregation.kinds.users import User
 from headwater.flow.operators.sketches import bloom as blooms
 from headwater.flow.operators.sketches import count_min as count_mins
 from headwater.flow.operators.sketches.frequent import lg_size

@@ -7,9 +7,9 @@ from headwater.flow.declare.checks.source_line import calling_place
 from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.topology.nodes import KMeans, Lesson, Node
 from headwater.flow.declare.windows import emission_of
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.clustering.learning import CLUSTER, POINTS, UNTIL, WEIGHT
-from headwater.flow.operators.kinds.kind import quoted
-from headwater.flow.operators.windows.shapes import Calendar, Tumbling, Window
+from headwater.flow.operators.windows.window import Window
 
 
 def kmeans_of(
@@ -20,7 +20,7 @@ def kmeans_of(
     place = calling_place()
     given: tuple[object, ...] = (columns,) if isinstance(columns, str) else tuple(columns)
     wanted: object = k
-    if not isinstance(window, Tumbling | Calendar):
+    if not window.disjoint:
         raise InvalidDeclaration(
             f"kmeans() at {place} is of windows that overlap or depend on their rows",
             "It learns from each row once: use tumbling or calendar windows.",

@@ -15,10 +15,7 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.checks.source_line import Place, calling_place
 from headwater.flow.declare.duration import duration_us, spelled
 from headwater.flow.operators.comparisons.kinds import Ago, Anomaly, Change, Comparison, Rate, Ratio, Rolling
-from headwater.flow.operators.comparisons.looking_back import DAY_US, step_us
-from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window
-
-DAYS = {"day": 1, "week": 7}
+from headwater.flow.operators.windows.aligned import AlignedWindow
 
 
 def rate(column: str, *, per: str = "1 second") -> Comparison:
@@ -66,18 +63,18 @@ def anomaly(
     return Anomaly(column, _ago(season, zone), over, float(deviations), wanted)
 
 
-def fitted(comparisons: Mapping[str, Comparison], window: Window, place: Place) -> dict[str, Comparison]:
+def fitted(comparisons: Mapping[str, Comparison], window: AlignedWindow, place: Place) -> dict[str, Comparison]:
     """The same for windows of a kind: every look back ends at one of them."""
     return {name: _fitted(one, window, place) for name, one in comparisons.items()}
 
 
-def _fitted(comparison: Comparison, window: Window, place: Place) -> Comparison:
+def _fitted(comparison: Comparison, window: AlignedWindow, place: Place) -> Comparison:
     given: object = comparison
     match given:
         case Change() | Ratio():
-            return replace(given, ago=_landing(given.ago, window, place))
+            return replace(given, ago=_landed(given.ago, window, place))
         case Anomaly():
-            return replace(given, season=_landing(given.season, window, place))
+            return replace(given, season=_landed(given.season, window, place))
         case Rate() | Rolling():
             return given
     raise InvalidDeclaration(
@@ -85,33 +82,8 @@ def _fitted(comparison: Comparison, window: Window, place: Place) -> Comparison:
     )
 
 
-def _landing(ago: Ago, window: Window, place: Place) -> Ago:
-    if not ago.time_us:
-        return ago
-    if isinstance(window, Calendar):
-        if ago.zone:
-            raise InvalidDeclaration(
-                f"compare() at {place} names a zone, and calendar windows have one", "Leave it out."
-            )
-        days = DAYS.get(window.unit)
-        if days is None:
-            raise InvalidDeclaration(
-                f"compare() at {place} looks back {spelled(ago.time_us)}, and a {window.unit} is not always as long",
-                'Say how many windows: hw.change("n", 12) of months is the same month of the year before.',
-            )
-        return Ago(_whole(ago.time_us, days * DAY_US, f"a {window.unit}", place))
-    assert isinstance(window, Tumbling | Hopping)
-    _whole(ago.time_us, step_us(window), spelled(step_us(window)), place)
-    return ago
-
-
-def _whole(time_us: int, step: int, what: str, place: Place) -> int:
-    if time_us % step:
-        raise InvalidDeclaration(
-            f"compare() at {place} looks back {spelled(time_us)}, where no window begins: one does every {what}",
-            "Look back a multiple of that.",
-        )
-    return time_us // step
+def _landed(ago: Ago, window: AlignedWindow, place: Place) -> Ago:
+    return window.landing(ago, place) if ago.time_us else ago
 
 
 def _ago(ago: str | int, zone: str) -> Ago:
@@ -136,7 +108,7 @@ def _positive(value: int, what: str, said: object) -> int:
 
 def in_words(comparison: Comparison) -> str:
     """
-    >>> in_words(Change("n", Ago(time_us=DAY_US, zone="Europe/Berlin")))
+    >>> in_words(Change("n", Ago(time_us=86_400_000_000, zone="Europe/Berlin")))
     'change of n against 1 day ago in Europe/Berlin'
     """
     match comparison:

@@ -42,6 +42,14 @@ def duration_us(text: str) -> int:
     return round(total)
 
 
+def positive_us(text: str, what: str) -> int:
+    """InvalidDeclaration, which names what it is for, unless the duration is longer than nothing."""
+    found = duration_us(text)
+    if found <= 0:
+        raise InvalidDeclaration(f"{what} ({calling_place()}) is {text}", "Take more than nothing.")
+    return found
+
+
 def spelled(us: int) -> str:
     """The shortest way to write a duration that reads back as the same.
 

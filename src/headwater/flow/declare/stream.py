@@ -30,10 +30,12 @@ from headwater.flow.declare.topology.nodes import (
     walk,
     windowed_of,
 )
-from headwater.flow.declare.windows import END, EVENT, PROCESSING, START, TIMES, emission_of
+from headwater.flow.declare.windows import EVENT, PROCESSING, TIMES, emission_of
 from headwater.flow.formats.schema import nearest
 from headwater.flow.operators.comparisons.kinds import Comparison
-from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Tumbling, Window
+from headwater.flow.operators.windows.aligned import AlignedWindow
+from headwater.flow.operators.windows.step import END, START
+from headwater.flow.operators.windows.window import Window
 
 On = str | list[str] | tuple[str, ...] | Match
 
@@ -115,11 +117,11 @@ class Stream(Flowing):
                 f"window() at {calling_place()} comes after changes() at {timeless[0].place}, which have no event time",
                 "Window the stream that the table is made from.",
             )
-        if isinstance(window, Count):
+        if window.ordered:
             refuse_counting(self.node)
         if time not in TIMES:
             raise InvalidDeclaration(f"window() at {calling_place()} has time={time!r}", nearest(time, TIMES))
-        if time == PROCESSING and not isinstance(window, Tumbling | Hopping | Calendar):
+        if time == PROCESSING and not isinstance(window, AlignedWindow):
             raise InvalidDeclaration(
                 f"window() at {calling_place()} is to be of processing time, and depends on the rows that are in it",
                 "Use tumbling, hopping or calendar windows, or event time.",
@@ -199,7 +201,7 @@ class WindowedStream:
         """A row for each key and window, with columns `window_start` and `window_end`.
 
         `emit` says when: "updates" emits every change at once, "final" each window once, when no row can come for it
-        any more, "corrections" the same and then what stragglers within `corrections` change. With `early` results are
+        any more, "corrections" the same and then what late rows within `corrections` change. With `early` results are
         emitted before the end as well, and column `final` distinguishes them.
         """
         emission = emission_of(emit, corrections, early)
@@ -249,7 +251,7 @@ class Table(Flowing):
         """Windows beside earlier ones of their key: `compare(yesterday=hw.change("n", "1 day"))`."""
         place = calling_place()
         windows = windowed_of(self.node)
-        if windows is None or not isinstance(windows.window, Tumbling | Hopping | Calendar):
+        if windows is None or not isinstance(windows.window, AlignedWindow):
             raise InvalidDeclaration(
                 f"compare() at {place} is of no tumbling, hopping or calendar windows",
                 'Cut time into windows first: .window(hw.tumbling("1 minute")).by(...).agg(...).compare(...).',

@@ -17,15 +17,13 @@ from typing import Any
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.duration import spelled
 from headwater.flow.declare.topology.graph import SINK, VIEW
-from headwater.flow.declare.windows import in_words
 from headwater.flow.deploy.descriptions import Described, Words
 from headwater.flow.deploy.kept_outputs import PLAN as FILE
 from headwater.flow.deploy.state_migration import Carry, carried, lacking, only_adds
-from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling
+from headwater.flow.operators.windows.kinds.registry import KINDS
 
 KEEP, MIGRATE, REBUILD, NEW, REMOVED = "keep", "migrate", "rebuild", "new", "removed"
-WINDOWS: dict[str, Any] = {one.__name__: one for one in (Tumbling, Hopping, Calendar, Sliding, Session, Count)}
-WINDOW = re.compile(rf"(?P<kind>{'|'.join(WINDOWS)})\((?P<fields>.*)\)")
+WINDOW = re.compile(r"(?P<kind>\w+)\((?P<fields>.*)\)")
 FIELD = re.compile(r"(\w+)=('[^']*'|\w+)")
 REWRITTEN = ("Aggregate", "Latest", "SourceTable")
 """Operators whose table can be made from nothing but their state."""
@@ -146,9 +144,10 @@ def worded(what: str, value: Any) -> str:
     if what.endswith("_us") and isinstance(value, int) and not isinstance(value, bool):
         return spelled(value)
     found = WINDOW.fullmatch(value) if isinstance(value, str) else None
-    if found is not None:
-        fields = dict(FIELD.findall(found["fields"]))
-        return in_words(WINDOWS[found["kind"]](**{name: literal_eval(text) for name, text in fields.items()}))
+    kinds: dict[str, Any] = {kind.__name__: kind for kind in KINDS}
+    if found is not None and found["kind"] in kinds:
+        fields = {name: literal_eval(text) for name, text in FIELD.findall(found["fields"])}
+        return str(kinds[found["kind"]](**fields).in_words)
     return json.dumps(value)
 
 

@@ -21,11 +21,12 @@ from headwater.flow.deploy.code_changes import Verdict
 from headwater.flow.deploy.rebuild import CaughtUp, ChangedOutput, begun, carry_out, note_caught_up
 from headwater.flow.deploy.state_migration import Carry
 from headwater.flow.deploy.state_rows import state_frame
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.join_operators import StreamJoinOperator, TableJoinOperator
 from headwater.flow.operate.reports import Operator
 from headwater.flow.plan.resolution import Resolved
 from headwater.flow.rows.counters import Counter
-from headwater.flow.rows.row_steps import apply_step, quoted, visible
+from headwater.flow.rows.row_steps import apply_step, visible
 from headwater.flow.sinks.sink import Mark
 from headwater.flow.state.restating import restate
 from headwater.flow.state.store import StateStore

@@ -141,7 +141,16 @@ def _not_null(field: pa.Field) -> str:
 
 
 def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else f"`{name.replace('`', '``')}`"
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else quoted(name)
+
+
+def quoted(name: str) -> str:
+    """A name as Spark SQL reads it, whatever is in it.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
 
 
 class _Token(NamedTuple):

@@ -21,6 +21,7 @@ from headwater.flow.declare.topology.nodes import (
     SourceVersions,
     Windowed,
 )
+from headwater.flow.formats.schema import quoted
 from headwater.flow.late.late_rows import LATE_END, LATE_START, late_for_join, late_frame
 from headwater.flow.late.late_text import exact, with_row
 from headwater.flow.operate.deduplicator import LATE
@@ -33,7 +34,7 @@ from headwater.flow.plan.lateness import Times
 from headwater.flow.plan.timestamps import EPOCH, iso
 from headwater.flow.plan.watermarks import is_dated
 from headwater.flow.rows.evaluation import Evaluation
-from headwater.flow.rows.row_steps import quoted, visible
+from headwater.flow.rows.row_steps import visible
 
 NO_ROW = "the table has no row for "
 """Begins the reason of an event that had to have a partner, and is not late."""

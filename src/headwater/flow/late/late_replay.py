@@ -17,27 +17,28 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.flow.commit.job_context import Environment, JobContext
 from headwater.flow.commit.report_records import NO_RECORDS, records
 from headwater.flow.declare.topology.nodes import Compared, Dedupe, Join, Lesson, Node, Source, Windowed, walk
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.window_comparison import CompareOperator
 from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operators.comparisons.kinds import agos_of
-from headwater.flow.operators.comparisons.looking_back import longest_us, reach_us
+from headwater.flow.operators.comparisons.looking_back import reach_us
 from headwater.flow.operators.joins.emission import AFTER_SIDE, BEFORE_SIDE, SIDE
-from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling, Window
+from headwater.flow.operators.windows.aligned import AlignedWindow
+from headwater.flow.operators.windows.window import WHEN
 from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.proof.batch_query import batch_rows
 from headwater.flow.proof.past_decisions import late_rows
 from headwater.flow.proof.verification import frames_at
-from headwater.flow.proof.window_query import Past, window_rows
+from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.arrow_types import spark_schema
 from headwater.flow.rows.evaluation import Replayed, paired
 from headwater.flow.rows.event_positions import HAPPENED
-from headwater.flow.rows.row_steps import quoted
 from headwater.flow.rows.sources import AT
 
 POSITION = ("source", "partition", "offset")
@@ -53,10 +54,8 @@ def why_not(node: Node) -> str | None:
         return "a model has learned from later windows since"
     if any(isinstance(one, Join) for one in walk(node)):
         return "what a join before it made of other rows of that time is no longer known"
-    if isinstance(node.window, Session):
-        return "a session that is over may have to be joined with one that is not"
-    if isinstance(node.window, Count):
-        return "all windows of the key behind it would be other ones"
+    if node.window.why_not_replayed is not None:
+        return node.window.why_not_replayed
     if any(isinstance(one, Dedupe) for one in walk(node)):
         return "whether a row repeats one that is forgotten is not known"
     return None
@@ -82,7 +81,8 @@ class LateReplay:
         self._context, self._job, self._environment = context, context.job, environment
 
     def outstanding(self, batch: int) -> dict[Node, int]:
-        """How many rows are late up to a batch, for each operator."""
+        """How many rows were late up to a batch and are not replayed yet, for each operator that they can be given
+        to."""
         late = late_rows(self._environment, self._context.app, self._job, self._context.folder, batch)
         if late is None:
             return {}
@@ -104,7 +104,11 @@ class LateReplay:
         own = {node: late.where(f.col("operator") == self._job.operators[node]).drop("operator") for node in rows}
         then, now = Past(before.passed, own), Past(before.passed)
         changes = {node: self._corrections(node, frames, then, now) for node in self._corrected(tuple(rows))}
-        absorbed = {node: self._kept(node, frames, own[node], before.watermark_us) for node in rows if _overlaps(node)}
+        absorbed: dict[Node, DataFrame] = {
+            node: self._kept(node, until, frames, own[node], before.watermark_us)
+            for node in rows
+            if isinstance(node, Windowed) and (until := node.window.kept_until_sql(HAPPENED))
+        }
         return Corrections(Replayed(changes, absorbed), rows, self._marks(late, planned))
 
     def _corrected(self, windows: tuple[Node, ...]) -> list[Node]:
@@ -119,7 +123,8 @@ class LateReplay:
         """Of all rows those whose windows any of the late ones may have changed, or are compared with such."""
         bounds = late.agg(f.min("time").alias("first"), f.max("time").alias("last")).collect()[0]
         compared = [node for node in self._corrected(windows) if isinstance(node, Compared)]
-        wide_us = 2 * max(map(_length_us, windows)) + sum(map(_reach_us, compared))
+        longest_us = max(node.window.longest_us for node in windows if isinstance(node, Windowed))
+        wide_us = 2 * longest_us + sum(map(_reach_us, compared))
         wide = timedelta(microseconds=wide_us)
         time = f.col(AT)["time"]
         near = time.between(f.lit(bounds["first"] - wide), f.lit(bounds["last"] + wide))
@@ -138,15 +143,14 @@ class LateReplay:
         )
 
     def _kept(
-        self, node: Node, frames: Mapping[Source, DataFrame], late: DataFrame, watermark_us: int | None
+        self, node: Windowed, until: str, frames: Mapping[Source, DataFrame], late: DataFrame, watermark_us: int | None
     ) -> DataFrame:
         """Late rows that lie in windows whose state is still there."""
         operator = self._operator(node)
-        assert isinstance(node, Windowed)
         assert isinstance(operator, WindowOperator)
         below_us = operator.work.drop_below(operator.at(None, watermark_us).clock)
         rows = _only(batch_rows(node.input, frames), late)
-        return rows if below_us is None else rows.where(_end_us(node.window) > f.lit(below_us))
+        return rows if below_us is None else rows.where(f.expr(until) > f.lit(below_us))
 
     def _operator(self, node: Node) -> WindowOperator | CompareOperator:
         found = next(one.operators[node] for one in self._context.resolved.values() if node in one.operators)
@@ -165,31 +169,9 @@ class LateReplay:
         return records([None] * len(values), values, [planned.time_ms] * len(values))
 
 
-def _overlaps(node: Node) -> bool:
-    return isinstance(node, Windowed) and isinstance(node.window, Hopping | Sliding)
-
-
-def _end_us(window: Window) -> Column:
-    """Where the part of time ends that a row is kept for."""
-    if not isinstance(window, Hopping):
-        return f.expr(f"{HAPPENED} + 1L")
-    pane = f"{HAPPENED} - pmod({HAPPENED} - {window.offset_us}L, {window.pane_us}L)"
-    return f.expr(f"{pane} + {window.pane_us}L")
-
-
-def _length_us(node: Node) -> int:
-    assert isinstance(node, Windowed)
-    match node.window:
-        case Tumbling() | Hopping() | Calendar():
-            return longest_us(node.window)
-        case Sliding(size_us=size_us):
-            return size_us
-    return 0
-
-
 def _reach_us(node: Compared) -> int:
     window = node.windowed.window
-    assert isinstance(window, Tumbling | Hopping | Calendar)
+    assert isinstance(window, AlignedWindow)
     return max((reach_us(window, ago) for ago in agos_of(node.comparisons)), default=0)
 
 
@@ -202,16 +184,7 @@ def _affected(node: Node, windows: DataFrame, frames: Mapping[Source, DataFrame]
     if not isinstance(node, Windowed):
         return windows
     late = _only(batch_rows(node.input, frames), then.late[node])
-    by = [f.col(quoted(name)).alias(f"_late{place}") for place, name in enumerate(node.by)]
-    on = [f.col(quoted(name)).eqNullSafe(f.col(f"_late{place}")) for place, name in enumerate(node.by)]
-    match node.window:
-        case Sliding(size_us=size_us):
-            times = late.select(*by, f.col(AT)["time"].alias("_late_time"))
-            at = f.col(quoted(node.key[-1]))
-            size = f.expr(f"interval {size_us} microseconds")
-            return windows.join(times, [*on, at.between(f.col("_late_time"), f.col("_late_time") + size)], "left_semi")
-        case Tumbling() | Calendar() | Hopping():
-            own = window_rows(node, late, Past(then.passed))
-            starts = own.select(*by, f.col("window_start").alias("_late_start"))
-            return windows.join(starts, [*on, f.col("window_start") == f.col("_late_start")], "left_semi")
-    return windows
+    own = {name: f"_late{number}" for number, name in enumerate(node.by)}
+    late = late.select(*(f.col(quoted(name)).alias(one) for name, one in own.items()), f.col(AT)["time"].alias(WHEN))
+    same_key = [f.col(quoted(name)).eqNullSafe(f.col(one)) for name, one in own.items()]
+    return node.window.affected(windows, late, same_key)

@@ -9,15 +9,14 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StructField, StructType
 
 from headwater.flow.declare.topology.nodes import AsOfJoin, Join, Windowed
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.deduplicator import LATE
 from headwater.flow.operate.join_operators import StreamJoinOperator
-from headwater.flow.operators.joins.as_of import AsOfJoin as AsOf
-from headwater.flow.operators.joins.interval import IntervalJoin
-from headwater.flow.operators.windows.placement import earliest, late_mask, times_of
-from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window
+from headwater.flow.operators.windows.assignment import times_of
+from headwater.flow.operators.windows.window import Window
 from headwater.flow.rows.event_positions import since, time_us, with_time
 from headwater.flow.rows.row_batch import AT
-from headwater.flow.rows.row_steps import quoted, visible
+from headwater.flow.rows.row_steps import visible
 from headwater.flow.state.runs.equality import Integers
 
 LATE_START, LATE_END = "_late_start", "_late_end"
@@ -25,7 +24,7 @@ LATE_START, LATE_END = "_late_start", "_late_end"
 
 @dataclass(frozen=True)
 class LateRowsTask:
-    """Keeps the late rows of a frame, with the first window that each lies in where its place is fixed."""
+    """Keeps the late rows of a frame, with the first window that each lies in where that depends on no other row."""
 
     window: Window
     watermark_us: int | None
@@ -34,14 +33,13 @@ class LateRowsTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             times_us, known = times_of(batch.column(AT).field("time"))
-            late = late_mask(self.window, times_us, self.watermark_us, self.horizon_us, known)
+            late = self.window.late(times_us, self.watermark_us, self.horizon_us, known)
             if late.any():
                 yield self._with_window(batch.filter(pa.array(late)), times_us[late])
 
     def _with_window(self, rows: pa.RecordBatch, times_us: Integers) -> pa.RecordBatch:
-        bounds = [pa.nulls(rows.num_rows, pa.int64())] * 2
-        if isinstance(self.window, Tumbling | Calendar | Hopping):
-            bounds = [pa.array(one) for one in earliest(self.window, times_us)]
+        first = self.window.earliest(times_us)
+        bounds = [pa.nulls(rows.num_rows, pa.int64())] * 2 if first is None else [pa.array(one) for one in first]
         return rows.append_column(LATE_START, bounds[0]).append_column(LATE_END, bounds[1])
 
 
@@ -56,20 +54,15 @@ def late_frame(node: Windowed, frame: DataFrame, watermark_us: int | None) -> Da
 
 def late_for_join(node: Join, operator: StreamJoinOperator, left: DataFrame, right: DataFrame) -> DataFrame:
     """The same of rows that are late for a join: events, and versions of a table's rows."""
-    work, clock = operator.work, operator.clock
-    if isinstance(work, IntervalJoin):
-        late = [_late_events(frame, clock.watermark_us, clock.horizon_us) for frame in (left, right)]
-        return late[0].unionByName(late[1])
-    if not isinstance(node, AsOfJoin) or not isinstance(work, AsOf):
-        return _late_events(left, None, 0)
-    right = with_time(right, since(node.versions, right))
-    emitted_us = clock.before_us if work.dated else clock.watermark_us
-    versions = _late_events(right, emitted_us, clock.horizon_us)
-    return _late_events(left, clock.watermark_us, work.kept_us).unionByName(versions)
+    if isinstance(node, AsOfJoin):
+        right = with_time(right, since(node.versions, right))
+    bounds = operator.work.late_below(operator.clock)
+    late = [_late_events(frame, bound_us) for frame, bound_us in zip((left, right), bounds, strict=True)]
+    return late[0].unionByName(late[1])
 
 
-def _late_events(frame: DataFrame, watermark_us: int | None, horizon_us: int) -> DataFrame:
+def _late_events(frame: DataFrame, below_us: int | None) -> DataFrame:
     row = f.to_json(f.struct(*(f.col(quoted(name)) for name in visible(frame))), {"ignoreNullFields": "false"})
     nothing = f.lit(None).cast("long")
-    is_late = f.lit(False) if watermark_us is None else time_us() < f.lit(watermark_us - horizon_us).cast("long")
+    is_late = f.lit(False) if below_us is None else time_us() < f.lit(below_us).cast("long")
     return frame.where(is_late).select(f"{AT}.*", row.alias(LATE), nothing.alias(LATE_START), nothing.alias(LATE_END))

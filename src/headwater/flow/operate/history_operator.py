@@ -7,11 +7,12 @@ from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.topology.nodes import History as HistoryNode
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
 from headwater.flow.operators.history import GONE, UNTIL, History, history_step
 from headwater.flow.rows.arrow_types import arrow_schema
 from headwater.flow.rows.event_positions import position_of, since, with_time
-from headwater.flow.rows.row_steps import quoted, visible
+from headwater.flow.rows.row_steps import visible
 from headwater.flow.rows.sources import AT, DELETED
 from headwater.flow.state.shard import ShardState, StateHandle
 

@@ -25,7 +25,6 @@ from headwater.flow.operators.joins.emission import PATH
 from headwater.flow.operators.joins.splitting import may_split
 from headwater.flow.plan.batch_context import BatchContext
 from headwater.flow.plan.delays import Passed, arriving, reached_us
-from headwater.flow.plan.processing_time import next_end_us
 from headwater.flow.plan.watermarks import FOREVER_US
 from headwater.flow.prepare.inputs import AnyPrepare, KeyedOperator, input_of, window_rows_of
 from headwater.flow.prepare.join_inputs import side_frame, side_preparations
@@ -209,7 +208,7 @@ class Operators:
     def wakes_us(self, version: int, processed_us: int) -> int | None:
         """When windows by processing time next have something to emit after a version; None: never."""
         waiting = [
-            next_end_us(operator.work.window, processed_us)
+            operator.work.window.next_end_us(processed_us)
             for operator in self.declared.values()
             if isinstance(operator, WindowOperator)
             and operator.processing

@@ -8,12 +8,9 @@ import pyarrow as pa
 
 from headwater.errors import FlowError
 from headwater.flow.operators.changes import change_schema
-from headwater.flow.operators.joins.as_of import AsOfJoin
 from headwater.flow.operators.joins.emission import PATH, SIDE, row_schema
-from headwater.flow.operators.joins.events import MISSING
+from headwater.flow.operators.joins.events import MISSING, StreamJoin
 from headwater.flow.operators.joins.hot_keys import HotKey
-from headwater.flow.operators.joins.interval import IntervalJoin
-from headwater.flow.operators.joins.latest import LatestJoin
 from headwater.flow.operators.joins.pairing import INNER
 from headwater.flow.operators.joins.placing import by_partition
 from headwater.flow.operators.joins.splitting import HOT_ROWS
@@ -23,8 +20,6 @@ from headwater.flow.rows.row_batch import AT, AT_TYPE
 from headwater.flow.state.manifest import EVERYTHING, StateSchema
 from headwater.flow.state.shard import StateHandle
 
-Work = IntervalJoin | LatestJoin | AsOfJoin
-
 
 @dataclass(frozen=True)
 class StreamJoinOperator:
@@ -32,7 +27,7 @@ class StreamJoinOperator:
     are rows of a stream."""
 
     name: str
-    work: Work
+    work: StreamJoin
     clock: WindowClock
     key: tuple[str, ...] = ()
 
@@ -58,7 +53,7 @@ class StreamJoinOperator:
     @property
     def may_miss(self) -> bool:
         """Whether rows are emitted that had to have a partner, and have none."""
-        return self.work.pairing.how == INNER and not isinstance(self.work, IntervalJoin)
+        return self.work.pairing.how == INNER and self.work.may_miss
 
     @property
     def results(self) -> pa.Schema:

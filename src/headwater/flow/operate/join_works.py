@@ -19,7 +19,6 @@ from headwater.flow.exchange.blocks import Inputs
 from headwater.flow.operate.join_operators import StreamJoinOperator, TableJoinOperator
 from headwater.flow.operate.reports import ShardReport
 from headwater.flow.operate.shard_task import Emitted
-from headwater.flow.operators.joins.as_of import AsOfJoin
 from headwater.flow.operators.joins.emission import (
     AFTER_SIDE,
     BEFORE_SIDE,
@@ -29,15 +28,12 @@ from headwater.flow.operators.joins.emission import (
     stream_rows,
     with_side,
 )
-from headwater.flow.operators.joins.events import LEFT_AT, MISSING, PARTITION, RIGHT_AT, TIME, Shard, StreamStep
-from headwater.flow.operators.joins.latest import LatestJoin
+from headwater.flow.operators.joins.events import LEFT_AT, MISSING, PARTITION, RIGHT_AT, Given, Shard, StreamStep
 from headwater.flow.operators.joins.splitting import LEFT, RIGHT, owner_step, slice_bounds, slice_step
 from headwater.flow.operators.joins.tables import ALL_ROWS
 from headwater.flow.state.manifest import HASH
 from headwater.flow.state.runs.equality import Integers
 from headwater.flow.state.shard import ShardState, StateHandle, shard_of
-
-Given = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
 
 
 @dataclass(frozen=True)
@@ -102,15 +98,10 @@ class StreamJoinWork:
     def _counted(self, given: Given, after: pa.RecordBatch) -> ShardReport:
         """Facts that were taken in, less those without a partner that had to have one: these may have been taken in
         by an earlier batch."""
-        work, rows = self.operator.work, [0 if one is None else one.num_rows for one in given]
-        missing = int(np.count_nonzero(after.column(MISSING)))
-        if isinstance(work, LatestJoin):
-            return ShardReport(self.operator.name, 0, rows[0] - missing, (), late=missing, missing=missing)
-        if isinstance(work, AsOfJoin) and given[1] is not None:
-            # A version that is late counts for what follows, and was reported by the task that prepared it.
-            bound_us = work.late_below_us(self.operator.clock)
-            rows[1] = int(np.count_nonzero(given[1].column(TIME).to_numpy() >= bound_us))
-        return ShardReport(self.operator.name, 0, sum(rows) - missing, (), filtered=missing, missing=missing)
+        work, missing = self.operator.work, int(np.count_nonzero(after.column(MISSING)))
+        late, filtered = (missing, 0) if work.missing_is_late else (0, missing)
+        count = work.accepted(given, self.operator.clock) - missing
+        return ShardReport(self.operator.name, 0, count, (), late=late, filtered=filtered, missing=missing)
 
 
 @dataclass(frozen=True)

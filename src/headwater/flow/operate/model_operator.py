@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.topology.nodes import KMeans as Node
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
 from headwater.flow.operators.clustering.learning import END, ONLY, POINTS, UNTIL, KMeans, learning_step
 from headwater.flow.rows.arrow_types import arrow_type, spark_schema
-from headwater.flow.rows.row_steps import quoted
 from headwater.flow.state.shard import ShardState, StateHandle
 
 

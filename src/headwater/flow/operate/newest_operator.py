@@ -8,12 +8,13 @@ from pyspark.sql import functions as f
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.topology.nodes import Newest as NewestNode
 from headwater.flow.declare.topology.nodes import key_of
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
 from headwater.flow.operators.joins.emission import SIDE
 from headwater.flow.operators.joins.tables import AFTER, ROW, Side
 from headwater.flow.operators.newest import Newest, newest_step
 from headwater.flow.rows.arrow_types import arrow_schema
-from headwater.flow.rows.row_steps import quoted, visible
+from headwater.flow.rows.row_steps import visible
 from headwater.flow.state.shard import ShardState, StateHandle
 
 

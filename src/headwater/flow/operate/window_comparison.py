@@ -8,17 +8,17 @@ from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.topology.nodes import Compared, SourceStream, sources_of
-from headwater.flow.formats.schema import nearest
+from headwater.flow.formats.schema import nearest, quoted
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
+from headwater.flow.operators.aggregation.kinds.kind import is_number
 from headwater.flow.operators.changes import OPERATION
 from headwater.flow.operators.comparisons.compared import Compared as Work
-from headwater.flow.operators.comparisons.kinds import is_number
-from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling
+from headwater.flow.operators.windows.aligned import AlignedWindow
 from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.operators.windows.step import START
 from headwater.flow.plan.delays import held_us
 from headwater.flow.rows.arrow_types import arrow_type
-from headwater.flow.rows.row_steps import quoted, visible
+from headwater.flow.rows.row_steps import visible
 from headwater.flow.state.manifest import DELETED
 from headwater.flow.state.shard import StateHandle
 
@@ -57,7 +57,7 @@ class CompareOperator(ShardOperator[Work]):
 def compared_windows(node: Compared, changes: DataFrame, name: str) -> tuple[CompareOperator, DataFrame]:
     """What the operator does, and the frame its shards are given: the windows that changed, as they are now."""
     windows = node.windowed
-    assert isinstance(windows.window, Tumbling | Hopping | Calendar)
+    assert isinstance(windows.window, AlignedWindow)
     schema = changes.schema
     values = [one for one in visible(changes) if one not in node.key]
     by, kept = (

@@ -12,14 +12,10 @@ from headwater.errors import FlowError
 from headwater.flow.operate.reports import ROWS
 from headwater.flow.operate.shard_operator import ShardOperator, Worked
 from headwater.flow.operators.windows.clock import WindowClock
-from headwater.flow.operators.windows.shapes import Calendar, Tumbling
 from headwater.flow.operators.windows.state import WindowState
-from headwater.flow.operators.windows.windowed import Windowed
+from headwater.flow.operators.windows.window import Windowed
 from headwater.flow.state.manifest import HASH
 from headwater.flow.state.shard import StateHandle
-
-FIXED = (Tumbling, Calendar)
-"""Windows that do not depend on other rows of the key: each may lie in a shard of its own."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class WindowOperator(ShardOperator[Windowed]):
         return self.work.pending(handle, self.clock)
 
     def check_visited(self, reported: Collection[int], shards: int) -> None:
-        """Windows of a shard that no task has looked at would never come to their end."""
+        """Windows of a shard that no task has visited would never come to their end."""
         wanted = set(range(shards)) if self.spread else {0}
         if self.clock.moved and (missing := sorted(wanted - set(reported))):
             raise FlowError(
@@ -66,4 +62,4 @@ class WindowOperator(ShardOperator[Windowed]):
     @property
     def spread(self) -> bool:
         """Over all shards; without a key all windows that depend on each other lie in the first."""
-        return bool(self.work.by.names) or isinstance(self.work.window, FIXED)
+        return bool(self.work.by.names) or self.work.window.disjoint

@@ -81,7 +81,7 @@ class WindowWork:
         (rows,), work = inputs, self.operator.work
         counted = 0 if rows is None else int(rows.column(ROWS).to_numpy().sum())
         if rows is not None:
-            rows = combined_windows(work.window, work.specs, rows, work.by, [one.name for one in work.kind.columns])
+            rows = combined_windows(work.window, work.specs, rows, work.by)
         done = self.operator.step(StateHandle.from_json(self.handle), shard, rows)
         yield Emitted(done.changes, ShardReport(self.operator.name, shard, counted, done.runs))
 

@@ -30,7 +30,7 @@ def aggregate_step(state: ShardState, specs: Sequence[Aggregate], incoming: pa.R
     keys = conformed(incoming, state.schema.key)
     hashes = incoming.column(HASH).to_numpy()
     found = state.lookup(hashes, keys)
-    kept = merge_all(specs, absorbed(specs, incoming), found.mask, found.values)
+    kept = merge_all(specs, absorbed(specs, incoming), found.values)
     run = state.write(_rows(hashes, keys, kept), existed=found.mask)
     before, after = finish_all(specs, found.values), finish_all(specs, kept)
     exists = np.ones(len(hashes), np.bool_)

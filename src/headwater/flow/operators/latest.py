@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.aggregation.merging import chosen
+from headwater.flow.operators.aggregation.extremes import chosen
 from headwater.flow.operators.ordering import rows_less
 from headwater.flow.state.runs.equality import Mask, as_mask
 

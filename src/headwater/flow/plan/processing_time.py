@@ -19,7 +19,6 @@ from headwater.flow.declare.topology.graph import Job
 from headwater.flow.declare.topology.naming import accounts_topic
 from headwater.flow.declare.topology.nodes import Windowed, walk
 from headwater.flow.kafka.client import Client
-from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window, calendar_end
 from headwater.flow.plan.planned_batches import Offsets, offsets
 from headwater.flow.plan.timestamps import moment
 from headwater.flow.rows.event_positions import with_time
@@ -40,17 +39,6 @@ def uses_processing_time(job: Job) -> bool:
     return any(isinstance(node, Windowed) and node.processing for one in job.outputs for node in walk(one.node))
 
 
-def next_end_us(window: Window, now_us: int) -> int | None:
-    """When the next window ends: so long nothing is emitted unless rows come."""
-    match window:
-        case Tumbling(size_us=step_us, offset_us=offset_us) | Hopping(slide_us=step_us, offset_us=offset_us):
-            shift = window.size_us - window.slide_us if isinstance(window, Hopping) else 0
-            return now_us - (now_us - offset_us - shift) % step_us + step_us
-        case Calendar():
-            return calendar_end(window, now_us)
-    return None
-
-
 def processed_batches(client: Client, app: str, job: str) -> list[Processed]:
     """Of a job, from its first batch on, as its accounts say. FlowError if they do not reach back to it."""
     return read_processed(map(json.loads, TopicValues(accounts_topic(app)).read_on(client)), app, job)
@@ -62,7 +50,7 @@ def read_processed(accounts: Iterable[Mapping[str, Any]], app: str, job: str) ->
     for row in accounts:
         if row["job"] != job or row.get("processed_us") is None:
             continue
-        if row["batch"] < newest:  # a job that was made again
+        if row["batch"] < newest:  # a job that was built again
             found.clear()
         newest = row["batch"]
         found[newest] = Processed(newest, offsets(row["end"]), row["processed_us"])

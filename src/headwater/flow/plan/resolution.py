@@ -17,7 +17,6 @@ from headwater.flow.expressions.tree import Untranslatable
 from headwater.flow.local.frames import local_frame
 from headwater.flow.operate.job_operators import AnyOperator
 from headwater.flow.operate.level_blocks import InputKey
-from headwater.flow.operators.windows.shapes import Count
 from headwater.flow.plan.translated_inputs import input_steps
 from headwater.flow.prepare.inputs import AnyPrepare, InputSteps, input_of
 from headwater.flow.prepare.join_inputs import join_operator, side_frame, side_preparations
@@ -114,8 +113,8 @@ def _resolved(planned: Planned, evaluation: Evaluation) -> Resolved:
 
 
 def refuse_several(frame: DataFrame, node: Node) -> None:
-    """Windows by count, after a free function, SQL or a column that may make several rows of one."""
-    if isinstance(node, Windowed) and isinstance(node.window, Count):
+    """Windows that need the order of rows, after a free function, SQL or a column that may make several rows of one."""
+    if isinstance(node, Windowed) and node.window.ordered:
         free = [one for one in walk(node) if isinstance(one, Apply | Sql) or generates(one)]
         if free and plan_nodes(frame) & MULTIPLYING:
             raise counting_behind(f"window at {node.place}", f"{type(free[0]).__name__.lower()} at {free[0].place}")

@@ -20,9 +20,9 @@ from headwater.flow.declare.topology.nodes import (
 from headwater.flow.expressions.spark.steps import steps_of
 from headwater.flow.expressions.tree import Untranslatable
 from headwater.flow.operators.spark_hashes import can_hash
-from headwater.flow.prepare.hashed_rows import HashByKey
 from headwater.flow.prepare.inputs import AnyPrepare, InputSteps, LogSteps, ResultSteps
 from headwater.flow.prepare.join_sides import PrepareEvents, PrepareTable
+from headwater.flow.prepare.newest_rows import HashByKey
 from headwater.flow.prepare.reduced_rows import ReduceByWindow
 from headwater.flow.rows.arrow_types import arrow_schema
 from headwater.flow.rows.deletion_keys import can_be_read as can_be_key

@@ -1,4 +1,4 @@
-"""In what form headwater's own aggregates are given their columns."""
+"""In what forms headwater's own aggregates are given their columns: `form` of each kind says in which."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -28,9 +28,6 @@ class Typed(NamedTuple):
     type: DataType
 
 
-Input = Callable[[list[Typed]], Column]
-
-
 def types_of(columns: list[Column], frame: DataFrame) -> list[DataType]:
     """Asked of Spark at once."""
     if not columns:
@@ -38,53 +35,50 @@ def types_of(columns: list[Column], frame: DataFrame) -> list[DataType]:
     return [field.dataType for field in frame.select(*(one.alias("_one") for one in columns)).schema]
 
 
-def plain_input(columns: list[Typed]) -> Column:
-    return columns[0].column
-
-
-def number_input(columns: list[Typed]) -> Column:
-    column, kind = columns[0]
-    if not isinstance(kind, (*WHOLE, *REAL)) and kind.typeName() != "decimal":
-        raise InvalidDeclaration(f"a percentile of {kind.simpleString()} is no number", "Use a column of numbers.")
-    number = column.cast("double")
+def as_number(given: Typed) -> Column:
+    """A double; NaN is no number."""
+    if not isinstance(given.type, (*WHOLE, *REAL)) and given.type.typeName() != "decimal":
+        raise InvalidDeclaration(
+            f"a percentile of {given.type.simpleString()} is no number", "Use a column of numbers."
+        )
+    number = given.column.cast("double")
     return f.when(~f.isnan(number), number)
 
 
-def comparable_input(columns: list[Typed]) -> Column:
+def comparable(given: Typed) -> Column:
     """Whole numbers as the longest, text as it is, all else as Spark writes it."""
-    column, kind = columns[0]
-    if isinstance(kind, WHOLE):
-        return column.cast("bigint")
-    return column if isinstance(kind, StringType) else column.cast("string")
+    if isinstance(given.type, WHOLE):
+        return given.column.cast("bigint")
+    return given.column if isinstance(given.type, StringType) else given.column.cast("string")
 
 
-def distinct_input(columns: list[Typed]) -> Column:
-    column, kind = columns[0]
-    return column if isinstance(kind, BinaryType) else comparable_input(columns)
+def comparable_or_binary(given: Typed) -> Column:
+    return given.column if isinstance(given.type, BinaryType) else comparable(given)
 
 
-def frequent_input(columns: list[Typed]) -> Column:
-    column, kind = columns[0]
-    return column.cast("double") if isinstance(kind, REAL) else comparable_input(columns)
+def comparable_or_double(given: Typed) -> Column:
+    return given.column.cast("double") if isinstance(given.type, REAL) else comparable(given)
 
 
-def hashed_input(columns: list[Typed]) -> Column:
+def hashes(given: Typed) -> Column:
     """Both hashes of a value: see operators/sketches/bloom.py."""
-    value = comparable_input(columns)
-    hashes = f.struct(f.xxhash64(value).alias("first"), f.xxhash64(value, value).alias("second"))
-    return f.when(value.isNotNull(), hashes)
+    value = comparable(given)
+    both = f.struct(f.xxhash64(value).alias("first"), f.xxhash64(value, value).alias("second"))
+    return f.when(value.isNotNull(), both)
 
 
-def row_input(columns: list[Typed]) -> Column:
-    """All columns of a user's aggregate, in a row of their own."""
-    return f.struct(*(one.column.alias(f"c{place}") for place, one in enumerate(columns)))
-
-
-INPUTS: Mapping[str, Input] = {
-    "bloom": hashed_input,
-    "count_min": comparable_input,
-    "distinct": distinct_input,
-    "percentile": number_input,
-    "top_k": frequent_input,
-    "user": row_input,
+FORMS: Mapping[str, Callable[[Typed], Column]] = {
+    "plain": lambda given: given.column,
+    "number": as_number,
+    "comparable": comparable,
+    "comparable_or_binary": comparable_or_binary,
+    "comparable_or_double": comparable_or_double,
+    "hashes": hashes,
 }
+
+
+def in_form(form: str, columns: list[Typed]) -> Column:
+    """The columns of an aggregate as one; "row" has all of them."""
+    if form == "row":
+        return f.struct(*(one.column.alias(f"c{number}") for number, one in enumerate(columns)))
+    return FORMS[form](columns[0])

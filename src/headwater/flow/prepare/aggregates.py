@@ -17,59 +17,16 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.aggregates import OwnAggregate
 from headwater.flow.declare.topology import nodes
 from headwater.flow.expressions.tree import Untranslatable
+from headwater.flow.formats.schema import quoted
 from headwater.flow.local.frames import local_frame
-from headwater.flow.operators.aggregation.aggregates import TIMED, Aggregate
-from headwater.flow.operators.kinds.moments import MOMENTS
-from headwater.flow.operators.kinds.pairs import PAIRS
-from headwater.flow.operators.kinds.plain import PLAIN
+from headwater.flow.operators.aggregation.aggregates import Aggregate
+from headwater.flow.operators.aggregation.kinds.registry import FUNCTIONS, KINDS, REPLACED
 from headwater.flow.plan.explanations import explain
-from headwater.flow.prepare.aggregate_inputs import INPUTS, Typed, plain_input, types_of
+from headwater.flow.prepare.aggregate_inputs import Typed, in_form, types_of
 from headwater.flow.prepare.analysed_aggregates import AnalysedAggregate, analysed_by_spark, analysed_locally
 from headwater.flow.rows.arrow_types import arrow_type
-from headwater.flow.rows.row_steps import column_of, quoted
+from headwater.flow.rows.row_steps import column_of
 
-SAME_NAME = (*PLAIN, *MOMENTS, *PAIRS)
-KINDS = {
-    **{name: name for name in SAME_NAME if not name.endswith("_distinct")},
-    "variance": "var_samp",
-    "std": "stddev_samp",
-    "stddev": "stddev_samp",
-    "count_if": "count",
-    "bool_and": "min",
-    "every": "min",
-    "bool_or": "max",
-    "some": "max",
-    "any": "max",
-    "count": "count",
-    "sum": "sum",
-    "avg": "avg",
-    "mean": "avg",
-    "min": "min",
-    "max": "max",
-    "collect_list": "collect",
-    "array_agg": "collect",
-    "collect_set": "collect_set",
-    "first": "first",
-    "first_value": "first",
-    "any_value": "first",
-    "last": "last",
-    "last_value": "last",
-    "min_by": "first",
-    "max_by": "last",
-}
-DISTINCT = {"count": "count_distinct", "sum": "sum_distinct", "avg": "avg_distinct"}
-INDIFFERENT = ("min", "max", "collect_set", "bit_and", "bit_or")
-"""To whether a value comes once or often."""
-APPROXIMATE = {
-    "approx_count_distinct": "hw.distinct(...)",
-    "hll_sketch_agg": "hw.distinct(..., sketch=True)",
-    **dict.fromkeys(("median", "percentile", "percentile_cont", "percentile_disc"), "hw.percentile(...)"),
-    **dict.fromkeys(("percentile_approx", "approx_percentile"), "hw.percentile(...)"),
-    **dict.fromkeys(("kll_sketch_agg_double", "kll_sketch_agg_bigint"), "hw.percentile(..., sketch=True)"),
-    **dict.fromkeys(("mode", "approx_top_k"), "hw.top_k(...)"),
-    "approx_top_k_accumulate": "hw.top_k(..., sketch=True)",
-    "count_min_sketch": "hw.count_min(...)",
-}
 TIME = "_event_time"
 
 
@@ -87,7 +44,7 @@ class Aggregates:
 def read_aggregates(node: nodes.Aggregate, frame: DataFrame, beside: tuple[str, ...] = ()) -> Aggregates:
     """InvalidDeclaration, with its place, if something cannot be kept from batch to batch.
 
-    `beside` are columns that the reduction of the batch needs as well.
+    `beside` are columns that the caller needs as well.
     """
     reading = _Reading(node, frame)
     try:
@@ -137,22 +94,21 @@ class _Reading:
                 f"`{one.name}` is not a single aggregate",
                 "Keep its parts under names of their own, and combine them afterwards with .with_columns(...).",
             )
-        said, distinct = one.function, one.distinct
-        kind = KINDS.get(said)
-        if kind is not None and distinct and kind not in INDIFFERENT:
-            kind = DISTINCT.get(kind)
+        said = one.function
+        known = FUNCTIONS.get(said)
+        kind = None if known is None else known.distinct if one.distinct else known.kind
         if kind is None:
-            hint = f"There are: {', '.join(sorted(set(KINDS)))}."
+            hint = f"There are: {', '.join(sorted(FUNCTIONS))}."
             raise self._refusal(
-                f"{'distinct ' if distinct else ''}{said} cannot be kept from batch to batch",
-                f"Use {APPROXIMATE[said]}, which is kept in bounded memory." if said in APPROXIMATE else hint,
+                f"{'distinct ' if one.distinct else ''}{said} cannot be kept from batch to batch",
+                f"Use {REPLACED[said]}, which is kept in bounded memory." if said in REPLACED else hint,
             )
         self._drafts.append(self._draft(kind, one))
 
     def add_own(self, one: OwnAggregate, columns: list[Typed]) -> None:
         """Its columns are read as Spark reads any others; where it needs a form of them, that is made here."""
-        column = self._made(INPUTS.get(one.kind, plain_input)(columns))
-        time = TIME if one.kind in TIMED else None
+        rules = KINDS[one.kind]
+        column, time = self._made(in_form(rules.form, columns)), TIME if rules.timed else None
         name = self._free(one.name or one.call)
         self._drafts.append(partial(Aggregate, one.kind, name, column=column, time=time, options=one.options))
 
@@ -178,12 +134,11 @@ class _Reading:
         elif kind == "count" and read.of_literal and read.condition is None:
             return partial(Aggregate, "count", self._free(name))
         column = self._made(first)
-        ordered = said in ("min_by", "max_by")
+        rules, ordered = KINDS[kind], FUNCTIONS[said].arguments == 2
         time = self._made(arguments[1]) if ordered else TIME
         return partial(
-            Aggregate, kind, self._free(name), column=column, time=time if kind in TIMED else None,
-            ignore_nulls=kind in ("first", "last") and not ordered and read.ignores_nulls,
-            other=self._made(arguments[1]) if kind in PAIRS else None,
+            Aggregate, kind, self._free(name), column=column, time=time if rules.timed else None,
+            ignore_nulls=not ordered and read.ignores_nulls, other=self._made(arguments[1]) if rules.of_two else None,
         )  # fmt: skip
 
     def _free(self, name: str) -> str:
@@ -200,14 +155,14 @@ class _Reading:
     def columns(self, specs: tuple[Aggregate, ...]) -> dict[str, Column]:
         columns = dict(self._columns)
         for spec in specs:
-            if spec.column and spec.kind in DISTINCT.values() and pa.types.is_floating(spec.input_type):
+            if spec.column and spec.rules.normal_zeros and pa.types.is_floating(spec.input_type):
                 columns[spec.column] += f.lit(0).cast("float")  # -0.0 is the same as 0.0
         return columns
 
     def inputs(self, specs: tuple[Aggregate, ...], beside: tuple[str, ...]) -> DataFrame:
         columns = self.columns(specs)
         position = []
-        if any(spec.kind in TIMED for spec in specs):
+        if any(spec.rules.timed for spec in specs):
             position = [
                 f.col("_at.time").alias(TIME), f.col("_at.source").cast("string").alias("_topic"),
                 f.col("_at.partition").alias("_partition"), f.col("_at.offset").alias("_offset"),

@@ -11,16 +11,11 @@ from pyspark.sql import functions as f
 from headwater.flow.expressions.resolution.coercion import is_number
 from headwater.flow.expressions.resolution.unresolved import Call, CastTo, Constant, Named, Unresolved
 from headwater.flow.expressions.tree import LITERAL, Untranslatable
+from headwater.flow.formats.schema import quoted
 from headwater.flow.local.columns import LocalColumn, column_node
 from headwater.flow.local.frames import LocalFrame
-from headwater.flow.rows.row_steps import quoted
-
-MOMENTS = frozenset({"stddev_samp", "stddev_pop", "stddev", "var_samp", "var_pop", "variance"})
-FLAGS = frozenset({"bool_and", "bool_or", "every", "some", "count_if"})
-PLAIN = frozenset({"count", "min", "max", "first", "last", "collect_list", "collect_set"})
-NUMBERS = frozenset({"sum", "avg", "mean", *MOMENTS})
-MAY_IGNORE_NULLS = frozenset({"first", "first_value", "any_value", "last", "last_value"})
-OF_TWO = frozenset({"min_by", "max_by"})
+from headwater.flow.operators.aggregation.kinds.kind import AS_DOUBLE, FLAG, NUMBER
+from headwater.flow.operators.aggregation.kinds.registry import FUNCTIONS
 
 
 @dataclass(frozen=True)
@@ -55,8 +50,13 @@ def _of_spark(expression: Any, frame: DataFrame) -> AnalysedAggregate:
     return AnalysedAggregate(
         said, function.prettyName(), [_column(one, frame) for one in children], call.isDistinct(),
         _column(condition.get(), frame) if condition.isDefined() else None, _kind(children[0]) == "Literal",
-        function.prettyName() in MAY_IGNORE_NULLS and bool(function.ignoreNulls()),
+        _may_ignore_nulls(function.prettyName()) and bool(function.ignoreNulls()),
     )  # fmt: skip
+
+
+def _may_ignore_nulls(name: str) -> bool:
+    known = FUNCTIONS.get(name)
+    return known is not None and known.kind in ("first", "last") and known.arguments == 1
 
 
 def _kind(expression: Any) -> str:
@@ -78,10 +78,10 @@ def _of_local(node: Unresolved, frame: LocalFrame) -> AnalysedAggregate:
     if not isinstance(node, Named):
         raise Untranslatable("an aggregate without a name of its own")
     call = node.input
-    known = PLAIN | FLAGS | NUMBERS | OF_TWO
-    if not isinstance(call, Call) or call.name not in known or len(call.inputs) != 1 + (call.name in OF_TWO):
+    known = FUNCTIONS.get(call.name) if isinstance(call, Call) else None
+    if not isinstance(call, Call) or known is None or not known.takes or len(call.inputs) != known.arguments:
         raise Untranslatable(f"{node.name}, which is no aggregate that is known here")
-    inputs = [_fitting(call.name, one, frame) for one in call.inputs]
+    inputs = [_fitting(call.name, known.takes, one, frame) for one in call.inputs]
     condition = None if call.condition is None else LocalColumn(call.condition)
     if condition is not None and not pa.types.is_boolean(frame.resolved(condition).type):
         raise Untranslatable("a filter that is no condition")
@@ -92,11 +92,11 @@ def _of_local(node: Unresolved, frame: LocalFrame) -> AnalysedAggregate:
     )  # fmt: skip
 
 
-def _fitting(name: str, node: Unresolved, frame: LocalFrame) -> Unresolved:
+def _fitting(name: str, takes: str, node: Unresolved, frame: LocalFrame) -> Unresolved:
     """The argument in a type that the aggregate takes."""
     kind = frame.resolved(LocalColumn(node)).type
-    if (name in NUMBERS and not is_number(kind)) or (name in FLAGS and not pa.types.is_boolean(kind)):
+    if (takes in (NUMBER, AS_DOUBLE) and not is_number(kind)) or (takes == FLAG and not pa.types.is_boolean(kind)):
         raise Untranslatable(f"{name} of {kind}")
     if pa.types.is_null(kind):
         raise Untranslatable(f"{name} of null")
-    return CastTo(node, "double") if name in MOMENTS and not pa.types.is_float64(kind) else node
+    return CastTo(node, "double") if takes == AS_DOUBLE and not pa.types.is_float64(kind) else node

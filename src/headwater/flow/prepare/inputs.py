@@ -27,6 +27,7 @@ from headwater.flow.declare.topology.nodes import (
     sources_of,
 )
 from headwater.flow.expressions.steps import Steps
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.deduplicator import APART, Deduplicator
 from headwater.flow.operate.history_operator import versioned_rows
 from headwater.flow.operate.model_operator import model_points
@@ -37,17 +38,16 @@ from headwater.flow.operate.window_comparison import compared_windows
 from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operators import latest
 from headwater.flow.operators.windows.clock import WindowClock
-from headwater.flow.operators.windows.windowed import Windowed as WindowedWork
+from headwater.flow.operators.windows.window import Windowed as WindowedWork
 from headwater.flow.plan.delays import held_us
 from headwater.flow.prepare.aggregates import read_aggregates
-from headwater.flow.prepare.hashed_rows import HashByKey
 from headwater.flow.prepare.join_sides import PrepareEvents, PrepareTable
 from headwater.flow.prepare.late_bounds import MarkLate
-from headwater.flow.prepare.newest_rows import NewestByKey
+from headwater.flow.prepare.newest_rows import HashByKey, NewestByKey
 from headwater.flow.prepare.reduced_rows import ReduceByKey, ReduceByWindow
 from headwater.flow.rows.arrow_types import arrow_schema, arrow_type
 from headwater.flow.rows.row_batch import flat_schema
-from headwater.flow.rows.row_steps import PATH, quoted, visible
+from headwater.flow.rows.row_steps import PATH, visible
 from headwater.flow.rows.sources import AT, DELETED
 from headwater.flow.rows.tie_breaking import path_order
 

@@ -20,6 +20,7 @@ from headwater.flow.declare.topology.nodes import (
     multiplies,
     walk,
 )
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.join_operators import JoinOperator, StreamJoinOperator, TableJoinOperator
 from headwater.flow.operators.joins import as_of, events, interval, latest, tables
 from headwater.flow.operators.joins.emission import SIDE
@@ -29,7 +30,7 @@ from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.prepare.join_sides import PrepareEvents, PrepareTable, ValidTimes
 from headwater.flow.rows.arrow_types import arrow_schema
 from headwater.flow.rows.event_positions import check_valid_times
-from headwater.flow.rows.row_steps import PATH, quoted, visible
+from headwater.flow.rows.row_steps import PATH, visible
 from headwater.flow.rows.sources import AT, DELETED
 
 SLOTS = 16
@@ -91,22 +92,21 @@ def side_preparations(node: Join, operator: JoinOperator, *, shards: int) -> tup
             PrepareTable(both.right, pairing.keeps_right, 1, hot, shards),
         )
     work, clock, several = operator.work, operator.clock, (multiplies(node.left), multiplies(node.right))
-    late_us = None if clock.watermark_us is None else clock.forgotten_us
+    late_us = work.late_below(clock)
     if isinstance(work, interval.IntervalJoin):
         return (
-            PrepareEvents(work.left, late_us, keeps_nulls=work.pairing.keeps_left, several=several[0]),
-            PrepareEvents(work.right, late_us, keeps_nulls=work.pairing.keeps_right, several=several[1]),
+            PrepareEvents(work.left, late_us[0], keeps_nulls=work.pairing.keeps_left, several=several[0]),
+            PrepareEvents(work.right, late_us[1], keeps_nulls=work.pairing.keeps_right, several=several[1]),
         )
     if isinstance(work, latest.LatestJoin):
         table = PrepareTable(work.table, keeps_nulls=False, met_by_events=True)
         return PrepareEvents(work.events, several=several[0]), table
     assert isinstance(node, AsOfJoin)
-    late_us = None if clock.watermark_us is None else clock.passed_us - work.kept_us
-    late_version_us = None if clock.watermark_us is None else work.late_below_us(clock)
+    assert isinstance(work, as_of.AsOfJoin)
     held = ValidTimes(node.versions.valid_from, node.versions.valid_to)
     return (
-        PrepareEvents(work.events, late_us, several=several[0]),
-        PrepareEvents(work.versions, late_version_us, keeps_late=True, several=several[1], versions=held),
+        PrepareEvents(work.events, late_us[0], several=several[0]),
+        PrepareEvents(work.versions, late_us[1], keeps_late=True, several=several[1], versions=held),
     )
 
 

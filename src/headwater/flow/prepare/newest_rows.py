@@ -1,4 +1,4 @@
-"""The newest row of each key among those of a task: what a table takes in of a batch (pure)."""
+"""Rows that go to the shard of their key as they are: all of a task, or the newest of each key (pure)."""
 
 from dataclasses import dataclass
 
@@ -69,3 +69,21 @@ def _ranks(order: list[pa.Array]) -> list[Integers]:
     ranks = np.empty(len(order[0]), np.int64)
     ranks[sorted_places(order)] = np.arange(len(ranks))
     return [ranks]
+
+
+@dataclass(frozen=True)
+class HashByKey:
+    """`columns` are those that shards want; without a key all rows belong to the first shard."""
+
+    key: tuple[str, ...]
+    columns: pa.Schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        plain = [pa.field(one.name, one.type) for one in self.columns]
+        return pa.schema([pa.field(HASH, pa.int64()), *plain])
+
+    def prepare(self, rows: pa.RecordBatch) -> Prepared:
+        keys = [rows.column(name) for name in self.key]
+        hashes = shard_hashes(keys, rows.num_rows) if keys else np.zeros(rows.num_rows, np.int64)
+        return Prepared(conformed(rows.append_column(HASH, pa.array(hashes)), self.schema))

@@ -11,14 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.flow.operate.reports import ROWS
-from headwater.flow.operators.aggregation.aggregates import TIMED, Aggregate, given_schema
+from headwater.flow.operators.aggregation.aggregates import Aggregate, given_schema
 from headwater.flow.operators.aggregation.reduction import combine, reduce_rows
 from headwater.flow.operators.joins.events import OFFSET, PARTITION, SOURCE, TIME
 from headwater.flow.operators.spark_hashes import shard_hashes
+from headwater.flow.operators.windows.assignment import Assigned, times_of
 from headwater.flow.operators.windows.grouping import Groups, grouped
-from headwater.flow.operators.windows.placement import combined, group_of, late_mask, place, times_of
-from headwater.flow.operators.windows.places import Places
-from headwater.flow.operators.windows.shapes import Calendar, Tumbling, Window
+from headwater.flow.operators.windows.window import Window
 from headwater.flow.rows.prepared_blocks import Prepared
 from headwater.flow.state.manifest import HASH
 from headwater.flow.state.runs.equality import Integers, Mask
@@ -65,7 +64,7 @@ class ReduceByWindow:
         times_us, known = times_of(rows.column(TIME))
         if self.processed_us is not None:
             times_us, known = np.full(rows.num_rows, self.processed_us), np.ones(rows.num_rows, np.bool_)
-        late = late_mask(self.window, times_us, self.watermark_us, self.horizon_us, known)
+        late = self.window.late(times_us, self.watermark_us, self.horizon_us, known)
         timely = known & ~late
         if not timely.all():
             rows, times_us = rows.filter(pa.array(timely)), times_us[timely]
@@ -78,28 +77,28 @@ class ReduceByWindow:
             name: rows.column(own).cast(pa.int64()).to_numpy()
             for name, own in (("source", SOURCE), ("partition", PARTITION), ("offset", OFFSET))
         }
-        placed = place(self.window, times_us, position)
-        groups = list(group_of(self.window, placed).values())
+        assigned = self.window.assign(times_us, position)
+        groups = list(self.window.group(assigned).values())
         keys = normal_keys(rows.select(self.by.names), self.by)
-        hashes = self._hashes(keys, placed, rows.num_rows)
+        hashes = self._hashes(keys, assigned, rows.num_rows)
         found = grouped([hashes, *groups], keys)
-        parts = combined(self.window, placed, found.order, np.flatnonzero(found.firsts))
+        parts = self.window.combined(assigned, found.order, np.flatnonzero(found.firsts))
         made = conformed(reduced(self.specs, rows, keys, hashes, found, parts), self.schema)
         if self.counted:
             return made
         return made.set_column(made.schema.get_field_index(ROWS), ROWS, pa.array(np.zeros(made.num_rows, np.int64)))
 
-    def _hashes(self, keys: pa.RecordBatch, placed: Places, count: int) -> Integers:
-        """Windows of a fixed place are spread over the shards with their keys; others lie in the shard of their key."""
+    def _hashes(self, keys: pa.RecordBatch, assigned: Assigned, count: int) -> Integers:
+        """Windows that depend on no other row are spread over the shards; others lie in the shard of their key."""
         columns = list(keys.columns)
-        if isinstance(self.window, Tumbling | Calendar):
-            columns += [pa.array(one) for one in placed.values()]
+        if self.window.disjoint:
+            columns += [pa.array(one) for one in assigned.values()]
         return shard_hashes(columns, count) if columns else np.zeros(count, np.int64)
 
 
 def reduced(
     specs: Sequence[Aggregate], rows: pa.RecordBatch, keys: pa.RecordBatch, hashes: Integers, groups: Groups,
-    parts: Places | None = None,
+    parts: Assigned | None = None,
 ) -> pa.RecordBatch:  # fmt: skip
     """One row for each group, with its hash, key, part of a window, what aggregates take in, and its number of rows."""
     begins = np.flatnonzero(groups.firsts)
@@ -119,7 +118,7 @@ def _inputs(specs: Sequence[Aggregate], rows: pa.RecordBatch) -> pa.RecordBatch:
         name for spec in specs for name in (spec.column, spec.other, spec.time) if name and name != EVENT_TIME
     )
     columns = {name: rows.column(name) for name in names}
-    if any(spec.kind in TIMED for spec in specs):
+    if any(spec.rules.timed for spec in specs):
         columns |= {
             EVENT_TIME: rows.column(TIME).cast(MOMENT), "_topic": rows.column(SOURCE).cast(pa.string()),
             PARTITION: rows.column(PARTITION), OFFSET: rows.column(OFFSET),
@@ -141,7 +140,7 @@ def combined_rows(
 
 
 def _combined(
-    specs: Sequence[Aggregate], rows: pa.RecordBatch, order: Integers, firsts: Mask, parts: Places
+    specs: Sequence[Aggregate], rows: pa.RecordBatch, order: Integers, firsts: Mask, parts: Assigned
 ) -> pa.RecordBatch:
     begins = np.flatnonzero(firsts)
     given = combine(specs, rows.select(given_schema(tuple(specs)).names).take(pa.array(order)), firsts)
@@ -153,16 +152,14 @@ def _combined(
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
-def combined_windows(
-    window: Window, specs: Sequence[Aggregate], rows: pa.RecordBatch, by: pa.Schema, places: Sequence[str]
-) -> pa.RecordBatch:
+def combined_windows(window: Window, specs: Sequence[Aggregate], rows: pa.RecordBatch, by: pa.Schema) -> pa.RecordBatch:
     """The same for parts of windows; rows of a session's bucket have their first and last times combined."""
-    placed: Places = {name: rows.column(name).to_numpy() for name in places}
-    groups = list(group_of(window, placed).values())
+    assigned: Assigned = {column.name: rows.column(column.name).to_numpy() for column in window.columns}
+    groups = list(window.group(assigned).values())
     order, firsts = grouped([rows.column(HASH).to_numpy(), *groups], rows.select(by.names))
     if firsts.all():
         return rows
-    return _combined(specs, rows, order, firsts, combined(window, placed, order, np.flatnonzero(firsts)))
+    return _combined(specs, rows, order, firsts, window.combined(assigned, order, np.flatnonzero(firsts)))
 
 
 def normal_keys(keys: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

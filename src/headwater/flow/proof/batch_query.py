@@ -1,4 +1,4 @@
-"""What an output should hold, as one plain Spark query over everything there is: the judge of the streaming result.
+"""What an output should hold, as one plain Spark query over everything there is: the reference of the streaming result.
 
 It shares the user's steps with the streaming job, and nothing of how state is kept and merged.
 """
@@ -28,16 +28,17 @@ from headwater.flow.declare.topology.nodes import (
     TableJoin,
     Windowed,
 )
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.history_operator import batch_history
 from headwater.flow.operate.model_operator import model_rows
 from headwater.flow.operate.newest_operator import batch_newest
 from headwater.flow.prepare.aggregates import read_aggregates
 from headwater.flow.proof.compare_query import compared_rows
 from headwater.flow.proof.join_query import batch_join, event_rows
-from headwater.flow.proof.reference_results import judged
+from headwater.flow.proof.tolerances import reference_columns
 from headwater.flow.proof.window_query import Past, window_rows
 from headwater.flow.rows.counters import Counter
-from headwater.flow.rows.row_steps import PATH, apply_step, quoted, visible
+from headwater.flow.rows.row_steps import PATH, apply_step, visible
 from headwater.flow.rows.sources import AT, DELETED
 from headwater.flow.rows.tie_breaking import path_order
 
@@ -101,5 +102,5 @@ def _newest(frame: DataFrame, key: tuple[str, ...], *by: str) -> DataFrame:
 
 def _aggregated(node: Aggregate, frame: DataFrame) -> DataFrame:
     read = read_aggregates(node, frame)
-    columns = [column for spec in read.specs for column in judged(spec)]
+    columns = [column for spec in read.specs for column in reference_columns(spec)]
     return read.inputs.groupBy(*map(quoted, node.key)).agg(*columns)

@@ -1,7 +1,7 @@
 """What compared windows should hold, as plain Spark queries: every window joined with those that it looks back at.
 
-Nothing is shared with how they are kept. Windows are found by Spark's own arithmetic on time, in a zone or a calendar
-by its from_utc_timestamp and to_utc_timestamp.
+Nothing is shared with how they are kept. Each kind of window says by Spark's own arithmetic on time where the earlier
+one begins.
 """
 
 from functools import reduce
@@ -10,8 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from headwater.flow.declare.topology.nodes import Compared
-from headwater.flow.declare.windows import END, START
-from headwater.flow.formats.schema import type_name
+from headwater.flow.formats.schema import quoted, type_name
 from headwater.flow.operators.comparisons.kinds import (
     Ago,
     Anomaly,
@@ -23,44 +22,28 @@ from headwater.flow.operators.comparisons.kinds import (
     agos_of,
     difference_type,
 )
-from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, Window
+from headwater.flow.operators.windows.aligned import AlignedWindow
+from headwater.flow.operators.windows.step import END, START
 from headwater.flow.rows.arrow_types import arrow_type
-from headwater.flow.rows.row_steps import quoted, visible
+from headwater.flow.rows.row_steps import visible
 
-UNITS = {"day": "day", "week": "week", "month": "month", "quarter": "month", "year": "year"}
 BEFORE = "_before"
 
 
 def compared_rows(node: Compared, windows: DataFrame) -> DataFrame:
     """All windows, with all comparisons."""
-    names, by = visible(windows), node.windowed.by
+    names, by, window = visible(windows), node.windowed.by, node.windowed.window
+    assert isinstance(window, AlignedWindow)
     windows = windows.select(*map(quoted, names))
     agos = agos_of(node.comparisons)
     joined = windows
     for place, ago in enumerate(agos):
-        joined = _beside(joined, windows, by, earlier_start(node.windowed.window, ago), f"{BEFORE}{place}")
+        joined = _beside(joined, windows, by, window.reference_earlier(f.col(START), ago), f"{BEFORE}{place}")
     found = [
         _result(one, windows, {ago: f.col(f"{BEFORE}{place}") for place, ago in enumerate(agos)}).alias(name)
         for name, one in node.comparisons.items()
     ]
     return joined.select(*map(quoted, names), *found)
-
-
-def earlier_start(window: Window, ago: Ago) -> Column:
-    """Where the window begins that one looks back at."""
-    start = f.col(START)
-    match window:
-        case Calendar(unit, zone, offset_us):
-            shift = f.expr(f"interval {offset_us} microseconds")
-            count = ago.windows * (3 if unit == "quarter" else 1)
-            then = f.from_utc_timestamp(start, zone) - shift - f.expr(f"interval {count} {UNITS[unit]}")
-            return f.to_utc_timestamp(then + shift, zone)
-        case Tumbling(size_us=step_us) | Hopping(slide_us=step_us):
-            back = f.expr(f"interval {ago.windows * step_us + ago.time_us} microseconds")
-            if ago.zone:
-                return f.to_utc_timestamp(f.from_utc_timestamp(start, ago.zone) - back, ago.zone)
-            return start - back
-    raise AssertionError(f"{window} is compared with none")
 
 
 def _beside(rows: DataFrame, windows: DataFrame, by: tuple[str, ...], start: Column, name: str) -> DataFrame:

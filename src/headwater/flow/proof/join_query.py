@@ -1,4 +1,4 @@
-"""What joins of events should hold, as plain Spark queries over all rows but those that came too late: their judge.
+"""What joins of events should hold, as plain Spark queries over all rows that were not late: their reference.
 
 Nothing is shared with how events are kept: a range join, or a join with all earlier versions and the newest of them.
 """
@@ -20,11 +20,13 @@ from headwater.flow.declare.topology.nodes import (
     key_of,
     multiplies,
 )
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.joins.pairing import LEFT
+from headwater.flow.operators.windows.assignment import POSITION
 from headwater.flow.prepare.join_inputs import shared_names
-from headwater.flow.proof.window_query import POSITION, Past
+from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.event_positions import position_of, since, with_time
-from headwater.flow.rows.row_steps import PATH, quoted, visible
+from headwater.flow.rows.row_steps import PATH, visible
 from headwater.flow.rows.sources import AT, DELETED
 
 SIGNS = {"!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
@@ -54,8 +56,8 @@ def interval_rows(
     null_key = f.greatest(*(f.coalesce(f"_l_{one}", f"_r_{other}").isNull() for one, other in node.on), f.lit(False))
     over = f.when(f.col(f"_l_{THERE}").isNotNull(), _time("_l") + node.high_us < reached)
     over = over.otherwise(_time("_r") - node.low_us < reached)
-    told = joined.where(both | null_key | f.coalesce(over, f.lit(False)))
-    return _named(node, told, left, right, sources)
+    due = joined.where(both | null_key | f.coalesce(over, f.lit(False)))
+    return _named(node, due, left, right, sources)
 
 
 def as_of_rows(node: AsOfJoin, left: DataFrame, right: DataFrame, past: Past, sources: Sequence[Source]) -> DataFrame:
@@ -76,8 +78,8 @@ def as_of_rows(node: AsOfJoin, left: DataFrame, right: DataFrame, past: Past, so
     if node.versions.valid_to:
         until = f.unix_micros(found[f"_r_{node.versions.valid_to}"])
         holds = holds & (until.isNull() | (_time("_l") < until))
-    told = joined.select(*due.columns, *(f.when(holds, found[name]).alias(name) for name in theirs.columns))
-    return _named(node, told if node.how == LEFT else told.where(f"_r_{THERE}"), left, right, sources)
+    rows = joined.select(*due.columns, *(f.when(holds, found[name]).alias(name) for name in theirs.columns))
+    return _named(node, rows if node.how == LEFT else rows.where(f"_r_{THERE}"), left, right, sources)
 
 
 def _sided(frame: DataFrame, node: Node, prefix: str, places: str) -> DataFrame:
@@ -103,8 +105,8 @@ def _timely(node: Join, frame: DataFrame, past: Past) -> DataFrame:
 def _seen(node: AsOfJoin, frame: DataFrame, past: Past) -> DataFrame:
     """From when on each version counts: always, or since the watermark that it was late for, less the horizon.
 
-    One that says itself since when it holds counts for every event, also for those that were told before it came: what
-    a view lacks of it is a difference, for it is what the log says, and what a rebuild gives.
+    One that says itself since when it holds counts for every event, also for those that were emitted before it came:
+    what a view lacks of it is a difference, for it is what the log says, and what a rebuild gives.
     """
     always, late = f.lit(-(2**62)).cast("long"), past.late.get(node)
     if late is None or node.versions.valid_from is not None:

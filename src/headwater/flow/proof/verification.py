@@ -14,14 +14,15 @@ from headwater.errors import FlowError
 from headwater.flow.commit.job_context import Environment
 from headwater.flow.declare.topology.graph import Job, Planned
 from headwater.flow.declare.topology.nodes import Source
-from headwater.flow.declare.windows import END, START
+from headwater.flow.formats.schema import quoted
 from headwater.flow.kafka.client import EARLIEST, Client
+from headwater.flow.operators.windows.step import END, START
 from headwater.flow.proof.approximation import refuse_derived
 from headwater.flow.proof.batch_query import batch_rows, input_rows
 from headwater.flow.proof.tolerances import BOUNDS, RULE, bounds_among, near, rule_of
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.arrow_types import arrow_schema
-from headwater.flow.rows.row_steps import quoted, visible
+from headwater.flow.rows.row_steps import visible
 from headwater.flow.rows.sources import AT, frames_of, load, source_options
 from headwater.record import TopicPartition
 from headwater.views.query import Query

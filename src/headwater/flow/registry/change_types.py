@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.errors import InvalidSchema
-from headwater.flow.formats.schema import Schema, parse_ddl
+from headwater.flow.formats.schema import Schema, parse_ddl, quoted
 from headwater.flow.registry.json_types import schema_of_json
 
 COLUMN_TYPE = "x-headwater-type"
@@ -19,7 +19,7 @@ def schema_of_changes(text: str, references: Mapping[str, str]) -> Schema:
     row = _row(json.loads(text))
     columns: dict[str, Any] = row.get("properties") or {}
     if columns and all(isinstance(one, dict) and COLUMN_TYPE in one for one in columns.values()):
-        return parse_ddl(", ".join(f"{_quoted(name)} {one[COLUMN_TYPE]}" for name, one in columns.items()))
+        return parse_ddl(", ".join(f"{quoted(name)} {one[COLUMN_TYPE]}" for name, one in columns.items()))
     return schema_of_json(json.dumps(row), references)
 
 
@@ -34,7 +34,3 @@ def _row(schema: Any) -> dict[str, Any]:
         "the registered schema has no row under `after`, and is none of changes",
         "Give the columns yourself, as a schema in DDL.",
     )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -28,6 +28,7 @@ from headwater.flow.declare.topology.nodes import (
     steps_behind,
     walk,
 )
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.deduplicator import LATE
 from headwater.flow.operate.level import Level
 from headwater.flow.operators.changes import BEFORE, OPERATION
@@ -35,7 +36,7 @@ from headwater.flow.operators.joins.emission import AFTER_SIDE, BEFORE_SIDE, SID
 from headwater.flow.operators.joins.events import MISSING
 from headwater.flow.rows.counters import Counter
 from headwater.flow.rows.row_batch import AT, FIELDS, POSITION
-from headwater.flow.rows.row_steps import apply_step, quoted, visible
+from headwater.flow.rows.row_steps import apply_step, visible
 
 Operate = Callable[[Node, Sequence[DataFrame]], DataFrame]
 """What an operator makes of the frames of its inputs, where no level runs it: columns, and no rows."""

@@ -5,9 +5,10 @@ from pyspark.sql import functions as f
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.topology.nodes import Node, SourceVersions, multiplies
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.joins.events import CONTENT, TIME
 from headwater.flow.rows.row_batch import FIELDS
-from headwater.flow.rows.row_steps import PATH, quoted, visible
+from headwater.flow.rows.row_steps import PATH, visible
 from headwater.flow.rows.sources import AT
 from headwater.flow.rows.tie_breaking import content_hash
 

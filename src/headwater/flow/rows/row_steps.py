@@ -22,6 +22,7 @@ from headwater.flow.declare.topology.nodes import (
     WithColumns,
 )
 from headwater.flow.expressions.tree import Untranslatable
+from headwater.flow.formats.schema import quoted
 from headwater.flow.local.frames import local_frame
 from headwater.flow.plan.explanations import explain
 from headwater.flow.rows.counters import Counter
@@ -43,10 +44,6 @@ def visible(frame: DataFrame) -> list[str]:
 
 def hidden(frame: DataFrame) -> list[str]:
     return [name for name in frame.columns if name.startswith("_")]
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def column_of(expression: Expression) -> Column:

@@ -26,10 +26,9 @@ from headwater.flow.declare.topology.nodes import (
     walk,
 )
 from headwater.flow.expressions.tree import Untranslatable
-from headwater.flow.formats.schema import Field, Schema
+from headwater.flow.formats.schema import Field, Schema, quoted
 from headwater.flow.local.frames import local_frame
 from headwater.flow.rows.deletion_keys import can_be_read, with_keys
-from headwater.flow.rows.row_steps import quoted
 from headwater.flow.source.options import parse_options
 from headwater.flow.source.staging import staged_name
 

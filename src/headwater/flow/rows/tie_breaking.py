@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from headwater.flow.rows.row_steps import PATH, quoted, visible
+from headwater.flow.formats.schema import quoted
+from headwater.flow.rows.row_steps import PATH, visible
 
 PLACES = 62
 """Columns whose nulls are distinguished from each other's: so many bits are there."""

@@ -16,20 +16,9 @@ from headwater.flow.declare.topology.nodes import (
     source_id,
     walk,
 )
-from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling
 from headwater.flow.plan.watermarks import Clocks
 from headwater.flow.source.times.punctuation import HEADER
 from headwater.record import Record
-
-DAY_US = 86_400_000_000
-LONGEST_US = {
-    "day": 2 * DAY_US,
-    "week": 8 * DAY_US,
-    "month": 32 * DAY_US,
-    "quarter": 93 * DAY_US,
-    "year": 367 * DAY_US,
-}
-"""Of windows by the calendar, with a day more for clocks that are changed."""
 
 
 def table_records(
@@ -91,14 +80,4 @@ def _length_us(node: Node) -> int:
     """How long a row can be waited for, or kept, by an operator."""
     if isinstance(node, Join):
         return sum(abs(getattr(node, name, 0) or 0) for name in ("wait_us", "horizon_us", "low_us", "high_us"))
-    if not isinstance(node, Windowed):
-        return 0
-    match node.window:
-        case Tumbling(size_us=size_us) | Hopping(size_us=size_us) | Sliding(size_us=size_us):
-            return size_us + node.emission.horizon_us
-        case Session(gap_us=gap_us):
-            return gap_us + node.emission.horizon_us
-        case Count():
-            return node.emission.horizon_us
-        case Calendar(unit=unit):
-            return LONGEST_US[unit] + node.emission.horizon_us
+    return node.window.longest_us + node.emission.horizon_us if isinstance(node, Windowed) else 0

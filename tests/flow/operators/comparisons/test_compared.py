@@ -14,8 +14,12 @@ from hypothesis import strategies as st
 from headwater.errors import NumberOverflow
 from headwater.flow.operators.comparisons.compared import Compared
 from headwater.flow.operators.comparisons.kinds import Ago, Anomaly, Change, Comparison, Rate, Ratio, Rolling
-from headwater.flow.operators.comparisons.looking_back import DAY_US, Placed, earlier, ends_of, later
-from headwater.flow.operators.windows.shapes import Calendar, Hopping, Tumbling, calendar_moved, micros_of
+from headwater.flow.operators.comparisons.looking_back import earlier, later
+from headwater.flow.operators.windows.aligned import AlignedWindow
+from headwater.flow.operators.windows.assignment import DAY_US, micros_of
+from headwater.flow.operators.windows.kinds.calendar import Calendar, calendar_moved
+from headwater.flow.operators.windows.kinds.hopping import Hopping
+from headwater.flow.operators.windows.kinds.tumbling import Tumbling
 from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.state import EMPTY, HASH, StateStore, shard_of
 from headwater.flow.state.files import DiskFiles
@@ -97,7 +101,7 @@ class Life:
         for change in plain(changes).to_pylist():
             operation, before, end = change.pop("_op"), change.pop("_before"), change.pop("window_end")
             name = change.pop("key"), change.pop("window_start")
-            assert end == int(ends_of(self.work.window, np.array([name[1]]))[0])
+            assert end == int(self.work.window.ends(np.array([name[1]]))[0])
             assert before == self.table.get(name)
             assert (operation == "c") == (name not in self.table)
             if operation == "d":
@@ -107,7 +111,7 @@ class Life:
 
     def check(self) -> None:
         def length(start: int) -> int:
-            return int(ends_of(self.work.window, np.array([start]))[0]) - start
+            return int(self.work.window.ends(np.array([start]))[0]) - start
 
         expected = compared(self.windows, self.work.comparisons, self.back, length)
         assert self.table.keys() == expected.keys()
@@ -138,7 +142,7 @@ def live(work: Compared, back: Back, starts: Sequence[int], batches: Sequence[Se
 )
 @given(batches=said_strategy(8))
 @settings(max_examples=80, deadline=None)
-def test_windows_side_by_side_and_overlapping(window: Placed, step: int, batches: list[list[Said]]) -> None:
+def test_windows_side_by_side_and_overlapping(window: AlignedWindow, step: int, batches: list[list[Said]]) -> None:
     starts = [3 + step * number for number in range(-2, 6)]
     live(Compared(window, BY, VALUES, SHORT), steps_back(step), starts, batches)
 
@@ -194,7 +198,7 @@ def test_who_looks_back_at_a_window_is_found_from_both_sides(zone: str, days: in
     forth = later(window, ago, year)
     wanted = {(int(then), int(now)) for then, now in zip(back, year, strict=True) if then >= year[0]}
     found = {
-        (int(year[place]), int(now)) for place, now in zip(forth.places, forth.starts, strict=True) if now <= year[-1]
+        (int(year[place]), int(now)) for place, now in zip(forth.numbers, forth.starts, strict=True) if now <= year[-1]
     }
     assert found == wanted
 

@@ -8,7 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.flow.operators.joins.pairing import HOWS, Condition, Pairing
-from headwater.flow.operators.joins.tables import AFTER, ROW, JoinStep, Side, TableJoin, table_join_step
+from headwater.flow.operators.joins.tables import (
+    AFTER,
+    ROW,
+    JoinStep,
+    Side,
+    TableJoin,
+    asked_of,
+    join_results,
+    touched_rows,
+    write_touched,
+)
 from headwater.flow.state import EMPTY, HASH, StateStore
 from headwater.flow.state.files import DiskFiles
 from headwater.flow.state.shard import ShardState
@@ -19,6 +29,16 @@ RIGHT = pa.schema([("number", pa.int64()), ("name", pa.string()), ("sort", pa.in
 ON = (("user", "name"), ("kind", "sort"))
 Rows = dict[int, tuple[Any, ...]]
 Given = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
+
+
+def table_join_step(
+    join: TableJoin, left: ShardState, right: ShardState, given: tuple[pa.RecordBatch | None, pa.RecordBatch | None]
+) -> JoinStep:
+    """`given` are rows of each side with `_hash`, that of what they are joined on, `_row` and `_after`."""
+    touched = touched_rows(join.left, given[0]), touched_rows(join.right, given[1])
+    before, after = join_results(join, left, right, touched, asked_of(*touched))
+    runs = write_touched(join.left, left, touched[0]), write_touched(join.right, right, touched[1])
+    return JoinStep(before, after, runs)
 
 
 class Change(NamedTuple):

@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from headwater.flow.operators.aggregation.aggregates import Aggregate
-from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling, Window
+from headwater.flow.operators.windows.kinds.calendar import Calendar
+from headwater.flow.operators.windows.kinds.count import Count
+from headwater.flow.operators.windows.kinds.hopping import Hopping
+from headwater.flow.operators.windows.kinds.session import Session
+from headwater.flow.operators.windows.kinds.sliding import Sliding
+from headwater.flow.operators.windows.kinds.tumbling import Tumbling
+from headwater.flow.operators.windows.window import Window
 from tests.flow.operators.reference import Row, result
 
 FULL, NEVER = -(2**62), 2**62
@@ -49,6 +55,7 @@ def of_key(window: Window, rows: list[Row], watermark: int | None) -> Named:
             return counted(rows, count, watermark)
         case Calendar():
             return in_calendar(rows, window)
+    raise AssertionError(window)
 
 
 def hops(rows: list[Row], size: int, slide: int, offset: int) -> Named:

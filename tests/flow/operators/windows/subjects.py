@@ -10,10 +10,14 @@ from hypothesis import strategies as st
 
 from headwater.flow.operators.aggregation.aggregates import Aggregate, partials
 from headwater.flow.operators.windows.clock import WindowClock
-from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Tumbling, Window
+from headwater.flow.operators.windows.kinds.calendar import Calendar
+from headwater.flow.operators.windows.kinds.count import Count
+from headwater.flow.operators.windows.kinds.hopping import Hopping
+from headwater.flow.operators.windows.kinds.session import Session
+from headwater.flow.operators.windows.kinds.tumbling import Tumbling
 from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.operators.windows.step import WindowStep
-from headwater.flow.operators.windows.windowed import Windowed
+from headwater.flow.operators.windows.window import Window, Windowed
 from headwater.flow.state import EMPTY, HASH, StateStore, plan_merge, shard_of
 from headwater.flow.state.files import DiskFiles
 from headwater.flow.state.manifest import EVERYTHING
@@ -149,11 +153,9 @@ class Life:
         steps = self._tasks(rows, clock)
         runs, changes = [run for step in steps for run in step.runs], [step.changes for step in steps]
         assert lost in (None, changes)
-        below = {step.drop_below for step in steps}
-        assert below == {self.work.drop_below(clock)}
         merged = [self.store.merge(plan) for plan in plan_merge(self.store.manifest(self.version))[:1]]
         told = self.store.manifest(self.version)
-        self.store.commit(self.version + 1, self.version, runs, drop_below=below.pop(), merged=merged)
+        self.store.commit(self.version + 1, self.version, runs, drop_below=self.work.drop_below(clock), merged=merged)
         if not rows and not pending:
             assert not any(part.num_rows for part in changes)
             assert [shard.keys for shard in self.store.manifest(self.version + 1).shards] == [

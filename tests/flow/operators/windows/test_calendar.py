@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.operators.windows.shapes import Calendar, calendar_end, micros_of
+from headwater.flow.operators.windows.assignment import micros_of
+from headwater.flow.operators.windows.kinds.calendar import Calendar, calendar_moved
 from tests.flow.operators.windows.oracle import turns
 from tests.flow.operators.windows.subjects import Batch, Life, advances, lives, rows_strategy
 
@@ -49,11 +50,11 @@ def test_at_every_moment_the_changes_make_the_right_answer_for_the_rows_accepted
 @given(st.builds(Calendar, st.sampled_from(["day", "week", "month", "quarter", "year"]), zones, offsets))
 def test_each_window_ends_where_the_next_begins_as_if_days_were_counted(window: Calendar) -> None:
     found = turns(window)
-    assert [calendar_end(window, start) for start in found[:-1]] == found[1:]
+    assert [calendar_moved(window, start, 1) for start in found[:-1]] == found[1:]
 
 
 def test_a_day_has_as_many_hours_as_its_clocks_show() -> None:
     day = Calendar("day", "Europe/Berlin")
     starts = [datetime(2026, 3, 28, 23, tzinfo=UTC), datetime(2026, 10, 24, 22, tzinfo=UTC)]
-    hours = [(calendar_end(day, start) - start) / HOUR_US for start in map(micros_of, starts)]
+    hours = [(calendar_moved(day, start, 1) - start) / HOUR_US for start in map(micros_of, starts)]
     assert hours == [23, 25]

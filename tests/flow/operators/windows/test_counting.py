@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.flow.operators.windows.shapes import Count
+from headwater.flow.operators.windows.kinds.count import Count
 from tests.flow.operators.windows.subjects import EXAMPLES, Batch, Life, batches_strategy, lives
 
 counts = st.builds(Count, st.sampled_from([1, 2, 3]))

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.flow.operators.windows.shapes import Tumbling
+from headwater.flow.operators.windows.kinds.tumbling import Tumbling
 from tests.flow.operators.windows.subjects import Batch, Life, batches_strategy, lives
 
 tumbling = st.builds(Tumbling, st.sampled_from([1, 7, 10]), st.integers(0, 3))

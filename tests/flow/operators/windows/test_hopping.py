@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.flow.operators.windows.shapes import Hopping
+from headwater.flow.operators.windows.kinds.hopping import Hopping
 from tests.flow.operators.windows.subjects import EXAMPLES, Batch, Life, batches_strategy, lives
 
 hopping = st.builds(Hopping, st.sampled_from([4, 6, 10]), st.sampled_from([2, 3, 5, 10, 14]), st.integers(0, 3))

@@ -14,30 +14,14 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from headwater.flow.operators.windows.placement import (
-    POSITION,
-    combined,
-    earliest,
-    group_of,
-    late_before,
-    late_mask,
-    place,
-    times_of,
-)
-from headwater.flow.operators.windows.shapes import (
-    UNITS,
-    Calendar,
-    Count,
-    Hopping,
-    Session,
-    Sliding,
-    Tumbling,
-    Window,
-    calendar_end,
-    micros_of,
-    moment_of,
-)
-from headwater.flow.operators.windows.windowed import kind_of
+from headwater.flow.operators.windows.assignment import POSITION, micros_of, moment_of, times_of
+from headwater.flow.operators.windows.kinds.calendar import UNITS, Calendar, calendar_moved
+from headwater.flow.operators.windows.kinds.count import Count
+from headwater.flow.operators.windows.kinds.hopping import Hopping
+from headwater.flow.operators.windows.kinds.session import Session
+from headwater.flow.operators.windows.kinds.sliding import Sliding
+from headwater.flow.operators.windows.kinds.tumbling import Tumbling
+from headwater.flow.operators.windows.window import Window
 from headwater.flow.state.runs.equality import Integers
 from tests.flow.operators.reference import Row
 from tests.flow.operators.windows import window_sql
@@ -106,24 +90,25 @@ def positions(length: int) -> dict[str, Integers]:
 def test_rows_are_late_as_windows_row_by_row_say(window: Window, first: int, horizon: int) -> None:
     rows = [Row(0, 0, time, 0) for time in range(-80, 60)]
     for watermark in (None, *range(first, first + 13)):
-        found = late_mask(window, integers([row.time for row in rows]), watermark, horizon)
+        found = window.late(integers([row.time for row in rows]), watermark, horizon)
         assert found.tolist() == [is_late(window, row, watermark, horizon) for row in rows]
 
 
 @given(small, small_times | st.just([]))
 def test_first_windows_are_the_first_that_a_row_is_in(window: Window, times: list[int]) -> None:
-    if not isinstance(window, Tumbling | Hopping):
+    first = window.earliest(integers(times))
+    if first is None:
         return
-    starts, ends = earliest(window, integers(times))
+    starts, ends = first
     expected = [min(one.names for one in windows_of(window, [Row(0, 0, time, 0)])) for time in times]
     assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == expected
 
 
 @given(small, small_times)
 def test_rows_of_a_group_are_always_in_the_same_windows(window: Window, times: list[int]) -> None:
-    placed = place(window, integers(times), positions(len(times)))
-    assert tuple(placed) == tuple(field.name for field in kind_of(window, (), 0).columns)
-    groups = list(zip(*(column.tolist() for column in group_of(window, placed).values()), strict=True))
+    placed = window.assign(integers(times), positions(len(times)))
+    assert tuple(placed) == tuple(field.name for field in window.columns)
+    groups = list(zip(*(column.tolist() for column in window.group(placed).values()), strict=True))
     for (one, group), (other, same) in product(zip(times, groups, strict=True), repeat=2):
         if group == same and not isinstance(window, Count):
             both = [Row(0, 0, time, number) for number, time in enumerate((one, other))]
@@ -134,11 +119,11 @@ def test_rows_of_a_group_are_always_in_the_same_windows(window: Window, times: l
 
 @given(small, small_times | st.just([]))
 def test_combined_rows_lie_where_their_group_does(window: Window, times: list[int]) -> None:
-    placed = place(window, integers(times), positions(len(times)))
-    groups = list(zip(*(column.tolist() for column in group_of(window, placed).values()), strict=True))
+    placed = window.assign(integers(times), positions(len(times)))
+    groups = list(zip(*(column.tolist() for column in window.group(placed).values()), strict=True))
     order = sorted(range(len(times)), key=lambda row: groups[row])
     begins = [at for at, row in enumerate(order) if at == 0 or groups[row] != groups[order[at - 1]]]
-    found = combined(window, placed, integers(order), integers(begins))
+    found = window.combined(placed, integers(order), integers(begins))
     for number, group in enumerate(sorted(set(groups))):
         mine = [row for row in range(len(times)) if groups[row] == group]
         for name, column in found.items():
@@ -150,14 +135,14 @@ def test_combined_rows_lie_where_their_group_does(window: Window, times: list[in
 def test_calendar_windows_are_those_of_each_row_by_itself(
     window: Calendar, drawn: list[int], horizon: int, data: st.DataObject
 ) -> None:
-    edges = [start + beside for start in earliest(window, integers(drawn)).starts.tolist() for beside in (-1, 0)]
+    edges = [start + beside for start in window.earliest(integers(drawn)).starts.tolist() for beside in (-1, 0)]
     times = [*drawn, *edges]
-    starts, ends = earliest(window, integers(times))
+    starts, ends = window.earliest(integers(times))
     expected = [calendar_span(window, time) for time in times]
     assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == expected
-    assert place(window, integers(times), {})["window_start"].tolist() == starts.tolist()
+    assert window.assign(integers(times), {})["window_start"].tolist() == starts.tolist()
     for watermark in (data.draw(any_times), *(edge + horizon for edge in edges)):
-        assert late_mask(window, integers(times), watermark, horizon).tolist() == (ends + horizon <= watermark).tolist()
+        assert window.late(integers(times), watermark, horizon).tolist() == (ends + horizon <= watermark).tolist()
 
 
 @pytest.mark.parametrize("cycles", [-20, -6, 17, 19, 70])
@@ -166,21 +151,21 @@ def test_years_that_datetime_does_not_have_are_placed_as_a_cycle_of_the_calendar
     window = Calendar(unit, "Europe/Berlin", 6 * HOUR_US)
     plain = micros_of(datetime(2400 if cycles > 0 else 800, 1, 1, tzinfo=UTC)) + np.arange(400) * (366 * DAY_US // 17)
     times = plain + cycles * 146_097 * DAY_US
-    for expected, found in zip(earliest(window, plain), earliest(window, times), strict=True):
+    for expected, found in zip(window.earliest(plain), window.earliest(times), strict=True):
         assert (found - times == expected - plain).all()
 
 
 def test_one_row_of_a_far_year_does_not_make_all_years_between_be_computed() -> None:
     times = integers([0, micros_of(datetime(9000, 5, 17, 12, tzinfo=UTC))])
-    starts, ends = earliest(Calendar("day"), times)
+    starts, ends = Calendar("day").earliest(times)
     assert starts.tolist() == [0, int(times[1]) - 12 * HOUR_US]
     assert (ends - starts).tolist() == [DAY_US, DAY_US]
 
 
 @given(calendars, any_times)
 def test_the_end_of_a_window_is_the_one_that_is_computed_from_its_start(window: Calendar, time: int) -> None:
-    starts, ends = earliest(window, integers([time]))
-    assert calendar_end(window, int(starts[0])) == ends[0]
+    starts, ends = window.earliest(integers([time]))
+    assert calendar_moved(window, int(starts[0]), 1) == ends[0]
 
 
 def test_rows_without_a_time_are_not_late_and_are_known_as_such() -> None:
@@ -188,9 +173,9 @@ def test_rows_without_a_time_are_not_late_and_are_known_as_such() -> None:
         times, known = times_of(pa.array([None, 5], kind))
         assert times.tolist() == [0, 5_000 if kind == pa.timestamp("ms") else 5]
         assert known.tolist() == [False, True]
-    assert late_mask(Session(1), times, 10, 0, known).tolist() == [False, True]
-    assert late_mask(Session(1), times, None, 0, known).tolist() == [False, False]
-    assert late_before(Tumbling(10), 25) == 20
+    assert Session(1).late(times, 10, 0, known).tolist() == [False, True]
+    assert Session(1).late(times, None, 0, known).tolist() == [False, False]
+    assert Tumbling(10).late_before(25) == 20
 
 
 # -- as in Spark SQL ---------------------------------------------------------------------------------------------------
@@ -202,7 +187,7 @@ def some_times() -> Integers:
     near = [change + step * HOUR_US // 2 + random.randint(-1, 1) for change in CHANGES for step in range(-6, 7, 3)]
     apia = [micros_of(datetime(2011, 12, 29, tzinfo=UTC)) + hour * HOUR_US for hour in range(72)]
     far = integers([random.randint(BEGIN, END) for _ in range(1300)])
-    starts = [earliest(window, far[:4]).starts for window in CALENDARS]
+    starts = [window.earliest(far[:4]).starts for window in CALENDARS]
     edges = [one + beside for one in starts for beside in (-1, 0)]
     return np.unique(np.concatenate([integers(near), integers(apia), far, *edges, integers([-1, 0, 1])]))
 
@@ -227,7 +212,7 @@ def test_calendar_windows_are_those_of_spark_sql(spark: SparkSession) -> None:
     found = timed(spark, times).select("us", "n", *columns).toArrow().sort_by("n")
     assert found["us"].to_numpy().tolist() == times.tolist()
     for number, window in enumerate(CALENDARS):
-        expected = np.stack(earliest(window, times), axis=1)
+        expected = np.stack(window.earliest(times), axis=1)
         own = found[str(number)].combine_chunks().flatten().to_numpy().reshape(-1, 2)
         wrong = np.flatnonzero((own != expected).any(axis=1))
         assert not len(wrong), (window, [(moment_of(int(times[at])), own[at], expected[at]) for at in wrong[:3]])
@@ -243,11 +228,11 @@ def test_places_and_late_rows_are_those_of_spark_sql(spark: SparkSession) -> Non
     found = timed(spark, times).withColumns(columns).toArrow().sort_by("n")
     position = {"source": np.full(len(times), 1), "partition": np.full(len(times), 2), "offset": np.arange(len(times))}
     for number, window in enumerate(windows):
-        late = late_mask(window, times, watermark, horizon)
+        late = window.late(times, watermark, horizon)
         assert late.any()
         assert not late.all()
         assert found[f"late{number}"].to_pylist() == late.tolist(), window
-        for name, own in group_of(window, place(window, times, position)).items():
+        for name, own in window.group(window.assign(times, position)).items():
             theirs = found[f"{OWN}{name}{number}"].to_numpy()
             assert (theirs == (own * window.gap_us if isinstance(window, Session) else own)).all(), (window, name)
 

@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.flow.operators.windows.shapes import Session
+from headwater.flow.operators.windows.kinds.session import Session
 from tests.flow.operators.windows.subjects import EXAMPLES, Batch, Life, batches_strategy, life, lives
 
 sessions = st.builds(Session, st.sampled_from([1, 5, 9]))

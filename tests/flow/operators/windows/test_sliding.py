@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.flow.operators.windows.shapes import Sliding
+from headwater.flow.operators.windows.kinds.sliding import Sliding
 from tests.flow.operators.windows.subjects import EXAMPLES, Batch, Life, batches_strategy, life, lives
 
 sliding = st.builds(Sliding, st.sampled_from([1, 5, 10, 12]), st.booleans())

@@ -5,25 +5,23 @@ also where sums are of floating-point numbers and sketches let values go.
 """
 
 from random import Random
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.flow.operators.aggregation import aggregates
 from headwater.flow.operators.aggregation.aggregates import Aggregate
-from headwater.flow.operators.kinds.families import FAMILIES
-from headwater.flow.operators.windows.shapes import (
-    Calendar,
-    Count,
-    Hopping,
-    Session,
-    Sliding,
-    Tumbling,
-    Window,
-    micros_of,
-)  # fmt: skip
+from headwater.flow.operators.aggregation.kinds.registry import KINDS
+from headwater.flow.operators.windows.assignment import micros_of
+from headwater.flow.operators.windows.kinds import registry
+from headwater.flow.operators.windows.kinds.calendar import Calendar
+from headwater.flow.operators.windows.kinds.count import Count
+from headwater.flow.operators.windows.kinds.hopping import Hopping
+from headwater.flow.operators.windows.kinds.session import Session
+from headwater.flow.operators.windows.kinds.sliding import Sliding
+from headwater.flow.operators.windows.kinds.tumbling import Tumbling
+from headwater.flow.operators.windows.window import Window
 from tests.flow.operators import every_kind
 from tests.flow.operators.every_kind import SPECS
 from tests.flow.operators.windows import subjects
@@ -94,6 +92,6 @@ def test_any_of_them_are_in_any_batches(
 
 
 def test_no_kind_of_aggregate_and_no_kind_of_window_is_left_out() -> None:
-    assert {each.kind for each in SPECS} == {*aggregates.KINDS, *FAMILIES}
-    assert {type(window) for window in WINDOWS} == set(get_args(Window))
+    assert {each.kind for each in SPECS} == set(KINDS)
+    assert {type(window) for window in WINDOWS} == set(registry.KINDS)
     assert {window.on_change for window in WINDOWS if isinstance(window, Sliding)} == {False, True}

@@ -19,7 +19,13 @@ from typing import NamedTuple
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
-from headwater.flow.operators.windows.shapes import Calendar, Count, Hopping, Session, Sliding, Tumbling, Window
+from headwater.flow.operators.windows.kinds.calendar import Calendar
+from headwater.flow.operators.windows.kinds.count import Count
+from headwater.flow.operators.windows.kinds.hopping import Hopping
+from headwater.flow.operators.windows.kinds.session import Session
+from headwater.flow.operators.windows.kinds.sliding import Sliding
+from headwater.flow.operators.windows.kinds.tumbling import Tumbling
+from headwater.flow.operators.windows.window import Window
 from headwater.flow.plan.timestamps import EPOCH
 
 AT = "_at"
@@ -66,6 +72,7 @@ def _grouping(window: Window) -> dict[str, str]:
             return {TIME: HAPPENED}
         case Count():
             return {TIME: HAPPENED, **{f"{OWN}{name}": f"{AT}.{name}" for name in ("source", "partition", "offset")}}
+    raise AssertionError(window)
 
 
 def measured(window: Window) -> Mapping[str, Column]:

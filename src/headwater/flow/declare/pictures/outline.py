@@ -13,7 +13,6 @@ from headwater.flow.declare.topology.graph import Job
 from headwater.flow.declare.topology.naming import accounts_topic, group_of, late_topic, poisoned_topic
 from headwater.flow.declare.topology.nodes import Expression, Node, SourceStream, SourceTable, walk
 from headwater.flow.declare.topology.registered import Registered
-from headwater.flow.declare.windows import in_words
 from headwater.secret_urls import without_secrets
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly once", "at least once"
@@ -174,7 +173,7 @@ def what_it_does(node: Node) -> tuple[str, str]:
             return "aggregate", f"by {', '.join(key)}: {', '.join(map(text_of, aggregates))}"
         case nodes.Windowed(window=window, by=by, aggregates=aggregates, emission=emission, processing=processing):
             whose = f"by {', '.join(by)}, " if by else ""
-            cut = f"{in_words(window)}{' of processing time' if processing else ''}"
+            cut = f"{window.in_words}{' of processing time' if processing else ''}"
             return "window", f"{whose}{cut}: {', '.join(map(text_of, aggregates))}; emits {emission}"
         case nodes.Compared(comparisons=comparisons):
             return "compare", ", ".join(f"{name} = {compared_in_words(one)}" for name, one in comparisons.items())

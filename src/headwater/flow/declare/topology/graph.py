@@ -29,7 +29,7 @@ from headwater.flow.declare.topology.nodes import (
     windowed_of,
 )
 from headwater.flow.declare.topology.targets import refuse_same_targets
-from headwater.flow.declare.windows import WORD, Emission, columns_of
+from headwater.flow.declare.windows import WORD, Emission
 
 JOB_NAME_MAX = 80
 
@@ -193,7 +193,7 @@ def _planned(output: Output, node: Node) -> Planned:
         node = _emitting(node, output.emission, output)
     window = windowed_of(node)
     if window is not None and WORD in output.key and WORD not in window.key:
-        key = [name for one in output.key for name in (columns_of(window.window) if one == WORD else (one,))]
+        key = [name for one in output.key for name in (window.window.key if one == WORD else (one,))]
         output = replace(output, key=tuple(key))
     return Planned(output, node)
 

@@ -14,11 +14,13 @@ from typing import Any
 
 from headwater.flow.declare.checks.source_line import Place
 from headwater.flow.declare.topology.registered import Registered, options_of, schema_of
-from headwater.flow.declare.windows import FINAL, Emission, columns_of, refuse_unfit, reserved_by
+from headwater.flow.declare.windows import Emission
 from headwater.flow.formats.schema import Schema
 from headwater.flow.operators.comparisons import kinds
 from headwater.flow.operators.joins.pairing import INNER, LEFT, RIGHT, Condition
-from headwater.flow.operators.windows.shapes import Window
+from headwater.flow.operators.windows.clock import CORRECTIONS
+from headwater.flow.operators.windows.step import FINAL
+from headwater.flow.operators.windows.window import Window
 from headwater.flow.source.times.clock_rules import NO_RULES, ClockRules
 
 Expression = Any
@@ -242,16 +244,17 @@ class Windowed(OneInput):
     """By when rows are processed, and not by when they happened."""
 
     def __post_init__(self) -> None:
-        refuse_unfit(self.window, self.emission, self.place)
+        if self.emission.kind == CORRECTIONS:
+            self.window.refuse_corrections(self.place)
 
     @property
     def key(self) -> tuple[str, ...]:
-        return (*self.by, *columns_of(self.window))
+        return (*self.by, *self.window.key)
 
     @property
     def reserved(self) -> tuple[str, ...]:
         """Columns of the result that are not the user's."""
-        return (*reserved_by(self.window), *((FINAL,) if self.emission.early else ()))
+        return (*self.window.reserved, *((FINAL,) if self.emission.early else ()))
 
     @property
     def keyed(self) -> bool:

@@ -1,22 +1,9 @@
-"""Aggregates whose state merges: Spark reduces each batch to one row per key, and that row is merged with what is kept.
+"""Aggregates whose state merges: a batch is reduced to one row per key, and that row is merged with the key's state.
 
-What Spark computes for a batch (a *partial*) and what is kept for a key have the same columns, so that merging is the
-same operation for the first batch and the thousandth, and any split of rows into batches gives the same result (of
-floating-point sums up to rounding, which depends on the order of additions, in Spark as well).
-
-    kind           columns kept                       Spark SQL makes them by           result
-    count          bigint                             count(1), count(x)                bigint
-    sum            bigint, double, decimal(p + 10)    sum(x)                            the same
-    avg            sum and count                      sum(x), count(x)                  double, decimal(p + 4, s + 4)
-    min, max       the type of x                      min(x), max(x)                    the type of x
-    first, last    struct<time, position, value>      min(struct), max(struct)          the type of x
-    collect        list<struct<time, …, value>>       array_sort(collect_list(…))       list, in the order of time
-    collect_set    list                               array_sort(collect_set(x))        list, sorted
-
-What is kept of the others stands in `kinds`.
-
-Nulls count, add and compare as in Spark SQL: they are skipped by all but count(*), first and last; a sum of nothing is
-null, a count of nothing 0, a collection of nothing empty.
+What a batch is reduced to (a *partial*) and the state of a key have the same columns, so that merging is the same
+operation for the first batch and the thousandth, and any split of rows into batches gives the same result (of
+floating-point sums up to rounding, which depends on the order of additions, in Spark as well). What is kept of each
+kind is in kinds/.
 """
 
 from dataclasses import dataclass
@@ -24,15 +11,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.operators.aggregation.averages import average_sum_type, average_type, sum_type
-from headwater.flow.operators.kinds.families import FAMILIES
-from headwater.flow.operators.kinds.kind import Partial, is_number, quoted
-from headwater.flow.operators.kinds.options import Limit, Options
-from headwater.flow.operators.kinds.placing import ordered_list_sql, ordered_sql, ordered_type
-
-KINDS = ("count", "sum", "avg", "min", "max", "first", "last", "collect", "collect_set")
-"""Those that are told here; the others tell of themselves."""
-TIMED = ("first", "last", "collect", "user")
+from headwater.flow.operators.aggregation.kinds.kind import Kind, Options, Partial
+from headwater.flow.operators.aggregation.kinds.registry import KINDS
 
 
 @dataclass(frozen=True)
@@ -54,17 +34,22 @@ class Aggregate:
     options: Options | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in (*KINDS, *FAMILIES):
+        if self.kind not in KINDS:
             raise InvalidDeclaration(
-                f'"{self.name}" is of an unknown kind "{self.kind}"', f"Known: {', '.join((*KINDS, *FAMILIES))}."
+                f'"{self.name}" is of an unknown kind "{self.kind}"', f"Known: {', '.join(KINDS)}."
             )
         if self.column is None and self.kind != "count":
             raise InvalidDeclaration(f'"{self.name}" has no column to compute the {self.kind} of')
-        if self.time is None and self.kind in TIMED:
+        if self.time is None and self.rules.timed:
             raise InvalidDeclaration(
                 f'"{self.name}" is the {self.kind} by time of a stream without a time', "Name the stream's time column."
             )
-        check_type(self)
+        self.rules.check(self)
+
+    @property
+    def rules(self) -> Kind:
+        """What its kind does."""
+        return KINDS[self.kind]
 
     @property
     def input_type(self) -> pa.DataType:
@@ -72,83 +57,17 @@ class Aggregate:
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        """What tells its state from that of another."""
+        """What distinguishes its state from that of another; fingerprints of state hold it."""
         return (self.kind, self.name) if self.options is None else (self.kind, self.name, self.options)
-
-
-def check_type(spec: Aggregate) -> None:
-    if spec.kind in FAMILIES:
-        FAMILIES[spec.kind].check(spec)
-        return
-    kind = spec.input_type
-    numeric = is_number(kind)
-    unordered = pa.types.is_map(kind) or pa.types.is_list(kind)
-    wrong = (spec.kind in ("sum", "avg") and not numeric) or (spec.kind in ("min", "max", "collect_set") and unordered)
-    if wrong:
-        raise InvalidDeclaration(
-            f'"{spec.name}" cannot be the {spec.kind} of `{spec.column}`, which is {kind}',
-            "Use a column of numbers." if not numeric and spec.kind in ("sum", "avg") else "Use an ordered type.",
-        )
 
 
 def partials(spec: Aggregate) -> tuple[Partial, ...]:
     """The columns of an aggregate in a batch and in the state, and how Spark SQL computes them for a group."""
-    if spec.kind in FAMILIES:
-        return FAMILIES[spec.kind].partials(spec)
-    name, column = f"{spec.name}__{spec.kind}", quoted(spec.column) if spec.column is not None else "1"
-    match spec.kind:
-        case "count":
-            return (Partial(name, pa.int64(), f"count({column})"),)
-        case "sum":
-            kind = sum_type(spec.input_type)
-            return (Partial(name, kind, f"sum({column})"),)
-        case "avg":
-            kind = average_sum_type(spec.input_type)
-            wide = f"cast({column} as decimal(28,0))" if pa.types.is_int64(spec.input_type) else column
-            count = Partial(f"{spec.name}__count", pa.int64(), f"count({column})")
-            return (Partial(f"{spec.name}__sum", kind, f"sum({wide})"), count)
-        case "min" | "max":
-            return (Partial(name, spec.input_type, f"{spec.kind}({column})"),)
-        case "collect_set":
-            return (Partial(name, pa.list_(spec.input_type), f"array_sort(collect_set({column}))"),)
-        case "collect":
-            sql = ordered_list_sql(spec)
-            if isinstance(spec.options, Limit):
-                sql = f"slice({sql}, 1, {spec.options.limit})"
-            return (Partial(name, pa.list_(ordered_type(spec)), sql),)
-    return (Partial(name, ordered_type(spec), extreme_sql(spec)),)
-
-
-def kept_sql(spec: Aggregate) -> str:
-    """Which rows can be the first or last of a group: those without a time have no place, and are passed over."""
-    kept = f"{quoted(spec.time or '')} is not null"
-    return f"{kept} and {quoted(spec.column or '')} is not null" if spec.ignore_nulls else kept
-
-
-def extreme_sql(spec: Aggregate) -> str:
-    """The first or last value of a group."""
-    extreme = "min" if spec.kind == "first" else "max"
-    kept, value = kept_sql(spec), ordered_sql(spec)
-    if pa.types.is_map(spec.input_type):  # Spark does not order maps, so that the value itself cannot take part
-        value = f"{extreme}_by({value}, {value.rpartition(', ')[0].rpartition(', ')[0]}))"
-        return f"{value} filter (where {kept})"
-    return f"{extreme}({value}) filter (where {kept})"
+    return spec.rules.partials(spec)
 
 
 def result_type(spec: Aggregate) -> pa.DataType:
-    if spec.kind in FAMILIES:
-        return FAMILIES[spec.kind].result_type(spec)
-    kind = spec.input_type
-    match spec.kind:
-        case "count":
-            return pa.int64()
-        case "sum":
-            return sum_type(kind)
-        case "avg":
-            return average_type(kind)
-        case "collect" | "collect_set":
-            return pa.list_(kind)
-    return kind
+    return spec.rules.result_type(spec)
 
 
 def state_schema(specs: tuple[Aggregate, ...]) -> pa.Schema:
@@ -157,7 +76,7 @@ def state_schema(specs: tuple[Aggregate, ...]) -> pa.Schema:
 
 
 def given_schema(specs: tuple[Aggregate, ...]) -> pa.Schema:
-    """The columns that Spark makes of a batch for them."""
+    """The columns that a batch is reduced to for them."""
     parts = [part for spec in specs for part in partials(spec)]
     return pa.schema([pa.field(part.name, part.type if part.given is None else part.given) for part in parts])
 

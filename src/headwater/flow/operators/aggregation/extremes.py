@@ -57,6 +57,12 @@ def taken_or_null(column: pa.Array, places: Integers) -> pa.Array:
     return column.take(pa.array(places, mask=missing if missing.any() else None))
 
 
+def chosen(take_new: Mask, new: pa.Array, old: pa.Array) -> pa.Array:
+    """New values where the mask is set, old ones elsewhere; of any type, nested ones too."""
+    indexes = np.arange(len(new)) + np.where(take_new, 0, len(new))
+    return pa.concat_arrays([new, old]).take(pa.array(indexes))
+
+
 class _Left(NamedTuple):
     """Rows that may still be the extreme one of their group; groups of which one is known are not among them."""
 

@@ -1,12 +1,12 @@
 """Windows beside earlier ones of their key: what is kept, and what one batch of changes of windows does to it.
 
-A change of a window is told for that window and for all that look back at it, as far as they are there. Nothing else is
-looked at: what a batch costs depends on what changed, and on how many windows are looked back at, not on what is kept.
+A change of a window is emitted for that window and for all that look back at it, as far as they are there. Nothing else
+is looked at: what a batch costs depends on what changed, and on how many windows are looked back at, not on what is
+kept.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,22 +15,12 @@ import pyarrow as pa
 from headwater.flow.operators.changes import change_schema, merge_changes
 from headwater.flow.operators.comparisons.computing import Line, compute
 from headwater.flow.operators.comparisons.kinds import Ago, Comparison, agos_of, result_type
-from headwater.flow.operators.comparisons.looking_back import (
-    Placed,
-    earlier,
-    ends_of,
-    later,
-    longest_us,
-    reach_us,
-    step_us,
-)
+from headwater.flow.operators.comparisons.looking_back import earlier, later, reach_us
+from headwater.flow.operators.windows.aligned import AlignedWindow
 from headwater.flow.operators.windows.grouping import grouped
-from headwater.flow.operators.windows.kinds.fixed import result_keys
 from headwater.flow.operators.windows.panes import beside
-from headwater.flow.operators.windows.shapes import Calendar, aligned
-from headwater.flow.operators.windows.state import Placed as InSlots
-from headwater.flow.operators.windows.state import WindowState, covering
-from headwater.flow.operators.windows.step import NAMES, START
+from headwater.flow.operators.windows.state import Placed, WindowState, covering
+from headwater.flow.operators.windows.step import NAMES, START, result_keys
 from headwater.flow.state.manifest import DELETED, HASH, RunInfo, StateSchema
 from headwater.flow.state.runs.equality import Integers, Mask
 from headwater.flow.state.runs.sorting import sorted_order
@@ -64,7 +54,7 @@ class Compared:
     """`by` are the user's columns of the key, `values` the others that windows have. `retained_us` is for how long
     behind the watermark windows may still change: lateness and horizon of corrections."""
 
-    window: Placed
+    window: AlignedWindow
     by: pa.Schema
     values: pa.Schema
     comparisons: Mapping[str, Comparison]
@@ -93,7 +83,7 @@ class Compared:
 
     def drop_below(self, forgotten_us: int) -> int:
         """Slots that end here or before are not needed, once windows that end before a time change no more."""
-        return forgotten_us - longest_us(self.window) - self.reach_us
+        return forgotten_us - self.window.longest_us - self.reach_us
 
     def step(self, state: WindowState, incoming: pa.RecordBatch) -> CompareStep:
         """`incoming` has `_hash`, the key with `window_start`, `_deleted`, and what windows hold; each window once."""
@@ -101,30 +91,30 @@ class Compared:
             return CompareStep(pa.RecordBatch.from_pylist([], change_schema(self.key, self.results)), [])
         by = conformed(incoming, self.by)
         touched = Names(incoming.column(HASH).to_numpy(), by, incoming.column(START).to_numpy())
-        told, known = self._looked_at(touched)
+        emitted, known = self._looked_at(touched)
         before = _looked_up(state, known.names)
         after = _overlaid(before, incoming, known.touched, self.values)
-        rows = [self._compared(told, known, found) for found in (before, after)]
-        own = known.told
-        keys = conformed(result_keys(told.by, told.starts, ends_of(self.window, told.starts)), self.key)
+        rows = [self._compared(emitted, known, found) for found in (before, after)]
+        own = known.emitted
+        keys = conformed(result_keys(emitted.by, emitted.starts, self.window.ends(emitted.starts)), self.key)
         changes = merge_changes(keys, before.mask[own], rows[0], after.mask[own], rows[1])
         return CompareStep(changes, self._written(state, incoming, before.mask[known.touched]))
 
     def _looked_at(self, touched: Names) -> tuple[Names, "Known"]:
-        """The windows that may be told, and those that have to be known for it."""
+        """The windows that may be emitted, and those that have to be known for it."""
         agos = agos_of(self.comparisons)
         places, starts = [np.arange(len(touched.starts))], [touched.starts]
         for ago in agos:
             looking = later(self.window, ago, touched.starts)
-            places.append(looking.places)
+            places.append(looking.numbers)
             starts.append(looking.starts)
         candidates = touched.at(np.concatenate(places), np.concatenate(starts))
         _, firsts = _numbered(candidates)
-        told = candidates.at(firsts)
+        emitted = candidates.at(firsts)
         count = len(firsts)
-        more = [earlier(self.window, ago, told.starts) for ago in agos]
+        more = [earlier(self.window, ago, emitted.starts) for ago in agos]
         every = np.tile(np.arange(count), 1 + len(more))
-        asked = told.at(every, np.concatenate([told.starts, *more]))
+        asked = emitted.at(every, np.concatenate([emitted.starts, *more]))
         both = Names(
             np.concatenate([touched.hashes, asked.hashes]),
             pa.concat_batches([touched.by, asked.by]) if touched.by.num_columns else touched.by,
@@ -133,13 +123,13 @@ class Compared:
         numbers, firsts = _numbered(both)
         mine, rest = numbers[: len(touched.starts)], numbers[len(touched.starts) :]
         agos_at = {ago: rest[count * place : count * (place + 1)] for place, ago in enumerate(agos, 1)}
-        return told, Known(both.at(firsts), mine, rest[:count], agos_at)
+        return emitted, Known(both.at(firsts), mine, rest[:count], agos_at)
 
-    def _compared(self, told: Names, known: "Known", found: Found) -> pa.RecordBatch:
-        """What the windows to be told hold, and what comes of comparing them."""
+    def _compared(self, emitted: Names, known: "Known", found: Found) -> pa.RecordBatch:
+        """What the windows to be emitted hold, and what comes of comparing them."""
         taken = {ago: found.values.take(places) for ago, places in known.before.items()}
-        own = found.values.take(known.told)
-        line = Line(ends_of(self.window, told.starts) - told.starts, own, taken)
+        own = found.values.take(known.emitted)
+        line = Line(self.window.ends(emitted.starts) - emitted.starts, own, taken)
         columns = [compute(name, one, line) for name, one in self.comparisons.items()]
         return pa.RecordBatch.from_arrays([*own.columns, *columns], schema=self.results)
 
@@ -148,28 +138,24 @@ class Compared:
         wanted = existed | ~incoming.column(DELETED).to_numpy(zero_copy_only=False)
         incoming, existed = incoming.filter(pa.array(wanted)), existed[wanted]
         starts = incoming.column(START).to_numpy()
-        placed = state.placed(starts, partial(_slot_ranges, self))
+        placed = state.placed(starts, self._slot_ranges)
         order = sorted_order([placed.numbers, incoming.column(HASH).to_numpy(), starts])
         rows = conformed(incoming, state.schema.rows).take(order)
-        return state.write(InSlots(placed.slots, placed.numbers[order]), rows, existed[order])
+        return state.write(Placed(placed.slots, placed.numbers[order]), rows, existed[order])
+
+    def _slot_ranges(self, starts: Integers) -> tuple[Integers, Integers]:
+        kept_us = self.reach_us + self.retained_us + self.window.longest_us
+        return self.window.slot_ranges(starts, max(kept_us // SLOTS, 1))
 
 
 class Known(NamedTuple):
-    """Windows, each once; and the places among them of those that a batch touches, those to be told, and those that
+    """Windows, each once; and the places among them of those that a batch touches, those to be emitted, and those that
     these look back at."""
 
     names: Names
     touched: Integers
-    told: Integers
+    emitted: Integers
     before: Mapping[Ago, Integers]
-
-
-def _slot_ranges(work: Compared, starts: Integers) -> tuple[Integers, Integers]:
-    window = work.window
-    if isinstance(window, Calendar):
-        return starts, window.ends(starts)
-    kept_us = work.reach_us + work.retained_us + longest_us(window)
-    return aligned(starts, max(kept_us // SLOTS, 1), step_us(window), window.offset_us)
 
 
 def _numbered(names: Names) -> tuple[Integers, Integers]:
@@ -187,7 +173,7 @@ def _looked_up(state: WindowState, names: Names) -> Found:
     asked = asked[sorted_order([slots[asked], names.hashes[asked], names.starts[asked]])]
     part = names.at(asked)
     starts = pa.RecordBatch.from_arrays([pa.array(part.starts)], [START])
-    found = state.lookup(InSlots(state.slots, slots[asked]), part.hashes, beside(part.by, starts))
+    found = state.lookup(Placed(state.slots, slots[asked]), part.hashes, beside(part.by, starts))
     mask = np.zeros(len(names.starts), np.bool_)
     mask[asked] = found.mask
     source = np.full(len(names.starts), -1, np.int64)

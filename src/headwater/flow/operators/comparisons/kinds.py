@@ -88,10 +88,6 @@ def agos_of(comparisons: Mapping[str, Comparison]) -> list[Ago]:
     return list(dict.fromkeys(ago for one in comparisons.values() for ago in one.agos))
 
 
-def is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
 def difference_type(kind: pa.DataType) -> pa.DataType:
     """
     >>> difference_type(pa.decimal128(12, 2))

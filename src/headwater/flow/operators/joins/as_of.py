@@ -5,8 +5,8 @@ deleted, or whose own end has come, holds nothing. An event waits until the wate
 of, has passed its time: then all versions that count for it are there, whatever came first.
 
 Versions that hold since their record was written are read in the order of time. One that comes when the watermark, less
-the horizon of corrections, has passed its time changes nothing that was told before: for events before that moment it
-is as if it were not there (`_seen`). Within the horizon results are taken back and told anew.
+the horizon of corrections, has passed its time changes nothing that was emitted before: for events before that moment
+it is as if it were not there (`_seen`). Within the horizon results are retracted and emitted again.
 
 Versions with a `valid_from` of their own (`dated`) arrive in any order, and are read before events where there is a
 choice (source/batch_plan/leading.py). Each counts for every event that is emitted after it, and corrects those emitted
@@ -27,7 +27,9 @@ from headwater.flow.operators.joins.events import (
     TIME,
     EventRows,
     Events,
+    Given,
     Shard,
+    StreamJoin,
     StreamStep,
     arrived,
     groups_of,
@@ -57,7 +59,7 @@ def with_extra(columns: pa.Schema) -> pa.Schema:
 
 
 @dataclass(frozen=True)
-class AsOfJoin:
+class AsOfJoin(StreamJoin):
     """`versions` have the columns of `with_extra`; their time is that from which they hold."""
 
     events: Events
@@ -68,8 +70,21 @@ class AsOfJoin:
     """Versions say themselves since when they hold: each that is there counts, whenever it came."""
 
     def late_below_us(self, clock: WindowClock) -> int:
-        """A version that holds from before this comes too late for some of the events that were told."""
+        """A version that holds from before this is late for some of the events that were emitted."""
         return (clock.passed_before_us if self.dated else clock.passed_us) - clock.horizon_us
+
+    def late_below(self, clock: WindowClock) -> tuple[int | None, int | None]:
+        if clock.watermark_us is None:
+            return None, None
+        return clock.passed_us - self.kept_us, self.late_below_us(clock)
+
+    def accepted(self, given: Given, clock: WindowClock) -> int:
+        """A version that is late counts for what follows, and was reported by the task that prepared it."""
+        events, versions = given
+        timely = (
+            0 if versions is None else np.count_nonzero(versions.column(TIME).to_numpy() >= self.late_below_us(clock))
+        )
+        return int(timely) + (0 if events is None else events.num_rows)
 
     @property
     def parts(self) -> Mapping[str, StateSchema]:
@@ -81,34 +96,32 @@ class AsOfJoin:
     def waits(self, part: str, slot: Slot, clock: WindowClock) -> bool:
         return part == "left" and slot.begin < clock.passed_us and slot.end > clock.passed_before_us
 
-    def step(
-        self, shard: Shard, given: tuple[pa.RecordBatch | None, pa.RecordBatch | None], clock: WindowClock
-    ) -> StreamStep:
+    def step(self, shard: Shard, given: Given, clock: WindowClock) -> StreamStep:
         """`given` are events that are not older than the versions kept, and versions."""
         state, old = shard.events("left"), shard.rows("versions")
         new, fresh = arrived(self.events, given[0]), self._fresh(given[1], clock)
         parts = [new, scanned(self.events, state, clock.passed_before_us, clock.passed_us)]
         if clock.horizon_us:
-            parts.append(self._told_before(shard, fresh, clock))
+            parts.append(self._emitted_before(shard, fresh, clock))
         events = together(parts)
         number = np.arange(len(events.hashes))
-        is_told = number >= len(new.hashes) + len(parts[1].hashes)
+        was_emitted = number >= len(new.hashes) + len(parts[1].hashes)
         able = without_nulls(events.keys(self.events))
         is_due = (events.times < clock.passed_us) | ~able
         history = self._history(old, events.filter(able), fresh)
         after = history.holding(events, able, fresh=True)
-        before = history.holding(events, able, fresh=False) if is_told.any() else np.full(len(after), -1)
-        changed = is_due & (~is_told | (before != after))
-        taken_back, told = np.flatnonzero(is_told & changed), np.flatnonzero(changed)
-        missing = (after[told] < 0) & (self.pairing.how == INNER)
+        before = history.holding(events, able, fresh=False) if was_emitted.any() else np.full(len(after), -1)
+        changed = is_due & (~was_emitted | (before != after))
+        retracted, emitted = np.flatnonzero(was_emitted & changed), np.flatnonzero(changed)
+        missing = (after[emitted] < 0) & (self.pairing.how == INNER)
         runs = {
             "left": written(self.events, state, new.filter(self._to_keep(new, clock)), arrived(self.events, None)),
             "versions": [run for run in (self._versions_written(old, history, clock),) if run],
         }
         rows = history.rows.rows.select(self.pairing.right.names)
         return StreamStep(
-            results(self.pairing, events, rows, taken_back, before[taken_back]),
-            results(self.pairing, events, rows, told, after[told], missing),
+            results(self.pairing, events, rows, retracted, before[retracted]),
+            results(self.pairing, events, rows, emitted, after[emitted], missing),
             runs,
         )
 
@@ -122,8 +135,8 @@ class AsOfJoin:
         bound_us = ALWAYS_US if self.dated else self.late_below_us(clock)
         return _seen_from(rows, np.where(rows.times < bound_us, bound_us, ALWAYS_US))
 
-    def _told_before(self, shard: Shard, fresh: EventRows, clock: WindowClock) -> EventRows:
-        """Events that were told, of keys that new versions have come for."""
+    def _emitted_before(self, shard: Shard, fresh: EventRows, clock: WindowClock) -> EventRows:
+        """Events that were emitted, of keys that new versions have come for."""
         keys = fresh.keys(self.versions)
         (groups,) = groups_of([(fresh.hashes, keys)])
         _, first = np.unique(groups, return_index=True)

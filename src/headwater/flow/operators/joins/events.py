@@ -7,16 +7,18 @@ No two events have all of them in common, so that they are an identity, and an o
 are kept lie in slots of time, and go with them.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.flow.operators.joins.pairing import Pairing, renamed, taken_or_null
+from headwater.flow.operators.windows.assignment import aligned
+from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.grouping import grouped
-from headwater.flow.operators.windows.shapes import aligned
 from headwater.flow.operators.windows.state import Placed, WindowState
 from headwater.flow.state.manifest import DELETED, HASH, RunInfo, Slot, StateSchema
 from headwater.flow.state.runs.equality import Integers, Mask
@@ -52,7 +54,7 @@ class Events:
         return pa.schema([*(pa.field(name, pa.int64()) for name in GIVEN), *self.columns])
 
     def slot_ranges(self, times_us: Integers) -> tuple[Integers, Integers]:
-        return aligned(times_us, max(self.slot_us, 1), 1, 0)
+        return aligned(times_us, max(self.slot_us, 1))
 
 
 class EventRows(NamedTuple):
@@ -174,6 +176,42 @@ class StreamStep(NamedTuple):
     before: pa.RecordBatch
     after: pa.RecordBatch
     runs: Mapping[str, list[RunInfo]]
+
+
+Given = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
+
+
+class StreamJoin(ABC):
+    """A kind of join that has events on one side or both: what it keeps, which rows are late, and one batch of it."""
+
+    pairing: Pairing
+    may_miss: ClassVar[bool] = True
+    """An inner join emits an event that has no partner, to be reported."""
+    missing_is_late: ClassVar[bool] = False
+    """Such an event is counted as late; if not, as filtered."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> Mapping[str, StateSchema]: ...
+
+    @abstractmethod
+    def drop_below(self, clock: WindowClock) -> Mapping[str, int | None]:
+        """Of each part: slots that end here or before are not needed after a batch."""
+
+    @abstractmethod
+    def waits(self, part: str, slot: Slot, clock: WindowClock) -> bool:
+        """Would time alone, as the clock moves it, emit anything of a slot's events?"""
+
+    def late_below(self, clock: WindowClock) -> tuple[int | None, int | None]:
+        """The event times before which rows of the left and of the right are late; None: none is."""
+        return None, None
+
+    def accepted(self, given: Given, clock: WindowClock) -> int:
+        """How many facts a shard was given that count as taken in."""
+        return sum(0 if rows is None else rows.num_rows for rows in given)
+
+    @abstractmethod
+    def step(self, shard: Shard, given: Given, clock: WindowClock) -> StreamStep: ...
 
 
 def result_schema(pairing: Pairing) -> pa.Schema:

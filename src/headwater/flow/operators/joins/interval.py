@@ -4,8 +4,8 @@ An event of the left at t meets events of the right from t + low to t + high. Bo
 partner may come, and as long as an event may have to know that it had one: that an event has none is found by looking
 for its partners when the watermark says that no more can come, so nothing is noted beside the events.
 
-Late are events before the watermark less the horizon of corrections. Without a horizon what is told stays; with one, an
-event that was told to be alone is taken back when a partner comes after all.
+Late are events before the watermark less the horizon of corrections. Without a horizon results stay; with one, an event
+that was emitted as unmatched is retracted when a partner comes after all.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,9 @@ from headwater.flow.operators.joins.events import (
     FAR_US,
     EventRows,
     Events,
+    Given,
     Shard,
+    StreamJoin,
     StreamStep,
     arrived,
     groups_of,
@@ -38,12 +40,13 @@ from headwater.flow.state.runs.hash_search import expanded
 
 
 @dataclass(frozen=True)
-class IntervalJoin:
+class IntervalJoin(StreamJoin):
     left: Events
     right: Events
     pairing: Pairing
     low_us: int
     high_us: int
+    may_miss = False
 
     @property
     def parts(self) -> Mapping[str, StateSchema]:
@@ -57,35 +60,36 @@ class IntervalJoin:
         right = max(-self.low_us, width) if self.pairing.keeps_left else -self.low_us
         return {"left": left, "right": right}
 
+    def late_below(self, clock: WindowClock) -> tuple[int | None, int | None]:
+        bound_us = None if clock.watermark_us is None else clock.forgotten_us
+        return bound_us, bound_us
+
     def drop_below(self, clock: WindowClock) -> Mapping[str, int | None]:
         if clock.watermark_us is None:
             return dict.fromkeys(self.parts)
         return {part: clock.forgotten_us - kept for part, kept in self.kept_us.items()}
 
     def waits(self, part: str, slot: Slot, clock: WindowClock) -> bool:
-        """Would time alone, as the clock moves it, tell anything of a slot's events?"""
         keeps, until = (
             (self.pairing.keeps_left, self.high_us) if part == "left" else (self.pairing.keeps_right, -self.low_us)
         )
         return keeps and slot.begin + until < clock.passed_us and slot.end + until > clock.passed_before_us
 
-    def step(
-        self, shard: Shard, given: tuple[pa.RecordBatch | None, pa.RecordBatch | None], clock: WindowClock
-    ) -> StreamStep:
+    def step(self, shard: Shard, given: Given, clock: WindowClock) -> StreamStep:
         """`given` are events that are not late. Those whose key is null are not kept, and have no partner."""
         mine, theirs = arrived(self.left, given[0]), arrived(self.right, given[1])
         states = shard.events("left"), shard.events("right")
         pieces = [self._pairs(mine, theirs, states)]
-        taken_back = []
+        retracted = []
         if self.pairing.keeps_left:
             alone, again = self._alone(states, (mine, theirs), clock)
             pieces.append(self._told(alone, "left"))
-            taken_back.append(self._told(again, "left"))
+            retracted.append(self._told(again, "left"))
         if self.pairing.keeps_right:
             mirrored = self.mirrored
             alone, again = mirrored._alone(states[::-1], (theirs, mine), clock)
             pieces.append(self._told(alone, "right"))
-            taken_back.append(self._told(again, "right"))
+            retracted.append(self._told(again, "right"))
         none = self._told(_none(self.left), "left")
         runs = {
             part: written(events, state, _can_meet(events, new), _none(events))
@@ -93,7 +97,7 @@ class IntervalJoin:
                 self.parts, (self.left, self.right), states, (mine, theirs), strict=True
             )
         }
-        return StreamStep(pa.concat_batches([none, *taken_back]), pa.concat_batches(pieces), runs)
+        return StreamStep(pa.concat_batches([none, *retracted]), pa.concat_batches(pieces), runs)
 
     @property
     def mirrored(self) -> "IntervalJoin":
@@ -128,7 +132,7 @@ class IntervalJoin:
     def _alone(
         self, states: tuple[WindowState, WindowState], new: tuple[EventRows, EventRows], clock: WindowClock
     ) -> tuple[EventRows, EventRows]:
-        """Events of the left that are now told to have no partner, and those for which that no longer holds."""
+        """Events of the left that are now emitted as unmatched, and those for which that no longer holds."""
         high, incoming = self.high_us, new[0]
         closing = scanned(self.left, states[0], clock.passed_before_us - high, clock.passed_us - high)
         # One whose key is null is not kept: nothing will ever change about it.
@@ -141,10 +145,10 @@ class IntervalJoin:
             return alone, _none(self.left)
         times = partners.times
         touched = near(self.left, states[0], partners, partners.keys(self.right), times - high, times - self.low_us)
-        told = _distinct(
+        unmatched = _distinct(
             touched.events.filter(np.asarray(touched.events.times + high < clock.passed_before_us, np.bool_))
         )
-        again = told.filter(~self._met(told, states[1]) & self._met_by(told, partners))
+        again = unmatched.filter(~self._met(unmatched, states[1]) & self._met_by(unmatched, partners))
         return alone, again
 
     def _met(self, events: EventRows, state: WindowState) -> Mask:

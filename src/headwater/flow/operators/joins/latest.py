@@ -1,7 +1,7 @@
 """Events joined with a table as it is when they come: the changes of a batch count for the events of the same batch.
 
 An event whose row is not there may wait for it: it is kept until a change brings the row, or the watermark has passed
-its time by more than it may wait. Then it is told without, or told to be missing one.
+its time by more than it may wait. Then it is emitted without one, or reported as missing one.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,9 @@ from headwater.flow.operators.joins.events import (
     FAR_US,
     EventRows,
     Events,
+    Given,
     Shard,
+    StreamJoin,
     StreamStep,
     arrived,
     groups_of,
@@ -35,13 +37,18 @@ from headwater.flow.state.shard import ShardState
 
 
 @dataclass(frozen=True)
-class LatestJoin:
+class LatestJoin(StreamJoin):
     """`wait_us` is 0 if events do not wait."""
 
     events: Events
     table: Side
     pairing: Pairing
     wait_us: int = 0
+    missing_is_late = True
+
+    def accepted(self, given: Given, clock: WindowClock) -> int:
+        """Rows of the table are not counted."""
+        return 0 if given[0] is None else given[0].num_rows
 
     @property
     def parts(self) -> Mapping[str, StateSchema]:
@@ -55,9 +62,7 @@ class LatestJoin:
         ends = slot.begin + self.wait_us < clock.passed_us and slot.end + self.wait_us > clock.passed_before_us
         return part == "waiting" and ends
 
-    def step(
-        self, shard: Shard, given: tuple[pa.RecordBatch | None, pa.RecordBatch | None], clock: WindowClock
-    ) -> StreamStep:
+    def step(self, shard: Shard, given: Given, clock: WindowClock) -> StreamStep:
         """`given` are events, and rows of the table with `_after`, as for a join of tables."""
         new, touched = arrived(self.events, given[0]), touched_rows(self.table, given[1])
         table = shard.rows("right")

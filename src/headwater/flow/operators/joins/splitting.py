@@ -42,7 +42,7 @@ class SplitStep(NamedTuple):
 
 
 def may_split(join: TableJoin, side: int) -> bool:
-    """Whether a row of the other side has a partner depends on all slices: then there must be nobody who asks."""
+    """Whether a row of the other side has a partner depends on all slices: then no join may ask."""
     return not (join.pairing.keeps_left if side == RIGHT else join.pairing.keeps_right)
 
 

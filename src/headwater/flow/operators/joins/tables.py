@@ -6,7 +6,7 @@ A pair is looked at if one of its rows is touched,
     touched left  × all of the right
     others of the left × touched right
 
-and is there before or after the batch if both its rows are. So every pair is told once, with what it was and is,
+and is there before or after the batch if both its rows are. So every pair is emitted once, with what it was and is,
 whatever changes on both sides at once. A row without a partner is there if no row of its join key meets it; only for
 these the whole side has to be known.
 """
@@ -105,16 +105,6 @@ class Bounds(NamedTuple):
 
 ALL_ROWS = Bounds(-(2**63), 2**63 - 1)
 Both = tuple["Touched", "Touched"]
-
-
-def table_join_step(
-    join: TableJoin, left: ShardState, right: ShardState, given: tuple[pa.RecordBatch | None, pa.RecordBatch | None]
-) -> JoinStep:
-    """`given` are rows of each side with `_hash`, that of what they are joined on, `_row` and `_after`."""
-    touched = touched_rows(join.left, given[0]), touched_rows(join.right, given[1])
-    before, after = join_results(join, left, right, touched, asked_of(*touched))
-    runs = write_touched(join.left, left, touched[0]), write_touched(join.right, right, touched[1])
-    return JoinStep(before, after, runs)
 
 
 def asked_of(left: Touched, right: Touched) -> "Asked":
@@ -254,7 +244,7 @@ def _state_rows(side: Side, touched: Touched) -> pa.RecordBatch:
 
 
 def write_touched(side: Side, state: ShardState, touched: Touched) -> RunInfo | None:
-    """Rows that can meet none are not kept: what they were is told with every change."""
+    """Rows that can meet none are not kept: what they were is emitted with every change."""
     can_meet = without_nulls(touched.keys)
     rows = _state_rows(side, touched).filter(pa.array(can_meet))
     return state.write(rows, existed=touched.before[can_meet] >= 0)

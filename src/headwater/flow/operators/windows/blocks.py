@@ -1,7 +1,7 @@
 """Which folds of neighbours a range of time is made of, so that the same rows are always merged in one order (pure).
 
-What overlapping windows held before a batch is folded anew from what is kept, and has to be what was told of them to
-the last bit: a sum of floating-point numbers depends on the order of additions, and a sketch on that of merges. So the
+What overlapping windows held before a batch is folded again from state, and has to be what was emitted of them to the
+last bit: a sum of floating-point numbers depends on the order of additions, and a sketch on that of merges. So the
 order must not depend on which other rows are looked at meanwhile, but on times alone.
 
     times     0   1   2   3   4   5   6   7   8        a block is [n · 2^l, (n + 1) · 2^l)

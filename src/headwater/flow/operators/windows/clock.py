@@ -1,11 +1,11 @@
-"""What a batch knows of time, and which results are to be seen at which watermark (pure).
+"""What a batch knows of time, and which results are emitted at which watermark (pure).
 
     updates       every window that has rows, in each batch
     final         a window once the watermark has reached its end
     corrections   the same, and again whenever a straggler changes it before the horizon is over
-    early         (of the last two) also before the end; then a column `final` tells them apart
+    early         (of the last two) also before the end; then a column `final` distinguishes them
 
-Nothing is kept for a window to know whether it was told: the watermarks of the batch before and of this one say it.
+Nothing is kept for a window to know whether it was emitted: the watermarks of the batch before and of this one say it.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ NEVER_US = -(2**62)
 @dataclass(frozen=True)
 class WindowClock:
     """Watermarks of the batch before and of this one; None while there was nothing. `horizon_us` is 0 unless
-    corrections are told.
+    corrections are emitted.
     """
 
     before_us: int | None
@@ -32,18 +32,18 @@ class WindowClock:
     early: bool = False
 
     @property
-    def shows_open(self) -> bool:
-        """Windows are told before their end."""
+    def emits_open(self) -> bool:
+        """Windows are emitted before their end."""
         return self.emit == UPDATES or self.early
 
     @property
-    def tells_end(self) -> bool:
-        """Something is told when the watermark reaches a window's end."""
+    def emits_end(self) -> bool:
+        """Something is emitted when the watermark reaches a window's end."""
         return self.emit != UPDATES
 
     @property
     def marks_final(self) -> bool:
-        return self.early and self.tells_end
+        return self.early and self.emits_end
 
     @property
     def passed_before_us(self) -> int:
@@ -68,13 +68,13 @@ class WindowClock:
     def is_final(self, ends_us: Integers) -> Mask:
         return np.asarray(ends_us <= self.passed_us, np.bool_)
 
-    def was_shown(self, ends_us: Integers) -> Mask:
-        """Of windows that were in the state before the batch: were they told?"""
-        return np.ones(len(ends_us), np.bool_) if self.shows_open else self.was_final(ends_us)
+    def was_emitted(self, ends_us: Integers) -> Mask:
+        """Of windows that were in the state before the batch: were they emitted?"""
+        return np.ones(len(ends_us), np.bool_) if self.emits_open else self.was_final(ends_us)
 
-    def is_shown(self, ends_us: Integers) -> Mask:
-        """Of windows that have rows after the batch: are they told?"""
-        return np.ones(len(ends_us), np.bool_) if self.shows_open else self.is_final(ends_us)
+    def is_emitted(self, ends_us: Integers) -> Mask:
+        """Of windows that have rows after the batch: are they emitted?"""
+        return np.ones(len(ends_us), np.bool_) if self.emits_open else self.is_final(ends_us)
 
     def closes(self, ends_us: Integers) -> Mask:
         """Windows whose end the watermark reaches in this batch."""

@@ -48,7 +48,7 @@ def _halved(specs: Sequence[Aggregate], rows: pa.RecordBatch, firsts: Mask) -> t
 
 def merge_two(specs: Sequence[Aggregate], earlier: pa.RecordBatch, later: pa.RecordBatch) -> pa.RecordBatch:
     """Merge rows with those beside them; rows that are all null are of nothing."""
-    return merge_all(specs, later, np.ones(later.num_rows, np.bool_), earlier)
+    return merge_all(specs, later, earlier)
 
 
 def scattered(rows: pa.RecordBatch, places: Integers, others: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,6 +1,6 @@
 """Rows that are kept for each key and time: merge those of a batch with them, and see them beside their neighbours.
 
-A pane is the smallest part of time that a kind of window tells apart: a tumbling window, a hop's step, or a single
+A pane is the smallest part of time that a kind of window distinguishes: a tumbling window, a hop's step, or a single
 moment. What came in for a pane is merged with what was kept for it, and written to the slot that covers its time.
 """
 
@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numba import njit
 
 from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.aggregation.merging import absorbed
 from headwater.flow.operators.windows.blocks import blocks_of
 from headwater.flow.operators.windows.folding import fold_groups, fold_ranges, merge_two
 from headwater.flow.operators.windows.grouping import grouped, taken
-from headwater.flow.operators.windows.searching import first_from
 from headwater.flow.operators.windows.state import Placed, Ranges, WindowState
 from headwater.flow.state.manifest import HASH, RunInfo, Slot, StateSchema
 from headwater.flow.state.runs.equality import Integers, Mask
@@ -183,3 +183,23 @@ def not_among(schema: StateSchema, rows: pa.RecordBatch, others: pa.RecordBatch)
         order = order_of(both, schema)
         keep[order[hidden(both, order, schema)] - others.num_rows] = False
     return keep
+
+
+@njit(cache=True, nogil=True)
+def first_from(values: Integers, begins: Integers, ends: Integers, targets: Integers) -> Integers:
+    """In each part [begin, end) of an array, which is ascending there, the first index not below the target.
+
+    >>> first_from(np.array([1, 5, 0, 9]), np.array([0, 2]), np.array([2, 4]), np.array([2, 10])).tolist()
+    [1, 4]
+    """
+    found = np.empty(len(targets), np.int64)
+    for number in range(len(targets)):
+        low, high, target = np.uintp(begins[number]), np.uintp(ends[number]), targets[number]
+        while low < high:
+            middle = (low + high) // np.uintp(2)
+            if values[middle] < target:
+                low = middle + np.uintp(1)
+            else:
+                high = middle
+        found[number] = low
+    return found

@@ -1,4 +1,4 @@
-"""What one batch does to the windows of a shard, whatever their kind (pure but for the runs that are written)."""
+"""What one batch emits of the windows of a shard, whatever their kind (pure)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,21 +17,20 @@ from headwater.flow.state.runs.equality import Integers, Mask
 
 START, END, FINAL = "window_start", "window_end", "final"
 MOMENT = pa.timestamp("us", "UTC")
-NAMES = (pa.field(START, MOMENT), pa.field(END, MOMENT))
-"""What names a window with a start and an end."""
+NAMES: tuple[pa.Field, ...] = (pa.field(START, MOMENT), pa.field(END, MOMENT))
+"""The columns that name a window with a start and an end."""
 
 
 class WindowStep(NamedTuple):
-    """The changes of a shard, the runs that the driver has to commit, and the time below which slots go."""
+    """The changes of a shard, and the runs that the driver has to commit."""
 
     changes: pa.RecordBatch
     runs: list[RunInfo]
-    drop_below: int | None
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Windows that a batch may tell of: their keys as the result has them, where they end, and what they hold.
+    """Windows that a batch may emit: their keys as the result has them, where they end, and what they hold.
 
     `kept` and `keeps` say which were there before the batch and are there after it; `before` and `after` are rows of
     aggregates, of any content where there is no window.
@@ -44,9 +43,9 @@ class Seen:
     keeps: Mask
     after: pa.RecordBatch
 
-    def told(self, clock: WindowClock) -> "Seen":
-        """Those of them that were or are to be seen; nothing need be computed for the others."""
-        existed, exists = self.kept & clock.was_shown(self.ends_us), self.keeps & clock.is_shown(self.ends_us)
+    def emitted(self, clock: WindowClock) -> "Seen":
+        """Those of them that were emitted or are to be; nothing need be computed for the others."""
+        existed, exists = self.kept & clock.was_emitted(self.ends_us), self.keeps & clock.is_emitted(self.ends_us)
         wanted = existed | exists
         if wanted.all():
             return Seen(self.keys, self.ends_us, existed, self.before, exists, self.after)
@@ -57,13 +56,13 @@ class Seen:
 
 
 def changes_of(parts: Sequence[Seen], specs: Sequence[Aggregate], clock: WindowClock) -> pa.RecordBatch:
-    """What is told of windows, none of which is in two parts."""
-    told = together([part.told(clock) for part in parts])
-    before, after = (finish_all(specs, part) for part in (told.before, told.after))
+    """The changes of windows, none of which is in two parts."""
+    seen = together([part.emitted(clock) for part in parts])
+    before, after = (finish_all(specs, part) for part in (seen.before, seen.after))
     if clock.marks_final:
-        before = before.append_column(FINAL, pa.array(clock.was_final(told.ends_us)))
-        after = after.append_column(FINAL, pa.array(clock.is_final(told.ends_us)))
-    return merge_changes(told.keys, told.kept, before, told.keeps, after)
+        before = before.append_column(FINAL, pa.array(clock.was_final(seen.ends_us)))
+        after = after.append_column(FINAL, pa.array(clock.is_final(seen.ends_us)))
+    return merge_changes(seen.keys, seen.kept, before, seen.keeps, after)
 
 
 def together(parts: Sequence[Seen]) -> Seen:
@@ -83,8 +82,14 @@ def moments(times_us: Integers) -> pa.Array:
     return pa.array(times_us, pa.int64()).cast(MOMENT)
 
 
+def result_keys(by: pa.RecordBatch, starts: Integers, ends: Integers) -> pa.RecordBatch:
+    """The user's columns, then start and end of the window as moments."""
+    columns = [*by.columns, moments(starts), moments(ends)]
+    return pa.RecordBatch.from_arrays(columns, [*by.schema.names, START, END])
+
+
 def refuse_late(late: Mask, clock: WindowClock) -> None:
-    """Late rows go elsewhere before windows see the batch; one that comes here would be told in no account."""
+    """Late rows go elsewhere before windows see the batch; one that comes here would be in no account."""
     if late.any():
         raise FlowError(
             f"{int(late.sum())} rows for windows are later than the watermark {clock.watermark_us} allows",

@@ -1,97 +1,116 @@
-"""Sliding windows: for each moment at which there is a row, what happened within a time up to it.
+"""Sliding windows: for each moment at which there is a row, all rows within a time up to it.
 
-A pane is kept for each key and moment. What comes in at a moment changes the result of every moment that is told from
-there on until it leaves the window. On change, results are also told for the moments at which something leaves, so that
-they hold from one to the next, and what has become of nothing says so.
+A pane is kept for each key and moment. A row at a moment changes the result of every moment that is emitted from there
+on until it leaves the window. On change, results are also emitted for the moments at which a row leaves, so that they
+hold from one to the next; a window that has become empty is emitted as such.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.aggregation.aggregates import Aggregate, state_schema
+from headwater.flow.declare.duration import positive_us, spelled
+from headwater.flow.formats.schema import quoted
+from headwater.flow.operators.windows.assignment import Assigned, aligned
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.grouping import taken
 from headwater.flow.operators.windows.panes import Lines, Panes, beside, lines_around, lines_of, merge_panes, not_among
-from headwater.flow.operators.windows.places import Places, of_groups
-from headwater.flow.operators.windows.shapes import Sliding, aligned
 from headwater.flow.operators.windows.state import WindowState
-from headwater.flow.operators.windows.step import (
-    MOMENT,
-    START,
-    Seen,
-    WindowStep,
-    changes_of,
-    moments,
-    refuse_late,
-)
-from headwater.flow.state.manifest import StateSchema
+from headwater.flow.operators.windows.step import MOMENT, START, Seen, WindowStep, changes_of, moments, refuse_late
+from headwater.flow.operators.windows.window import COMPLETE, WHEN, Window, Windowed
 from headwater.flow.state.runs.equality import Integers, Mask
 from headwater.flow.state.runs.run_union import followers_of
 from headwater.flow.state.runs.sorting import sorted_order
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 TIME, AT = "time", "at"
 
 
 @dataclass(frozen=True)
-class Slides:
-    """A kind of window, the aggregates in it, and how much time a slot of state shall cover at least."""
+class Sliding(Window):
+    """For each moment at which there is a row of the key: all within (at − size, at].
 
-    window: Sliding
-    specs: tuple[Aggregate, ...]
-    slot_us: int
+    `on_change`: also for each moment at which one leaves, a size after it came.
+    """
+
+    size_us: int
+    on_change: bool = False
     columns = (pa.field(TIME, pa.int64()),)
-    more_values = ()
+
+    @property
+    def in_words(self) -> str:
+        return f"sliding {spelled(self.size_us)}{', at every change' if self.on_change else ''}"
 
     @property
     def names(self) -> tuple[pa.Field, ...]:
-        return (pa.field(START if self.window.on_change else AT, MOMENT),)
+        return (pa.field(START if self.on_change else AT, MOMENT),)
+
+    @property
+    def longest_us(self) -> int:
+        return self.size_us
 
     @property
     def reach_us(self) -> int:
-        return self.window.size_us + 1
+        return self.size_us + 1
 
-    def state(self, by: pa.Schema) -> StateSchema:
-        return StateSchema(pa.schema([*by, *self.columns]), state_schema(self.specs), (TIME,))
+    @property
+    def outlives_us(self) -> int:
+        """A row is in the windows of moments before it leaves; on change, that one is emitted as well."""
+        return self.size_us - (0 if self.on_change else 1)
 
-    def drop_below(self, clock: WindowClock) -> int | None:
-        """A row is in the windows of moments before it leaves; on change, that one is told as well."""
-        if clock.watermark_us is None:
-            return None
-        return clock.forgotten_us - self.window.size_us + (0 if self.window.on_change else 1)
-
-    def place(self, times_us: Integers, position: Mapping[str, Integers]) -> Places:
+    def assign(self, times_us: Integers, position: Mapping[str, Integers]) -> Assigned:
         return {TIME: times_us}
 
-    def group(self, places: Places) -> Places:
-        return places
+    def step(self, work: Windowed, state: WindowState, incoming: pa.RecordBatch, clock: WindowClock) -> WindowStep:
+        def slot_ranges(times: Integers) -> tuple[Integers, Integers]:
+            return aligned(times, max(work.slot_us, self.size_us))
 
-    def combined(self, places: Places, order: Integers, begins: Integers) -> Places:
-        return of_groups(places, order, begins)
-
-    def earliest(self, times_us: Integers) -> None:
-        """Unknown: windows end at the times of other rows."""
-
-    def late_before(self, forgotten_us: int) -> int:
-        return forgotten_us
-
-    def step(self, state: WindowState, incoming: pa.RecordBatch, clock: WindowClock) -> WindowStep:
-        """`incoming` has `_hash`, the key with `time`, and partial columns; a moment may have several rows."""
         refuse_late(incoming.column(TIME).to_numpy() < clock.forgotten_us, clock)
-        panes = merge_panes(self.specs, state, incoming, partial(slot_ranges, self))
+        panes = merge_panes(work.specs, state, incoming, slot_ranges)
         touched = _touched(self, state, panes, clock)
-        parts = [_seen(self, touched)]
-        if clock.tells_end and clock.moved:
-            parts.append(_seen(self, _closing(self, state, touched, clock)))
-        return WindowStep(changes_of(parts, self.specs, clock), panes.runs, self.drop_below(clock))
+        parts = [_seen(work, self, touched)]
+        if clock.emits_end and clock.moved:
+            parts.append(_seen(work, self, _closing(self, state, touched, clock)))
+        return WindowStep(changes_of(parts, work.specs, clock), panes.runs)
+
+    def kept_until_sql(self, time: str) -> str:
+        return f"{time} + 1L"
+
+    def affected(self, windows: "DataFrame", late: "DataFrame", same_key: "list[Column]") -> "DataFrame":
+        from pyspark.sql import functions as f
+
+        size = f.expr(f"interval {self.size_us} microseconds")
+        within = f.col(*self.key).between(f.col(WHEN), f.col(WHEN) + size)
+        return windows.join(late, [*same_key, within], "left_semi")
+
+    def reference(
+        self, rows: "DataFrame", by: tuple[str, ...], results: "list[Column]", reached_us: int | None
+    ) -> "DataFrame":
+        """At every moment at which there is a row, or one leaves: all rows of the size before it."""
+        from pyspark.sql import functions as f
+
+        size = f.expr(f"interval {self.size_us} microseconds")
+        (moment,) = self.key
+        moments = rows.select(*map(quoted, by), f.col(WHEN).alias(moment))
+        if self.on_change:
+            moments = moments.union(rows.select(*map(quoted, by), (f.col(WHEN) + size).alias(moment)))
+        other = rows.withColumnsRenamed({name: f"_own{number}" for number, name in enumerate(by)})
+        on = (f.col(WHEN) <= f.col(moment)) & (f.col(WHEN) > f.col(moment) - size)
+        for number, name in enumerate(by):
+            on = on & f.col(quoted(name)).eqNullSafe(f.col(f"_own{number}"))
+        joined = moments.distinct().join(other, on, "left" if self.on_change else "inner")
+        windows = joined.groupBy(*map(quoted, by), moment).agg(*results)
+        return windows.withColumn(COMPLETE, f.unix_micros(moment) < f.lit(reached_us).cast("long"))
 
 
-def slot_ranges(work: Slides, times: Integers) -> tuple[Integers, Integers]:
-    return aligned(times, work.slot_us, 1, 0)
+def sliding(size: str, *, on_change: bool = False) -> Window:
+    """At the time of each row, all rows within the size up to it; with `on_change` also when rows leave again."""
+    return Sliding(positive_us(size, "the size of a sliding window"), on_change)
 
 
 class Moments(NamedTuple):
@@ -120,32 +139,32 @@ def _moments(window: Sliding, lines: Lines) -> Moments:
     return Moments(lines, groups[order], at[order])
 
 
-def _touched(work: Slides, state: WindowState, panes: Panes, clock: WindowClock) -> Moments:
-    """Moments whose result may be another after the batch, as far as they are told."""
-    size = work.window.size_us
-    if not clock.shows_open:
+def _touched(window: Sliding, state: WindowState, panes: Panes, clock: WindowClock) -> Moments:
+    """Moments whose result may be another after the batch, as far as they are emitted."""
+    size = window.size_us
+    if not clock.emits_open:
         panes = panes.filter(clock.is_final(panes.times + 1))
 
     def reach(first: Integers, last: Integers) -> tuple[Integers, Integers]:
         return first - size, last + size + 1
 
-    found = _moments(work.window, lines_around(state, panes, reach))
+    found = _moments(window, lines_around(state, panes, reach))
     lines, groups, at = found
-    # A moment at which a row leaves is told anew if the row is new, though the row is in it no longer.
-    first, end = lines.range(groups, at - size + (0 if work.window.on_change else 1), at + 1)
+    # A moment at which a row leaves is emitted again if the row is new, though the row is in it no longer.
+    first, end = lines.range(groups, at - size + (0 if window.on_change else 1), at + 1)
     came = np.append(0, np.cumsum(lines.touched))
-    return found.filter((came[end] > came[first]) & clock.is_shown(at + 1))
+    return found.filter((came[end] > came[first]) & clock.is_emitted(at + 1))
 
 
-def _seen(work: Slides, found: Moments) -> Seen:
+def _seen(work: Windowed, window: Sliding, found: Moments) -> Seen:
     lines, groups, at = found
-    before, after = lines.folded(work.specs, groups, at - work.window.size_us + 1, at + 1)
+    before, after = lines.folded(work.specs, groups, at - window.size_us + 1, at + 1)
     existed, exists = np.ones(len(at), np.bool_), np.ones(len(at), np.bool_)
     if lines.before is not lines.after:
         existed = _had(lines, groups, at)
-        if work.window.on_change:
-            existed |= _had(lines, groups, at - work.window.size_us)
-    named = pa.RecordBatch.from_arrays([moments(at)], [work.names[0].name])
+        if window.on_change:
+            existed |= _had(lines, groups, at - window.size_us)
+    named = pa.RecordBatch.from_arrays([moments(at)], list(window.key))
     return Seen(beside(taken(lines.keys, groups), named), at + 1, existed, before, exists, after)
 
 
@@ -156,14 +175,14 @@ def _had(lines: Lines, groups: Integers, times: Integers) -> Mask:
     return np.asarray(had[end] > had[first], np.bool_)
 
 
-def _closing(work: Slides, state: WindowState, touched: Moments, clock: WindowClock) -> Moments:
+def _closing(window: Sliding, state: WindowState, touched: Moments, clock: WindowClock) -> Moments:
     """Moments that the watermark passes now, and whose result the batch has not touched."""
-    low, high = clock.passed_before_us - work.window.size_us, clock.passed_us
+    low, high = clock.passed_before_us - window.size_us, clock.passed_us
 
     def near(times: Integers) -> Mask:
         return np.asarray((times >= low) & (times < high), np.bool_)
 
-    found = _moments(work.window, lines_of(state, state.scan(low, high, near)))
+    found = _moments(window, lines_of(state, state.scan(low, high, near)))
     found = found.filter(clock.closes(found.at + 1))
     too = touched.filter(clock.closes(touched.at + 1))
     return found.filter(not_among(state.schema, found.rows, too.rows))

@@ -12,14 +12,27 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headwater.flow.operators.aggregation.kinds.kind import (
+    AS_DOUBLE,
+    NUMBER,
+    Columns,
+    Function,
+    Kind,
+    Partial,
+    Tolerance,
+    column_sql,
+    input_of,
+)
 from headwater.flow.operators.aggregation.segments import Segments, counted, totals
-from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, input_of, is_number, quoted, refuse_unless
 
 if TYPE_CHECKING:
     from headwater.flow.operators.aggregation.aggregates import Aggregate
 
 Numbers = npt.NDArray[np.float64]
 DOUBLE = pa.float64()
+NEAR = "near"
+ROUNDING = 1e-13
+"""Of the largest value: how far a mean may be off, some hundred times the error of one addition."""
 
 
 def numbers(column: pa.Array) -> Numbers:
@@ -39,25 +52,14 @@ def counts(values: Numbers) -> pa.Array:
 class Moments(Kind):
     """`order` is that of the highest moment needed."""
 
+    needs = NUMBER
+
     def __init__(self, order: int) -> None:
         self._order = order
 
-    def check(self, spec: "Aggregate") -> None:
-        refuse_unless(is_number(spec.input_type), spec, "Use a column of numbers.")
-
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        x = f"cast({quoted(spec.column or '')} as double)"
-        m2 = f"var_pop({x}) * count({x})"
-        # Spark says null where all values are the same: such moments are 0.
-        sql = {
-            "mean": f"avg({x})",
-            "m2": m2,
-            "m3": f"coalesce(skewness({x}), 0) * pow({m2}, 1.5) / sqrt(nullif(count({x}), 0))",
-            "m4": f"coalesce((kurtosis({x}) + 3) * ({m2}) * ({m2}), 0) / nullif(count({x}), 0)",
-        }
-        wanted = list(sql)[: self._order]
-        counted = Partial(f"{spec.name}__n", pa.int64(), f"count({x})")
-        return (counted, *(Partial(f"{spec.name}__{name}", DOUBLE, sql[name]) for name in wanted))
+        names = ("mean", "m2", "m3", "m4")[: self._order]
+        return (Partial(f"{spec.name}__n", pa.int64()), *(Partial(f"{spec.name}__{name}", DOUBLE) for name in names))
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return DOUBLE
@@ -88,6 +90,19 @@ class Moments(Kind):
         n, _, *moments = map(numbers, kept)
         with np.errstate(all="ignore"):
             return _FINISH[spec.kind](n, *moments)
+
+    def tolerance(self, spec: "Aggregate") -> Tolerance:
+        x = column_sql(spec)
+        spread, noise = f"stddev_pop({x})", f"({ROUNDING} * max(abs(cast({x} as double))))"
+        if spec.kind in ("skewness", "kurtosis"):
+            return Tolerance(NEAR, shape_error(spread, noise))
+        error = noise if spec.kind.startswith("stddev") else f"(2 * {spread} + {noise}) * {noise}"
+        return Tolerance(NEAR, f"2 * ({error})")
+
+
+def shape_error(spread: str, noise: str) -> str:
+    """Of what is divided by the spread: values that differ by rounding alone have no shape."""
+    return f"if({spread} > 1000 * {noise}, 100 * {noise} / {spread}, double('Infinity'))"
 
 
 def centred(values: Numbers, there: Any, n: Numbers, segments: Segments) -> tuple[Numbers, Numbers]:
@@ -154,4 +169,12 @@ MOMENTS: dict[str, Kind] = {
     **dict.fromkeys(("var_pop", "var_samp", "stddev_pop", "stddev_samp"), Moments(2)),
     "skewness": Moments(3),
     "kurtosis": Moments(4),
+}
+FUNCTIONS = {
+    **{name: Function(name, AS_DOUBLE) for name in ("var_pop", "var_samp", "stddev_pop", "stddev_samp")},
+    "variance": Function("var_samp", AS_DOUBLE),
+    "stddev": Function("stddev_samp", AS_DOUBLE),
+    "std": Function("stddev_samp"),
+    "skewness": Function("skewness"),
+    "kurtosis": Function("kurtosis"),
 }

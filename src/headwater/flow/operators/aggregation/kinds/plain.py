@@ -1,4 +1,4 @@
-"""Aggregates that need one column: bits, products, and those of values that are different."""
+"""Aggregates that need one column: bits, products, and those over distinct values."""
 
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,18 @@ import pyarrow.compute as pc
 
 from headwater.errors import NumberOverflow
 from headwater.flow.operators.aggregation.averages import average, average_sum_type, average_type, sum_type
+from headwater.flow.operators.aggregation.kinds.kind import (
+    ANY,
+    NUMBER,
+    ORDERED,
+    WHOLE,
+    Columns,
+    Function,
+    Kind,
+    Partial,
+    column_sql,
+    input_of,
+)
 from headwater.flow.operators.aggregation.lists import (
     closed_lists,
     distinct,
@@ -18,27 +30,17 @@ from headwater.flow.operators.aggregation.lists import (
     values_of_groups,
 )
 from headwater.flow.operators.aggregation.segments import Segments, joined_bits, multiplied
-from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, input_of, is_number, quoted, refuse_unless
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
+
     from headwater.flow.operators.aggregation.aggregates import Aggregate
 
 BITS = {"bit_and": pc.bit_wise_and, "bit_or": pc.bit_wise_or, "bit_xor": pc.bit_wise_xor}
 
 
 class Bits(Kind):
-    def check(self, spec: "Aggregate") -> None:
-        refuse_unless(pa.types.is_integer(spec.input_type), spec, "Use a column of whole numbers.")
-
-    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        column = quoted(spec.column or "")
-        return (Partial(f"{spec.name}__{spec.kind}", spec.input_type, f"{spec.kind}({column})"),)
-
-    def result_type(self, spec: "Aggregate") -> pa.DataType:
-        return spec.input_type
-
-    def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
-        return self.combine(spec, [input_of(spec, rows)], segments)
+    needs = WHOLE
 
     def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
         return [joined_bits(given[0], segments, spec.kind)]
@@ -46,19 +48,9 @@ class Bits(Kind):
     def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
         return [pc.coalesce(BITS[spec.kind](new[0], old[0]), new[0], old[0])]
 
-    def finish(self, spec: "Aggregate", kept: Columns) -> pa.Array:
-        return kept[0]
-
 
 class Product(Kind):
-    def check(self, spec: "Aggregate") -> None:
-        refuse_unless(is_number(spec.input_type), spec, "Use a column of numbers.")
-
-    def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        # Spark has a product for columns only, and none in SQL.
-        x = f"cast({quoted(spec.column or '')} as double)"
-        sql = f"aggregate(array_sort(collect_list({x})), 1d, (one, other) -> one * other)"
-        return (Partial(f"{spec.name}__product", pa.float64(), f"if(count({x}) > 0, {sql}, null)"),)
+    needs = NUMBER
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return pa.float64()
@@ -81,21 +73,46 @@ class Product(Kind):
     def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
         return [pc.coalesce(pc.multiply(new[0], old[0]), new[0], old[0])]
 
-    def finish(self, spec: "Aggregate", kept: Columns) -> pa.Array:
-        return kept[0]
+    def reference(self, spec: "Aggregate") -> "Column":
+        from pyspark.sql import functions as f
+
+        return f.product(f.col(column_sql(spec)))
 
 
-class Distinct(Kind):
-    """Exactly: all values that are different are kept, so that what is kept grows with their number."""
+class CollectSet(Kind):
+    """All distinct values, sorted; state grows with their number."""
 
-    def check(self, spec: "Aggregate") -> None:
-        kind = spec.input_type
-        refuse_unless(not pa.types.is_map(kind) and not pa.types.is_list(kind), spec, "Use an ordered type.")
-        refuse_unless(spec.kind == "count_distinct" or is_number(kind), spec, "Use a column of numbers.")
+    needs = ORDERED
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        sql = f"array_sort(collect_set({quoted(spec.column or '')}))"
-        return (Partial(f"{spec.name}__{spec.kind}", pa.list_(spec.input_type), sql),)
+        return (Partial(f"{spec.name}__{spec.kind}", pa.list_(spec.input_type)),)
+
+    def result_type(self, spec: "Aggregate") -> pa.DataType:
+        return pa.list_(spec.input_type)
+
+    def reduce(self, spec: "Aggregate", rows: pa.RecordBatch, segments: Segments) -> Columns:
+        return [different_values(input_of(spec, rows), segments, pa.list_(spec.input_type))]
+
+    def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
+        return [different_elements(given[0], segments)]
+
+    def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
+        elements = distinct(together(old[0], new[0]))
+        return [closed_lists(elements, len(new[0]), pa.list_(spec.input_type))]
+
+    def reference_sql(self, spec: "Aggregate") -> str:
+        return f"array_sort(collect_set({column_sql(spec)}))"
+
+
+class Distinct(CollectSet):
+    """Counts, sums and averages over distinct values; exact."""
+
+    normal_zeros = True
+
+    def check(self, spec: "Aggregate") -> None:
+        super().check(spec)
+        if spec.kind != "count_distinct":
+            PRODUCT.check(spec)
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         if spec.kind == "count_distinct":
@@ -108,13 +125,6 @@ class Distinct(Kind):
             column = pc.add(column, pa.scalar(0.0, column.type))  # −0.0 is the same as 0.0
         return [different_values(column, segments, pa.list_(spec.input_type))]
 
-    def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
-        return [different_elements(given[0], segments)]
-
-    def merge(self, spec: "Aggregate", new: Columns, old: Columns) -> Columns:
-        elements = distinct(together(old[0], new[0]))
-        return [closed_lists(elements, len(new[0]), pa.list_(spec.input_type))]
-
     def finish(self, spec: "Aggregate", kept: Columns) -> pa.Array:
         rows, values = opened_lists(kept[0])
         length = len(kept[0])
@@ -122,6 +132,9 @@ class Distinct(Kind):
         if spec.kind == "count_distinct":
             return pa.array(found, pa.int64())
         return _sums(spec, pa.array(rows), values, length)
+
+    def reference_sql(self, spec: "Aggregate") -> str:
+        return f"{spec.kind.removesuffix('_distinct')}(distinct {column_sql(spec)})"
 
 
 def different_values(column: pa.Array, segments: Segments, kind: pa.DataType) -> pa.Array:
@@ -160,8 +173,15 @@ def _wide(kind: pa.DataType) -> pa.DataType:
     return pa.decimal256(min(kind.precision + 20, 76), kind.scale) if pa.types.is_decimal(kind) else kind
 
 
+PRODUCT = Product()
 PLAIN: dict[str, Kind] = {
+    "collect_set": CollectSet(),
     **dict.fromkeys(BITS, Bits()),
-    "product": Product(),
+    "product": PRODUCT,
     **dict.fromkeys(("count_distinct", "sum_distinct", "avg_distinct"), Distinct()),
+}
+FUNCTIONS = {
+    "collect_set": Function("collect_set", ANY, "collect_set"),
+    **{name: Function(name, None, name) for name in ("bit_and", "bit_or")},
+    **{name: Function(name) for name in ("bit_xor", "product")},
 }

@@ -4,19 +4,25 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from headwater.errors import FlowError
+from headwater.flow.operators.aggregation.kinds.kind import Columns, Kind, Options, Partial
+from headwater.flow.operators.aggregation.kinds.ordered import (
+    ordered_list_sql,
+    ordered_type,
+    placed_lists,
+    placed_values,
+)
+from headwater.flow.operators.aggregation.kinds.user_code import Code, users_errors
 from headwater.flow.operators.aggregation.lists import closed_lists
 from headwater.flow.operators.aggregation.segments import Segments
-from headwater.flow.operators.kinds.kind import Columns, Kind, Partial
-from headwater.flow.operators.kinds.options import Options
-from headwater.flow.operators.kinds.placing import ordered_list_sql, ordered_type, placed_lists, placed_values
-from headwater.flow.operators.kinds.user_code import Code, users_errors
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
+
     from headwater.flow.operators.aggregation.aggregates import Aggregate
 
 
@@ -84,9 +90,12 @@ def _tuple_of(names: tuple[str, ...]) -> Callable[[Iterable[Any]], Any]:
 
 
 class Users(Kind):
+    form = "row"
+    timed = True
+
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
         given = pa.list_(ordered_type(spec))
-        return (Partial(f"{spec.name}__user", _user(spec).kept, ordered_list_sql(spec), given),)
+        return (Partial(f"{spec.name}__user", _user(spec).kept, given),)
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return _user(spec).returns
@@ -114,6 +123,20 @@ class Users(Kind):
         user = _user(spec)
         states = [user.state_of("create", spec.name) if one is None else one for one in user.opened(kept[0])]
         return user.results(states, spec.name)
+
+    def reference(self, spec: "Aggregate") -> "Column":
+        """All rows added one after another; nothing is merged."""
+        from pyspark.sql import functions as f
+        from pyspark.sql.pandas.functions import arrow_udf
+
+        from headwater.flow.rows.arrow_types import spark_type
+
+        user, make = _user(spec), cast(Any, arrow_udf)  # its overloads lack the plainest
+
+        def whole(lists: pa.Array) -> pa.Array:
+            return user.of_rows(lists, spec.name)
+
+        return cast("Column", make(whole, spark_type(user.returns))(f.expr(ordered_list_sql(spec))))
 
 
 def _user(spec: "Aggregate") -> User:

@@ -1,94 +1,117 @@
 """Sessions: rows of a key that follow each other within a gap, or exactly a gap apart.
 
 State is kept for each session: its first time, which with the user's columns is its key, its last time, and the columns
-of the aggregates. It lies in the slot of its end, so that what the watermark has left behind is dropped; a session that
-grows beyond its slot is deleted there and written to another. Rows may join sessions that were apart: what they swallow
-is taken back, and the whole is told.
+of the aggregates. It lies in the slot of its end, so that sessions that the watermark has passed are dropped; a session
+that grows beyond its slot is deleted there and written to another. Rows may join sessions that were apart: those are
+retracted, and the whole is emitted.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numba import njit
 
+from headwater.flow.declare.duration import positive_us, spelled
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.aggregation.aggregates import Aggregate, state_schema
 from headwater.flow.operators.aggregation.merging import absorbed
+from headwater.flow.operators.windows.assignment import Assigned, aligned, of_groups
 from headwater.flow.operators.windows.clock import NEVER_US, WindowClock
 from headwater.flow.operators.windows.folding import fold_groups
 from headwater.flow.operators.windows.grouping import grouped, taken
-from headwater.flow.operators.windows.kinds.fixed import result_keys
 from headwater.flow.operators.windows.panes import beside, not_among
-from headwater.flow.operators.windows.places import Places, of_groups
-from headwater.flow.operators.windows.shapes import Session, aligned
 from headwater.flow.operators.windows.state import Placed, WindowState
-from headwater.flow.operators.windows.step import NAMES, Seen, WindowStep, changes_of, refuse_late
+from headwater.flow.operators.windows.step import END, START, Seen, WindowStep, changes_of, refuse_late, result_keys
+from headwater.flow.operators.windows.window import COMPLETE, WHEN, Window, Windowed
 from headwater.flow.state.manifest import DELETED, HASH, RunInfo, Slot, StateSchema
 from headwater.flow.state.runs.equality import Integers, Mask
 from headwater.flow.state.runs.sorting import sorted_order
 from headwater.flow.state.shard import conformed, empty_rows
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
 FIRST, LAST, BUCKET = "first_time", "last_time", "bucket"
 
 
 @dataclass(frozen=True)
-class Sessions:
-    """A gap, the aggregates, and how much time a slot of state shall cover at least."""
+class Session(Window):
+    """Rows of a key of which each is at most a gap after another; the window ends a gap after the last.
 
-    window: Session
-    specs: tuple[Aggregate, ...]
-    slot_us: int
+    A row exactly a gap after the last still belongs to it, as in Spark, Flink and Kafka Streams, although it lies at
+    the end.
+    """
+
+    gap_us: int
     columns = (pa.field(FIRST, pa.int64()), pa.field(LAST, pa.int64()))
-    names = NAMES
-    more_values = ()
-    reach_us = 0
+    why_not_replayed = "a session that is over may have to be joined with one that is not"
 
-    def state(self, by: pa.Schema) -> StateSchema:
-        values = pa.schema([pa.field(LAST, pa.int64()), *state_schema(self.specs)])
-        return StateSchema(pa.schema([*by, pa.field(FIRST, pa.int64())]), values, (FIRST,))
+    @property
+    def in_words(self) -> str:
+        return f"session with gaps of {spelled(self.gap_us)}"
 
-    def drop_below(self, clock: WindowClock) -> int | None:
-        """Sessions of a slot are over when the slot is."""
-        return None if clock.watermark_us is None else clock.forgotten_us
+    @property
+    def longest_us(self) -> int:
+        return self.gap_us
 
-    def place(self, times_us: Integers, position: Mapping[str, Integers]) -> Places:
+    @property
+    def apart_us(self) -> int:
+        """Rows this far from each other are of two sessions, if there is none between them."""
+        return self.gap_us + 1
+
+    def assign(self, times_us: Integers, position: Mapping[str, Integers]) -> Assigned:
         """Each row as a session of its own."""
         return {FIRST: times_us, LAST: times_us}
 
-    def group(self, places: Places) -> Places:
+    def group(self, assigned: Assigned) -> Assigned:
         """Rows of one bucket are less than a gap apart, and so always of one session."""
-        return {BUCKET: places[FIRST] // self.window.gap_us}
+        return {BUCKET: assigned[FIRST] // self.gap_us}
 
-    def combined(self, places: Places, order: Integers, begins: Integers) -> Places:
+    def combined(self, assigned: Assigned, order: Integers, begins: Integers) -> Assigned:
         """From the first row of each group to its last."""
         if not len(begins):
-            return of_groups(places, order, begins)
-        firsts, lasts = places[FIRST][order], places[LAST][order]
+            return of_groups(assigned, order, begins)
+        firsts, lasts = assigned[FIRST][order], assigned[LAST][order]
         return {FIRST: np.minimum.reduceat(firsts, begins), LAST: np.maximum.reduceat(lasts, begins)}
 
-    def earliest(self, times_us: Integers) -> None:
-        """Unknown: it depends on other rows of the key."""
+    def state(self, by: pa.Schema, specs: tuple[Aggregate, ...]) -> StateSchema:
+        first, last = self.columns
+        return StateSchema(pa.schema([*by, first]), pa.schema([last, *state_schema(specs)]), (FIRST,))
 
-    def late_before(self, forgotten_us: int) -> int:
-        return forgotten_us
-
-    def step(self, state: WindowState, incoming: pa.RecordBatch, clock: WindowClock) -> WindowStep:
-        """`incoming` has `_hash`, the user's columns, first and last time, and partial columns; rows of one key that
-        were reduced together lie less than a gap apart.
-        """
+    def step(self, work: Windowed, state: WindowState, incoming: pa.RecordBatch, clock: WindowClock) -> WindowStep:
         refuse_late(incoming.column(FIRST).to_numpy() < clock.forgotten_us, clock)
-        lines = _lines(self, state, incoming)
-        joined = _joined(self, lines)
+        lines = _lines(work, self, state, incoming)
+        joined = _joined(work, self, lines)
         parts = [_seen(self, lines, joined)]
-        if clock.tells_end and clock.moved:
-            parts.append(_closing(self, state, lines, joined, clock))
-        runs = _written(self, state, lines, joined)
-        return WindowStep(changes_of(parts, self.specs, clock), runs, self.drop_below(clock))
+        if clock.emits_end and clock.moved:
+            parts.append(_closing(work, self, state, lines, joined, clock))
+        runs = _written(work, self, state, lines, joined)
+        return WindowStep(changes_of(parts, work.specs, clock), runs)
 
-    def slot_ranges(self, ends: Integers) -> tuple[Integers, Integers]:
-        return aligned(ends, max(self.slot_us, self.window.gap_us), 1, 0)
+    def reference(
+        self, rows: "DataFrame", by: tuple[str, ...], results: "list[Column]", reached_us: int | None
+    ) -> "DataFrame":
+        """Not Spark's session_window: aggregates of distinct values count one again in each piece that it joins to
+        others. A row at the very end of a session belongs to it."""
+        from pyspark.sql import Window as Over
+        from pyspark.sql import functions as f
+
+        key = list(map(quoted, by))
+        order, time = Over.partitionBy(*key).orderBy(WHEN), f.unix_micros(WHEN)
+        opens = f.coalesce(time - f.lag(time).over(order) > self.gap_us, f.lit(True)).cast("int")
+        end = f.max(WHEN) + f.expr(f"interval {self.gap_us} microseconds")
+        numbered = rows.withColumn("_opens", opens).withColumn("_window", f.sum("_opens").over(order))
+        windows = numbered.groupBy(*key, "_window").agg(f.min(WHEN).alias(START), end.alias(END), *results)
+        complete = f.unix_micros(END) < f.lit(reached_us).cast("long")
+        return windows.drop("_window").withColumn(COMPLETE, complete)
+
+
+def session(gap: str) -> Window:
+    """Rows of a key that follow each other with at most the gap between them."""
+    return Session(positive_us(gap, "the gap of a session"))
 
 
 class Lines(NamedTuple):
@@ -121,7 +144,7 @@ class Joined(NamedTuple):
     numbers: Integers
 
 
-def _lines(work: Sessions, state: WindowState, incoming: pa.RecordBatch) -> Lines:
+def _lines(work: Windowed, window: Session, state: WindowState, incoming: pa.RecordBatch) -> Lines:
     by = conformed(incoming, pa.schema([field for field in state.schema.key if field.name != FIRST]))
     hashes, firsts, lasts = (incoming.column(name).to_numpy() for name in (HASH, FIRST, LAST))
     order, begins = grouped([hashes], by, within=[firsts])
@@ -132,9 +155,8 @@ def _lines(work: Sessions, state: WindowState, incoming: pa.RecordBatch) -> Line
     keys, count = taken(by, one), len(one)
     latest = np.full(count, NEVER_US)
     np.maximum.at(latest, groups, lasts)
-    kept_groups, kept_slots, kept = _kept(work, state, hashes[one], keys, firsts[one], latest)
-    names = state_schema(work.specs).names
-    states = pa.concat_batches([absorbed(work.specs, incoming), kept.select(names)])
+    kept_groups, kept_slots, kept = _kept(window, state, hashes[one], keys, firsts[one], latest)
+    states = pa.concat_batches([absorbed(work.specs, incoming), kept.select(work.partials)])
     columns = [
         np.concatenate([groups, kept_groups]),
         np.concatenate([firsts, kept.column(FIRST).to_numpy()]),
@@ -147,25 +169,25 @@ def _lines(work: Sessions, state: WindowState, incoming: pa.RecordBatch) -> Line
 
 
 def _kept(
-    work: Sessions, state: WindowState, hashes: Integers, keys: pa.RecordBatch, first: Integers, last: Integers
+    window: Session, state: WindowState, hashes: Integers, keys: pa.RecordBatch, first: Integers, last: Integers
 ) -> tuple[Integers, Integers, pa.RecordBatch]:
-    """Sessions of keys that begin less than a gap behind their last row, and end behind their first."""
-    low, high = np.full(len(hashes), NEVER_US), last + work.window.apart_us
+    """Sessions of keys that begin less than a gap after their last row, and end after their first."""
+    low, high = np.full(len(hashes), NEVER_US), last + window.apart_us
 
     def may_touch(slot: Slot) -> Mask:
         return np.asarray(slot.end > first, np.bool_)
 
     groups, slots, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [empty_rows(state.schema.rows, 0)]
     for slot, found in state.fetch(hashes, keys, low, high, may_touch):
-        near = found.rows.column(LAST).to_numpy() + work.window.apart_us > first[found.places]
+        near = found.rows.column(LAST).to_numpy() + window.apart_us > first[found.places]
         groups.append(found.places[near])
         slots.append(np.full(len(groups[-1]), state.slots.index(slot)))
         rows.append(found.rows.filter(pa.array(near)))
     return np.concatenate(groups), np.concatenate(slots), pa.concat_batches(rows)
 
 
-def _joined(work: Sessions, lines: Lines) -> Joined:
-    numbers = session_numbers(lines.groups, lines.firsts, lines.lasts, work.window.apart_us)
+def _joined(work: Windowed, window: Session, lines: Lines) -> Joined:
+    numbers = session_numbers(lines.groups, lines.firsts, lines.lasts, window.apart_us)
     count = int(numbers[-1]) + 1 if len(numbers) else 0
     touched = np.zeros(count, np.bool_)
     touched[numbers[lines.slots < 0]] = True
@@ -201,7 +223,7 @@ def session_numbers(groups: Integers, firsts: Integers, lasts: Integers, apart: 
     return numbers
 
 
-def _seen(work: Sessions, lines: Lines, joined: Joined) -> Seen:
+def _seen(window: Session, lines: Lines, joined: Joined) -> Seen:
     """Sessions as they are, and those that are no more: a session that has another end is another in the result."""
     old = np.flatnonzero((lines.slots >= 0) & (joined.numbers >= 0))
     new = joined.numbers[old]
@@ -218,39 +240,47 @@ def _seen(work: Sessions, lines: Lines, joined: Joined) -> Seen:
     lasts = np.concatenate([joined.lasts, lines.lasts[gone]])
     kept = np.append(source >= 0, np.ones(len(gone), np.bool_))
     keeps = np.append(np.ones(count, np.bool_), np.zeros(len(gone), np.bool_))
-    return Seen(_named(work, taken(lines.keys, groups), starts, lasts), _over(work, lasts), kept, before, keeps, after)
+    return Seen(
+        _named(window, taken(lines.keys, groups), starts, lasts), _over(window, lasts), kept, before, keeps, after
+    )
 
 
-def _named(work: Sessions, by: pa.RecordBatch, starts: Integers, lasts: Integers) -> pa.RecordBatch:
-    return result_keys(by, starts, lasts + work.window.gap_us)
+def _named(window: Session, by: pa.RecordBatch, starts: Integers, lasts: Integers) -> pa.RecordBatch:
+    return result_keys(by, starts, lasts + window.gap_us)
 
 
-def _over(work: Sessions, lasts: Integers) -> Integers:
+def _over(window: Session, lasts: Integers) -> Integers:
     """The first watermark at which nothing can come any more that would belong to the session."""
-    return lasts + work.window.apart_us
+    return lasts + window.apart_us
 
 
 def _nullable(places: Integers) -> pa.Array:
     return pa.array(places, mask=places < 0)
 
 
-def _closing(work: Sessions, state: WindowState, lines: Lines, joined: Joined, clock: WindowClock) -> Seen:
+def _closing(
+    work: Windowed, window: Session, state: WindowState, lines: Lines, joined: Joined, clock: WindowClock
+) -> Seen:
     """Sessions that are over now and that the batch has not touched."""
     rows = state.scan(clock.passed_before_us, clock.passed_us)
-    rows = rows.filter(pa.array(clock.closes(_over(work, rows.column(LAST).to_numpy()))))
+    rows = rows.filter(pa.array(clock.closes(_over(window, rows.column(LAST).to_numpy()))))
     touched = np.flatnonzero((lines.slots >= 0) & (joined.numbers >= 0))
     others = lines.named(lines.groups[touched], lines.firsts[touched])
     rows = rows.filter(pa.array(not_among(state.schema, rows, others)))
     starts, lasts = (rows.column(name).to_numpy() for name in (FIRST, LAST))
-    kept = rows.select(state_schema(work.specs).names)
+    kept = rows.select(work.partials)
     always = np.ones(len(starts), np.bool_)
-    keys = _named(work, rows.select(lines.keys.schema.names), starts, lasts)
-    return Seen(keys, _over(work, lasts), always, kept, always, kept)
+    keys = _named(window, rows.select(lines.keys.schema.names), starts, lasts)
+    return Seen(keys, _over(window, lasts), always, kept, always, kept)
 
 
-def _written(work: Sessions, state: WindowState, lines: Lines, joined: Joined) -> list[RunInfo]:
+def _written(work: Windowed, window: Session, state: WindowState, lines: Lines, joined: Joined) -> list[RunInfo]:
     """Write sessions into the slots of their ends, and delete what was swallowed where it was."""
-    placed = state.placed(joined.lasts + work.window.gap_us, work.slot_ranges)
+
+    def slot_ranges(ends: Integers) -> tuple[Integers, Integers]:
+        return aligned(ends, max(work.slot_us, window.gap_us))
+
+    placed = state.placed(joined.lasts + window.gap_us, slot_ranges)
     old = np.flatnonzero((lines.slots >= 0) & (joined.numbers >= 0))
     new = joined.numbers[old]
     old_slots = renumbered(state.slots, placed.slots)[lines.slots[old]]
@@ -272,7 +302,7 @@ def renumbered(slots: list[Slot], among: list[Slot]) -> Integers:
 
 
 def _rows(schema: StateSchema, lines: Lines, joined: Joined, gone: Integers) -> pa.RecordBatch:
-    """The joined sessions, and behind them deletions of those that are gone."""
+    """The joined sessions, and after them deletions of those that were joined to others."""
     groups = np.concatenate([joined.groups, lines.groups[gone]])
     named = lines.named(groups, np.concatenate([joined.firsts, lines.firsts[gone]]))
     lasts = pa.RecordBatch.from_arrays([pa.array(joined.lasts)], [LAST])

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.flow.operators.aggregation.segments import Segments, totals
-from headwater.flow.operators.kinds.kind import Columns, Kind, Partial, is_number, quoted, refuse_unless
-from headwater.flow.operators.kinds.moments import (
+from headwater.flow.formats.schema import quoted
+from headwater.flow.operators.aggregation.kinds.kind import NUMBERS, Columns, Function, Kind, Partial, Tolerance
+from headwater.flow.operators.aggregation.kinds.moments import (
     DOUBLE,
+    NEAR,
+    ROUNDING,
     Numbers,
     centred,
     counts,
     doubles,
     numbers,
+    shape_error,
     united_means,
 )
+from headwater.flow.operators.aggregation.segments import Segments, totals
 from headwater.flow.state.runs.equality import valid
 
 if TYPE_CHECKING:
@@ -30,22 +34,11 @@ KEPT = ("n", "x", "y", "xy", "xx", "yy")
 class Pairs(Kind):
     """The regressions of SQL name the dependent column first: there the first is y."""
 
-    def check(self, spec: "Aggregate") -> None:
-        refuse_unless(is_number(spec.input_type), spec, "Use two columns of numbers.")
+    needs = NUMBERS
+    of_two = True
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
-        first, second = f"cast({quoted(spec.column or '')} as double)", f"cast({quoted(spec.other or '')} as double)"
-        x, y = (second, first) if spec.kind.startswith("regr_") else (first, second)
-        both = f"filter (where {x} is not null and {y} is not null)"
-        n = f"count(1) {both}"
-        sql = [
-            n, f"avg({x}) {both}", f"avg({y}) {both}", f"covar_pop({x}, {y}) * {n}", f"(var_pop({x}) {both}) * {n}",
-            f"(var_pop({y}) {both}) * {n}",
-        ]  # fmt: skip
-        types = [pa.int64(), *[DOUBLE] * 5]
-        return tuple(
-            Partial(f"{spec.name}__{name}", kind, one) for name, kind, one in zip(KEPT, types, sql, strict=True)
-        )
+        return tuple(Partial(f"{spec.name}__{name}", pa.int64() if name == "n" else DOUBLE) for name in KEPT)
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return pa.int64() if spec.kind == "regr_count" else DOUBLE
@@ -77,6 +70,38 @@ class Pairs(Kind):
     def finish(self, spec: "Aggregate", kept: Columns) -> pa.Array:
         with np.errstate(all="ignore"):
             return _FINISH[spec.kind](*map(numbers, kept))
+
+    def reference_sql(self, spec: "Aggregate") -> str:
+        return f"{spec.kind}({quoted(spec.column or '')}, {quoted(spec.other or '')})"
+
+    def tolerance(self, spec: "Aggregate") -> Tolerance | None:
+        if spec.kind in ("regr_count", "regr_avgx", "regr_avgy"):
+            return None
+        x, y = _x_and_y(spec)
+        both = f"filter (where {x} is not null and {y} is not null)"
+        sx, sy = f"(stddev_pop({x}) {both})", f"(stddev_pop({y}) {both})"
+        nx, ny = (f"({ROUNDING} * (max(abs({side})) {both}))" for side in (x, y))
+        product, n = f"2 * ({sx} * {ny} + {sy} * {nx} + {nx} * {ny})", f"(count(1) {both})"
+        turn = f"({shape_error(sx, nx)} + {shape_error(sy, ny)})"
+        slope = f"100 * ({ny} + {sy} * {nx} / {sx})"
+        errors = {
+            "covar_pop": product,
+            "covar_samp": f"2 * {product}",
+            "corr": turn,
+            "regr_sxx": f"{n} * 2 * (2 * {sx} + {nx}) * {nx}",
+            "regr_syy": f"{n} * 2 * (2 * {sy} + {ny}) * {ny}",
+            "regr_sxy": f"{n} * {product}",
+            "regr_slope": f"if({sx} > 1000 * {nx}, {slope} / {sx}, double('Infinity'))",
+            "regr_intercept": f"if({sx} > 1000 * {nx}, {slope} * (max(abs({x})) {both}) / {sx} + {ny}, "
+            "double('Infinity'))",
+            "regr_r2": f"2 * {turn}",
+        }
+        return Tolerance(NEAR, errors[spec.kind])
+
+
+def _x_and_y(spec: "Aggregate") -> tuple[str, str]:
+    first, second = (f"cast({quoted(name or '')} as double)" for name in (spec.column, spec.other))
+    return (second, first) if spec.kind.startswith("regr_") else (first, second)
 
 
 def _products(x: Numbers, y: Numbers) -> list[tuple[Numbers, Numbers]]:
@@ -116,3 +141,4 @@ _FINISH: dict[str, Any] = {
 }  # fmt: skip
 
 PAIRS: dict[str, Kind] = dict.fromkeys(_FINISH, Pairs())
+FUNCTIONS = {name: Function(name) for name in PAIRS}
