@@ -1,9 +1,9 @@
 """Two attempts of every task at the same time, as speculative execution has them, and tasks that fail when all their
 work is done: each row is in every output once, and what the other attempt left is removed.
 
-Spark does not speculate on one machine: its scheduler is off in local mode, and never runs two attempts of a task on one
-host. So each task is run twice at once in its place: with the same input, through the real classes, on threads that start
-together. One of the two answers for the task; Spark, or the session without it, never hears of the other.
+Spark does not speculate on one machine: its scheduler is off in local mode, and never runs two attempts of a task on
+one host. So each task is run twice at once in its place: with the same input, through the real classes, on threads that
+start together. One of the two answers for the task; Spark, or the session without it, never hears of the other.
 """
 
 import sys
@@ -158,8 +158,8 @@ def leftovers(tester: AppTester, folder: Path) -> list[str]:
 def unknown_runs(flows: Path) -> list[str]:
     unknown = []
     for runs in flows.rglob("runs"):
-        files = DiskFiles(runs.parent)
-        known = {name for version in versions_of(files) for name in read_manifest(files, version).run_names}
+        files = DiskFiles.at(str(runs.parent))
+        known = {name for version in versions_of(files) for name in read_manifest(files, version).run_names()}
         unknown += [str(path) for path in runs.iterdir() if f"runs/{path.name}" not in known]
     return unknown
 
