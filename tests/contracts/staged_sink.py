@@ -1,6 +1,9 @@
 """What a job relies on from a sink whose rows tasks stage: in addition to what it relies on from every sink."""
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from threading import Barrier
 
 import pyarrow as pa
 import pytest
@@ -58,6 +61,24 @@ class StagedSinkContract(SinkContract):
         staged(stager, rows, tasks=2)
         sink.publish(mark(1), staged(stager_of(sink, 1), place.batch([10, 11]), tasks=2), place.batch([12]))
         assert place.numbers() == list(range(13))
+
+    def test_two_attempts_of_a_task_at_the_same_time_do_not_meet(self, place: Place) -> None:
+        """As speculative execution has them: one of the two is published, whichever ended first."""
+        sink, rows = staged_sink(place), place.batch(range(1_000))
+        stager, together = stager_of(sink, 0), Barrier(2)
+
+        def step_by_step() -> Iterator[pa.RecordBatch]:
+            for batch in rows.to_batches(max_chunksize=100):
+                together.wait(timeout=60)
+                yield batch
+
+        with ThreadPoolExecutor(2) as attempts:
+            parts = [one.result() for one in [attempts.submit(stager.stage, 0, step_by_step()) for _ in range(2)]]
+        assert [part.rows for part in parts] == [1_000, 1_000]
+        sink.publish(mark(0), parts[:1], place.batch([]))
+        assert place.numbers() == list(range(1_000))
+        sink.publish(mark(1), staged(stager_of(sink, 1), place.batch([1_000]), tasks=1), place.batch([]))
+        assert place.numbers() == list(range(1_001)), "the other attempt is in nobody's way"
 
     def test_a_batch_that_is_in_is_only_counted(self, place: Place) -> None:
         sink, rows = staged_sink(place), place.batch(range(10))

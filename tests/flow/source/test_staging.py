@@ -1,4 +1,6 @@
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pyarrow as pa
 import pytest
@@ -64,3 +66,24 @@ def test_what_was_read_is_cleared_and_the_rest_stays(tmp_path: Path) -> None:
     write_stage(tmp_path, later, Counts(rows=10), [])
     assert clear_stage(tmp_path, {TopicPartition("orders-eu", 1): 39}) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["orders-eu-1-30-40.json"]
+
+
+def test_attempts_that_write_at_the_same_time_do_not_meet(tmp_path: Path) -> None:
+    one, together = Range("orders", 0, 0, 10), Barrier(8)
+
+    def attempt() -> None:
+        together.wait(timeout=60)
+        write_stage(tmp_path, one, Counts(rows=10, poisoned=1), [poisoned(3)])
+
+    with ThreadPoolExecutor(8) as attempts:
+        for written in [attempts.submit(attempt) for _ in range(8)]:
+            written.result()
+    (found,) = read_stage(tmp_path, [one])
+    assert (found.counts.rows, found.poisoned.num_rows) == (10, 1)
+
+
+def test_what_an_attempt_left_that_was_ended_while_it_wrote_is_cleared_with_its_range(tmp_path: Path) -> None:
+    for name in ("orders-0-0-10.json", "orders-0-0-10.poisoned.arrow", "orders-0-10-20.json"):
+        (tmp_path / f"{name}.5f0c.new").write_bytes(b"half")
+    assert clear_stage(tmp_path, {TopicPartition("orders", 0): 10}) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["orders-0-10-20.json.5f0c.new"]

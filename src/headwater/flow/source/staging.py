@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -33,7 +34,9 @@ POISONED_SCHEMA = pa.schema(
         pa.field("reason", pa.string()),
     ]
 )
-_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)-(?P<first>\d+)-(?P<end>\d+)\.json")
+_RANGE = r"(?P<topic>.+)-(?P<partition>\d+)-(?P<first>\d+)-(?P<end>\d+)"
+_NAME = re.compile(_RANGE + r"\.json")
+_UNFINISHED = re.compile(_RANGE + r"\.(json|poisoned\.arrow)\.[^.]+\.new")
 
 
 @dataclass
@@ -118,6 +121,17 @@ def clear_stage(stage: Path, read_until: Mapping[TopicPartition, int]) -> int:
                 (stage / f"{name_of(piece)}.json").unlink(missing_ok=True)
                 (stage / f"{name_of(piece)}.poisoned.arrow").unlink(missing_ok=True)
                 removed += 1
+    return removed + _remove_unfinished(stage, read_until)
+
+
+def _remove_unfinished(stage: Path, read_until: Mapping[TopicPartition, int]) -> int:
+    """What attempts that were ended while they wrote have left about such ranges."""
+    removed = 0
+    for path in stage.glob("*.new"):
+        named = _UNFINISHED.fullmatch(path.name)
+        if named and int(named["end"]) <= read_until.get(TopicPartition(named["topic"], int(named["partition"])), -1):
+            path.unlink(missing_ok=True)
+            removed += 1
     return removed
 
 
@@ -171,7 +185,8 @@ def _read(stage: Path, piece: Range) -> Staged:
 
 
 def _replace(path: Path, content: bytes | pa.Buffer) -> None:
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    # Another attempt of the same task may write the same file now, from this process or from another machine.
+    fresh = path.with_name(f"{path.name}.{uuid4().hex}.new")
     with open(fresh, "wb") as file:
         file.write(content)
         file.flush()
