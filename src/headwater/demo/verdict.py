@@ -45,10 +45,8 @@ class Verdict:
         words = f"{proved} {'view is' if proved == 1 else 'views are'} exactly what the log says"
         if not late:
             return f"and {words}"
-        return (
-            f"{words}, and {len(late)} ({', '.join(late)}) {'is' if len(late) == 1 else 'are'} what it says without rows "
-            "that were late. The demo sends some late on purpose, and accepts that"
-        )
+        others = f"{len(late)} ({', '.join(late)}) {'is' if len(late) == 1 else 'are'} what it says without rows"
+        return f"{words}, and {others} that were late. The demo sends some late on purpose, and accepts that"
 
     def to_json(self) -> dict[str, Any]:
         return {
