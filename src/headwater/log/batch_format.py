@@ -25,6 +25,7 @@ A record; varints are zigzag:
 """
 
 import struct
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -33,7 +34,7 @@ from crc32c import crc32c
 
 from headwater.errors import CorruptBatch, InvalidRecord, UnsupportedFormat
 from headwater.log.compression import CODECS, codec_number, compress, decompress, few_at_once
-from headwater.record import Header, Record
+from headwater.record import Beginning, Header, Record
 
 Buffer = bytes | bytearray | memoryview
 
@@ -286,12 +287,15 @@ def decode_batch(batch: Buffer, *, bytes_max: int) -> list[Record]:
         return list(records_of(header, body))
 
 
-def records_of(header: BatchHeader, body: Buffer) -> Iterator[Record]:
-    """The records of an unpacked batch one by one. CorruptBatch where one does not fit, and if bytes remain."""
+def records_of(header: BatchHeader, body: Buffer, *, field_bytes_max: int = sys.maxsize) -> Iterator[Record]:
+    """The records of an unpacked batch one by one. CorruptBatch where one does not fit, and if bytes remain.
+
+    Of longer keys and values only a Beginning is copied: while a large one is, no other thread runs.
+    """
     position = 0
     try:
         for _ in range(header.record_count):
-            record, position = _read_record(body, position, header)
+            record, position = _read_record(body, position, header, field_bytes_max)
             yield record
     except IndexError:
         raise CorruptBatch(f"the batch at offset {header.base_offset} ends inside a record") from None
@@ -351,16 +355,16 @@ _VARINTS = _Varints({number: _varint(number) for number in range(2048)})
 _NULL = _varint(-1)
 
 
-def _read_record(body: Buffer, position: int, header: BatchHeader) -> tuple[Record, int]:
+def _read_record(body: Buffer, position: int, header: BatchHeader, longest: int) -> tuple[Record, int]:
     length, position = _read_varint(body, position)
     end = position + length
     if length < 0 or end > len(body):
         raise CorruptBatch(f"a record claims {length} bytes where {len(body) - position} remain")
     timestamp_delta, position = _read_varint(body, position + 1)
     offset_delta, position = _read_varint(body, position)
-    key, position = _read_bytes(body, position, end)
-    value, position = _read_bytes(body, position, end)
-    headers, position = _read_headers(body, position, end)
+    key, position = _read_bytes(body, position, end, longest)
+    value, position = _read_bytes(body, position, end, longest)
+    headers, position = _read_headers(body, position, end, longest)
     if position != end:
         raise CorruptBatch(f"a record has {end - position} bytes more than its fields")
     if not 0 <= offset_delta <= header.last_offset_delta:
@@ -369,26 +373,28 @@ def _read_record(body: Buffer, position: int, header: BatchHeader) -> tuple[Reco
     return Record(value, key, headers, timestamp, header.base_offset + offset_delta), end
 
 
-def _read_headers(body: Buffer, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+def _read_headers(body: Buffer, position: int, end: int, longest: int) -> tuple[tuple[Header, ...], int]:
     count, position = _read_varint(body, position)
     if not 0 <= count <= end - position:
         raise CorruptBatch(f"a record claims {count} headers where {end - position} bytes remain")
     headers: list[Header] = []
     for _ in range(count):
-        name, position = _read_bytes(body, position, end)
-        value, position = _read_bytes(body, position, end)
+        name, position = _read_bytes(body, position, end, sys.maxsize)
+        value, position = _read_bytes(body, position, end, longest)
         if name is None:
             raise CorruptBatch("a header has no name")
         headers.append((name.decode(errors="replace"), value))
     return tuple(headers), position
 
 
-def _read_bytes(body: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
+def _read_bytes(body: Buffer, position: int, end: int, longest: int) -> tuple[bytes | None, int]:
     length, position = _read_varint(body, position)
     if length < 0:
         return None, position
     if length > end - position:
         raise CorruptBatch(f"a field claims {length} bytes where {end - position} remain")
+    if length > longest:
+        return Beginning(body[position : position + longest], length), position + length
     return bytes(body[position : position + length]), position + length
 
 
