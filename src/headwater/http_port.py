@@ -31,6 +31,7 @@ from headwater.serve.services import routes_of, routes_of_posts
 from headwater.serve.tokens import Tokens
 from headwater.settings import HttpSettings
 from headwater.wire.bind import refuse_public, unavailable
+from headwater.wire.event_loop import new_event_loop
 
 if TYPE_CHECKING:
     from headwater.flow.kafka.client import Client
@@ -129,7 +130,8 @@ class HttpPort:
     def _run(self, listening: socket.socket) -> None:
         failure: BaseException | None = None
         try:
-            asyncio.run(self._server.serve(sockets=[listening]))
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                runner.run(self._server.serve(sockets=[listening]))
         except BaseException as error:  # noqa: BLE001  it is handed to the node, nothing is swallowed
             failure = error
         self._ended(failure)

@@ -23,6 +23,7 @@ from headwater.log.groups.member import DescribedGroup
 from headwater.log.log import Log
 from headwater.settings import NODE_FILE, NodeSettings
 from headwater.wire.allocator import bound_kept_memory
+from headwater.wire.event_loop import new_event_loop
 from headwater.wire.group_service import GroupService
 from headwater.wire.server import KafkaServer
 
@@ -296,11 +297,3 @@ def shown_address(host: str, port: int) -> str:
     '[::1]:9092'
     """
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:  # it exists for Linux and macOS only; asyncio's own loop does the same, slower
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()

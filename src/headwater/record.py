@@ -20,6 +20,25 @@ class Position(NamedTuple):
     offset: int
 
 
+class Beginning(bytes):
+    """The first bytes of a key or a value of which no more were wanted; `whole_length` says how long it is."""
+
+    whole_length: int
+
+    def __new__(cls, data: bytes | bytearray | memoryview, whole_length: int) -> "Beginning":
+        beginning = super().__new__(cls, data)
+        beginning.whole_length = whole_length
+        return beginning
+
+
+def whole_length(data: bytes | None) -> int:
+    """
+    >>> whole_length(b"abc"), whole_length(Beginning(b"abc", 900)), whole_length(None)
+    (3, 900, 0)
+    """
+    return data.whole_length if isinstance(data, Beginning) else len(data or b"")
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One fact in the log. `offset` and a missing `timestamp_ms` are filled in by the append.

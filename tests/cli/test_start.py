@@ -36,6 +36,15 @@ def test_a_ready_node_says_so_in_one_line_of_json(terminal: Terminal) -> None:
     assert process.returncode == 0
 
 
+def test_a_ready_node_prints_one_line_and_no_more(terminal: Terminal) -> None:
+    process = terminal.start("start", "--kafka", "127.0.0.1:0")
+    assert process.stdout is not None
+    assert b"headwater is ready" in process.stdout.readline()
+    process.terminate()
+    rest, _ = process.communicate()
+    assert (rest, process.returncode) == (b"", 0)
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
 def test_a_public_address_is_refused_with_the_way_out(terminal: Terminal, host: str) -> None:
     said = terminal.type("start", "--kafka", f"{host}:0")

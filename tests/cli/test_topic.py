@@ -1,4 +1,6 @@
 from headwater import Node
+from headwater.log import Log
+from headwater.record import Record
 from tests.cli.conftest import Terminal
 
 
@@ -71,6 +73,22 @@ def test_a_deleted_topic_is_not_found(terminal: Terminal, node: Node) -> None:
     node.log.create_topic("orders")
     assert terminal.type("topic", "delete", "orders", "--json").json == {"deleted": "orders"}
     assert node.log.topics() == []
+
+
+def test_a_topic_that_damage_took_offline_is_deleted_and_its_name_is_free_again(terminal: Terminal) -> None:
+    with Log.open(terminal.data) as log:
+        for name in ("orders", "visits"):
+            log.create_topic(name, partitions=2)
+            log.append(name, Record(b"first"), partition=1)
+    for file in ("orders.json", "orders.copy"):
+        (terminal.data / "topics" / file).write_bytes(b"?")
+    said = terminal.type("topic", "describe", "orders")
+    assert (said.code, 'To give its records up: "headwater topic delete orders"' in said.errors) == (1, True)
+    assert terminal.type("topic", "delete", "orders").output == 'deleted topic "orders"\n'
+    assert terminal.type("topic", "create", "orders", "--partitions", "2").code == 0
+    with Log.open(terminal.data) as log:
+        assert (log.offline_topics(), list(log.read("orders", 1))) == ({}, [])
+        assert [record.value for record in log.read("visits", 1)] == [b"first"]
 
 
 def test_an_unknown_topic_is_named_with_a_way_out(terminal: Terminal, node: Node) -> None:

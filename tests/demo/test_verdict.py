@@ -17,6 +17,18 @@ def test_books_in_order_are_good() -> None:
     assert GOOD.to_json()["accounts"]["sales"]["balanced"] is True
 
 
+def test_views_that_rest_on_late_rows_are_accepted_and_named_apart_from_the_proved_ones() -> None:
+    late = Verified("rooms", {}, 3, 0, [], late=2, otherwise=1)
+    both = replace(GOOD, proofs=[PROOF, late], views=frozenset({"sales", "rooms"}))
+    assert (both.good, both.unproved, both.resting_on_late) == (True, [], ["rooms"])
+    assert both.to_json()["views"]["rooms"]["result"] == "rests on late rows"
+    assert GOOD.views_in_words() == "and 1 view is exactly what the log says"
+    assert both.views_in_words() == (
+        "1 view is exactly what the log says, and 1 (rooms) is what it says without rows that were late. "
+        "The demo sends some late on purpose, and accepts that"
+    )
+
+
 @pytest.mark.parametrize(
     "what, verdict, out_of_balance, unproved",
     [

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatch, InvalidRecord, UnsupportedFormat
-from headwater.log.compression import CODECS, XERIAL_BLOCK_BYTES, codec_number, compress, decompress
+from headwater.log.compression import CODECS, GZIP_CHUNK_BYTES, XERIAL_BLOCK_BYTES, codec_number, compress, decompress
 
 PACKING = range(1, len(CODECS))
 MEBIBYTE = 1024**2
@@ -115,6 +115,32 @@ def test_an_unknown_codec_is_named_in_the_error() -> None:
             compress(unknown, b"x")
     with pytest.raises(UnsupportedFormat, match="gzip, snappy, lz4, zstd"):
         codec_number("brotli")
+
+
+RESERVE_AND_MEASURE = """
+import resource
+from headwater.log.compression import _target
+
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+target = _target(512 * 1024**2)
+target[-1] = 1
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, target[0], len(target) // 1024**2)
+"""
+
+
+def test_memory_to_unpack_into_is_touched_by_the_codec_only() -> None:
+    """Whoever fills it with zeros first keeps all other threads waiting for as long."""
+    answer = subprocess.run([sys.executable, "-c", RESERVE_AND_MEASURE], capture_output=True, text=True, check=True)
+    resident, first, size = map(int, answer.stdout.split())
+    assert (first, size) == (0, 512)
+    assert resident < 64, "MiB of resident memory"
+
+
+def test_a_gzip_whose_content_fills_the_last_chunk_exactly_is_whole() -> None:
+    for size in (GZIP_CHUNK_BYTES - 1, GZIP_CHUNK_BYTES, GZIP_CHUNK_BYTES + 1, 3 * GZIP_CHUNK_BYTES):
+        for members in (1, 2):
+            packed = gzip.compress(bytes(size)) * members
+            assert decompress(1, packed, bytes_max=members * size) == bytes(members * size)
 
 
 UNPACK_AND_MEASURE = """

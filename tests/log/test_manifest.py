@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from headwater.cli.log import findings
 from headwater.clock import ManualClock
 from headwater.log.check import check_log
@@ -7,7 +9,7 @@ from headwater.log.checkpoint import read_checkpoint, write_checkpoint
 from headwater.log.manifest import Manifest
 from headwater.record import Record
 from headwater.testing import SimulatedDisk
-from tests.log.subjects import FOLDER, Subject
+from tests.log.subjects import FOLDER, Subject, killed
 
 TINY = {"segment.bytes": "300"}
 
@@ -71,6 +73,54 @@ def test_a_manifest_that_is_missing_with_its_copy_is_reported_and_rebuilt() -> N
     assert said == f"{FOLDER}/manifest.json is missing; it is made again from the segments that are there"
     subject.kill()
     assert subject.partition.recovery_report == []
+
+
+@pytest.mark.parametrize("cleanly", [True, False], ids=["after a clean stop", "after kill -9"])
+@pytest.mark.parametrize("number, kept", [(0, False), (0, True), (2, False), (2, True)])
+def test_a_segment_that_is_lost_together_with_the_manifest_is_missed(cleanly: bool, number: int, kept: bool) -> None:
+    """`kept`: the indexes of the segment are still there."""
+    subject = Subject(TINY)
+    subject.fill(10)
+    subject.log.maintain()
+    before, log = subject.values(), subject.path(number)
+    if cleanly:
+        subject.log.close()
+    subject.storage = killed(subject.storage)
+    first, end = (int(subject.names(".log")[one].removesuffix(".log")) for one in (number, number + 1))
+    stem = log.removesuffix(".log")
+    for path in (log, *(() if kept else (f"{stem}.index", f"{stem}.timeindex"))):
+        subject.storage.delete(path)
+    subject.lose("manifest.json")
+    why = f"{log} is missing" if kept else "no segment holds them"
+    assert f"t/0: offsets {first} to {end - 1} are missing: {why}" in findings(check_log(subject.storage))
+    for _ in range(2):  # the second start knows of it
+        subject.kill()
+        assert subject.values() == before[:first] + before[end:]
+        assert [(gap.first_offset, gap.end_offset) for gap in subject.partition.unreadable] == [(first, end)]
+    assert subject.put(b"next").base_offset == len(before), "no offset is assigned twice"
+
+
+def test_a_compacted_partition_without_its_manifest_lacks_no_more_than_stray_indexes_show() -> None:
+    subject = Subject({"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0", "segment.bytes": "300"})
+    for number in range(12):
+        subject.log.append("t", Record(b"%d" % number, b"key" if number % 3 else b"key %d" % number))
+        subject.partition.roll()
+    subject.log.maintain()
+    offsets = subject.offsets()
+    assert len(offsets) < 12, "compaction has removed some"
+    subject.log.close()
+    subject.lose("manifest.json")
+    assert check_log(subject.storage).partitions[-1].gaps == []
+    subject.kill()
+    assert (subject.partition.unreadable, subject.offsets()) == ([], offsets)
+    subject.log.close()
+    subject.lose("manifest.json")
+    lost = subject.path(1)
+    subject.storage.delete(lost)
+    (gap,) = check_log(subject.storage).partitions[-1].gaps
+    assert gap.why == f"{lost} is missing"
+    subject.kill()
+    assert subject.partition.unreadable[0][:2] == gap[:2]
 
 
 def test_retention_and_a_start_after_it_leave_no_row() -> None:

@@ -10,7 +10,7 @@ from headwater.errors import DamagedRange, LogClosed, OffsetOutOfRange, UnknownP
 from headwater.log.batch_format import encode_batch, pack_header, read_header, seal, unpacked
 from headwater.log.compression import LARGE_AT_ONCE, decompress
 from headwater.log.reader import read_some
-from headwater.record import Record
+from headwater.record import Record, whole_length
 from headwater.settings import LogSettings
 from tests.log.bombs import PACKED, bomb
 from tests.log.subjects import TOPIC, Subject, batch, headers_in
@@ -339,3 +339,15 @@ def test_large_batches_are_unpacked_a_few_at_a_time() -> None:
     for thread in threads:
         thread.join()
     assert most == LARGE_AT_ONCE
+
+
+def test_of_large_values_no_more_than_their_beginning_is_copied() -> None:
+    subject = Subject()
+    large = Record(b"v" * 5000, b"k" * 3000, (("name", b"h" * 4000), ("small", b"x")), timestamp_ms=1)
+    subject.log.append(TOPIC, [large, Record(b"v" * 20, timestamp_ms=1)], compression="zstd")
+    (cut, whole), _ = read_some(subject.partition, 0, 10**6, field_bytes_max=20)
+    parts = (cut.key, cut.value, cut.headers[0][1])
+    assert parts == (b"k" * 20, b"v" * 20, b"h" * 20)
+    assert [whole_length(part) for part in parts] == [3000, 5000, 4000]
+    assert cut.headers[1] == ("small", b"x")
+    assert (type(whole.value), whole.value) == (bytes, b"v" * 20)

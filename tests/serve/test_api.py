@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer
+from starlette.responses import Response
 
+from headwater.serve import endpoints
+from headwater.serve.answers import json_response
 from headwater.serve.endpoints import parse
 from headwater.serve.topics import READING
 from headwater.settings import HttpSettings
@@ -31,6 +34,27 @@ def test_topics_are_listed_without_the_internal_ones(shop: Shop) -> None:
         "partition": 0, "first": 0, "end": 20, "bytes": found[0]["partitions"][0]["bytes"], "offline": False,
         "unreadable": [],
     }  # fmt: skip
+
+
+def test_answers_are_encoded_on_threads_so_that_a_large_one_holds_up_no_other(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoding = []
+
+    def encoded(content: object) -> Response:
+        encoding.append(threading.current_thread().name)
+        return json_response(content)
+
+    monkeypatch.setattr(endpoints, "json_response", encoded)
+    assert shop.get("/topics/orders/records").status == 200
+    assert len(encoding) == 1
+    assert encoding[0] != "headwater-http", "that is the thread of the event loop"
+
+
+def test_a_record_that_is_cut_says_how_long_it_is(shop: Shop) -> None:
+    whole = shop.get("/topics/orders/records", {"limit": 1}).json["records"][0]["value"]
+    cut = shop.get("/topics/orders/records", {"limit": 1, "value_bytes": 3}).json["records"][0]["value"]
+    assert cut == {"bytes": whole["bytes"], "cut": True, "text": whole["text"][:3]}
 
 
 def test_records_are_read_from_an_offset_page_by_page(shop: Shop) -> None:

@@ -5,7 +5,8 @@ python -m tests.wire.fuzz_ports --operations 1000000
 A node runs in a process of its own, so do the attackers (fuzz_attacks.py) and the good client, which stores, reads
 back, asks for metadata and reads over HTTP, over and over. Exit code 1 if the node ends or writes a traceback, if an
 answer of the good client is wrong, if the node's memory grows by more than --memory-mib, or if the 99th percentile of
-the good client's answers is above --p99-ms (0: not checked, for machines that are busy with something else).
+the good client's answers, of any kind of request, is above --p99-ms (0: not checked, for machines that are busy with
+something else).
 Everything is on loopback, and bounded by the number of operations and by --seconds-max.
 """
 
@@ -298,9 +299,9 @@ def main() -> int:
     )  # fmt: skip
     if report.growth_mib > said.memory_mib:
         report.problems.append(f"memory grew by {report.growth_mib:.0f} MiB; {said.memory_mib:.0f} are allowed")
-    p99 = report.good_ms.get("all", {}).get("p99", 0.0)
-    if said.p99_ms and p99 > said.p99_ms:
-        report.problems.append(f"the good client's 99th percentile is {p99:.0f} ms; {said.p99_ms:.0f} are allowed")
+    slow = {kind: times["p99"] for kind, times in report.good_ms.items() if times["p99"] > said.p99_ms > 0}
+    for kind, p99 in slow.items():
+        report.problems.append(f"the good client's 99th percentile of {kind} is {p99:.0f} ms, above {said.p99_ms:.0f}")
     if report.operations < said.operations:
         report.problems.append(f"only {report.operations} of {said.operations} operations were made")
     print(json.dumps({**asdict(report), "growth_mib": round(report.growth_mib, 1)}, indent=2))

@@ -92,7 +92,9 @@ class Client:
         _answer(self._admin.create_topics([wanted], operation_timeout=TIMEOUT_SECONDS)[topic])
 
     def delete_topic(self, topic: str) -> None:
-        self.partitions(topic)
+        """Also one that is offline."""
+        if topic not in self._listed():
+            raise UnknownTopic(topic)
         _answer(self._admin.delete_topics([topic], operation_timeout=TIMEOUT_SECONDS)[topic])
 
     def add_partitions(self, topic: str, total: int) -> None:

@@ -210,10 +210,10 @@ def report(arguments: argparse.Namespace, verdict: "Verdict", traffic: "Traffic"
         raise Failure(f"{counted(stored, 'record')} were stored, and the books are not in order: {', '.join(wrong)}")
     show(
         arguments,
-        f"{counted(stored, 'record')} stored: the accounts of {counted(len(verdict.accounts), 'output')} balance, and "
-        f"{counted(len(verdict.proofs), 'view')} are exactly what the log says.",
+        f"{counted(stored, 'record')} stored: the accounts of {counted(len(verdict.accounts), 'output')} balance, "
+        f"{verdict.views_in_words()}.",
     )
 
 
 def _as_the_log_says(proof: "Verified") -> str:
-    return f"as the log says, but for {proof.late:,} late" if proof.otherwise else "as the log says"
+    return f"as the log says without {proof.late:,} late" if proof.otherwise else "as the log says"

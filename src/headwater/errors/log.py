@@ -220,7 +220,10 @@ class TopicOffline(UnavailableError):
     def __init__(self, topic: str, cause: str) -> None:
         super().__init__(f'topic "{topic}" is offline: {cause}')
         self.topic, self.cause = topic, cause
-        self.hint = "Look after that file, or restore it from a backup, and restart the node; nothing was changed."
+        self.hint = (
+            "Look after that file, or restore it from a backup, and restart the node; nothing was changed. "
+            f'To give its records up: "headwater topic delete {topic}".'
+        )
 
 
 class DamagedRange(UnavailableError):

@@ -33,6 +33,7 @@ from headwater.log.segment import Damage, Segment
 from headwater.log.storage import File, Storage, read_small_file, recover_small_file, write_small_file
 from headwater.log.topic import Topic, partition_directory
 from headwater.record import TopicPartition
+from headwater.small_file import copy_path
 
 if TYPE_CHECKING:
     from headwater.log.partition import Partition
@@ -71,8 +72,16 @@ class Archive:
     def give_up(self, topic: Topic) -> None:
         """Have all of a topic deleted from the archive, sooner or later. Call it before its local files go."""
         directories = [partition_directory(topic.name, number) for number in range(topic.partitions)]
-        if any(self._storage.exists(f"{directory}/{MANIFEST}") for directory in directories):
+        if not topic.id.int:
+            logger.warning('the id of topic "%s" is lost: what the archive has of it stays there', topic.name)
+        elif any(self._may_have_archived(directory) for directory in directories):
             self._change_given_up(fresh={self._topic_folder(topic)})
+
+    def _may_have_archived(self, directory: str) -> bool:
+        """Also if the folder of the partition is missing, as one of an offline topic may be: to have nothing deleted
+        does no harm."""
+        files = (f"{directory}/{MANIFEST}", copy_path(f"{directory}/{MANIFEST}"))
+        return not self._storage.is_directory(directory) or any(map(self._storage.exists, files))
 
     def _change_given_up(self, *, fresh: Set[str] = frozenset(), finished: Set[str] = frozenset()) -> None:
         with self._given_up_lock:

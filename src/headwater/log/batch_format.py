@@ -25,6 +25,7 @@ A record; varints are zigzag:
 """
 
 import struct
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -33,7 +34,7 @@ from crc32c import crc32c
 
 from headwater.errors import CorruptBatch, InvalidRecord, UnsupportedFormat
 from headwater.log.compression import CODECS, codec_number, compress, decompress, few_at_once
-from headwater.record import Header, Record
+from headwater.record import Beginning, Header, Record
 
 Buffer = bytes | bytearray | memoryview
 
@@ -281,12 +282,15 @@ def decode_batch(batch: Buffer, *, bytes_max: int) -> list[Record]:
         return list(records_of(header, body))
 
 
-def records_of(header: BatchHeader, body: Buffer) -> Iterator[Record]:
-    """The records of an unpacked batch one by one. CorruptBatch where one does not fit, and if bytes remain."""
+def records_of(header: BatchHeader, body: Buffer, *, field_bytes_max: int = sys.maxsize) -> Iterator[Record]:
+    """The records of an unpacked batch one by one. CorruptBatch where one does not fit, and if bytes remain.
+
+    Of longer keys and values only a Beginning is copied: while a large one is, no other thread runs.
+    """
     for timestamp, offset, position, end in _frames(header, body):
-        key, position = _read_bytes(body, position, end)
-        value, position = _read_bytes(body, position, end)
-        headers, position = _read_headers(body, position, end)
+        key, position = _read_bytes(body, position, end, field_bytes_max)
+        value, position = _read_bytes(body, position, end, field_bytes_max)
+        headers, position = _read_headers(body, position, end, field_bytes_max)
         if position != end:
             raise CorruptBatch(f"a record has {end - position} bytes more than its fields")
         yield Record(value, key, headers, timestamp, offset)
@@ -362,26 +366,28 @@ _VARINTS = _Varints({number: _varint(number) for number in range(2048)})
 _NULL = _varint(-1)
 
 
-def _read_headers(body: Buffer, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+def _read_headers(body: Buffer, position: int, end: int, longest: int) -> tuple[tuple[Header, ...], int]:
     count, position = _read_varint(body, position)
     if not 0 <= count <= end - position:
         raise CorruptBatch(f"a record claims {count} headers where {end - position} bytes remain")
     headers: list[Header] = []
     for _ in range(count):
-        name, position = _read_bytes(body, position, end)
-        value, position = _read_bytes(body, position, end)
+        name, position = _read_bytes(body, position, end, sys.maxsize)
+        value, position = _read_bytes(body, position, end, longest)
         if name is None:
             raise CorruptBatch("a header has no name")
         headers.append((name.decode(errors="replace"), value))
     return tuple(headers), position
 
 
-def _read_bytes(body: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
+def _read_bytes(body: Buffer, position: int, end: int, longest: int) -> tuple[bytes | None, int]:
     length, position = _read_varint(body, position)
     if length < 0:
         return None, position
     if length > end - position:
         raise CorruptBatch(f"a field claims {length} bytes where {end - position} remain")
+    if length > longest:
+        return Beginning(body[position : position + longest], length), position + length
     return bytes(body[position : position + length]), position + length
 
 

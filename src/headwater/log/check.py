@@ -16,6 +16,7 @@ from headwater.log.archive_store import FOLDER, FolderStore
 from headwater.log.checkpoint import Checkpoint, DurableWitness, read_checkpoint
 from headwater.log.compaction import CLEANING
 from headwater.log.identity import NAME as IDENTITY
+from headwater.log.lost_manifest import lost_gaps
 from headwater.log.manifest import Gap, Manifest
 from headwater.log.offset_index import OffsetIndex
 from headwater.log.quarantine import read_quarantine, write_quarantine
@@ -146,6 +147,7 @@ class _PartitionChecker:
         self.found.problems += problems_of_swap(storage, self.directory)
         self.found.problems += problems_of(storage, f"{self.directory}/{CLEANING}")
         self._archived = self._archived_entries()
+        self._ends: dict[int, int] = {}
         self._never_compacted_from = None if checkpoint is None else checkpoint.segment
         self._checkpoint = checkpoint or Checkpoint()
         self.found.start_offset = self._checkpoint.start_offset
@@ -167,15 +169,25 @@ class _PartitionChecker:
         self.found.gaps = [] if self._swap_under_way() else gaps + self._gap_at_checkpoint(bases)
         for index, base in enumerate(bases):
             following = bases[index + 1] if index + 1 < len(bases) else None
+            self._ends[base] = following or base  # unless it can be read
             try:
                 self._check_segment(base, following)
             except OSError as error:
                 self.found.problems.append(f"{self._log_path(base)} cannot be read: {error.strerror}")
+        if self._manifest.is_lost and not self._swap_under_way():
+            self.found.gaps += self._gaps_without_manifest()
         self._check_archive()
         self._check_end(bases)
         self.found.quarantined = [damage for ranges in self.known.values() for damage in ranges]
         self.found.quarantined = [damage for damage in self.found.quarantined if damage not in self.found.damage]
         return self.found
+
+    def _gaps_without_manifest(self) -> list[Gap]:
+        archived = {base: entry.next_offset for base, entry in self._archived.items()}
+        return lost_gaps(
+            self.directory, self._storage.list(self.directory), start_offset=self._checkpoint.start_offset,
+            ends=self._ends, archived=archived, known=self.found.gaps,
+        )  # fmt: skip
 
     def _gap_at_checkpoint(self, bases: Sequence[int]) -> list[Gap]:
         """The segment that was active at the checkpoint is in no manifest."""
@@ -272,6 +284,8 @@ class _PartitionChecker:
         self.found.records += sum(batch.header.record_count for batch in batches)
         if batches:
             self.found.end_offset = batches[-1].header.next_offset
+        damaged = [damage.end_offset for damage in self.known.get(base, ())]
+        self._ends[base] = max([base, *damaged, *(batch.header.next_offset for batch in batches[-1:])])
         self._check_indexes(segment, batches, sealed=following is not None)
         self._check_manifest(segment, batches)
 

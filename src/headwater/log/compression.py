@@ -16,6 +16,7 @@ LZ4 is a frame of blocks that do not refer to each other; the Java client cannot
     7   repeated: uint32 length (the highest bit: stored, not packed), that many bytes; a length of 0 ends it
 """
 
+import mmap
 import struct
 import threading
 import zlib
@@ -31,6 +32,9 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 XERIAL_BLOCK_BYTES = 32 * 1024
 GZIP_PIECE_BYTES = 4 * 1024
+GZIP_CHUNK_BYTES = 256 * 1024
+MAPPED_BYTES = 256 * 1024
+"""From this size on, memory to unpack into is mapped."""
 LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 LZ4_BLOCK_BYTES = 64 * 1024
 LZ4_STORED = 0x8000_0000
@@ -128,9 +132,7 @@ def _gunzip(data: Buffer, bytes_max: int) -> Buffer:
         stream = stream or zlib.decompressobj(wbits=31)
         # In small pieces: what follows a member is copied at its end, and there may be very many, very small ones.
         piece = view[position : position + GZIP_PIECE_BYTES]
-        target += stream.decompress(piece, bytes_max + 1 - len(target))
-        if len(target) > bytes_max:
-            raise _too_large(bytes_max)
+        _inflate(stream, piece, target, bytes_max)
         position += len(piece) - len(stream.unused_data)
         stream = None if stream.eof else stream
     if stream is not None:
@@ -138,11 +140,30 @@ def _gunzip(data: Buffer, bytes_max: int) -> Buffer:
     return target
 
 
-def _into_growing(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, bytes_max: int) -> Buffer:
+def _inflate(stream: "zlib._Decompress", piece: Buffer, target: bytearray, bytes_max: int) -> None:
+    """Unpack a piece in small chunks: while a chunk is added to the target, no other thread runs."""
+    while True:
+        room = min(GZIP_CHUNK_BYTES, bytes_max + 1 - len(target))
+        chunk = stream.decompress(piece, room)
+        target += chunk
+        if len(target) > bytes_max:
+            raise _too_large(bytes_max)
+        piece = stream.unconsumed_tail
+        if stream.eof or (not piece and len(chunk) < room):
+            return
+
+
+def _target(size: int) -> memoryview:
+    """Memory to unpack into. Python writes zeros to all pages of a bytearray while no other thread runs; the pages
+    of a mapping come when a codec writes to them, and codecs let others run."""
+    return memoryview(mmap.mmap(-1, size) if size >= MAPPED_BYTES else bytearray(size))
+
+
+def _into_growing(decompress_into: Callable[[Buffer, memoryview], int], data: Buffer, bytes_max: int) -> Buffer:
     """Frames need not say how much they hold, so the target grows until the content fits or the bound is met."""
     guess = min(bytes_max, max(64 * 1024, 6 * len(data)))
     while True:
-        target = bytearray(guess)
+        target = _target(guess)
         try:
             size = decompress_into(data, target)
         except cramjam.DecompressionError as error:
@@ -153,8 +174,7 @@ def _into_growing(decompress_into: Callable[[Buffer, bytearray], int], data: Buf
             del target  # before the next one is there
             guess = min(bytes_max, 4 * guess)
             continue
-        del target[size:]
-        return target
+        return target[:size]
 
 
 def _lz4_compress(data: Buffer) -> bytes:
@@ -182,27 +202,35 @@ def _xerial_compress(data: Buffer) -> bytes:
 def _unsnap(data: Buffer, bytes_max: int) -> Buffer:
     view = memoryview(data)
     if bytes(view[:8]) != XERIAL_MAGIC:
-        return _unsnap_block(view, bytes_max, bytes_max)
+        return _unsnap_block(view, bytes_max)
     if len(view) < XERIAL_HEADER_BYTES:
         raise CorruptBatch("a snappy batch ends in its header")
-    target = bytearray()
+    blocks, room = [], bytes_max
     position = XERIAL_HEADER_BYTES
     while position < len(view):
         (length,) = struct.unpack_from(">i", view, position)
         position += 4
         if not 0 <= length <= len(view) - position:
             raise CorruptBatch(f"a snappy block claims {length} bytes where {len(view) - position} remain")
-        target += _unsnap_block(view[position : position + length], bytes_max - len(target), bytes_max)
+        blocks.append(view[position : position + length])
+        room -= _claim(blocks[-1], room, bytes_max)
         position += length
-    return target
+    target, size = _target(bytes_max - room), 0
+    for block in blocks:
+        size += cramjam.snappy.decompress_raw_into(block, target[size:])
+    return target[:size]
 
 
-def _unsnap_block(block: memoryview, room: int, bytes_max: int) -> Buffer:
+def _unsnap_block(block: memoryview, bytes_max: int) -> Buffer:
+    target = _target(_claim(block, bytes_max, bytes_max))
+    return target[: cramjam.snappy.decompress_raw_into(block, target)]
+
+
+def _claim(block: memoryview, room: int, bytes_max: int) -> int:
+    """How large a snappy block says it is, which decides what is allocated for it."""
     claim = snappy_claim(block)
     if claim is None:
         raise CorruptBatch(f"a snappy block of {len(block)} bytes claims a size that it cannot have")
     if claim > room:
         raise _too_large(bytes_max)
-    target = bytearray(claim)
-    del target[cramjam.snappy.decompress_raw_into(block, target) :]
-    return target
+    return claim

@@ -64,8 +64,10 @@ from headwater.log.topic import (
     deletion_marked,
     load_topics,
     mark_deletion,
+    mark_deletion_of_remains,
     partition_directory,
     raise_if_partition_lost,
+    remains_of,
     remove_mark,
     remove_partitions,
     save_topic,
@@ -276,14 +278,19 @@ class Log:
 
     @_disk_errors_as_unavailable
     def delete_topic(self, name: str) -> None:
-        """Remove a topic and all its records."""
+        """Remove a topic and all its records; also one that is offline."""
         with self._lock:
             self._raise_if_closed()
-            topic = self.topic(name)
-            self._mark_deletion(topic)
-            del self._topics[name]
-            for number in range(topic.partitions):
-                self._partitions.pop(TopicPartition(name, number)).close(checkpoint=False)
+            if name in self._offline_topics:
+                topic = remains_of(self.storage, name, self._defaults)
+                mark_deletion_of_remains(self.storage, topic)
+                del self._offline_topics[name]
+            else:
+                topic = self.topic(name)
+                self._mark_deletion(topic)
+                del self._topics[name]
+                for number in range(topic.partitions):
+                    self._partitions.pop(TopicPartition(name, number)).close(checkpoint=False)
             self._finish_deletion(topic)
             self._raise_if_in_doubt()  # it is deleted, but a power cut may bring its name back
 

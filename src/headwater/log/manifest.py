@@ -60,6 +60,8 @@ class Manifest:
         self.start_offset = self.version = 0
         self.segments: Mapping[int, SealedSegment] = {}
         self.lost: tuple[tuple[int, int], ...] = ()
+        self.is_lost = False
+        """Whether there was one, and it is not there any more or cannot be believed."""
         self._written: object = None
 
     @property
@@ -100,7 +102,7 @@ class Manifest:
         if self.version < version:
             found = f"is version {self.version} instead of {version}" if self.version else "is missing"
             say(f"{self.path} {found}; it is made again from the segments that are there")
-            self.segments, self.lost, self.version = {}, (), version
+            self.segments, self.lost, self.version, self.is_lost = {}, (), version, True
         elif below is not None:
             self.segments = {base: row for base, row in self.segments.items() if base < below}
 

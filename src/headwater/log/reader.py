@@ -1,5 +1,6 @@
 """Batches back into records: the in-process way to read and to follow."""
 
+import sys
 import threading
 from collections.abc import Iterator
 from itertools import islice
@@ -13,7 +14,7 @@ from headwater.errors import (
     ReadFailed,
     UnavailableError,
 )
-from headwater.log.batch_format import HEADER_BYTES, read_header, records_of, unpacked
+from headwater.log.batch_format import HEADER_BYTES, BatchHeader, Buffer, read_header, records_of, unpacked
 from headwater.log.partition import Partition
 from headwater.log.snapshot import Slice
 from headwater.record import Record
@@ -63,10 +64,12 @@ def read_some(
     decompressed_bytes_max: int,
     *,
     records_max: int | None = None,
+    field_bytes_max: int = sys.maxsize,
     wait_seconds: float | None = None,
 ) -> tuple[list[Record], int]:
     """Returns some records at or after an offset, and the offset of the next read: the same one at the end.
 
+    Longer keys and values than `field_bytes_max` are cut to a Beginning.
     At most `records_max`, and no further batch once those read are UNPACKED_BYTES, however small they were packed.
     A batch may end after its last record, where compaction removed some: only its header gives the next offset.
     DamagedRange if the batch at the offset cannot be believed, or cannot be unpacked; UnavailableError if others unpack
@@ -87,7 +90,12 @@ def read_some(
             if room <= 0 or (wanted is not None and wanted <= 0):
                 return records, following
             try:
-                rows, whole, size = _decoded(data[: header.size], offset, decompressed_bytes_max, wanted, wait_seconds)
+                with unpacked(data[: header.size], bytes_max=decompressed_bytes_max, wait_seconds=wait_seconds) as (
+                    _,
+                    body,
+                ):
+                    rows, whole = _decoded(header, body, offset, wanted, field_bytes_max)
+                    size = len(body)
             except (CorruptBatch, InvalidRecord) as error:
                 why = str(error)
                 break
@@ -106,18 +114,15 @@ def read_some(
 
 
 def _decoded(
-    batch: memoryview, offset: int, bytes_max: int, records_max: int | None, wait_seconds: float | None
-) -> tuple[list[Record], bool, int]:
-    """Records of a batch from an offset on, whether these are all of them, and how large the unpacked batch was.
+    header: BatchHeader, body: Buffer, offset: int, records_max: int | None, field_bytes_max: int
+) -> tuple[list[Record], bool]:
+    """Records of a batch from an offset on, and whether these are all of them.
 
     One by one: a batch may hold millions, of which a few are wanted.
     """
-    with unpacked(batch, bytes_max=bytes_max, wait_seconds=wait_seconds) as (header, body):
-        rows = (row for row in records_of(header, body) if row.offset >= offset)
-        if records_max is None:
-            return list(rows), True, len(body)
-        kept = list(islice(rows, records_max))
-        return kept, len(kept) < records_max, len(body)
+    rows = (row for row in records_of(header, body, field_bytes_max=field_bytes_max) if row.offset >= offset)
+    kept = list(islice(rows, records_max))
+    return kept, records_max is None or len(kept) < records_max
 
 
 def _bytes_of(partition: Partition, piece: Slice) -> memoryview:

@@ -9,7 +9,8 @@ Recovery reads the log after the last checkpoint batch by batch. The first batch
   after it, and every whole batch it finds stays readable. (Kafka cuts here too, and lets replicas repair it.)
 
 Segments that were sealed before the checkpoint are not read: the manifest (manifest.py) knows them and their sizes. One
-that is missing is a gap, which is reported and stepped over; one that has another size is read, as if it were new.
+that is missing is a gap, which is reported and stepped over; one that has another size is read, as if it were new. If
+the manifest itself is lost, everything is read, and what is missing is found by what is left (lost_manifest.py).
 
 Anything cut that holds whole batches is kept beside the log as `*.cut`, so that even a wrong verdict destroys nothing.
 """
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 
 from headwater.log.batch_format import BatchHeader
 from headwater.log.checkpoint import Checkpoint, DurableWitness, read_checkpoint
+from headwater.log.lost_manifest import lost_gaps
 from headwater.log.manifest import UNKNOWN, Gap, Manifest, SealedSegment
 from headwater.log.offset_index import OffsetIndex
 from headwater.log.quarantine import read_quarantine, write_quarantine
@@ -66,6 +68,8 @@ class Recovery:
         self._manifest.believed_for(version=self._checkpoint.manifest, below=below, say=self._say)
         self._damage = read_quarantine(storage, directory, self._say, read=recover_small_file)
         self._batches: list[BatchHeader] = []
+        self._ends: dict[int, int] = {}  # end offsets of the segments that were read
+        self._names = storage.list(directory)
         self._unsure: dict[Segment, int] = {}  # from which byte on a segment is not known to have been synced
         self._names_changed = False
         self._lost_now: list[Gap] = []
@@ -87,6 +91,7 @@ class Recovery:
             if self._trusted(segment, following):
                 continue
             end_offset, torn = self._read(segment, following)
+            self._ends[base] = end_offset
             if torn:
                 self._set_aside(bases[index + 1 :])
                 break
@@ -95,6 +100,8 @@ class Recovery:
                 self._manifest.measure_indexes(segment)
         for segment, position in self._unsure.items():
             self._write_again(segment, position)
+        if self._manifest.is_lost:
+            self._lose_without_manifest()
         end_offset = self._finish(segments, end_offset)
         opened = Opened(segments, self._checkpoint, end_offset, self._manifest, self._batches, report=self._report)
         opened.gaps = gaps + [gap for gap in self._lost_now if gap.end_offset > self._checkpoint.start_offset]
@@ -130,6 +137,14 @@ class Recovery:
         if self._checkpoint.position and later and noted not in bases and noted not in self._archived:
             self._lose(max(noted, start_offset), later[0], f"{self._directory}/{segment_name(noted)}.log is missing")
         return gaps
+
+    def _lose_without_manifest(self) -> None:
+        gaps = lost_gaps(
+            self._directory, self._names, start_offset=self._checkpoint.start_offset, ends=self._ends,
+            archived=self._archived, known=self._lost_now,
+        )  # fmt: skip
+        for gap in gaps:
+            self._lose(*gap)
 
     def _lose(self, first: int, end: int, why: str = "") -> None:
         """Record a lost range permanently: the next checkpoint lies after it, so later starts would not find it."""
@@ -185,6 +200,8 @@ class Recovery:
     def _trusted(self, segment: Segment, following: int | None) -> bool:
         """Sealed before the checkpoint, indexes in index: nothing to read."""
         if following is None or self._found is None or segment.base_offset >= self._checkpoint.segment:
+            return False
+        if self._manifest.is_lost:
             return False
         return self._as_sealed(segment) and self._indexes_as_sealed(segment)
 

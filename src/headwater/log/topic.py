@@ -7,7 +7,8 @@ crash at any point leaves a topic that is whole, or one whose deletion the next 
 
 A topic whose file and copy are damaged or missing is offline, and the others are not concerned: without its number of
 partitions and its retention nothing of it can be touched. So is one of which a whole partition is missing: `made` is
-written when the folders have been there for a while; an empty one in its place would give out offsets again.
+written when the folders have been there for a while; an empty one in its place would give out offsets again. An offline
+topic can only be deleted: then `<name>.gone` is written first, with what is still known of it.
 """
 
 import re
@@ -17,9 +18,16 @@ from dataclasses import dataclass, field, replace
 
 from headwater.errors import DamagedFile, InvalidSetting, InvalidTopicName
 from headwater.log.checkpoint import read_checkpoint
-from headwater.log.storage import Storage, read_small_file, read_whole, recover_small_file, write_small_file
+from headwater.log.storage import (
+    Storage,
+    read_small_file,
+    read_whole,
+    recover_small_file,
+    replace_durably,
+    write_small_file,
+)
 from headwater.log.topic_settings import TopicSettings
-from headwater.small_file import SmallFile, copy_path, unseal
+from headwater.small_file import SmallFile, copy_path, seal, unseal
 
 NAME_LENGTH_MAX = 249
 DIRECTORY = "topics"
@@ -72,8 +80,11 @@ def partition_directory(topic: str, partition: int) -> str:
 
 
 def save_topic(storage: Storage, topic: Topic) -> None:
-    content = {"id": str(topic.id), "partitions": topic.partitions, "made": topic.made, "configs": dict(topic.configs)}
-    write_small_file(storage, _path(topic.name), content)
+    write_small_file(storage, _path(topic.name), _content(topic))
+
+
+def _content(topic: Topic) -> dict[str, object]:
+    return {"id": str(topic.id), "partitions": topic.partitions, "made": topic.made, "configs": dict(topic.configs)}
 
 
 def raise_if_partition_lost(storage: Storage, topic: Topic, number: int) -> None:
@@ -91,12 +102,32 @@ def mark_deletion(storage: Storage, topic: Topic) -> None:
     if storage.exists(copy_path(_path(topic.name))):
         storage.delete(copy_path(_path(topic.name)))
         storage.sync_directory(DIRECTORY)  # or a power cut could bring it back, and it the topic
-    storage.rename(f"{DIRECTORY}/{topic.name}.json", f"{DIRECTORY}/{topic.name}.gone")
+    storage.rename(_path(topic.name), _mark(topic.name))
     storage.sync_directory(DIRECTORY)
 
 
+def remains_of(storage: Storage, name: str, defaults: Mapping[str, str]) -> Topic:
+    """What is left of an offline topic, for its deletion: as its file says, or as the folders of its partitions do.
+
+    If neither says which id it had, the id is zero.
+    """
+    deleting = storage.exists(_mark(name))
+    if (topic := _load_topic(storage, name, deleting, defaults, repair=False).topic) is not None:
+        return topic
+    folders = _partition_folders(storage).get(name, [])
+    checkpoints = [read_checkpoint(storage, folder) for folder in folders]
+    ids = [uuid.UUID(one.topic_id) for one in checkpoints if one is not None and one.topic_id]
+    partitions = 1 + max((int(folder.rpartition("-")[2]) for folder in folders), default=0)
+    return Topic(name, ids[0] if ids else uuid.UUID(int=0), partitions, {}, TopicSettings.from_configs(defaults))
+
+
+def mark_deletion_of_remains(storage: Storage, topic: Topic) -> None:
+    """As mark_deletion, of an offline topic: there may be no sound file to rename."""
+    replace_durably(storage, _mark(topic.name), seal(_content(topic), version=1))
+
+
 def deletion_marked(storage: Storage, topic: Topic) -> bool:
-    return storage.exists(f"{DIRECTORY}/{topic.name}.gone")
+    return storage.exists(_mark(topic.name))
 
 
 @dataclass(frozen=True)
@@ -120,7 +151,7 @@ def load_topics(storage: Storage, defaults: Mapping[str, str], *, repair: bool =
 
 
 def _load_topic(storage: Storage, name: str, deleting: bool, defaults: Mapping[str, str], repair: bool) -> FoundTopic:
-    path = f"{DIRECTORY}/{name}.gone" if deleting else _path(name)
+    path = _mark(name) if deleting else _path(name)
     read = recover_small_file if repair else read_small_file
     try:
         file = SmallFile(path, *unseal(read_whole(storage, path))) if deleting else read(storage, path)
@@ -139,13 +170,10 @@ def _load_topic(storage: Storage, name: str, deleting: bool, defaults: Mapping[s
 def _without_file(storage: Storage, found: list[FoundTopic]) -> list[FoundTopic]:
     """Topics whose files are missing: partition folders that no topic file names, though a checkpoint does."""
     known = {one.name for one in found}
-    folders: dict[str, list[str]] = {}
-    for folder in storage.list(""):
-        name, _, number = folder.rpartition("-")
-        if number.isdecimal() and name and name not in known and storage.is_directory(folder):
-            folders.setdefault(name, []).append(folder)
     missing = []
-    for name, partitions in folders.items():
+    for name, partitions in _partition_folders(storage).items():
+        if name in known:
+            continue
         checkpoints = [read_checkpoint(storage, folder) for folder in partitions]
         if any(checkpoint is not None and checkpoint.topic_id for checkpoint in checkpoints):
             damage = f"{_path(name)} and its copy are missing, and {', '.join(partitions[:3])} is there"
@@ -153,8 +181,22 @@ def _without_file(storage: Storage, found: list[FoundTopic]) -> list[FoundTopic]
     return missing
 
 
+def _partition_folders(storage: Storage) -> dict[str, list[str]]:
+    """Folders that have the name of a partition, by topic."""
+    folders: dict[str, list[str]] = {}
+    for folder in storage.list(""):
+        name, _, number = folder.rpartition("-")
+        if number.isdecimal() and name and storage.is_directory(folder):
+            folders.setdefault(name, []).append(folder)
+    return folders
+
+
 def _path(name: str) -> str:
     return f"{DIRECTORY}/{name}.json"
+
+
+def _mark(name: str) -> str:
+    return f"{DIRECTORY}/{name}.gone"
 
 
 def remove_partitions(storage: Storage, topic: Topic) -> None:
@@ -169,5 +211,10 @@ def remove_partitions(storage: Storage, topic: Topic) -> None:
 
 def remove_mark(storage: Storage, topic: Topic) -> None:
     """The last step of a deletion: all other files of the topic must be deleted already."""
-    storage.delete(f"{DIRECTORY}/{topic.name}.gone")
+    damaged = [path for path in (copy_path(_path(topic.name)), _path(topic.name)) if storage.exists(path)]
+    if damaged:  # those of a topic that was offline
+        for path in damaged:
+            storage.delete(path)
+        storage.sync_directory(DIRECTORY)
+    storage.delete(_mark(topic.name))
     storage.sync_directory(DIRECTORY)

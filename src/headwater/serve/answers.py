@@ -85,6 +85,19 @@ def json_response(content: object, status: int = 200, headers: dict[str, str] | 
 
 
 def json_bytes(content: object) -> bytes:
+    """Encodes what may be megabytes row by row: while one call encodes, no other thread runs.
+
+    >>> json_bytes({"records": [{"n": 1}, {"n": float("inf")}], "next": 2})
+    b'{"records":[{"n":1},{"n":"Infinity"}],"next":2}'
+    """
+    if isinstance(content, dict):
+        return b"{%b}" % b",".join(b"%b:%b" % (_encoded(str(name)), json_bytes(one)) for name, one in content.items())
+    if isinstance(content, list | tuple):
+        return b"[%b]" % b",".join(map(_encoded, content))
+    return _encoded(content)
+
+
+def _encoded(content: object) -> bytes:
     return json.dumps(finite(content), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(
         "utf-8",
         "replace",  # a lone surrogate, which only a broken client can have sent

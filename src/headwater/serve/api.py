@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from headwater.log.log import Log
-from headwater.serve.answers import json_response
+from headwater.serve.answers import json_bytes
 from headwater.serve.controls import CaptureControls, Controls
 from headwater.serve.endpoints import Endpoint, routes_of_endpoints
 from headwater.serve.history import History
@@ -61,7 +61,7 @@ class Api:
         self._controls, self._captures = Controls(sources.control), CaptureControls(sources.remove_capture)
         documents = (self._live.document(), self._controls.document(), self._captures.document())
         paths = {**_posting(), **{path: said for one in documents for path, said in one.items()}}
-        self._document = document(self.endpoints, version=version("headwater"), more=paths)
+        self._document = json_bytes(document(self.endpoints, version=version("headwater"), more=paths))
 
     def routes(self) -> list[BaseRoute]:
         openapi = Route("/openapi.json", self._openapi, methods=["GET"])
@@ -74,7 +74,7 @@ class Api:
         ]
 
     async def _openapi(self, request: Request) -> Response:
-        return json_response(self._document)
+        return Response(self._document, media_type="application/json")
 
     def stop(self) -> None:
         """May be called from any thread."""

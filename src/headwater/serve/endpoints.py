@@ -62,7 +62,7 @@ class Endpoint:
     path: str
     summary: str
     answer: Answer
-    """Called on a thread. What it returns becomes JSON, unless it is a Response."""
+    """Called on a thread. What it returns becomes JSON there, unless it is a Response."""
 
     returns: Schema
     parameters: tuple[Parameter, ...] = ()
@@ -85,12 +85,16 @@ def _asgi(endpoint: Endpoint) -> Any:
             asked = parse(endpoint.parameters, request.path_params, request.query_params.multi_items())
             if endpoint.wait is not None:
                 await endpoint.wait(asked)
-            found = await run_in_threadpool(endpoint.answer, asked)
+            return await run_in_threadpool(_response, endpoint, asked)
         except (HeadwaterError, Invalid) as error:
             return answer_to_error(error)
-        return found if isinstance(found, Response) else json_response(found)
 
     return answer
+
+
+def _response(endpoint: Endpoint, asked: Asked) -> Response:
+    found = endpoint.answer(asked)
+    return found if isinstance(found, Response) else json_response(found)
 
 
 def parse(parameters: Sequence[Parameter], path: Mapping[str, str], query: Sequence[tuple[str, str]]) -> Asked:

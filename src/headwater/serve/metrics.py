@@ -181,11 +181,13 @@ def exposition(samples: list[Sample]) -> str:
     # TYPE kafka_topic_partitions gauge
     kafka_topic_partitions{topic="orders"} 4
     """
+    found: dict[str, list[Sample]] = {name: [] for name in METRICS}
+    for sample in samples:
+        found[sample.name].append(sample)
     lines = []
     for name, (kind, about) in METRICS.items():
-        found = [sample for sample in samples if sample.name == name]
-        if found:
-            lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}", *map(_line, found)]
+        if found[name]:
+            lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}", *map(_line, found[name])]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.errors import DamagedRange
-from headwater.record import Record
+from headwater.record import Record, whole_length
 
 VALUE_BYTES_MAX = 4 * 1024**2
 CONTROL = bytes(range(32))
@@ -81,13 +81,14 @@ def content(data: bytes | None, *, bytes_max: int, decode: Decode | None = None)
     """
     if data is None:
         return None
-    said: dict[str, Any] = {"bytes": len(data)}
+    length = whole_length(data)
+    said: dict[str, Any] = {"bytes": length}
     shown = bytes(data[:bytes_max])
-    if len(shown) < len(data):
+    if len(shown) < length:
         said["cut"] = True
     elif decode is not None and (meant := decode(shown)) is not None:
         said["json"] = meant
-    text = _text(shown, cut=len(shown) < len(data))
+    text = _text(shown, cut=len(shown) < length)
     return {**said, "base64": base64.b64encode(shown).decode()} if text is None else {**said, "text": text}
 
 

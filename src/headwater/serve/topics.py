@@ -9,7 +9,7 @@ from headwater.log.log import Log
 from headwater.log.partition import Partition
 from headwater.log.reader import read_some, starting_offset
 from headwater.log.topic import INTERNAL, Topic
-from headwater.record import Record
+from headwater.record import Record, whole_length
 from headwater.serve.answers import Asked, Invalid
 from headwater.serve.endpoints import Endpoint, Parameter, text, truth, whole
 from headwater.serve.positions import LONGEST, PATTERN, next_offsets
@@ -186,7 +186,8 @@ class Topics:
             try:
                 found, following = read_some(
                     partition, position, self._log.settings.decompressed_bytes_max,
-                    records_max=asked["limit"] - len(records), wait_seconds=LARGE_WAIT_SECONDS,
+                    records_max=asked["limit"] - len(records), field_bytes_max=asked["value_bytes"],
+                    wait_seconds=LARGE_WAIT_SECONDS,
                 )  # fmt: skip
             except DamagedRange as damage:
                 damaged.append(shown_damage(damage))
@@ -200,7 +201,7 @@ class Topics:
                 break
             if following == position:
                 break
-            unpacked += sum(len(record.value or b"") + len(record.key or b"") for record in found)
+            unpacked += sum(whole_length(record.value) + whole_length(record.key) for record in found)
             shown, room, position = self._shown(found, asked, room, following, end)
             records += shown
             found = []  # large values must not be kept while the next ones are waited for

@@ -6,8 +6,10 @@ import pytest
 from kio.index import load_request_schema
 from kio.schema.errors import ErrorCode
 
+from headwater.log import Log
+from headwater.testing import MemoryStorage
 from tests.wire.raw_client import RawClient
-from tests.wire.running import RunningServer
+from tests.wire.running import RunningServer, running_server
 
 
 def delete(*topics: str | UUID | None, version: int = 6) -> Any:
@@ -35,6 +37,19 @@ def test_a_topic_is_deleted_by_id(server: RunningServer, client: RawClient) -> N
     (result,) = client.call(delete(topic.id)).responses
     assert (result.name, result.topic_id, result.error_code) == ("orders", topic.id, ErrorCode.none)
     assert server.log.topics() == []
+
+
+def test_a_topic_that_is_offline_is_deleted_by_name() -> None:
+    storage = MemoryStorage()
+    with Log.open("data", storage=storage) as log:
+        log.create_topic("orders")
+    for name in ("orders.json", "orders.copy"):
+        storage.open(f"topics/{name}").truncate(5)
+    with running_server(storage=storage) as server, RawClient(server.host, server.port) as client:
+        assert server.log.offline_topics().keys() == {"orders"}
+        (result,) = client.call(delete("orders")).responses
+        assert (result.name, result.error_code, result.error_message) == ("orders", ErrorCode.none, None)
+        assert not server.log.offline_topics()
 
 
 @pytest.mark.parametrize(

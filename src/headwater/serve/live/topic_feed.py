@@ -109,7 +109,9 @@ class TopicFeed:
         partition = self._log.partition(self._topic, number)
         try:
             bytes_max = self._log.settings.decompressed_bytes_max
-            records, following = read_some(partition, offset, bytes_max, records_max=RECORDS_MAX)
+            records, following = read_some(
+                partition, offset, bytes_max, records_max=RECORDS_MAX, field_bytes_max=VALUE_BYTES_MAX
+            )
         except DamagedRange as damage:
             hole = {"partition": number, "damaged": shown_damage(damage)}
             return Chunk([hole], damage.end, 100)

@@ -37,8 +37,11 @@ def _delete(log: Log, wanted: str | UUID | None) -> DeletableTopicResult:
     if wanted is None:
         return _result(name, topic_id, ErrorCode.invalid_request, "a topic needs a name or an id")
     try:
-        topic = log.topic_by_id(wanted) if isinstance(wanted, UUID) else log.topic(wanted)
-        name, topic_id = topic.name, topic.id
+        if isinstance(wanted, UUID):
+            name = log.topic_by_id(wanted).name
+        elif wanted not in log.offline_topics():
+            topic_id = log.topic(wanted).id
+        assert name is not None
         refuse_reserved(name)
         log.delete_topic(name)
     except HeadwaterError as error:
