@@ -39,7 +39,8 @@ SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 QUERIES_AT_ONCE = 4
 BLOCKS = "blocks"
 DRIVER_ROWS, ROWS_IN_DRIVER = "spark.headwater.driverRows", "20000"
-"""A setting of ours: batches of so many records at most are run by the driver, where Spark has no step to evaluate."""
+"""A setting of ours: batches of so many records at most are run by the driver, where Spark has no step to evaluate; 0:
+all are run by Spark's tasks."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ class BatchEvaluator:
         session, routes = frames.session, self._routes(context.planned, replayed)
         exchange = self._exchange(session)
         session.conf.set(SHUFFLE_PARTITIONS, exchange.shards)
-        small = context.planned.rows <= int(session.conf.get(DRIVER_ROWS, ROWS_IN_DRIVER) or 0)
+        bound = int(session.conf.get(DRIVER_ROWS, ROWS_IN_DRIVER) or 0)
+        small = 0 < bound and context.planned.rows <= bound
         made: list[DataFrame] = []
 
         def sources() -> dict[Source, DataFrame]:

@@ -73,14 +73,18 @@ class Level:
     @property
     def blocks(self) -> DataFrame:
         """All results, for tasks of Spark's."""
-        return self.session.createDataFrame(self.results) if isinstance(self.results, pa.Table) else self.results
+        return self._as_frame(self.results) if isinstance(self.results, pa.Table) else self.results
+
+    def _as_frame(self, rows: pa.Table) -> DataFrame:
+        # Spark cannot make a frame of a table without chunks.
+        return self.session.createDataFrame(rows if rows.num_rows else [], spark_schema(rows.schema))
 
     def frame(self, node: Node) -> DataFrame:
         """What an operator emitted, for Spark."""
         number, schema = self.numbers[node], self.schemas[node]
         if not isinstance(self.results, pa.Table):
             return result_frame(self.results, number, schema)
-        return self.session.createDataFrame(result_rows(self.results, number, schema), spark_schema(schema))
+        return self._as_frame(result_rows(self.results, number, schema))
 
     def collect(self, nodes: Collection[Node]) -> None:
         """Run the exchange; bring reports, and the results of some operators, to the driver."""
