@@ -9,6 +9,7 @@ from headwater.flow.kafka.client import Client
 from headwater.flow.sinks.folders import DiskFolder, Folder
 from headwater.flow.sinks.sink import Sink
 from headwater.flow.sinks.topics.topic import Producer, TopicSink
+from headwater.log.batch_format import Buffer
 from headwater.log.log import Log
 from headwater.log.storage import LocalStorage
 from headwater.record import TopicPartition
@@ -29,7 +30,7 @@ class StoppingClient:
         self._faults.behind()
         return identity
 
-    def produce(self, batches: Mapping[TopicPartition, Sequence[bytearray]]) -> object:
+    def produce(self, batches: Mapping[TopicPartition, Sequence[Buffer]]) -> object:
         """One request after the other, so that a stop may fall between any two."""
         for place, several in batches.items():
             for batch in several:
