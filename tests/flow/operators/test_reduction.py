@@ -131,7 +131,7 @@ def expected(spec: Aggregate, rows: Sequence[Row], others: Sequence[Any] = ()) -
             return [reference.distinct(values)]
         case "user":
             return reference.partial(spec_like_collect, rows)
-    if spec.kind in (*PLAIN, *MOMENTS, *PAIRS) and spec.kind != "collect_set":
+    if spec.kind in (*PLAIN, *MOMENTS, *PAIRS):
         beside = others or [None] * len(rows)
         return kinds_reference.partial(spec.kind, [(row.x, y) for row, y in zip(rows, beside, strict=True)])
     found = reference.partial(spec, rows)

@@ -174,8 +174,8 @@ def _wide(kind: pa.DataType) -> pa.DataType:
 
 
 PRODUCT = Product()
+SETS: dict[str, Kind] = {"collect_set": CollectSet()}
 PLAIN: dict[str, Kind] = {
-    "collect_set": CollectSet(),
     **dict.fromkeys(BITS, Bits()),
     "product": PRODUCT,
     **dict.fromkeys(("count_distinct", "sum_distinct", "avg_distinct"), Distinct()),

@@ -23,6 +23,7 @@ from headwater.flow.operators.aggregation.kinds.kind import Function, Kind
 KINDS: dict[str, Kind] = {
     **sums.SUMS,
     **ordered.BY_ORDER,
+    **plain.SETS,
     **plain.PLAIN,
     **moments.MOMENTS,
     **pairs.PAIRS,
