@@ -21,12 +21,12 @@ def _bytes_size(column, row):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _write_bytes(target, offset, column, row):  # type: ignore[no-untyped-def]
+def _write_bytes(target, place, column, row):  # type: ignore[no-untyped-def]
     ends, data, valid = column
     if not valid[row]:
-        return write_varint(target, offset, -1)
+        return write_varint(target, place, -1)
     length = np.int64(ends[row + 1]) - np.int64(ends[row])
-    return copy(target, write_varint(target, offset, length), data, np.int64(ends[row]), np.int64(ends[row + 1]))
+    return copy(target, write_varint(target, place, length), data, np.int64(ends[row]), np.int64(ends[row + 1]))
 
 
 @compiled
@@ -66,17 +66,17 @@ def divide(keys, values, header_ends, names, header_values, times, bytes_max, st
 @compiled
 def write(target, keys, values, header_ends, names, header_values, times, lengths, first, behind):  # type: ignore[no-untyped-def]
     """The records from row `first` to below `behind`, one behind the other, from the start of `target`."""
-    offset = 0
+    place = 0
     for row in range(first, behind):
-        offset = write_varint(target, offset, lengths[row])
-        target[offset] = 0  # attributes
-        offset = write_varint(target, offset + 1, times[row] - times[first])
-        offset = write_varint(target, offset, row - first)
-        offset = _write_bytes(target, offset, keys, row)
-        offset = _write_bytes(target, offset, values, row)
+        place = write_varint(target, place, lengths[row])
+        target[place] = 0  # attributes
+        place = write_varint(target, place + 1, times[row] - times[first])
+        place = write_varint(target, place, row - first)
+        place = _write_bytes(target, place, keys, row)
+        place = _write_bytes(target, place, values, row)
         begin, end = np.int64(header_ends[row]), np.int64(header_ends[row + 1])
-        offset = write_varint(target, offset, end - begin)
+        place = write_varint(target, place, end - begin)
         for header in range(begin, end):
-            offset = _write_bytes(target, offset, names, header)
-            offset = _write_bytes(target, offset, header_values, header)
-    return offset
+            place = _write_bytes(target, place, names, header)
+            place = _write_bytes(target, place, header_values, header)
+    return place

@@ -76,7 +76,7 @@ def murmur3(columns: Sequence[pa.Array], rows: int) -> Integers:
 
 
 def shard_hashes(key: Sequence[pa.Array], rows: int) -> Integers:
-    """Hashes whose remainder by the number of shards, a power of two, is the number of Spark's shuffle partition."""
+    """A hash of each key; its remainder by a number of shards that is a power of two is that of Spark's own hash."""
     return (xxhash64(key, rows) >> 32 << 32) | (murmur3(key, rows) & 0xFFFFFFFF)
 
 

@@ -30,8 +30,8 @@ def judged(spec: aggregates.Aggregate, result: Column | None = None) -> list[Col
     if bounds is None:
         return [own.alias(spec.name)]
     beside = f"_bounds_{crc32(spec.name.encode()):08x}"
-    column = own.alias(spec.name, metadata={RULE: bounds.rule, BOUNDS: beside})
-    return [column, bounds.accepted.alias(beside)]
+    told = own.alias(spec.name, metadata={RULE: bounds.rule, BOUNDS: beside})
+    return [told, bounds.accepted.alias(beside)]
 
 
 def user_result(spec: aggregates.Aggregate, options: User) -> Column:

@@ -16,8 +16,8 @@ def sketch_result(spec: Aggregate) -> Column:
     match options:
         case Hll():
             sketch = f"hll_sketch_agg({x}, {options.lg_k})"
-            result = f"hll_sketch_estimate(hll_union({sketch}, {sketch}))"
-            return f.expr(f"if(count({x}) > 0, {sketch}, null)" if options.sketch else result)
+            told = f"hll_sketch_estimate(hll_union({sketch}, {sketch}))"
+            return f.expr(f"if(count({x}) > 0, {sketch}, null)" if options.sketch else told)
         case Kll():
             return f.expr(_quantiles(options, x))
         case Frequent():
@@ -38,8 +38,8 @@ def _quantiles(options: Kll, x: str) -> str:
     if options.sketch:
         return f"if(count({x}) > 0, kll_sketch_agg_double({x}, {options.k}), null)"
     places = [f"_v[greatest(0, cast(ceil({rank} * size(_v)) as int) - 1)]" for rank in options.ranks]
-    result = f"array({', '.join(places)})" if options.several else places[0]
-    return f"transform(array(array_sort(collect_list({x}))), _v -> if(size(_v) > 0, {result}, null))[0]"
+    told = f"array({', '.join(places)})" if options.several else places[0]
+    return f"transform(array(array_sort(collect_list({x}))), _v -> if(size(_v) > 0, {told}, null))[0]"
 
 
 def _filter(bits: int, hashes: int) -> Callable[[Any], bytes | None]:

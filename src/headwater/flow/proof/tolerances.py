@@ -1,14 +1,14 @@
 """Results that a plain query finds otherwise than they are kept, and how near the two have to be.
 
-Most results have to be the same. Of those that cannot be, the reference result says in addition, in a hidden column,
+Most results have to be the same. Of those that cannot be, the judge says beside its own result, in a hidden column,
 what it accepts; the result's column carries the name of the rule, as long as no step computes another of it.
 
-    rule         the reference result says          accepted is
+    rule         the judge says                     accepted is
     near         how much rounding may make         a number no further off
     between      exact values a little below and    what lies between: within 3 times the error of rank that holds
                  above the rank                     in 99 of 100 cases, so that chance alone never fails
     frequent     exact counts of the most           counts within the error that is promised, and all values that
-                 frequent, and all rows             are more frequent than the last one listed by more than it
+                 frequent, and all rows             are more frequent than the last one told by more than it
     registers    a sketch of its own                a sketch that estimates the same
 
 A distinct count, a Bloom filter and a count-min sketch do not depend on order, and have to be the same.
@@ -163,7 +163,7 @@ def frequent(log: Column, view: Column, accepted: Column) -> Column:
     least = f.coalesce(f.element_at(exact, -1)["count"], f.lit(0))
     unlisted = f.when(f.size(exact) < 2 * accepted["most"], f.lit(0)).otherwise(least)
 
-    def listed(one: Column) -> Column:
+    def told(one: Column) -> Column:
         true = f.element_at(counts, one["item"])
         high = f.coalesce(true, unlisted) + error
         return (one["count"] <= high) & (one["count"] >= f.coalesce(true, f.lit(0)))
@@ -174,13 +174,13 @@ def frequent(log: Column, view: Column, accepted: Column) -> Column:
     def missed(one: Column) -> Column:
         return (one["count"] > last + error) & ~f.array_contains(items, one["item"])
 
-    fits = f.forall(view, listed) & ~f.exists(exact, missed) & (f.size(view) <= accepted["most"])
+    fits = f.forall(view, told) & ~f.exists(exact, missed) & (f.size(view) <= accepted["most"])
     return f.coalesce(fits, f.lit(False))
 
 
 def frequent_sketch(log: Column, view: Column, accepted: Column, *, most: int) -> Column:
-    estimate = f.when(view.isNotNull(), f.call_function("approx_top_k_estimate", view, f.lit(most)))
-    return (log.isNull() & view.isNull()) | f.coalesce(frequent(log, estimate, accepted), f.lit(False))
+    told = f.when(view.isNotNull(), f.call_function("approx_top_k_estimate", view, f.lit(most)))
+    return (log.isNull() & view.isNull()) | f.coalesce(frequent(log, told, accepted), f.lit(False))
 
 
 def same_registers(log: Column, view: Column, accepted: Column) -> Column:
