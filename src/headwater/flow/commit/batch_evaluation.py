@@ -86,7 +86,7 @@ class BatchEvaluator:
         exchange = self._exchange(session)
         session.conf.set(SHUFFLE_PARTITIONS, exchange.shards)
         bound = int(session.conf.get(DRIVER_ROWS, ROWS_IN_DRIVER) or 0)
-        small = 0 < bound and context.planned.rows <= bound
+        small = bound > 0 and context.planned.rows <= bound
         made: list[DataFrame] = []
 
         def sources() -> dict[Source, DataFrame]:
