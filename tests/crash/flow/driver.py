@@ -20,6 +20,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError
+from headwater.flow.commit.batch_evaluation import DRIVER_ROWS
 from headwater.flow.proof.proofs import prove
 from headwater.flow.run.running_app import NO_RETRIES, RunningApp, RunSettings
 from headwater.flow.session import start_session, stop_session
@@ -40,7 +41,9 @@ SHORT_LIVED = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    DRIVER_ROWS: "0",
 }
+"""Batches are small, and yet run by Spark's tasks, some of which are to be killed."""
 
 
 @dataclass
