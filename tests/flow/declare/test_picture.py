@@ -34,7 +34,7 @@ consumer group web.clicks+searches
   keeps state
       by_url.1  dedupe by session
       seen      aggregate by url
-  rows that are too late go to topic web.clicks-searches.late
+  late rows go to topic web.clicks-searches.late
   poisoned rows go to topic web.clicks-searches.poisoned, accounts to topic web.accounts"""
     )
 

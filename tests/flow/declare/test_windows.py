@@ -138,7 +138,7 @@ def test_an_output_says_when_windows_are_told_unless_they_say_it_themselves() ->
     (windowed,) = said.node.inputs
     assert isinstance(windowed, Windowed)
     assert str(windowed.emission) == "final, then corrections for 1 day"
-    with pytest.raises(InvalidDeclaration, match="says itself when its windows are told"):
+    with pytest.raises(InvalidDeclaration, match="says itself when its windows are emitted"):
         planned(lambda: minutes().count(emit="final"), key="window", emit="updates")
     with pytest.raises(InvalidDeclaration, match="is not a result of windows"):
         planned(lambda: visits().latest("user"), key="user", emit="final")

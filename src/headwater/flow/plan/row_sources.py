@@ -41,7 +41,7 @@ def row_source(job: Job, resolved: Mapping[str, Resolved]) -> RowSource:
 
 
 def exchanges(job: Job, resolved: Mapping[str, Resolved]) -> tuple[str, ...]:
-    """For each operator whether its rows are shuffled, and for a join of streams why it is, for people."""
+    """For each operator, level by level, whether its rows are shuffled; for a join of streams also why. For people."""
     inputs, levels, names = row_source(job, resolved).inputs, levels_of(job), job.operators
     operators = {node: one for output in resolved.values() for node, one in output.operators.items()}
 
@@ -53,7 +53,7 @@ def exchanges(job: Job, resolved: Mapping[str, Resolved]) -> tuple[str, ...]:
             return ": its tasks do not read both inputs from the log themselves"
         return None if join.by_partition else ": it is not on one column of text, which producers partition by"
 
-    found = {node: why(node) for node in names if node in operators}
+    found = {node: why(node) for node in sorted(operators, key=levels.__getitem__)}
     lines = []
     for node, reason in found.items():
         others = [one for one in found if levels[one] == levels[node] and found[one] is not None]
