@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headwater.flow.commit.job_folder import JobFolder
 from tests.crash.flow import shop
 from tests.crash.flow.dealing import Round
-from tests.crash.flow.driver import SENTENCE, Orders, board_of
+from tests.crash.flow.driver import SENTENCE, WITHOUT_SPARK, Orders, board_of
 from tests.crash.flow.feeding import Fed, Feed
 from tests.crash.flow.judge import Place, judge
 from tests.crash.flow.moments import DRIVER, JVM, NODE, POINTS, REBUILD, WORKER
@@ -68,7 +68,7 @@ class Ended:
 
 class Killing:
     """With `ahead`, the next driver is on its way up while one works; `forgetful` ones sync nothing. At the end some
-    views are `proved`: of all but one the judge knows more."""
+    views are `proved`, which takes Spark: of all but one the judge knows more."""
 
     def __init__(
         self, folder: Path, seed: int, store: str, *,
@@ -122,7 +122,7 @@ class Killing:
             self.outcome.anomalies.append(f"{which}: the driver ended with {ended.code}: {ended.said}; see driver.log")
 
     def finish(self) -> None:
-        ended = self._drive(Round([]), prove=self._proved)
+        ended = self._drive(Round([], without_spark=not self._proved), prove=self._proved)
         if ended.code != 0:
             self.outcome.anomalies.append(f"the last run, in peace, ended with {ended.code}: {ended.said}")
             return
@@ -147,13 +147,13 @@ class Killing:
 
     def _drive(self, now: Round, *, prove: Iterable[str] = ()) -> Ended:
         """Run a driver to its end, and the node again if it dies meanwhile."""
-        driver = self._drivers.pop() if self._drivers else self._started_driver()
+        driver = self._driver_for(now)
         before = len(self._board.struck())
         self._board.lower_flags()
         self._log(f"round {self.outcome.rounds}: {now}")
         self._tell(driver, self._orders(now, prove))
-        if self._ahead and not prove:
-            # Spark takes long to start: the next driver can do that now.
+        if self._ahead and not prove and not self._drivers:
+            # Spark takes long to start: the next driver that needs it can do that now.
             self._drivers.append(self._started_driver())
         alarm = Alarm(DRIVER_PATIENCE_S, lambda: self._give_up(driver))
         self._watch(driver)
@@ -166,9 +166,14 @@ class Killing:
             points=[(strike.name, strike.nth) for strike in now.strikes], lowered=list(now.lowered),
         )  # fmt: skip
 
-    def _started_driver(self) -> "subprocess.Popen[bytes]":
+    def _driver_for(self, now: Round) -> "subprocess.Popen[bytes]":
+        if now.without_spark:
+            return self._started_driver(WITHOUT_SPARK)
+        return self._drivers.pop() if self._drivers else self._started_driver()
+
+    def _started_driver(self, *flags: str) -> "subprocess.Popen[bytes]":
         place = self._place
-        command = [sys.executable, "-m", "tests.crash.flow.driver", str(place.data), place.address, place.store]
+        command = [sys.executable, "-m", "tests.crash.flow.driver", str(place.data), place.address, place.store, *flags]
         with (self._folder / "driver.log").open("ab") as log:
             return subprocess.Popen(
                 command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,

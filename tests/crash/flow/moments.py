@@ -95,6 +95,11 @@ class Point(NamedTuple):
     lowered: str | None = None
     not_lowered: str | None = None
 
+    @property
+    def needs_spark(self) -> bool:
+        """Whether it comes in a worker, or strikes a process that only Spark has."""
+        return self.moment in IN_WORKERS.values() or self.victim in (WORKER, JVM)
+
 
 POINTS = {
     "about to plan": Point(AT_THE_PLAN, Moment(PLAN)),
