@@ -14,8 +14,6 @@ from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.flow.sinks.view import ViewSink
 from tests.flow.job.windows_app import SCHEMA, one_view, reading
 
-pytestmark = pytest.mark.on_spark
-
 Tester = Callable[[hw.App], AppTester]
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "minutes": (hw.tumbling("1 minute"), {"emit": "final"}),
