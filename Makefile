@@ -41,10 +41,10 @@ torture: $(VENV)/everything  ## kill it two hundred times under load and count w
 	$(BIN)/python -m tests.crash.torture $(ARGS)
 	$(BIN)/python -m tests.flow.large_joins
 	$(BIN)/python -m tests.flow.large_outputs
-	$(BIN)/pytest -q -m torture
+	HEADWATER_TESTS_ON_SPARK=1 $(BIN)/pytest -q -m torture
 	$(BIN)/python -m tests.wire.fuzz_ports --operations 1000000
 	HEADWATER_RESPONSE_EXAMPLES=100 $(BIN)/pytest -q tests/wire/test_every_response.py
-	HEADWATER_COMPILED_PLANS=1 $(BIN)/pytest -q tests/flow/job
+	HEADWATER_TESTS_ON_SPARK=1 HEADWATER_COMPILED_PLANS=1 $(BIN)/pytest -q tests/flow/job tests/crash/flow
 	HEADWATER_PAIRS=1000 $(BIN)/pytest -q tests/flow/job/test_own_writes.py
 	HEADWATER_API_EXAMPLES=100 $(BIN)/pytest -q tests/serve/test_document.py
 	HEADWATER_FUZZ_REQUESTS=100000 $(BIN)/pytest -q tests/capture/http/test_fuzz.py

@@ -34,6 +34,12 @@ PAGES = [
     ("#/captures", "Captures", "streaming"),
     ("#/alerts", "Alerts", "too_warm"),
 ]
+SCREENS = [
+    ("light", "desktop"),
+    ("dark", "phone"),
+    *(pytest.param(*one, marks=pytest.mark.torture) for one in (("dark", "desktop"), ("light", "phone"))),
+]
+"""Both schemes and both screens every time: Spark works as long as pages are walked."""
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +111,7 @@ def test_charts_move(desktop: Watched) -> None:
     expect(speed).not_to_have_attribute("aria-label", shown)
 
 
-@pytest.mark.parametrize("screen", ["desktop", "phone"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme, screen", SCREENS)
 def test_every_page_fits_every_screen(browser: Browser, demo: Demo, scheme: Scheme, screen: str) -> None:
     with watched(browser, demo.url, scheme, screen) as walk:
         for address, heading, sign in PAGES:

@@ -2,8 +2,9 @@
 
 `sh` blocks run in bash, `python` blocks share one namespace; both in one empty folder per page. A line that ends in
 `# -> X` must be an expression whose repr is X. A `python` block that begins with `# NAME.py` is a file: it is written,
-and a later block runs it. The ports 9092 and 8080 become free ones, and 5432 where a page has a database. Lines of
-`make` are left out: a page may tell people to run the very tests that run the page.
+and a later block runs it. Commands that start Spark may be run by this process (errands.py). The ports 9092 and 8080
+become free ones, and 5432 where a page has a database. Lines of `make` are left out: a page may
+tell people to run the very tests that run the page.
 """
 
 import ast
@@ -17,6 +18,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.docs.errands import Errands
 from tests.waiting import LONG, patience
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.M | re.S)
@@ -45,8 +47,8 @@ def free_port() -> int:
 class Reader:
     """Somebody who types in everything a page shows."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, errands: Errands | None = None) -> None:
+        self._folder, self._errands = folder, errands
         self._ports = {"9092": str(free_port()), "8080": str(free_port())}
         self._names: dict[str, object] = {"__name__": "page"}
         self._sessions: list[subprocess.Popen[bytes]] = []
@@ -87,7 +89,8 @@ class Reader:
     def _run_shell(self, code: str, *, location: str) -> None:
         script = "\n".join(line for line in code.splitlines() if not line.startswith("make "))
         output = self._folder / f"output-{len(self._sessions)}"
-        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        path = [*([str(self._errands.path)] if self._errands else []), str(Path(sys.executable).parent)]
+        environment = {**os.environ, "PATH": ":".join([*path, os.environ["PATH"]])}
         with output.open("wb") as written:
             session = subprocess.Popen(
                 ["bash", "-e", "-o", "pipefail", "-c", script],
@@ -100,10 +103,17 @@ class Reader:
                 start_new_session=True,
             )
         self._sessions.append(session)
-        code_of_exit = session.wait(LONG)
+        code_of_exit = self._exit_of(session)
         assert code_of_exit == 0, f"{location}:\n{output.read_text(errors='replace')}"
         if script.startswith("headwater start"):
             self._wait_for_node(output)
+
+    def _exit_of(self, session: "subprocess.Popen[bytes]") -> int:
+        if self._errands is None:
+            return session.wait(LONG)
+        while session.poll() is None:
+            self._errands.run_next(0.05)
+        return session.returncode
 
     def _wait_for_node(self, output: Path) -> None:
         """A reader continues when the node has said that it is ready."""

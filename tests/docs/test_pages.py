@@ -1,11 +1,12 @@
 """README and guide do what they say."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.docs.errands import Errands
 from tests.docs.pages import Reader, blocks_of
 from tests.flow.spark_session import shared_session
 from tests.rules.source import ROOT
@@ -14,23 +15,28 @@ from tests.servers.postgres_cluster import empty_database, running_cluster
 
 SHOP = "127.0.0.1:5432/shop"
 MARIADB = "127.0.0.1:3306/shop"
+ALL_PROCESSES = (ROOT / "README.md",)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 
 
 @pytest.fixture
-def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+def reader(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+    """The commands of the README are processes of their own, all of them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HEADWATER_DATA", raising=False)
-    reader = Reader(tmp_path)
-    yield reader
-    reader.close()
+    if page in ALL_PROCESSES:
+        with closing(Reader(tmp_path)) as reader:
+            yield reader
+        return
+    with closing(Errands(tmp_path, monkeypatch)) as errands, closing(Reader(tmp_path, errands)) as reader:
+        yield reader
 
 
 @pytest.mark.timeout(600)  # pages about flows start Spark
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_of_the_page_runs(page: Path, reader: Reader) -> None:
-    if "running_app" in page.read_text(encoding="utf-8"):
-        shared_session()  # every block that runs an app would start a Spark of its own
+    if ".prove(" in page.read_text(encoding="utf-8"):
+        shared_session()  # every block that proves a view would start a Spark of its own
     with a_database_for(page.read_text(encoding="utf-8"), reader):
         for block in blocks_of(page):
             reader.run(block, page)

@@ -20,8 +20,6 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.request import Request, urlopen
 
-from pyspark.sql import SparkSession
-
 import headwater as hw
 from headwater.alerts.definition import Alert, AppAlerts
 from headwater.alerts.definition import Definitions as AlertDefinitions
@@ -50,6 +48,7 @@ from headwater.node import Node
 from headwater.record import Record, TopicPartition
 from headwater.serve.tokens import Tokens
 from headwater.settings import HttpSettings, LogSettings, NodeSettings, WireSettings
+from tests.flow.engines import Engine, session_of
 from tests.waiting import wait_until
 
 APP = "shop"
@@ -88,7 +87,7 @@ def node_settings(*, http: bool = True, captures: bool = False, alerts: bool = F
     )
 
 
-def build(folder: Path, session: SparkSession) -> Images:
+def build(folder: Path, engine: Engine) -> Images:
     root = folder / "root"
     root.mkdir(parents=True)
     images = Images(root, folder / "images")
@@ -99,7 +98,7 @@ def build(folder: Path, session: SparkSession) -> Images:
         for name, (partitions, configs) in TOPICS.items():
             node.log.create_topic(name, partitions=partitions, configs=configs)
         for half in (1, 2):
-            work(node, root, half, session)
+            work(node, root, half, engine)
             copy(root, images.of(OLDER if half == 1 else KILLED))
     finally:
         node.stop()
@@ -143,12 +142,12 @@ def changed(name: str) -> ChangedOutput:
     return ChangedOutput(planned, made_from={}, operators={}, store=None)
 
 
-def work(node: Node, root: Path, half: int, session: SparkSession) -> None:
+def work(node: Node, root: Path, half: int, engine: Engine) -> None:
     fill(node, half)
     declare_all(root / "data", root, half)
     post(node, half)
     capture(root, half)
-    run(node, root, session, half)
+    run(node, root, engine, half)
     node.log.maintain()
 
 
@@ -254,13 +253,15 @@ def declare(root: Path) -> hw.App:
     return app
 
 
-def run(node: Node, root: Path, session: SparkSession, half: int) -> None:
+def run(node: Node, root: Path, engine: Engine, half: int) -> None:
     app = declare(root)
     remember_app(root / "data", app, root / "app.py")
+    session, columns = session_of(engine)
     running = RunningApp(app, session, RunSettings(root / "data", node.kafka_address, once=True))
     try:
-        running.start()
-        running.wait()
+        with columns():
+            running.start()
+            running.wait()
     finally:
         running.stop()
     ask(root / "data", APP, "restart")

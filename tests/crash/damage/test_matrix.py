@@ -7,7 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError
 from headwater.flow.run.health import condition_of
@@ -34,6 +33,7 @@ from tests.crash.damage.damages import DAMAGES, EMPTY, FLIPPED, TRUNCATED, infli
 from tests.crash.damage.damages import OLDER as OLDER_VERSION
 from tests.crash.damage.kinds import KINDS, Found, Kind, files_of, kind_of
 from tests.crash.damage.oracle import Seen, broken_promises_in, check_lines, look, no_traces
+from tests.flow.engines import Engine, session_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -203,7 +203,7 @@ def test_a_whole_folder_that_is_gone_is_named(images: Images, tmp_path: Path, fo
 
 
 def test_a_job_whose_sink_has_lost_its_file_and_the_copy_names_it_and_the_others_continue(
-    images: Images, spark: SparkSession
+    images: Images, engine: Engine
 ) -> None:
     root = images.root  # a job does not let its folder be moved
     shutil.rmtree(root)
@@ -214,11 +214,13 @@ def test_a_job_whose_sink_has_lost_its_file_and_the_copy_names_it_and_the_others
     with Node(data, node_settings(http=False)) as node:
         for topic in (ORDERS, VISITS):
             node.log.append(topic, Record(b'{"user_id": 1, "page": "/fresh", "id": "fresh"}'), partition=0)
-        running = RunningApp(declare(root), spark, RunSettings(data, node.kafka_address, once=True))
+        session, columns = session_of(engine)
+        running = RunningApp(declare(root), session, RunSettings(data, node.kafka_address, once=True))
         try:
-            running.start()
-            with pytest.raises(HeadwaterError, match=f"sinks/{TOTALS}.json is damaged"):
-                running.wait()
+            with columns():
+                running.start()
+                with pytest.raises(HeadwaterError, match=f"sinks/{TOTALS}.json is damaged"):
+                    running.wait()
         finally:
             running.stop()
     shown = condition_of(job)

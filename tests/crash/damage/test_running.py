@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError
 from headwater.flow.run.running_app import RunningApp, RunSettings
@@ -27,6 +26,7 @@ from tests.crash.damage.building import (
 )
 from tests.crash.damage.damages import DELETED, EMPTY, FLIPPED, TRUNCATED, inflict
 from tests.crash.damage.damages import OLDER as OLDER_VERSION
+from tests.flow.engines import Engine, session_of
 
 pytestmark = [pytest.mark.torture, pytest.mark.timeout(600)]
 
@@ -53,7 +53,7 @@ REFUSED = [
 ]
 
 
-def run_again(images: Images, session: SparkSession, path: str, damage: str) -> tuple[str, list[str]]:
+def run_again(images: Images, engine: Engine, path: str, damage: str) -> tuple[str, list[str]]:
     """What the app says, and what is wrong afterwards."""
     root = images.root  # a checkpoint does not let itself be moved
     shutil.rmtree(root)
@@ -66,11 +66,13 @@ def run_again(images: Images, session: SparkSession, path: str, damage: str) -> 
             order = {"id": f"o{number}", "user_id": number % 7, "amount": number % 50, "at": "2026-03-01T00:00:00Z"}
             record = Record(json.dumps(order).encode(), timestamp_ms=BEGUN_MS + 1000 * number)
             node.log.append(ORDERS, record, partition=number % 2)
+        session, columns = session_of(engine)
         running = RunningApp(declare(root), session, RunSettings(root / "data", node.kafka_address, once=True))
         said = ""
         try:
-            running.start()
-            running.wait()
+            with columns():
+                running.start()
+                running.wait()
         except HeadwaterError as error:
             said = str(error)
         finally:
@@ -94,20 +96,20 @@ def wrong(node: Node, data: Path) -> list[str]:
 @pytest.mark.parametrize(("path", "damage"), RESTORED)
 def test_a_job_whose_file_can_be_restored_continues_without_loss(
     images: Images,
-    spark: SparkSession,
+    engine: Engine,
     path: str,
     damage: str,
 ) -> None:
-    assert run_again(images, spark, path, damage) == ("", [])
+    assert run_again(images, engine, path, damage) == ("", [])
 
 
 @pytest.mark.parametrize(("path", "damage", "named"), REFUSED)
 def test_a_job_whose_file_is_lost_says_so(
     images: Images,
-    spark: SparkSession,
+    engine: Engine,
     path: str,
     damage: str,
     named: str,
 ) -> None:
-    said, _ = run_again(images, spark, path, damage)
+    said, _ = run_again(images, engine, path, damage)
     assert named in said

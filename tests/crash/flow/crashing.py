@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from pyspark.sql import SparkSession
-
 from headwater.flow.declare.topology.graph import plan
 from headwater.flow.plan.batch_loop import BatchRunner
 from headwater.flow.plan.explanations import explain
@@ -19,6 +17,7 @@ from tests.crash.flow import shop
 from tests.crash.flow.feeding import Fed, Feed
 from tests.crash.flow.moments import Moment, arm
 from tests.crash.flow.oracle import Place, differences
+from tests.flow.engines import Engine, session_of
 
 ROWS = 30
 
@@ -35,7 +34,7 @@ def crash() -> None:
 class Life:
     """An app on a node of this process, batch by batch."""
 
-    session: SparkSession
+    engine: Engine
     node: Node
     feed: Feed = field(default_factory=lambda: Feed(Random(1), customers=False))
     batch: int = 0
@@ -76,13 +75,15 @@ class Life:
 
     def _process(self, start: Offsets, end: Offsets) -> None:
         settings = RunSettings(self.place.data, self.place.address)
-        running = RunningApp(shop.declare(self.place.store, self.place.files, customers=False), self.session, settings)
-        (job,) = plan(running.app, explain)
+        session, columns = session_of(self.engine)
+        running = RunningApp(shop.declare(self.place.store, self.place.files, customers=False), session, settings)
+        whole = {topic: {number: parts.get(number, 0) for number in end[topic]} for topic, parts in start.items()}
         try:
-            processor = running.prepare(job, resolve(self.session, job))
-            whole = {topic: {number: parts.get(number, 0) for number in end[topic]} for topic, parts in start.items()}
-            planned = PlannedBatch(self.batch, whole, end, time_ms=1)
-            BatchRunner(processor).run(planned)
+            with columns():
+                (job,) = plan(running.app, explain)
+                processor = running.prepare(job, resolve(session, job))
+                planned = PlannedBatch(self.batch, whole, end, time_ms=1)
+                BatchRunner(processor).run(planned)
         finally:
             running.stop()
 
@@ -90,12 +91,12 @@ class Life:
         return differences(self.place, self.feed.fed, least=least)
 
 
-def found_after_a_crash(session: SparkSession, node: Node, moment: Moment, nth: int = 1) -> list[str]:
+def found_after_a_crash(engine: Engine, node: Node, moment: Moment, nth: int = 1) -> list[str]:
     """What is wrong after a batch that crashed at a moment and came again, or after the next.
 
     The next may hide what is wrong, because it says of each key what now holds; or be the first to show it.
     """
-    life = Life(session, node)
+    life = Life(engine, node)
     life.step()
     life.step(crash_at=moment, nth=nth)
     found = life.differences()

@@ -1,6 +1,6 @@
 """The driver that is killed: runs the app once, as `headwater run --once`, up to its bad moments.
 
-python -m tests.crash.flow.driver DATA ADDRESS STORE
+python -m tests.crash.flow.driver DATA ADDRESS STORE [--without-spark]
 
 Prints a line when Spark is up; then it waits for one with its orders; and it prints one when all is done. So the next
 driver can be on its way up while this one works. Exit code 3: stopped with a sentence, which is the last line.
@@ -21,6 +21,8 @@ from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError
 from headwater.flow.commit.batch_evaluation import DRIVER_ROWS
+from headwater.flow.local.columns import local_columns
+from headwater.flow.local.session import LocalSession
 from headwater.flow.proof.proofs import prove
 from headwater.flow.run.running_app import NO_RETRIES, RunningApp, RunSettings
 from headwater.flow.session import start_session, stop_session
@@ -34,6 +36,7 @@ from tests.crash.flow.moments import DRIVER, IN_WORKERS, JVM, NODE, POINTS, PROC
 from tests.crash.flow.oracle import Place
 
 SENTENCE = 3
+WITHOUT_SPARK = "--without-spark"
 ROWS_PER_BATCH, ROWS_PER_BATCH_OF_MANY = 50, 1000
 """Some batches in every round; not too many where all rows there ever were are read again, or those of many rounds."""
 # It lives for a few seconds: what makes Spark faster later only makes it slower here.
@@ -70,7 +73,12 @@ class Orders:
 
 
 def main() -> int:
-    place = parse()
+    place, without_spark = parse()
+    if without_spark:
+        given = read_orders()
+        assert given is not None
+        with local_columns():
+            return obey(LocalSession.as_spark(), place, given)
     folder = place.data.parent / "spark"
     os.environ[deadly_workers.BOARD] = str(board_of(place.data).folder)
     # What a killed JVM does not remove goes with everything else.
@@ -81,20 +89,27 @@ def main() -> int:
     }
     session = start_session("crash tests", folder, master="local[2,4]", settings=settings)
     say(jvm=jvm_of())
-    line = sys.stdin.readline()
-    code = obey(session, place, Orders(**json.loads(line))) if line else 0
+    given = read_orders()
+    code = obey(session, place, given) if given is not None else 0
     if code == 0:
         stop_session(session)
     return code
 
 
-def parse() -> Place:
+def read_orders() -> Orders | None:
+    """None if there is nothing more to do."""
+    line = sys.stdin.readline()
+    return Orders(**json.loads(line)) if line else None
+
+
+def parse() -> tuple[Place, bool]:
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
     parser.add_argument("address")
     parser.add_argument("store")
+    parser.add_argument(WITHOUT_SPARK, action="store_true")
     given = parser.parse_args()
-    return Place(given.data, given.address, given.store)
+    return Place(given.data, given.address, given.store), given.without_spark
 
 
 def board_of(data: Path) -> Blackboard:
@@ -148,7 +163,7 @@ def prepare_all(orders: Orders, board: Blackboard) -> None:
 
 def prepare(name: str, nth: int, orders: Orders, board: Blackboard, *, once: Callable[[], bool]) -> None:
     point = POINTS[name]
-    victim = {DRIVER: os.getpid(), NODE: orders.node, JVM: jvm_of(), WORKER: 0}[point.victim]
+    victim = {DRIVER: os.getpid, NODE: lambda: orders.node, JVM: jvm_of, WORKER: lambda: 0}[point.victim]()
     in_workers = {moment: flag for flag, moment in IN_WORKERS.items()}
     if point.moment in in_workers:
         arm(Moment(PROCESS), nth, lambda: board.raise_flag(in_workers[point.moment], name, victim), once=once)

@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headwater.flow.commit.job_folder import JobFolder
 from tests.crash.flow import apps, shop
-from tests.crash.flow.driver import ROWS_PER_BATCH, SENTENCE, Orders, board_of
+from tests.crash.flow.driver import ROWS_PER_BATCH, SENTENCE, WITHOUT_SPARK, Orders, board_of
 from tests.crash.flow.feeding import Fed, Feed
 from tests.crash.flow.moments import DRIVER, JVM, NODE, POINTS, REBUILD, WORKER
 from tests.crash.flow.oracle import Place
@@ -71,7 +71,7 @@ class Ended:
 
 class Killing:
     """With `ahead`, the next driver is on its way up while one works; `forgetful` ones sync nothing. At the end some
-    views are `proved`, or all: of most the oracle knows more."""
+    views are `proved`, or all, which takes Spark: of most the oracle knows more."""
 
     def __init__(
         self, folder: Path, seed: int, store: str, *,
@@ -133,7 +133,8 @@ class Killing:
         had_rounds = sorted(self.outcome.apps)
         for app in had_rounds:
             views = [view for view in apps.PROVED[app] if self._proved is None or view in self._proved]
-            ended = self._drive(Round([], app=app), prove=views, last=app == had_rounds[-1])
+            done = Round([], app=app, without_spark=not views and app == shop.APP)
+            ended = self._drive(done, prove=views, last=app == had_rounds[-1])
             if ended.code != 0:
                 self.outcome.anomalies.append(f"the last run of {app}, in peace, ended with {ended.code}: {ended.said}")
                 continue
@@ -157,14 +158,14 @@ class Killing:
 
     def _drive(self, now: Round, *, prove: Iterable[str] = (), last: bool = False) -> Ended:
         """Run a driver to its end, and the node again if it dies meanwhile."""
-        driver = self._drivers.pop() if self._drivers else self._started_driver()
+        driver = self._driver_for(now)
         before = len(self._board.struck())
         self._board.lower_flags()
         self._log(f"round {self.outcome.rounds}: {now}")
         self._tell(driver, self._orders(now, prove))
         self._unread[now.app] = 0
-        if self._ahead and not last:
-            # Spark takes long to start: the next driver can do that now.
+        if self._ahead and not last and not self._drivers:
+            # Spark takes long to start: the next driver that needs it can do that now.
             self._drivers.append(self._started_driver())
         alarm = Alarm(DRIVER_PATIENCE_S, lambda: self._give_up(driver))
         self._watch(driver)
@@ -178,9 +179,14 @@ class Killing:
             rows_per_batch=max(ROWS_PER_BATCH, self._unread[now.app] * ROWS_PER_BATCH // self._rows),
         )  # fmt: skip
 
-    def _started_driver(self) -> "subprocess.Popen[bytes]":
+    def _driver_for(self, now: Round) -> "subprocess.Popen[bytes]":
+        if now.without_spark:
+            return self._started_driver(WITHOUT_SPARK)
+        return self._drivers.pop() if self._drivers else self._started_driver()
+
+    def _started_driver(self, *flags: str) -> "subprocess.Popen[bytes]":
         place = self._place
-        command = [sys.executable, "-m", "tests.crash.flow.driver", str(place.data), place.address, place.store]
+        command = [sys.executable, "-m", "tests.crash.flow.driver", str(place.data), place.address, place.store, *flags]
         with (self._folder / "driver.log").open("ab") as log:
             return subprocess.Popen(
                 command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,

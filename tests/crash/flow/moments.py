@@ -122,6 +122,11 @@ class Point(NamedTuple):
         """The only app that comes to the moment; None: both do."""
         return SHOP if self.named == REBUILD else ONLY_IN.get(self.moment.place)
 
+    @property
+    def needs_spark(self) -> bool:
+        """Whether it comes in a worker, or strikes a process that only Spark has."""
+        return self.moment in IN_WORKERS.values() or self.victim in (WORKER, JVM)
+
 
 POINTS = {
     "about to plan": Point(AT_THE_PLAN, Moment(PLAN)),

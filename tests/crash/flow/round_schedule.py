@@ -26,14 +26,20 @@ class Strike:
 
 @dataclass(frozen=True)
 class Round:
-    """What strikes an app, one after the other, while which bounds (bounds.py) are lowered."""
+    """What strikes an app, one after the other, while which bounds (bounds.py) are lowered. Without Spark, the driver
+    does all of the work in its own process: what it plans, writes and commits, and in which order, is the same code."""
 
     strikes: Sequence[Strike]
     lowered: Sequence[str] = ()
     app: str = SHOP
+    without_spark: bool = False
+
+    def __post_init__(self) -> None:
+        assert not self.without_spark or not any(POINTS[one.name].needs_spark for one in self.strikes), str(self)
 
     def __str__(self) -> str:
-        return ", ".join([self.app, *map(str, self.strikes), *self.lowered])
+        engine = ["without Spark"] * self.without_spark
+        return ", ".join([self.app, *map(str, self.strikes), *self.lowered, *engine])
 
 
 def scheduled_rounds(random: Random, kills: Counter[str]) -> Iterator[Round]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.flow.run.app_tester import AppTester
 from headwater.log.partitioner import partition_of
@@ -19,6 +18,7 @@ from headwater.testing import running_node
 from tests.crash.flow.driver import SHORT_LIVED
 from tests.crash.flow.joining import CLICKED, CLICKS, FILE, ITEMS, OFFERED, SEARCHES, SHOPS, declare
 from tests.crash.flow.moments import FINISH, Moment
+from tests.flow.engines import Engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -32,8 +32,8 @@ Rows = list[dict[str, Any]]
 
 
 class Mall:
-    def __init__(self, session: SparkSession, node: Node) -> None:
-        self.tester = AppTester(declare(), node, session)
+    def __init__(self, engine: Engine, node: Node) -> None:
+        self.tester = AppTester(declare(), node, engine)
         self._data, self._round = node.data, 0
         self._pairs: Counter[tuple[int, str | None]] = Counter()
         self._items: dict[str, dict[str, Any]] = {}
@@ -106,9 +106,9 @@ class Mall:
 
 
 @pytest.fixture
-def mall(spark: SparkSession, tmp_path: Path) -> Iterator[Mall]:
+def mall(engine: Engine, tmp_path: Path) -> Iterator[Mall]:
     with running_node(tmp_path / "data") as node:
-        mall = Mall(spark, node)
+        mall = Mall(engine, node)
         mall.feed()
         mall.tester.run()
         yield mall

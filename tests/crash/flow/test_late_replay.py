@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.flow.run.app_tester import AppTester
 from headwater.node import Node
@@ -21,6 +20,7 @@ from tests.crash.flow.crashing import Crash, crash
 from tests.crash.flow.driver import SHORT_LIVED
 from tests.crash.flow.moments import FINISH, PROCESS, TOPIC_WRITE, VIEW_WRITE, Moment, arm
 from tests.crash.flow.replaying import FILE, READINGS, TOLD, VIEWS, declare
+from tests.flow.engines import Engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -54,8 +54,8 @@ def time_of(row: dict[str, Any]) -> datetime:
 class Life:
     """An app whose rows are all in time or, after a replay, as if they were."""
 
-    def __init__(self, session: SparkSession, node: Node) -> None:
-        self.tester = AppTester(declare(), node, session)
+    def __init__(self, engine: Engine, node: Node) -> None:
+        self.tester = AppTester(declare(), node, engine)
         self._data = node.data
         self._fed: list[dict[str, Any]] = []
 
@@ -148,10 +148,10 @@ def told(tester: AppTester) -> dict[Any, Any]:
 
 
 @pytest.fixture
-def life(spark: SparkSession, tmp_path: Path) -> Iterator[Life]:
+def life(engine: Engine, tmp_path: Path) -> Iterator[Life]:
     """A job that has left behind some rows that came too late."""
     with running_node(tmp_path / "data") as node:
-        life = Life(spark, node)
+        life = Life(engine, node)
         life.feed(*(reading(41 * number, "ab"[number % 2], 0.1 + number) for number in range(12)), reading(900))
         life.stragglers(30)
         yield life

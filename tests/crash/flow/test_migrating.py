@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.errors import JobRefused
 from headwater.flow.run.app_tester import AppTester
@@ -18,6 +17,7 @@ from headwater.testing import running_node
 from tests.crash.flow.crashing import Crash, crash
 from tests.crash.flow.migrating import KEYS_PER_SHARE, app, expected
 from tests.crash.flow.moments import Moment, arm
+from tests.flow.engines import Engine
 from tests.flow.job.shop import orders
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -46,17 +46,17 @@ MOMENTS = {
 
 
 class Life:
-    def __init__(self, session: SparkSession, node: Node) -> None:
-        self._session, self.node = session, node
+    def __init__(self, engine: Engine, node: Node) -> None:
+        self._engine, self.node = engine, node
         self.fed: list[dict[str, Any]] = []
 
     def feed(self, count: int, seed: int) -> None:
         rows = orders(count, seed=seed)
         self.fed += rows
-        AppTester(app(changed=True), self.node, self._session).feed("orders", rows)
+        AppTester(app(changed=True), self.node, self._engine).feed("orders", rows)
 
     def run(self, *, changed: bool) -> AppTester:
-        tester = AppTester(app(changed=changed), self.node, self._session)
+        tester = AppTester(app(changed=changed), self.node, self._engine)
         tester.run(rows_per_batch=KEYS_PER_SHARE if changed else 100)
         return tester
 
@@ -79,10 +79,10 @@ class Life:
 
 
 @pytest.fixture
-def life(spark: SparkSession, tmp_path: Path) -> Iterator[Life]:
+def life(engine: Engine, tmp_path: Path) -> Iterator[Life]:
     """A job that stands at its second batch."""
     with running_node(tmp_path / "data") as node:
-        life = Life(spark, node)
+        life = Life(engine, node)
         for seed in (1, 2):
             life.feed(30, seed)
             life.run(changed=False)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.errors import OutOfOrderSequence
 from headwater.flow.commit.batch_processor import Processor
@@ -17,6 +16,7 @@ from headwater.views.tables import SqlStore
 from tests.crash.flow.crashing import found_after_a_crash
 from tests.crash.flow.moments import TOPIC_SEND, VIEW_WRITE, Moment
 from tests.crash.planting import plant
+from tests.flow.engines import Engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -43,13 +43,13 @@ def node(tmp_path: Path) -> Iterator[Node]:
     ],
     ids=lambda moment: moment.place.split(".")[-1] + (", after" if moment.after else ""),
 )
-def test_the_oracle_finds_nothing_in_the_code_as_it_is(spark: SparkSession, node: Node, moment: Moment) -> None:
-    assert found_after_a_crash(spark, node, moment) == []
+def test_the_oracle_finds_nothing_in_the_code_as_it_is(engine: Engine, node: Node, moment: Moment) -> None:
+    assert found_after_a_crash(engine, node, moment) == []
 
 
 @pytest.mark.torture
 def test_state_continued_from_the_newest_version_instead_of_the_one_before_the_batch(
-    spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin, commit = StateStore.begin, StateStore.commit
     newest: dict[str, int] = {}
@@ -63,53 +63,51 @@ def test_state_continued_from_the_newest_version_instead_of_the_one_before_the_b
 
     monkeypatch.setattr(StateStore, "begin", begin_from_the_newest)
     monkeypatch.setattr(StateStore, "commit", commit_to_the_newest)
-    found = found_after_a_crash(spark, node, STATE_COMMITTED)
+    found = found_after_a_crash(engine, node, STATE_COMMITTED)
     assert any(sentence.startswith("totals adds up to") for sentence in found)
     assert any(sentence.startswith("view revenue holds") for sentence in found)
 
 
 @pytest.mark.torture
 def test_a_mark_in_another_transaction_than_its_rows(
-    spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mark_first = (
         "self._store_mark(table, replace(stored, job=mark.job, batch=mark.batch, position=mark.position)); "
         "self._run('COMMIT'); self._run('BEGIN'); self._write(table, shape, stored, mark, changes, staged)"
     )
     plant(monkeypatch, SqlStore, "write", "self._write(table, shape, stored, mark, changes, staged)", mark_first)
-    found = found_after_a_crash(spark, node, ROWS_ABOUT_TO_GO_IN)
+    found = found_after_a_crash(engine, node, ROWS_ABOUT_TO_GO_IN)
     assert any(sentence.startswith("view ") for sentence in found)
 
 
 @pytest.mark.torture
 def test_a_batch_noted_as_finished_before_its_sinks_have_it(
-    spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = "self._operators.commit(context, results.reports)"
     plant(monkeypatch, Processor, "_work", commit, f"{commit}; self._folder.finish(record)")
-    found = found_after_a_crash(spark, node, A_VIEW_WRITTEN)
+    found = found_after_a_crash(engine, node, A_VIEW_WRITTEN)
     assert any(sentence.startswith("shop.accounts: ") for sentence in found)
     assert any(sentence.startswith("big-orders holds") for sentence in found)
 
 
 @pytest.mark.torture
-def test_a_topic_sent_again_as_another_producer(
-    spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_sent_again_as_another_producer(engine: Engine, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     encode = "encoded = encode(rows, state, mark.batch)"
     another = "state = replace(state, producer_id=self._client.init_producer_id()[0], sequences={})"
     plant(monkeypatch, TopicSink, "publish", encode, f"{another}; {encode}")
-    found = found_after_a_crash(spark, node, SENT_AND_NOT_NOTED)
+    found = found_after_a_crash(engine, node, SENT_AND_NOT_NOTED)
     assert any("2 times, not 1 times" in sentence or "a change says" in sentence for sentence in found)
 
 
 @pytest.mark.torture
 def test_a_topic_whose_batch_is_noted_before_it_is_sent(
-    spark: SparkSession, node: Node, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encode = "encoded = encode(rows, state, mark.batch)"
     noted = "self._store(state.advanced(mark.batch, encoded.records))"
     plant(monkeypatch, TopicSink, "publish", encode, f"{encode}; {noted}")
     with pytest.raises(OutOfOrderSequence, match="a batch before this one is missing"):  # the log itself finds it
         # The third is one of those that every batch writes to, whether or not some rows are poisoned or late.
-        found_after_a_crash(spark, node, Moment(TOPIC_SEND), nth=3)
+        found_after_a_crash(engine, node, Moment(TOPIC_SEND), nth=3)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.errors import JobRefused
 from headwater.flow.run.app_tester import AppTester
@@ -12,6 +11,7 @@ from headwater.testing import running_node
 from tests.crash.flow import shop
 from tests.crash.flow.crashing import Crash, Life, crash
 from tests.crash.flow.moments import PROCESS, SWAP, Moment, arm
+from tests.flow.engines import Engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -19,10 +19,10 @@ OLD, NEW, NEWER = shop.LEAST
 
 
 @pytest.fixture
-def life(spark: SparkSession, tmp_path: Path) -> Iterator[Life]:
+def life(engine: Engine, tmp_path: Path) -> Iterator[Life]:
     """A job that stands at its first batch."""
     with running_node(tmp_path / "data") as node:
-        life = Life(spark, node)
+        life = Life(engine, node)
         life.write()
         run(life, OLD)
         yield life
@@ -30,7 +30,7 @@ def life(spark: SparkSession, tmp_path: Path) -> Iterator[Life]:
 
 def run(life: Life, least: int, *, rebuild: bool = False) -> None:
     tester = AppTester(
-        shop.declare(life.place.store, life.place.files, least=least, customers=False), life.node, life.session
+        shop.declare(life.place.store, life.place.files, least=least, customers=False), life.node, life.engine
     )
     tester.run(rebuild=["revenue"] if rebuild else [])
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headwater.flow.commit import stage_task
 from headwater.flow.sinks.parquet import ParquetSink
@@ -14,6 +13,7 @@ from tests.crash.flow import crashing
 from tests.crash.flow.crashing import Crash, Life
 from tests.crash.flow.moments import RENAME, TOPIC_SEND, Moment
 from tests.crash.planting import plant
+from tests.flow.engines import Engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -26,7 +26,7 @@ MANY = 5_000
 
 
 @pytest.fixture
-def life(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
+def life(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
     """Batches are staged; one that comes again after a crash is given to the driver, and the next is staged again."""
 
     def crash_and_go_another_way() -> None:
@@ -36,7 +36,7 @@ def life(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(stage_task, "FEW_ROWS", 0)
     monkeypatch.setattr(crashing, "crash", crash_and_go_another_way)
     with running_node(tmp_path / "data") as node:
-        yield Life(spark, node)
+        yield Life(engine, node)
 
 
 def crashed(life: Life, monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:

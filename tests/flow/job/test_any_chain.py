@@ -12,18 +12,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import SparkSession
 
 import headwater as hw
-from headwater.flow.declare.topology.graph import plan
-from headwater.flow.plan.batch_loop import BatchRunner
-from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.planned_batches import PlannedBatch
-from headwater.flow.plan.resolution import resolve
 from headwater.flow.run.app_tester import AppTester
-from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.testing import running_node
-from tests.flow.job.steps import forget_batch
+from tests.flow.engines import Engine
+from tests.flow.job.steps import stepped_job
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 VIEWS = {"ended": ("k", "window_start"), "held": ("k", "window_start"), "twice": ("id", "window_start")}
@@ -96,26 +91,16 @@ def rows_of(side: int, drawn: list[Drawn]) -> list[Fed]:
 
 def run(tester: AppTester, lengths: tuple[int, int], cuts: list[tuple[int, int, int]], *, proved: bool) -> None:
     """Each of `cuts` is how many rows more of both sides, and how often the batch comes."""
-    settings = RunSettings(tester.node.data, tester.node.kafka_address)
-    running = RunningApp(tester.app, tester.session, settings)
-    (job,) = plan(tester.app, explain)
-    running._make_topics([job])
-    processor = running.prepare(job, resolve(tester.session, job))
-    runner, folder = BatchRunner(processor), processor.context.folder
     start = [0, 0]
-    try:
+    with stepped_job(tester) as job:
         for batch, (*more, again) in enumerate([(1, 1, 1), *cuts, (*lengths, 1), (0, 0, 1), (0, 0, 2), (0, 0, 1)]):
             end = [min(first + count, length) for first, count, length in zip(start, more, lengths, strict=True)]
             first, last = [{"left": {0: place[0]}, "right": {0: place[1]}} for place in (start, end)]
-            for _ in range(again):
-                forget_batch(folder.path, batch)
-                runner.run(PlannedBatch(batch, first, last, time_ms=batch))
+            job.run(PlannedBatch(batch, first, last, time_ms=batch), times=again)
             start = end
             assert [folded(tester, name) for name in TOLD] == [view(tester, name) for name in TOLD]
             if proved:
                 assert [tester.prove(name).different for name in VIEWS] == [0] * len(VIEWS), batch
-    finally:
-        running.stop()
 
 
 def view(tester: AppTester, name: str) -> dict[Any, Any]:
@@ -176,14 +161,14 @@ def told(tester: AppTester) -> list[Any]:
     ]
 
 
-def check(spark: SparkSession, seed: int, *, proved: bool) -> None:
+def check(engine: Engine, seed: int, *, proved: bool) -> None:
     random = Random(seed)
     sides = rows_of(0, drawn_rows(random)), rows_of(1, drawn_rows(random))
     cuts = [(random.randrange(6), random.randrange(6), 1 + number % 2) for number in range(2)]
     records = []
     for wanted in (cuts, [(left, right, 1) for left, right, _ in cuts])[: 2 if proved else 1]:
         with TemporaryDirectory() as folder, running_node(Path(folder)) as node:
-            tester = AppTester(chain(), node, spark)
+            tester = AppTester(chain(), node, engine)
             for topic, rows in zip(("left", "right"), sides, strict=True):
                 for row, arrives in rows:
                     tester.feed(topic, [row], key="id" if topic == "left" else "k", at=arrives)
@@ -199,13 +184,13 @@ def check(spark: SparkSession, seed: int, *, proved: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_any_order_cut_and_repetition_gives_what_one_batch_query_gives(spark: SparkSession) -> None:
-    check(spark, 1, proved=False)
+def test_any_order_cut_and_repetition_gives_what_one_batch_query_gives(engine: Engine) -> None:
+    check(engine, 1, proved=False)
 
 
 @pytest.mark.torture
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(2, 22))
-def test_the_same_for_many_and_at_every_batch_and_with_the_same_records_again(spark: SparkSession, seed: int) -> None:
-    check(spark, seed, proved=True)
+def test_the_same_for_many_and_at_every_batch_and_with_the_same_records_again(engine: Engine, seed: int) -> None:
+    check(engine, seed, proved=True)

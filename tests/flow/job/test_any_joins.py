@@ -11,18 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import SparkSession
 
 import headwater as hw
-from headwater.flow.declare.topology.graph import plan
-from headwater.flow.plan.batch_loop import BatchRunner
-from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.planned_batches import PlannedBatch
-from headwater.flow.plan.resolution import resolve
 from headwater.flow.run.app_tester import AppTester
-from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.testing import running_node
-from tests.flow.job.steps import forget_batch
+from tests.flow.engines import Engine
+from tests.flow.job.steps import stepped_job
 
 SEEDS = [1]
 """Each takes many batches in Spark; the kernels are tried with far more (tests/flow/operators/joins)."""
@@ -81,24 +76,14 @@ def rows_of(side: int, drawn: list[Drawn]) -> list[dict[str, Any]]:
 
 
 def run(tester: AppTester, lengths: tuple[int, int], wanted: list[tuple[int, int, int]]) -> None:
-    settings = RunSettings(tester.node.data, tester.node.kafka_address)
-    running = RunningApp(tester.app, tester.session, settings)
-    (job,) = plan(tester.app, explain)
-    running._make_topics([job])
-    processor = running.prepare(job, resolve(tester.session, job))
-    runner, folder = BatchRunner(processor), processor.context.folder
     start = [0, 0]
-    try:
+    with stepped_job(tester) as job:
         for batch, (*more, again) in enumerate([(1, 1, 1), *wanted, (*lengths, 1), (0, 0, 1)]):
             end = [min(first + count, length) for first, count, length in zip(start, more, lengths, strict=True)]
             first, last = [{"left": {0: place[0]}, "right": {0: place[1]}} for place in (start, end)]
-            for _ in range(again):
-                forget_batch(folder.path, batch)
-                runner.run(PlannedBatch(batch, first, last, time_ms=batch))
+            job.run(PlannedBatch(batch, first, last, time_ms=batch), times=again)
             start = end
             assert [folded(tester, name) for name in VIEWS] == [view(tester, name) for name in VIEWS]
-    finally:
-        running.stop()
 
 
 def view(tester: AppTester, name: str) -> dict[Any, Any]:
@@ -139,7 +124,7 @@ def told(tester: AppTester) -> list[Any]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_order_cut_and_repetition_gives_what_one_batch_query_gives_and_the_same_records_again(
-    spark: SparkSession, seed: int
+    engine: Engine, seed: int
 ) -> None:
     random = Random(seed)
     drawn = drawn_rows(random), drawn_rows(random)
@@ -147,7 +132,7 @@ def test_any_order_cut_and_repetition_gives_what_one_batch_query_gives_and_the_s
     records = []
     for repeats in (wanted, [(left, right, 1) for left, right, _ in wanted]):
         with TemporaryDirectory() as folder, running_node(Path(folder)) as node:
-            tester = AppTester(every_way(), node, spark)
+            tester = AppTester(every_way(), node, engine)
             for side, topic in enumerate(("left", "right")):
                 newest, arrivals = 0, Random(seed + side)
                 for row, one in zip(rows_of(side, drawn[side]), drawn[side], strict=True):

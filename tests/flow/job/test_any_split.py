@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 
 from headwater.flow.run.app_tester import AppTester
 from headwater.testing import running_node
+from tests.flow.engines import engine
 from tests.flow.job.shop import order, revenue_of, shop, text
 from tests.flow.job.steps import Step, run_steps
 
@@ -45,9 +45,9 @@ def steps_of(contents: list[list[Any]], wanted: list[tuple[tuple[int, int, int],
     return [*steps, Step(tuple(left), 1)] if any(left) else steps
 
 
-def check(spark: SparkSession, contents: list[list[Any]], wanted: list[tuple[tuple[int, int, int], int]]) -> None:
+def check(contents: list[list[Any]], wanted: list[tuple[tuple[int, int, int], int]]) -> None:
     with TemporaryDirectory() as data, running_node(Path(data)) as node:
-        tester = AppTester(shop(), node, spark)
+        tester = AppTester(shop(), node, engine())
         node.log.create_topic("orders", partitions=len(contents))
         for number, content in enumerate(contents):
             if content:
@@ -70,16 +70,14 @@ def check(spark: SparkSession, contents: list[list[Any]], wanted: list[tuple[tup
 @settings(max_examples=EXAMPLES)
 @given(contents=partitions.filter(lambda found: any(found)), wanted=cuts)
 def test_any_cut_and_any_repetition_gives_what_one_batch_query_gives(
-    spark: SparkSession, contents: list[list[Any]], wanted: list[tuple[tuple[int, int, int], int]]
+    contents: list[list[Any]], wanted: list[tuple[tuple[int, int, int], int]]
 ) -> None:
-    check(spark, contents, wanted)
+    check(contents, wanted)
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(3600)
 @settings(max_examples=MANY_EXAMPLES)
 @given(contents=partitions.filter(lambda found: any(found)), wanted=cuts)
-def test_the_same_for_many(
-    spark: SparkSession, contents: list[list[Any]], wanted: list[tuple[tuple[int, int, int], int]]
-) -> None:
-    check(spark, contents, wanted)
+def test_the_same_for_many(contents: list[list[Any]], wanted: list[tuple[tuple[int, int, int], int]]) -> None:
+    check(contents, wanted)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 
 import headwater as hw
 from headwater.flow.commit import batch_evaluation as processing
@@ -24,6 +23,7 @@ from headwater.flow.operators.windows.step import END, START
 from headwater.flow.plan.row_sources import RowSource
 from headwater.flow.run.app_tester import AppTester
 from headwater.testing import running_node
+from tests.flow.engines import engine
 from tests.flow.job.steps import Step, run_steps
 from tests.flow.job.windows_app import BEGIN, SCHEMA, moment, reading
 from tests.flow.operators.reference import Row
@@ -222,7 +222,6 @@ def named(kind: Kind, place: Place, begin_us: int) -> tuple[Any, ...]:
 @settings(max_examples=EXAMPLES, phases=[Phase.explicit, Phase.generate])  # a smaller example would take minutes
 @given(data=st.data(), most_behind=st.sampled_from([6 * LATENESS, LATENESS]), wanted=cuts)
 def test_any_disorder_cut_and_repetition_gives_what_one_batch_query_gives(
-    spark: SparkSession,
     names: Sequence[str],
     read_by: str,
     data: st.DataObject,
@@ -237,7 +236,7 @@ def test_any_disorder_cut_and_repetition_gives_what_one_batch_query_gives(
     ):
         if read_by == "spark":
             patches.setattr(processing, "row_source", lambda *given: RowSource({}))
-        tester = AppTester(plant(names), node, spark)
+        tester = AppTester(plant(names), node, engine(on_spark=read_by == "spark"))
         node.log.create_topic("readings", partitions=2)
         for number, rows in enumerate(contents):
             texts = [reading(row.second, row.sensor, row.value) for row in rows]

@@ -10,19 +10,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater as hw
-from headwater.flow.declare.topology.graph import plan
 from headwater.flow.deploy.inventory import jobs_in
 from headwater.flow.operators.joins import splitting
-from headwater.flow.plan.batch_loop import BatchRunner
-from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.planned_batches import PlannedBatch
-from headwater.flow.plan.resolution import resolve
 from headwater.flow.prepare.inputs import LogSteps, ResultSteps
 from headwater.flow.run.app_tester import AppTester
-from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.flow.state.inspecting import show
 from headwater.testing import running_node
-from tests.flow.job.steps import forget_batch
+from tests.flow.engines import Engine
+from tests.flow.job.steps import stepped_job
 
 BEGIN = 1_767_225_600
 TOPICS = ("one", "two", "three", "four")
@@ -118,36 +114,27 @@ class Left(NamedTuple):
 
 
 def run(
-    spark: SparkSession, folder: Path, chain: Chain, rows: Rows, batches: int, *, again: int = 2, by_spark: bool = False
+    engine: Engine, folder: Path, chain: Chain, rows: Rows, batches: int, *, again: int = 2, by_spark: bool = False
 ) -> Left:
     """The second batch comes `again` times; `by_spark`: no input is made by tasks themselves."""
     with running_node(folder) as node:
-        tester = AppTester(chain.app(), node, spark)
+        tester = AppTester(chain.app(), node, engine)
         for topic, own in rows.items():
             for row in own:
                 when = next((value for value in row.values() if str(value).startswith("2026")), "2026-01-01T01:00:00Z")
                 tester.feed(topic, [row], key=next(iter(row)), at=when)
-        settings = RunSettings(node.data, node.kafka_address)
-        running = RunningApp(tester.app, spark, settings)
-        (job,) = plan(tester.app, explain)
-        running._make_topics([job])
-        processor = running.prepare(job, resolve(spark, job))
-        assert {*map(type, processor.evaluator.inputs.values())} == {LogSteps, ResultSteps}
-        processor.evaluator.inputs = {} if by_spark else processor.evaluator.inputs
-        runner = BatchRunner(processor)
         thirds = [{topic: {0: len(own) * part // 3} for topic, own in rows.items()} for part in range(4)]
         ends = [*thirds, *thirds[-1:] * (batches - 3)]
-        try:
+        with stepped_job(tester) as stepped:
+            assert {*map(type, stepped.processor.evaluator.inputs.values())} == {LogSteps, ResultSteps}
+            stepped.processor.evaluator.inputs = {} if by_spark else stepped.processor.evaluator.inputs
             for batch in range(batches):
-                for _ in range(again if batch == 1 else 1):
-                    forget_batch(processor.context.folder.path, batch)
-                    runner.run(PlannedBatch(batch, ends[batch], ends[batch + 1], batch))
-        finally:
-            running.stop()
+                planned = PlannedBatch(batch, ends[batch], ends[batch + 1], batch)
+                stepped.run(planned, times=again if batch == 1 else 1)
         assert [tester.prove(view).different for view in chain.views] == [0] * len(chain.views)
         records = [
             (topic, record.offset, record.key, record.value, record.timestamp_ms)
-            for topic in (*chain.told, *(f"web.{job.name.replace('+', '-')}.late",))
+            for topic in (*chain.told, *(f"web.{stepped.job.name.replace('+', '-')}.late",))
             for record in (tester.records(topic) if topic in {one.name for one in node.log.topics()} else [])
         ]
         return Left(records, tester.values("web.accounts"), dict(state_of(folder)))
@@ -165,12 +152,12 @@ def state_of(folder: Path) -> Iterator[tuple[str, list[str]]]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("chain", [STREAMS, TABLES], ids=["streams", "tables"])
 def test_joins_after_joins_leave_the_same_wherever_rows_come_from(
-    spark: SparkSession, tmp_path: Path, chain: Chain
+    spark: SparkSession, engine: Engine, tmp_path: Path, chain: Chain
 ) -> None:
     """Records byte by byte, accounts, and every row of the state; and a batch may come twice."""
     rows = rows_of(chain, Random(3))
     by_spark = run(spark, tmp_path / "spark", chain, rows, 4, again=1, by_spark=True)
-    by_tasks = run(spark, tmp_path / "tasks", chain, rows, 4)
+    by_tasks = run(engine, tmp_path / "tasks", chain, rows, 4)
     assert by_tasks.records == by_spark.records
     assert by_tasks.accounts == by_spark.accounts
     assert by_tasks.state == by_spark.state
@@ -179,13 +166,11 @@ def test_joins_after_joins_leave_the_same_wherever_rows_come_from(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_keys_that_are_split_leave_the_same(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_that_are_split_leave_the_same(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(TABLES, Random(3))
-    whole = run(spark, tmp_path / "whole", TABLES, rows, 3)
+    whole = run(engine, tmp_path / "whole", TABLES, rows, 3)
     monkeypatch.setattr(splitting, "HOT_ROWS", 3)
-    split = run(spark, tmp_path / "split", TABLES, rows, 3)
+    split = run(engine, tmp_path / "split", TABLES, rows, 3)
     assert split.accounts == whole.accounts
     assert split.state == whole.state
     assert sorted((one[2:] for one in split.records), key=str) == sorted((one[2:] for one in whole.records), key=str)

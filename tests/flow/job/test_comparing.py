@@ -128,6 +128,7 @@ def test_comparisons_stand_behind_and_before_other_steps(tester: Tester) -> None
     assert len(folded(app)) == 3
 
 
+@pytest.mark.on_spark
 def test_a_column_that_is_no_number_or_is_not_there_is_named(tester: Tester) -> None:
     def named(column: str) -> hw.App:
         return plant(lambda readings: readings.window(hw.tumbling("1 minute")).by("sensor").agg(

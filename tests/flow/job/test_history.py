@@ -37,6 +37,7 @@ def rows(app: AppTester, view: str, *names: str) -> list[tuple[Any, ...]]:
     return [tuple(shown(row[name]) for name in names) for row in app.rows(view)]
 
 
+@pytest.mark.on_spark
 def test_every_version_of_a_row_is_a_row_with_when_it_begins_and_ends(tester: Tester) -> None:
     app = tester(registry())
     app.feed("people", [{"name": "ann", "town": "Bern"}, {"name": "bob", "town": "Rome"}], key="name", at=at(1))
@@ -60,6 +61,7 @@ def test_every_version_of_a_row_is_a_row_with_when_it_begins_and_ends(tester: Te
     assert all(app.account(view).balanced for view in views)
 
 
+@pytest.mark.on_spark
 def test_a_join_as_of_a_time_tells_which_version_it_has_found(tester: Tester) -> None:
     declared = hw.App("sales", shards=2)
     orders = declared.stream("orders", "id long, item string, at timestamp", time="at")

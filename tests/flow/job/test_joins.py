@@ -117,6 +117,7 @@ def refused(tester: Tester, orders: str, people: str, **join: Any) -> str:
     return str(error.value)
 
 
+@pytest.mark.on_spark
 def test_what_cannot_be_joined_is_told_in_a_sentence_with_its_place(tester: Tester) -> None:
     types = refused(tester, "id long, buyer long", "name string")
     assert "column buyer of the left is bigint, and column name of the right is string" in types

@@ -39,6 +39,7 @@ def test_an_app_that_accounts_losses_goes_on_and_counts_them(tester: Tester) -> 
     assert one.rows("orders_of") == [{"user": "ann", "orders": 1}, {"user": "bob", "orders": 20}]
 
 
+@pytest.mark.on_spark  # which says of an error that it was a task's
 def test_an_app_that_says_nothing_stops_with_the_way_out(tester: Tester) -> None:
     one = tester(shop(on_loss="fail"))
     remove_unread(one)

@@ -84,6 +84,7 @@ def test_aggregates_may_be_renamed_dropped_and_put_in_another_order(tester: Test
     assert later.rows("revenue") == as_if_new(tester, now, "revenue")
 
 
+@pytest.mark.on_spark
 def test_an_aggregate_that_the_state_does_not_hold_needs_a_rebuild(tester: Tester) -> None:
     first = tester(app_of(totals))
     first.feed("orders", orders(20))
@@ -131,6 +132,7 @@ def test_a_column_that_is_added_to_a_source_changes_nothing_for_who_does_not_use
     assert later.prove("revenue").different == 0
 
 
+@pytest.mark.on_spark
 def test_a_table_to_which_a_column_is_added_is_built_anew(tester: Tester) -> None:
     """What older records say of the column is only in the log; a view that would show null for it would be wrong."""
 
@@ -157,6 +159,7 @@ def stream_app(made: Made, schema: str = SCHEMA) -> hw.App:
     return app
 
 
+@pytest.mark.on_spark
 def test_columns_added_to_rows_of_a_stream_are_in_those_that_follow(tester: Tester) -> None:
     first = tester(stream_app(lambda stream: stream.where("amount >= 10").select("id", "amount")))
     first.feed("orders", [order(1), order(2)])
@@ -184,6 +187,7 @@ def test_a_source_that_grows_gives_its_new_columns_to_rows_that_follow(tester: T
     assert any("note is in rows from now on" in line for line in later.reported)
 
 
+@pytest.mark.on_spark
 @pytest.mark.parametrize(
     "now",
     [

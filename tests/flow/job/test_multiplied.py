@@ -11,6 +11,8 @@ import headwater as hw
 from headwater.errors import InvalidDeclaration
 from headwater.flow.run.app_tester import AppTester
 
+pytestmark = pytest.mark.on_spark
+
 Tester = Callable[[hw.App], AppTester]
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 ORDERS = "id string, who string, items array<string>, at timestamp"

@@ -59,6 +59,7 @@ def test_words_of_a_view_go_to_an_index_beside_the_log(tmp_path: Path) -> None:
         one.close()
 
 
+@pytest.mark.on_spark
 def test_a_table_that_was_not_kept_for_some_batches_is_refused(
     tester: Callable[[hw.App], AppTester], tmp_path: Path
 ) -> None:

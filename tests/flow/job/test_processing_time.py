@@ -22,6 +22,7 @@ from headwater.flow.plan.resolution import resolve
 from headwater.flow.run.app_tester import AppTester
 from headwater.flow.run.running_app import RunningApp, RunSettings
 from headwater.flow.source.batch_plan.batch_control import WakeupRequest
+from tests.flow.engines import session_of
 from tests.flow.job.steps import Step, run_steps
 from tests.flow.job.windows_app import SCHEMA, reading
 from tests.waiting import patience
@@ -46,10 +47,12 @@ def counts(app: AppTester) -> list[tuple[int, int]]:
 def rebuild(app: AppTester) -> None:
     """Build the view anew from the log, and go no further."""
     settings = RunSettings(app.node.data, app.node.kafka_address)
-    running = RunningApp(app.app, app.session, settings, report=app.reported.append, rebuild=frozenset(["seen"]))
-    (job,) = plan(app.app, explain)
+    session, columns = session_of(app._start or app.session)
+    running = RunningApp(app.app, session, settings, report=app.reported.append, rebuild=frozenset(["seen"]))
     try:
-        running.prepare(job, resolve(app.session, job))
+        with columns():
+            (job,) = plan(app.app, explain)
+            running.prepare(job, resolve(session, job))
     finally:
         running.stop()
 

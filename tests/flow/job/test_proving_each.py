@@ -12,7 +12,7 @@ from headwater.flow.proof.verification import PROVED, UNPROVABLE
 from headwater.flow.run.app_tester import AppTester
 from tests.flow.job.failing_ways import obeying
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.on_spark]
 
 
 @pytest.mark.parametrize(("knob", "why"), [("exit", "a Python worker of Spark ended"), ("raise", "no such title: 1")])

@@ -8,6 +8,8 @@ import headwater as hw
 from headwater.errors import JobRefused
 from headwater.flow.run.app_tester import AppTester
 
+pytestmark = pytest.mark.on_spark
+
 Tester = Callable[[hw.App], AppTester]
 
 

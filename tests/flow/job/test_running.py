@@ -147,6 +147,7 @@ def test_a_table_follows_its_changelog_with_deletions_and_its_changes_are_in_the
     assert None in people.values("user-changes"), "a tombstone follows the deletion"
 
 
+@pytest.mark.on_spark
 def test_changed_code_is_refused_until_the_view_is_rebuilt(tester: Tester) -> None:
     def app_with(condition: str) -> hw.App:
         app = hw.App("shop", shards=2)
@@ -171,6 +172,7 @@ def test_changed_code_is_refused_until_the_view_is_rebuilt(tester: Tester) -> No
     assert changed.prove("revenue").different == 0
 
 
+@pytest.mark.on_spark
 def test_a_view_is_not_given_up_for_one_that_the_log_can_no_longer_fill(tester: Tester) -> None:
     shop_tester = tester(shop())
     shop_tester.feed("orders", orders(40))
@@ -200,6 +202,7 @@ def test_a_view_that_is_added_later_is_built_from_the_beginning(tester: Tester) 
     assert later.prove("revenue").different == later.prove("last_order").different == 0
 
 
+@pytest.mark.on_spark
 def test_a_checkpoint_that_was_copied_lost_or_is_anothers_is_refused(tester: Tester) -> None:
     import shutil
 
@@ -275,6 +278,7 @@ def test_repetitions_within_the_time_are_dropped_and_a_partition_that_is_an_hour
     assert "34 minutes" in late["reason"] or "2,040.000 s behind clicks/1" in late["reason"]
 
 
+@pytest.mark.on_spark
 @pytest.mark.parametrize("column", ["rand()", "uuid()", "current_timestamp()"])
 def test_what_would_be_different_when_a_batch_is_run_again_is_refused(tester: Tester, column: str) -> None:
     app = hw.App("shop")

@@ -11,6 +11,8 @@ from headwater.flow.deploy.inventory import chosen
 from headwater.flow.run.app_tester import AppTester
 from tests.flow.job.shop import SCHEMA, orders, revenue_of
 
+pytestmark = pytest.mark.on_spark
+
 Tester = Callable[[hw.App], AppTester]
 
 QUERY = """

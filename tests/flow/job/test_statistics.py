@@ -57,6 +57,7 @@ def lab(**tables: Any) -> hw.App:
     return app
 
 
+@pytest.mark.on_spark
 @pytest.mark.timeout(400)
 def test_every_statistic_is_that_of_a_plain_query_for_keys_and_in_windows(tester: Tester) -> None:
     plant = tester(lab(keyed=(None, EXACT), trips=(hw.session("8 seconds"), SOME)))
@@ -80,6 +81,7 @@ SKETCHES = (
 )  # fmt: skip
 
 
+@pytest.mark.on_spark
 @pytest.mark.timeout(400)
 def test_sketches_are_what_a_plain_query_accepts_and_spark_reads_them(tester: Tester) -> None:
     plant = tester(lab(keyed=(None, SKETCHES), trips=(hw.session("8 seconds"), SKETCHES)))
@@ -100,6 +102,7 @@ def test_sketches_are_what_a_plain_query_accepts_and_spark_reads_them(tester: Te
     )
 
 
+@pytest.mark.on_spark
 @pytest.mark.timeout(400)
 def test_a_wrong_sketch_is_found_out(tester: Tester, monkeypatch: pytest.MonkeyPatch) -> None:
     """The view is compared as if each column in turn were wrong: not just anything is accepted of it."""
@@ -170,6 +173,7 @@ def test_what_the_users_code_raises_is_one_sentence_with_its_line(tester: Tester
         plant.run()
 
 
+@pytest.mark.on_spark
 @pytest.mark.timeout(400)
 def test_centres_learn_from_complete_windows_in_the_order_of_time_and_are_proved(tester: Tester) -> None:
     app = hw.App("lab", shards=2)

@@ -25,9 +25,9 @@ import headwater as hw
 from headwater.flow.commit import stage_task
 from headwater.flow.exchange.blocks import Task
 from headwater.flow.local.frames import LocalFrame
-from headwater.flow.operate.job_operators import VERSIONS_KEPT
 from headwater.flow.run.app_tester import AppTester
 from headwater.flow.state.files import DiskFiles
+from headwater.flow.state.job_state import VERSIONS_KEPT
 from headwater.flow.state.store import read_manifest, versions_of
 from headwater.testing import running_node
 

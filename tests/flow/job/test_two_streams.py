@@ -4,6 +4,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 import headwater as hw
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.run.app_tester import AppTester
@@ -26,6 +28,7 @@ def two_ways() -> hw.App:
     return app
 
 
+@pytest.mark.on_spark
 def test_both_see_every_record_and_have_accounts_of_their_own(tester: Tester) -> None:
     shop, rows = tester(two_ways()), orders(40)
     shop.feed("orders", [*rows, b"nonsense", b'{"amount": "much"}'])
@@ -44,6 +47,7 @@ def test_both_see_every_record_and_have_accounts_of_their_own(tester: Tester) ->
     assert shop.node.log.topic("orders").partitions == 1
 
 
+@pytest.mark.on_spark
 def test_the_topic_is_read_once_for_both(tester: Tester) -> None:
     shop = tester(two_ways())
     shop.feed("orders", orders(10))

@@ -48,6 +48,8 @@ class _Tracing:
             # Rounding is small enough that what is made of it is as good as the same.
             self.estimates |= {expression.exprId().id()} if rule != "near" else set()
             return
+        if not self.estimates and not self.derived:
+            return  # what is referred to does not matter, and the JVM is asked for each column of it
         used = {one.exprId().id() for one in _all(expression.references().toSeq())}
         if not used & (self.estimates | self.derived):
             return

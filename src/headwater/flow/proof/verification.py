@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
 
@@ -84,14 +84,9 @@ def verify(
     _refuse_if_gone(environment.client, planned, position)
     session, known, key = environment.session, past(batch), tuple(shape.key)
     frames = frames_at(session, job, environment.where, position)
-    compared = _differing(session, planned, frames, known, stored, key).persist()
-    try:
-        different = compared.count()
-        shown = [
-            _difference(row.asDict(recursive=True), planned, frames) for row in compared.limit(SHOWN_MAX).collect()
-        ]
-    finally:
-        compared.unpersist()
+    compared = _differing(session, planned, frames, known, stored, key)
+    different, first = _counted(compared, compared)
+    shown = [_difference(row.asDict(recursive=True), planned, frames) for row in first]
     late, late_shown = _declared_late(known)
     otherwise = 0
     if late and not different:
@@ -115,13 +110,18 @@ def _differing(
     return _compared(expected, session.createDataFrame(rows, frame_schema), key)
 
 
+def _counted(rows: DataFrame, ordered: DataFrame) -> tuple[int, list[Row]]:
+    """How many there are, and the first of them: where these are all, they are computed once."""
+    first = ordered.limit(SHOWN_MAX + 1).collect()
+    return len(first) if len(first) <= SHOWN_MAX else rows.count(), first[:SHOWN_MAX]
+
+
 def _declared_late(past: Past) -> tuple[int, list[DeclaredLate]]:
     """How many rows, and the first of them."""
     if past.declared is None:
         return 0, []
     rows = past.declared.groupBy("topic", "partition", "offset").agg(f.min("batch").alias("batch"), f.min("reason"))
-    count = rows.count()
-    first = rows.orderBy("batch", "topic", "partition", "offset").limit(SHOWN_MAX).collect() if count else []
+    count, first = _counted(rows, rows.orderBy("batch", "topic", "partition", "offset"))
     return count, [DeclaredLate(f"{topic}/{place}@{offset}", batch, why) for topic, place, offset, batch, why in first]
 
 
