@@ -3,7 +3,9 @@
 import pytest
 
 from headwater.log import Log
+from headwater.log.batch_format import read_header
 from headwater.log.check import check_log, log_bytes
+from headwater.log.storage import read_whole
 from headwater.record import Record
 from headwater.testing import ManualClock, MemoryStorage
 
@@ -65,6 +67,17 @@ def test_damage_once_recorded_is_stepped_over_and_reported_as_known(storage):
     with Log.open("memory", storage=storage) as log:
         offsets = [record.offset for record in log.read("orders")]
     assert offsets == [offset for offset in range(60) if offset != found.damage[0].first_offset]
+
+
+@pytest.mark.parametrize("segment", [1, -1], ids=["sealed", "active"])
+@pytest.mark.parametrize("position", [12, 13, 14, 15])
+def test_a_changed_leader_epoch_which_no_checksum_covers_is_found(storage, segment, position):
+    path = logs(storage)[segment]
+    first = read_header(read_whole(storage, path))
+    change_byte(storage, path, first.size + position)
+    (partition,) = check_log(storage).partitions
+    assert not partition.sound
+    assert any(f"{path}: the batch at offset {first.next_offset} has leader epoch" in one for one in partition.problems)
 
 
 def test_an_index_entry_that_points_elsewhere_is_found(storage):

@@ -1,5 +1,7 @@
 """One file of batches and its two indexes."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -205,20 +207,57 @@ def test_a_pinned_segment_stays_itself_while_its_files_are_replaced() -> None:
     assert found.header.base_offset == 54
 
 
-def test_a_wrong_index_entry_costs_time_and_never_a_record() -> None:
+def opened_again(segment: Segment, storage: MemoryStorage, how: str) -> Segment:
+    """As another process finds it, with indexes from their files."""
+    again = Segment(storage, FOLDER, segment.base_offset, size=segment.size)
+    if how == "pinned":
+        again.pin()
+    elif how == "active":
+        offsets, times = (read_whole(storage, path) for path in again.paths[1:])
+        again.activate(OffsetIndex.from_bytes(offsets), TimeIndex.from_bytes(times))
+    return again
+
+
+def flipped(storage: MemoryStorage, path: str) -> Iterator[None]:
+    """The file with one bit changed, one after the other; at last it is as it was."""
+    data = bytearray(read_whole(storage, path))
+    for position in range(len(data)):
+        for mask in (0x01, 0x04, 0x80):
+            data[position] ^= mask
+            storage.open(path).write_at(0, [data])
+            yield
+            data[position] ^= mask
+    storage.open(path).write_at(0, [data])
+
+
+@pytest.mark.parametrize("how", ["sealed", "pinned", "active"])
+def test_a_wrong_index_entry_costs_time_and_never_a_record(how: str) -> None:
     storage = MemoryStorage()
     segment = segment_in(storage)
     for number in range(20):
         append(segment, 50 + number, b"x" * 30, index_interval=100)
     sealed(segment)
-    data = bytearray(read_whole(storage, segment.index_path))
-    for position in range(len(data)):
-        for mask in (0x01, 0x80):
-            data[position] ^= mask
-            storage.open(segment.index_path).write_at(0, [data])
-            again = Segment(storage, FOLDER, 50, size=segment.size)
-            for offset in range(50, 70):
-                found = again.position_of(offset, limit=again.size)
-                assert found is not None
-                assert found.header.base_offset == offset
-            data[position] ^= mask
+    for _ in flipped(storage, segment.index_path):
+        again = opened_again(segment, storage, how)
+        for offset in range(50, 70):
+            found = again.position_of(offset, limit=again.size)
+            assert found is not None
+            assert found.header.base_offset == offset
+
+
+@pytest.mark.parametrize("how", ["sealed", "pinned"])
+def test_a_wrong_entry_of_a_time_index_costs_time_and_never_a_record(how: str) -> None:
+    storage = MemoryStorage()
+    segment = segment_in(storage)
+    times = [1000, 1010, 1005, 1030, 1020, 1040, 1100, 1050, 1060, 1090]
+    for number, time in enumerate(times):
+        append(segment, 50 + number, b"x" * 30, timestamp_ms=time, index_interval=100)
+    sealed(segment)
+    assert segment.largest_timestamp() == (1100, 56)
+    for _ in flipped(storage, segment.time_index_path):
+        again = opened_again(segment, storage, how)
+        assert again.largest_timestamp() == (1100, 56)
+        for wanted in range(995, 1101, 5):
+            found = again.batch_for_time(wanted, limit=again.size)
+            assert found is not None
+            assert found.header.base_offset == 50 + next(n for n, time in enumerate(times) if time >= wanted)

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.log.time_index import ENTRY_BYTES, TimeIndex, offset_before
+from headwater.log.time_index import ENTRY_BYTES, TimeIndex, entry_before
 
 TIMES = st.integers(-5, 40)
 
@@ -22,8 +22,8 @@ def test_every_record_up_to_the_answer_is_older(times: list[int], wanted: int) -
     for offset in range(len(times)):
         largest = max(times[: offset + 1])
         index.add(largest, times.index(largest))
-    before = offset_before(index.entries, wanted)
-    older = -1 if before is None else before
+    before = entry_before(index.entries, wanted)
+    older = -1 if before is None else before[1]
     assert all(time < wanted for time in times[: older + 1])
     first = next((offset for offset, time in enumerate(times) if time >= wanted), len(times))
     assert older < first

@@ -20,6 +20,7 @@ from headwater.log.lost_manifest import lost_gaps
 from headwater.log.manifest import Gap, Manifest
 from headwater.log.offset_index import OffsetIndex
 from headwater.log.quarantine import read_quarantine, write_quarantine
+from headwater.log.readable_partition import LEADER_EPOCH
 from headwater.log.scan import WINDOW_BYTES, Expectation, checksum_of, damage_at, whole_batches
 from headwater.log.segment import BatchAt, Damage, Segment
 from headwater.log.segment_swap import NAME as SWAP
@@ -286,8 +287,16 @@ class _PartitionChecker:
             self.found.end_offset = batches[-1].header.next_offset
         damaged = [damage.end_offset for damage in self.known.get(base, ())]
         self._ends[base] = max([base, *damaged, *(batch.header.next_offset for batch in batches[-1:])])
+        self._check_epochs(segment, batches)
         self._check_indexes(segment, batches, sealed=following is not None)
         self._check_manifest(segment, batches)
+
+    def _check_epochs(self, segment: Segment, batches: Sequence[BatchAt]) -> None:
+        """Of all fields of a batch, only its offset and this one are outside of its checksum."""
+        wrong = [batch.header for batch in batches if batch.header.leader_epoch != LEADER_EPOCH]
+        if wrong:
+            where = f"{segment.log_path}: the batch at offset {wrong[0].base_offset}"
+            self.found.problems.append(f"{where} has leader epoch {wrong[0].leader_epoch} instead of {LEADER_EPOCH}")
 
     def _check_manifest(self, segment: Segment, batches: Sequence[BatchAt]) -> None:
         """A segment that ends with a whole batch may still be shorter than it was; its checksum says the rest."""

@@ -20,7 +20,7 @@ from headwater.log.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from headwater.log.offset_index import OffsetIndex, entry_at_or_below
 from headwater.log.storage import File, Storage
 from headwater.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
-from headwater.log.time_index import TimeIndex, offset_before
+from headwater.log.time_index import TimeIndex, entry_before
 
 NO_TIMESTAMP = -1
 RELATIVE_OFFSET_MAX = 2**31 - 1
@@ -202,8 +202,17 @@ class Segment:
         """The largest timestamp and the last offset of the batch that has it; None if there are no records."""
         if self._largest is None and not self.active:
             entries = self._time_entries()
-            self._largest = self._with_base(entries[len(entries) - 1]) if len(entries) else None
+            last = entries[len(entries) - 1] if len(entries) else None
+            self._largest = (
+                self._with_base(last) if last and self._has_time_as_indexed(last) else self._largest_of_all()
+            )
         return self._largest
+
+    def _largest_of_all(self) -> tuple[int, int] | None:
+        """From the headers of all batches, where the index is wrong; of equal timestamps the first counts."""
+        headers = (batch.header for batch in self.batches(0, limit=self.size))
+        largest = max(headers, key=lambda header: header.max_timestamp, default=None)
+        return None if largest is None else (largest.max_timestamp, largest.last_offset)
 
     def position_of(self, offset: int, *, limit: int) -> BatchAt | None:
         """Returns the batch that holds `offset`, or the first after it; None if that lies at or after byte `limit`."""
@@ -216,15 +225,11 @@ class Segment:
     def scan_start(self, offset: int) -> int:
         """Start of a batch at or before the one that holds `offset`, as the index knows it.
 
-        An index has no checksum. What its file says is held against the batch it points to: a wrong entry costs
-        a longer scan, never a record.
+        An index has no checksum, and one in memory may have come from a file. What it says is held against the batch it
+        points to: a wrong entry costs a longer scan, never a record.
         """
         entry = entry_at_or_below(self._offset_entries(), offset - self.base_offset)
-        if entry is None:
-            return 0
-        if self._offsets is None and not self._ends_as_indexed(entry, offset):
-            return 0
-        return entry[1]
+        return entry[1] if entry is not None and self._ends_as_indexed(entry, offset) else 0
 
     def _ends_as_indexed(self, entry: tuple[int, int], offset: int) -> bool:
         last_offset, position = entry[0] + self.base_offset, entry[1]
@@ -233,12 +238,17 @@ class Segment:
 
     def batch_for_time(self, timestamp_ms: int, *, limit: int) -> BatchAt | None:
         """The first batch with a record at or after the time."""
-        before = offset_before(self._time_entries(), timestamp_ms)
-        start = 0 if before is None else self.scan_start(before + self.base_offset)
+        before = entry_before(self._time_entries(), timestamp_ms)
+        start = self.scan_start(before[1] + self.base_offset) if before and self._has_time_as_indexed(before) else 0
         for batch in self.batches(start, limit=limit):
             if batch.header.max_timestamp >= timestamp_ms:
                 return batch
         return None
+
+    def _has_time_as_indexed(self, entry: tuple[int, int]) -> bool:
+        timestamp_ms, offset = self._with_base(entry)
+        batch = self.position_of(offset, limit=self.size)
+        return batch is not None and (batch.header.max_timestamp, batch.header.last_offset) == (timestamp_ms, offset)
 
     def batches(self, position: int, *, limit: int) -> Iterator[BatchAt]:
         """Headers from a batch start on, damage skipped; reads little more than the headers."""

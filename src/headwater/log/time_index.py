@@ -39,13 +39,13 @@ class TimeIndex:
         return cls(list(_ENTRY.iter_unpack(data[:whole])))
 
 
-def offset_before(entries: Entries, timestamp_ms: int) -> int | None:
-    """Relative offset up to which every record is older than the time; None if nothing is known to be.
+def entry_before(entries: Entries, timestamp_ms: int) -> tuple[int, int] | None:
+    """The last entry up to whose offset every record is older than the time; None if no record is known to be.
 
-    >>> offset_before([(100, 4), (200, 9)], 150)
-    4
-    >>> offset_before([(100, 4), (200, 9)], 100) is None
+    >>> entry_before([(100, 4), (200, 9)], 150)
+    (100, 4)
+    >>> entry_before([(100, 4), (200, 9)], 100) is None
     True
     """
     index = bisect_left(entries, (timestamp_ms, 0))
-    return entries[index - 1][1] if index else None
+    return entries[index - 1] if index else None
