@@ -53,6 +53,7 @@ class Outcome:
     missed: Counter[str] = field(default_factory=Counter)
     """Strikes whose moment did not come, by point."""
     rows: int = 0
+    notes: list[str] = field(default_factory=list)
     anomalies: list[str] = field(default_factory=list)
 
     @property
@@ -157,7 +158,7 @@ class Killing:
 
     def _drive(self, now: Round, *, prove: Iterable[str] = (), last: bool = False) -> Ended:
         """Run a driver to its end, and the node again if it dies meanwhile."""
-        driver = self._drivers.pop() if self._drivers else self._started_driver()
+        driver = self._next_driver()
         before = len(self._board.struck())
         self._board.lower_flags()
         self._log(f"round {self.outcome.rounds}: {now}")
@@ -170,6 +171,13 @@ class Killing:
         self._watch(driver)
         alarm.cancel()
         return Ended(driver.returncode, self._said(driver), self._board.struck()[before:])
+
+    def _next_driver(self) -> "subprocess.Popen[bytes]":
+        """One that is on its way up. Whatever ended it before it had its orders, they are carried out by another."""
+        if self._drivers and (code := self._drivers[-1].poll()) is not None:
+            said = self._said(self._drivers.pop())
+            self.outcome.notes.append(f"a driver without orders ended with {code}, and was replaced; it said {said}")
+        return self._drivers.pop() if self._drivers else self._started_driver()
 
     def _orders(self, now: Round, prove: Iterable[str]) -> Orders:
         return Orders(
