@@ -186,6 +186,7 @@ def kill_jobs(report: Report, rounds: int, advance: Advance) -> None:
     report.job_kills, report.job_kills_missed = dict(sorted(outcome.kills.items())), dict(outcome.missed)
     report.job_points_never_struck = outcome.never_struck
     report.anomalies += outcome.anomalies
+    report.notes += outcome.notes
     if rounds >= ROUNDS_OF_A_TURN + SPARE_ROUNDS:
         # Each had its turn, and a second one if it was missed: what is left is not tested at all.
         report.anomalies += [f"no job could be killed at: {name}" for name in outcome.never_struck]

@@ -53,6 +53,7 @@ class Outcome:
     missed: Counter[str] = field(default_factory=Counter)
     """Strikes whose moment did not come, by point."""
     rows: int = 0
+    notes: list[str] = field(default_factory=list)
     anomalies: list[str] = field(default_factory=list)
 
     @property
@@ -172,17 +173,21 @@ class Killing:
         alarm.cancel()
         return Ended(driver.returncode, self._said(driver), self._board.struck()[before:])
 
+    def _driver_for(self, now: Round) -> "subprocess.Popen[bytes]":
+        """One that is on its way up. Whatever ended it before it had its orders, they are carried out by another."""
+        if now.without_spark:
+            return self._started_driver(WITHOUT_SPARK)
+        if self._drivers and (code := self._drivers[-1].poll()) is not None:
+            said = self._said(self._drivers.pop())
+            self.outcome.notes.append(f"a driver without orders ended with {code}, and was replaced; it said {said}")
+        return self._drivers.pop() if self._drivers else self._started_driver()
+
     def _orders(self, now: Round, prove: Iterable[str]) -> Orders:
         return Orders(
             now.app, self._least, self._node_process, self._rebuilding and now.app == shop.APP, list(prove),
             self._forgetful, points=[(strike.name, strike.nth) for strike in now.strikes], lowered=list(now.lowered),
             rows_per_batch=max(ROWS_PER_BATCH, self._unread[now.app] * ROWS_PER_BATCH // self._rows),
         )  # fmt: skip
-
-    def _driver_for(self, now: Round) -> "subprocess.Popen[bytes]":
-        if now.without_spark:
-            return self._started_driver(WITHOUT_SPARK)
-        return self._drivers.pop() if self._drivers else self._started_driver()
 
     def _started_driver(self, *flags: str) -> "subprocess.Popen[bytes]":
         place = self._place
