@@ -39,7 +39,8 @@ def test_a_started_node_accepts_connections_and_a_stopped_one_does_not(tmp_path:
 def test_the_data_directory_says_where_the_node_is_while_it_runs(tmp_path: Path) -> None:
     with Node(tmp_path, ANY_PORT) as node:
         said = json.loads((tmp_path / NODE_FILE).read_text())
-        assert said == {"kafka": node.kafka_address, "process": os.getpid()}
+        bound = {"decompressed_bytes_max": node.settings.log.decompressed_bytes_max}
+        assert said == {"kafka": node.kafka_address, "process": os.getpid(), **bound}
     assert not (tmp_path / NODE_FILE).exists()
 
 

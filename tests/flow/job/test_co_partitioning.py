@@ -70,6 +70,7 @@ def without_shuffle(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return seen
 
 
+@pytest.mark.on_spark  # a small batch that the driver runs has nothing to shuffle
 def test_a_join_is_shuffled_only_for_misplaced_rows(
     tester: Tester, without_shuffle: list[bool], caplog: pytest.LogCaptureFixture
 ) -> None:
