@@ -3,6 +3,7 @@
 import base64
 import email
 import email.policy
+import os
 import quopri
 from email.header import decode_header, make_header
 from random import Random
@@ -18,7 +19,7 @@ HEADERS = [
     "Subject", "From", "To", "Date", "Message-ID", "References", "X-Headwater-Id",
     "MIME-Version", "Content-Type", "Content-Transfer-Encoding",
 ]  # fmt: skip
-CASES = 20_000
+CASES = int(os.environ.get("HEADWATER_MAIL_CASES", "2000"))
 
 HOSTILE = [
     "\r\n", "\n", "\r", "\r\n\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\x00", "\x1b[2J", "\t", " ",
@@ -88,7 +89,7 @@ def check(target: Email, said: dict[str, object]) -> None:
     assert body.startswith(str(said["text"]).encode("utf-8", "backslashreplace") + b"\n\n{"), said
 
 
-def test_twenty_thousand_hostile_rows_write_no_header_and_stay_in_the_body() -> None:
+def test_thousands_of_hostile_rows_write_no_header_and_stay_in_the_body() -> None:
     random = Random(14)
     for _ in range(CASES):
         check(TARGET, notification(random))

@@ -46,6 +46,7 @@ def read(spark: Any, value: Any, type_: pa.DataType, expression: str) -> Any:
     return spark.createDataFrame(table).selectExpr(expression).first()[0]
 
 
+@pytest.mark.torture
 def test_ten_million_different_values_are_counted_within_the_error(spark: Any) -> None:
     rows = f"select id % 4 as part, id as x from range({MANY})"
     state = kept(spark, "distinct", Hll(), rows, pa.int64())
