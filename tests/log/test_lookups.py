@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.log.batch_format import decode_batch, encode_batch, read_header
+from headwater.log.check import check_log
 from headwater.record import Record
 from headwater.testing import ManualClock, SimulatedDisk
 from tests.log.subjects import FOLDER, Subject, headers_in
@@ -210,3 +211,39 @@ def test_thousands_of_offsets_and_times_of_a_larger_log_equal_a_scan() -> None:
     assert subject.partition.end_offset > 2_000
     assert len(subject.partition.segments) > 5
     answers_like_a_scan(subject)
+
+
+TIMES = (10, 11, 5, 30, 20, 40, 59, 50, 51, 57, 52, 53, 54, 55)
+
+
+def checkpointed() -> Subject:
+    """One active segment whose newest record lies far before its end, killed after a checkpoint."""
+    subject = Subject({"index.interval.bytes": "100"})
+    stored(subject, [([time], 30, "none", True) for time in TIMES])
+    subject.partition.checkpoint()
+    stored(subject, [([56], 20, "none", True)])
+    return subject
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_an_index_that_lost_its_end_is_named_and_costs_no_answer(suffix: str) -> None:
+    whole = checkpointed()
+    for cut in range(whole.storage.size(whole.path(0, suffix))):
+        subject = checkpointed()
+        subject.truncate(subject.path(0, suffix), cut)
+        assert any(suffix in problem for problem in check_log(subject.storage).partitions[0].index_errors), cut
+        subject.kill()
+        answers_like_a_scan(subject)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_changed_byte_of_an_index_is_named_and_costs_no_answer(suffix: str) -> None:
+    whole = checkpointed()
+    for position in range(whole.storage.size(whole.path(0, suffix))):
+        for mask in (0x01, 0x04, 0x80):
+            subject = checkpointed()
+            path = subject.path(0, suffix)
+            subject.overwrite(path, position, bytes([subject.bytes_of(path)[position] ^ mask]))
+            assert any(suffix in problem for problem in check_log(subject.storage).partitions[0].index_errors), position
+            subject.kill()
+            answers_like_a_scan(subject)

@@ -26,7 +26,7 @@ from headwater.log.segment import BatchAt, Damage, Segment
 from headwater.log.segment_swap import NAME as SWAP
 from headwater.log.segment_swap import problems_of_swap
 from headwater.log.storage import Storage, problems_of, read_small_file, read_whole
-from headwater.log.time_index import TimeIndex
+from headwater.log.time_index import Entries, TimeIndex, index_ends, synced_entries
 from headwater.log.topic import FoundTopic, Topic, load_topics, partition_directory, raise_if_partition_lost
 
 Progress = Callable[[int], None]  # receives the bytes read since the last call
@@ -361,6 +361,16 @@ class _PartitionChecker:
         if not damaged:
             entries = [entry for entry in times.entries if entry[1] < bound]
             self._check_times(segment, TimeIndex(entries), batches, sealed=sealed)
+            if segment.base_offset == self._checkpoint.segment and not sealed:
+                self._check_ends(
+                    segment, synced_entries(offsets.entries, 0, bound), synced_entries(times.entries, 1, bound)
+                )
+
+    def _check_ends(self, segment: Segment, offsets: Entries, times: Entries) -> None:
+        noted = self._checkpoint.index_ends
+        if noted is not None and index_ends(offsets, times) != noted:
+            paths = f"{segment.index_path} or {segment.time_index_path}"
+            self.found.index_errors.append(f"{paths} has lost entries; the next start rebuilds it")
 
     def _check_times(self, segment: Segment, times: TimeIndex, batches: Sequence[BatchAt], *, sealed: bool) -> None:
         largest_until: dict[int, int] = {}

@@ -435,7 +435,10 @@ class Partition(ReadablePartition):
                     self._bytes_since_checkpoint = 0
                     location = mark.segment.base_offset, mark.position
                     producers = self._producers.to_rows(below=mark.offset)
-                    checkpoint = Checkpoint(self.start_offset, mark.offset, *location, producers, *self._owner)
+                    checkpoint = Checkpoint(
+                        self.start_offset, mark.offset, *location, producers, *self._owner,
+                        index_ends=mark.segment.index_ends(mark.offset),
+                    )  # fmt: skip
                     return checkpoint, mark.segment.write_indexes()
 
     def checkpoint_if_possible(self) -> None:

@@ -29,7 +29,7 @@ from headwater.log.scan import WINDOW_BYTES, Expectation, damage_at, next_whole_
 from headwater.log.segment import Damage, Segment, segment_name
 from headwater.log.segment_swap import finish_swap
 from headwater.log.storage import File, Storage, read_whole, recover_small_file, replace_durably
-from headwater.log.time_index import TimeIndex
+from headwater.log.time_index import TimeIndex, index_ends, synced_entries
 
 logger = logging.getLogger("headwater.log")
 
@@ -290,7 +290,7 @@ class Recovery:
         contiguous = self._found is not None and segment.base_offset >= self._checkpoint.segment
         if contiguous and segment.base_offset == self._checkpoint.segment and self._checkpoint.position <= segment.size:
             offsets, times = self._indexes_until_checkpoint(segment)
-            if offsets.entries:
+            if offsets.entries and self._checkpoint.index_ends in (None, index_ends(offsets.entries, times.entries)):
                 last_offset, position = offsets.entries[-1]
                 anything = Expectation(segment.base_offset, contiguous=False, end_offset=end)
                 batch = next(whole_batches(segment.file, position, size=segment.size, expected=anything), None)
@@ -307,11 +307,9 @@ class Recovery:
         except FileNotFoundError:
             return OffsetIndex(), TimeIndex()
         bound = self._checkpoint.recovery_offset - segment.base_offset
-        # The files may have been written again, further, after this checkpoint and before its successor was in index:
-        # what they hold beyond it is not synced, and may be zeros.
-        kept_offsets = [entry for entry in _growing(offsets.entries) if entry[0] < bound]
-        kept_times = [entry for entry in _growing(times.entries) if entry[1] < bound]
-        return OffsetIndex(kept_offsets), TimeIndex(kept_times)
+        return OffsetIndex(synced_entries(offsets.entries, 0, bound)), TimeIndex(
+            synced_entries(times.entries, 1, bound)
+        )
 
     def _seal(self, segment: Segment) -> None:
         if segment.active:
@@ -392,19 +390,6 @@ class Recovery:
 def _copy(segment: Segment, position: int, target: File) -> None:
     for start in range(position, segment.size, WINDOW_BYTES):
         target.write_at(start, [segment.file.read_at(start, min(WINDOW_BYTES, segment.size - start))])
-
-
-def _growing(entries: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The entries up to the first that is not larger than its predecessor in both its numbers.
-
-    >>> _growing([(4, 100), (9, 200), (0, 0), (19, 400)])
-    [(4, 100), (9, 200)]
-    """
-    for index in range(1, len(entries)):
-        (first, second), (next_first, next_second) = entries[index - 1 : index + 1]
-        if next_first <= first or next_second <= second:
-            return entries[:index]
-    return entries
 
 
 def open_partition(

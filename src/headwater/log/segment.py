@@ -11,7 +11,9 @@ reads the few index entries that a look-up needs from the file, so that a long l
 Not thread-safe for writing; the owning Partition serialises that. Reading is safe beside it.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple, overload
 
 from headwater.log.batch_format import HEADER_BYTES, BatchHeader, Buffer, read_header
@@ -20,7 +22,7 @@ from headwater.log.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from headwater.log.offset_index import OffsetIndex, entry_at_or_below
 from headwater.log.storage import File, Storage
 from headwater.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
-from headwater.log.time_index import TimeIndex, entry_before
+from headwater.log.time_index import TimeIndex, entry_before, index_ends
 
 NO_TIMESTAMP = -1
 RELATIVE_OFFSET_MAX = 2**31 - 1
@@ -185,6 +187,13 @@ class Segment:
             written.append(file)
         self._indexes_cover = covered
         return written
+
+    def index_ends(self, offset: int) -> list[list[int]] | None:
+        """Where its indexes end below an offset, for the checkpoint."""
+        assert self._offsets is not None
+        assert self._times is not None
+        below = bisect_left(self._offsets.entries, offset - self.base_offset, key=itemgetter(0))
+        return index_ends(self._offsets.entries[max(0, below - 1) : below], self._times.entries)
 
     def write_indexes_again(self) -> None:
         """What `write_indexes` wrote was not synced, and will not be: have the next call write and return it."""
