@@ -1,11 +1,8 @@
 """The floor of a batch: from a record that an idle job is to process to a finished batch, and where the time goes.
 
-    python -m benchmarks.flow.batch_floor [--batches 30]
-
 One job counts by key, in two shards. Each batch has ten records. Node, loop and Spark's driver share a process.
 """
 
-import argparse
 import tempfile
 import threading
 import time
@@ -18,7 +15,9 @@ from typing import Any
 from unittest.mock import patch
 
 import headwater as hw
-from benchmarks.results import percentile
+from benchmarks.flow.apart import Bench
+from benchmarks.flow.names import HEADWATER
+from benchmarks.results import Case, percentile
 from headwater.flow.commit.batch_evaluation import BatchEvaluator
 from headwater.flow.commit.batch_processor import Processor, Progress
 from headwater.flow.commit.job_folder import JobFolder
@@ -32,6 +31,7 @@ from headwater.flow.sinks.view import ViewSink
 from headwater.flow.source.batch_plan.planner import BatchPlanner
 from headwater.testing import running_node
 
+SECTION = "batch-floor"
 PAUSE_SECONDS = 0.2
 WARM_UP = 10
 ROWS = 10
@@ -40,7 +40,7 @@ STAGES: dict[str, tuple[Any, str]] = {
     "plan: write planned.json": (JobFolder, "plan"),
     "make the frame": (BatchFrames, "frame"),
     "process": (Processor, "process"),
-    "process: Spark": (BatchEvaluator, "_collect"),
+    "process: tasks": (BatchEvaluator, "_collect"),
     "process: commit state": (Operators, "commit"),
     "process: write the view": (ViewSink, "publish"),
     "process: write topics": (TopicSink, "publish"),
@@ -95,7 +95,14 @@ def app_of() -> hw.App:
     return app
 
 
-def measure(batches: int) -> dict[str, list[float]]:
+def measure(bench: Bench) -> None:
+    bench.progress.say(f"batch-floor: {bench.plan.floor_batches} batches of {ROWS} records")
+    for part, values in milliseconds(bench.plan.floor_batches).items():
+        shown = {"p50": percentile(values, 0.5), "p99": percentile(values, 0.99)}
+        bench.results.add(Case(SECTION, (part,)), HEADWATER, **shown)
+
+
+def milliseconds(batches: int) -> dict[str, list[float]]:
     """Milliseconds by stage."""
     watch, whole = Stopwatch(), list[float]()
     done = threading.Semaphore(0)
@@ -134,16 +141,3 @@ def measure(batches: int) -> dict[str, list[float]]:
 
 def rows(number: int) -> list[dict[str, int]]:
     return [{"k": (ROWS * number + one) % 100, "v": 1} for one in range(ROWS)]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--batches", type=int, default=30)
-    found = measure(parser.parse_args().batches)
-    print(f"{'':34} {'p50 ms':>8} {'p99 ms':>8}")
-    for stage, values in found.items():
-        print(f"{stage:34} {percentile(values, 0.5):8.1f} {percentile(values, 0.99):8.1f}")
-
-
-if __name__ == "__main__":
-    main()

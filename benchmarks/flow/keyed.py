@@ -130,13 +130,17 @@ def contenders(spark: SparkSession, node: BrokerProcess, bench: Bench) -> dict[s
 
 def counting_app(work: Work, steps: str, *, into_view: bool) -> hw.App:
     app = hw.App(work.name)
-    rows = app.stream(work.topic, orders.SCHEMA, time="at")
-    counted = with_steps(rows, steps, number="amount", text="currency", others=["user_id", "at"]).by("user_id").count()
+    counted = counted_by_user(steps, app, work.topic)
     if into_view:
         app.view(key="user_id", name="counts")(lambda: counted)
     else:
         app.sink(hw.sinks.Foreach(lambda rows, batch: None), name="nothing")(lambda: counted)
     return app
+
+
+def counted_by_user(steps: str, app: hw.App, topic: str) -> Any:
+    rows = app.stream(topic, orders.SCHEMA, time="at")
+    return with_steps(rows, steps, number="amount", text="currency", others=["user_id", "at"]).by("user_id").count()
 
 
 def app_seconds(app: hw.App, work: Work, spark: SparkSession, settings: RunSettings) -> float:

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-SECTIONS = ("source", "keyed", "state", "sink", "flow-latency", "windows", "joins")
+SECTIONS = ("source", "keyed", "state", "sink", "flow-latency", "windows", "joins", "stages", "batch-floor")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class FlowPlan:
     latency_seconds: int = 20
     latency_warm_up_seconds: int = 8
     starts: int = 3
+    floor_batches: int = 30
     window_events: int = 2_000_000
     window_rows_per_batch: int = 1_000_000
     join_rows: int = 2_000_000
@@ -74,6 +75,7 @@ QUICK = FlowPlan(
     latency_seconds=4,
     latency_warm_up_seconds=3,
     starts=1,
+    floor_batches=5,
     window_events=100_000,
     window_rows_per_batch=50_000,
     join_rows=100_000,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from benchmarks.flow.names import CONNECTOR, HEADWATER, JDBC, MEMORY, POSTGRES, RAW, ROCKS, SQLITE, TRANSFORM
+from benchmarks.flow.stage_names import DRIVER, JVM, REST, STAGES, WORKERS
 from benchmarks.results import Case, Results
 from benchmarks.tables import DASH, Table, middle, number, times
 
@@ -51,10 +52,20 @@ JOINS_STATE_NOTE = (
 )
 START_NOTE = "From the start of the process `headwater run` to its first finished batch. The goal is below 6 s."
 
+STAGES_NOTE = (
+    "CPU seconds, warm. Left: with all tasks in one process, by stage: the log's bytes to records; records to columns; "
+    "the user's steps and partial aggregation; blocks between tasks; operators; their state, looked up, written and "
+    "synced; results to their sink; the rest of the driver. Right: the same flow in Spark, by process."
+)
+FLOOR_NOTE = (
+    "Milliseconds of a batch of ten records, counted by key into a view, from the producer's acknowledgement to the "
+    "end of the batch, and what its parts take."
+)
+
 
 def flow_tables(results: Results) -> list[Table]:
     tables = [source(results), keyed(results), state(results), sink(results), latency(results), starts(results)]
-    tables += [windows(results), joins(results), joins_state(results)]
+    tables += [windows(results), joins(results), joins_state(results), stages(results), batch_floor(results)]
     return [table for table in tables if table.rows]
 
 
@@ -166,3 +177,21 @@ def joins_state(results: Results) -> Table:
         for case in results.cases("joins-state")
     ]
     return Table("Join of tables, commit of the same change", JOINS_STATE_NOTE, ["keys", "ms", "MiB"], rows)
+
+
+def stages(results: Results) -> Table:
+    metrics = [*STAGES, REST, DRIVER, WORKERS, JVM]
+    rows = [
+        [*case.words, *(number(results.median(case, HEADWATER, metric)) for metric in metrics)]
+        for case in results.cases("stages")
+    ]
+    columns = ["flow", "rows", *STAGES, "rest", "in Spark: driver", "Python workers", "JVM"]
+    return Table("CPU seconds by stage", STAGES_NOTE, columns, rows)
+
+
+def batch_floor(results: Results) -> Table:
+    rows = [
+        [*case.words, *(number(results.median(case, HEADWATER, metric)) for metric in ("p50", "p99"))]
+        for case in results.cases("batch-floor")
+    ]
+    return Table("Where the milliseconds of a small batch go", FLOOR_NOTE, ["part", "p50 ms", "p99 ms"], rows)

@@ -18,6 +18,12 @@ WINDOWS = {
 }
 
 
+def windowed(kind: str, steps: str, app: hw.App, topic: str) -> Any:
+    events = app.stream(topic, SCHEMA, time="at", lateness=LATENESS)
+    windows = with_steps(events, steps, number="value", text="key", others=["at"]).window(WINDOWS[kind])
+    return windows.by("key").agg("count(*) as n", "max(value) as most", emit="final")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=WINDOWS)
@@ -27,9 +33,7 @@ def main() -> None:
     given = parser.parse_args()
 
     def declare(app: hw.App) -> Any:
-        events = app.stream(given.topic, SCHEMA, time="at", lateness=LATENESS)
-        windows = with_steps(events, given.steps, number="value", text="key", others=["at"]).window(WINDOWS[given.kind])
-        return windows.by("key").agg("count(*) as n", "max(value) as most", emit="final")
+        return windowed(given.kind, given.steps, app, given.topic)
 
     settings = RunSettings(Path(given.data), given.address, once=True, rows_per_batch=int(given.rows_per_batch))
     run_twice(f"{given.topic}-{given.kind}-{given.steps}", declare, settings, Path(given.folder))
