@@ -80,6 +80,18 @@ def test_it_takes_few_probes_where_rows_come_evenly_and_none_for_what_is_known(t
     assert partition.reads == reads
 
 
+def test_a_time_line_is_read_at_three_places_and_learns_from_what_else_was_read() -> None:
+    partition = Partition([(row, row if row < 10_000 else 10**9) for row in range(10_001)], 50)
+    index = EventTimeIndex(partition.read)
+    index.begin_plan({PLACE: 0})
+    line = index.time_line(PLACE, 0, 10_001, 10_001)
+    assert partition.reads == 3
+    assert [line.offset(time) for time in (-5, 0, 2_000, 10**10)] == [0, 0, 2_000, 10_001]
+    assert line.offset(7_000) < 5_060, "the last row is far away"
+    index.first_at(PLACE, 7_000, 0, 10_001, 10_001)
+    assert abs(index.time_line(PLACE, 0, 10_001, 10_001).offset(7_000) - 7_000) < 50
+
+
 @given(st.integers(0, 2**40))
 def test_the_number_of_probes_of_a_plan_is_bounded_however_uneven_rows_are(time: int) -> None:
     partition = Partition([(row, 2 ** (row // 100)) for row in range(4_000)], 1)

@@ -109,6 +109,26 @@ def test_a_guess_saves_probes() -> None:
     assert max(counts[2:]) <= 3
 
 
+def test_an_estimate_that_is_about_right_saves_probes() -> None:
+    broker = Broker({A: [1_700_000_000_000 + second * 1000 for second in range(100_000)]})
+
+    def estimate(time_ms: int) -> dict[TopicPartition, int]:
+        return {A: min(100_000, max(0, (time_ms - 1_700_000_000_000) // 1050))}
+
+    made = plan({A: 5000}, {A: 100_000}, 1000, broker.at_time, guess=lambda: estimate)
+    assert made.probes <= 4
+    assert 750 <= made.ends[A] - 5000 <= 1000
+
+
+@given(LOGS, st.integers(1, 40), LOGS)
+def test_a_wrong_estimate_costs_probes_and_nothing_else(log: Log, limit: int, other: Log) -> None:
+    broker, ends, wrong = Broker(log), {place: len(times) for place, times in log.items()}, Broker(other)
+    made = plan(dict.fromkeys(ends, 0), ends, limit, broker.at_time, guess=lambda: wrong.at_time)
+    assert made.probes <= PROBES_MAX + 1
+    assert all(0 <= made.ends[place] <= ends[place] for place in ends)
+    assert min(sum(ends.values()), 1) <= rows_between({}, made.ends) <= limit
+
+
 def test_an_end_before_the_start_is_taken_for_the_start() -> None:
     assert plan({A: 9}, {A: 5}, None, lambda _: {}).ends == {A: 9}
 

@@ -10,6 +10,7 @@ import pytest
 
 from headwater.flow.kafka.client import Client
 from headwater.flow.source.batch_plan.admission import Plan
+from headwater.flow.source.batch_plan.event_time_index import STEPS_MAX
 from headwater.flow.source.batch_plan.stream_times import StreamTimes
 from headwater.flow.source.options import parse_options
 from headwater.node import Node
@@ -64,6 +65,16 @@ def offsets(node: Node, days: list[int], *, place: TopicPartition = ORDERS, **op
 def test_the_offset_of_a_time_is_that_of_the_row_that_says_it(node: Node) -> None:
     append(node, ORDERS, [row(number) for number in range(30)])
     assert offsets(node, [-3, 0, 1, 17, 29, 30], topic="orders", schema=SCHEMA, time="at") == [0, 0, 1, 17, 29, 30]
+
+
+def test_of_a_large_batch_some_rows_are_read_and_all_if_those_do_not_decode(node: Node) -> None:
+    append(node, ORDERS, [row(number * 27 // 9000) for number in range(9000)], batch=9000)
+    found = offsets(node, [1, 13, 26], topic="orders", schema=SCHEMA, time="at")
+    for number, offset in zip((1, 13, 26), found, strict=True):
+        first = -(-number * 9000 // 27)
+        assert first <= offset <= first + 9000 // STEPS_MAX + 1
+    append(node, USERS, [b"{" if number != 4321 else row(5) for number in range(9000)], batch=9000)
+    assert offsets(node, [5], place=USERS, topic="users", schema=SCHEMA, time="at") == [4321]
 
 
 def test_rows_that_do_not_decode_or_are_not_believed_say_nothing_and_rows_without_a_time_have_their_records(

@@ -25,6 +25,10 @@ FIRST_STEP_MS = 60_000
 """How far the second plan tries to go, when nobody knows yet how far plans go."""
 
 
+Estimate = Callable[[], OffsetsAtTime]
+"""About what a look-up would answer, from what those before it found."""
+
+
 class Guess(NamedTuple):
     """Where the last plan ended and how far it went: the next one is likely to go as far again."""
 
@@ -69,8 +73,9 @@ def rows_between(start: Offsets, ends: Offsets) -> int:
 
 
 def plan(
-    start: Offsets, ends: Offsets, limit: int | None, offsets_at_time: OffsetsAtTime, *, guess: Guess | None = None
-) -> Plan:
+    start: Offsets, ends: Offsets, limit: int | None, offsets_at_time: OffsetsAtTime, *,
+    guess: Guess | Estimate | None = None,
+) -> Plan:  # fmt: skip
     """Where the next batch ends: at least one row further, if there is any, never beyond `ends` or before `start`."""
     reachable = {place: max(end, start.get(place, 0)) for place, end in ends.items()}
     if limit is None or rows_between(start, reachable) <= limit:
@@ -86,10 +91,14 @@ class _Search:
         self._probes = 0
         self._low_ms, self._low = TIME_MS_MIN, {place: start.get(place, 0) for place in ends}
         self._high_ms, self._high = TIME_MS_MAX, dict(ends)
+        self._estimate: Estimate | None = None
 
-    def run(self, guess: Guess | None) -> Plan:
-        if guess is not None:
+    def run(self, guess: Guess | Estimate | None) -> Plan:
+        if isinstance(guess, Guess):
             self._leap(guess)
+        elif guess is not None:
+            self._estimate = guess
+            self._probe(self._estimated(guess, 0))
         while self._high_ms - self._low_ms > 1 and self._probes < PROBES_MAX and self._rows() < ENOUGH * self._limit:
             self._probe(self._between())
         reached = self._rows()
@@ -105,12 +114,25 @@ class _Search:
         """The time at which as much would fit as is aimed at, if rows came evenly between the two; every other time
         the middle, so that it ends soon also where they do not."""
         middle = (self._low_ms + self._high_ms) // 2
+        if self._estimate is not None:
+            estimated = self._estimated(self._estimate, AIM * self._limit)
+            if self._low_ms < estimated < self._high_ms - 1:
+                return estimated
         if self._probes % 2 or self._rows() == 0 or self._high_ms == TIME_MS_MAX:
             return middle
         low, high = self._rows(), rows_between(self._start, self._high)
         share = (AIM * self._limit - low) / max(1, high - low)
         guessed = self._low_ms + int(share * (self._high_ms - self._low_ms))
         return min(max(guessed, self._low_ms + 1), self._high_ms - 1)
+
+    def _estimated(self, estimate: Estimate, rows: float) -> int:
+        """The last time before which there are about so many rows, between the two."""
+        low, high, offsets_at_time = self._low_ms, self._high_ms, estimate()
+        while high - low > 1:
+            middle = (low + high) // 2
+            fits = rows_between(self._start, offsets_at_time(middle)) <= rows
+            low, high = (middle, high) if fits else (low, middle)
+        return low
 
     def _rows(self) -> int:
         return rows_between(self._start, self._low)

@@ -14,7 +14,7 @@ never ends between two of these points in topics of that capture; topics that no
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headwater.flow.source.batch_plan.admission import Guess, Offsets, OffsetsAtTime, Plan, plan, rows_between
+from headwater.flow.source.batch_plan.admission import Estimate, Guess, Offsets, OffsetsAtTime, Plan, plan, rows_between
 from headwater.log.commit_points import CommitPoint
 from headwater.record import TopicPartition
 
@@ -90,7 +90,7 @@ def plan_whole(
     offsets_at_time: OffsetsAtTime,
     histories: Sequence[CommitHistory],
     *,
-    guess: Guess | None = None,
+    guess: Guess | Estimate | None = None,
 ) -> Plan:
     """As `plan`, but for topics of captures it ends at commit points, which may take more rows than `limit`."""
     # A partition that was found after the ends were fixed is not read at all.

@@ -76,6 +76,23 @@ class Found(NamedTuple):
     """About when the records before it were written; None if there are none."""
 
 
+class TimeLine(NamedTuple):
+    """Where rows of a time are about, if they come evenly between those that are known."""
+
+    times_ms: Int64Array
+    offsets: Int64Array
+    stop: int
+
+    def offset(self, time_ms: int) -> int:
+        """
+        >>> TimeLine(np.array([100, 200, 600]), np.array([0, 10, 20]), 20).offset(400)
+        15
+        """
+        if not len(self.times_ms) or time_ms > self.times_ms[-1]:
+            return self.stop
+        return int(np.interp(time_ms, self.times_ms, self.offsets))
+
+
 class EventTimeIndex:
     """Of the partitions of one stream. What is read is kept from plan to plan; what was consumed is dropped."""
 
@@ -102,13 +119,25 @@ class EventTimeIndex:
             older, newer = self._around(place, time_ms, stop)
         while newer is not None and self._room(place):
             begin = start if older is None else older.end
-            if begin >= newer.first:
+            # If the probe begins before the time, so do all rows before it, but for their lateness.
+            if begin >= newer.first or newer.times_ms[0] < time_ms:
                 break
             evenly = self._reads.get(place, 0) % 2 == 0
             probe = self._probe(place, _between(older, newer, begin, time_ms, evenly=evenly), end)
             older, newer = (older, probe) if probe.newest_ms >= time_ms else (probe, newer)
         offset = stop if newer is None else min(max(start, newer.at(time_ms)), stop)
         return Found(offset, _arrived(older, newer, start, offset))
+
+    def time_line(self, place: TopicPartition, start: int, stop: int, end: int) -> TimeLine:
+        """What is known of the times of rows from `start` to `stop`; the first, one in the middle and the last are read
+        if nobody has."""
+        for offset in (start, (start + stop) // 2, stop - 1):
+            if self._holding(place, offset) is None and self._room(place):
+                self._probe(place, offset, end)
+        own = [probe for probe in self._probes[place] if probe.first < stop and len(probe.times_ms)]
+        times_ms = np.maximum.accumulate([one for probe in own for one in (probe.times_ms[0], probe.newest_ms)])
+        offsets = np.array([one for probe in own for one in (max(probe.first, start), min(probe.end, stop))])
+        return TimeLine(np.array(times_ms, np.int64), offsets, stop)
 
     def _around(self, place: TopicPartition, time_ms: int, stop: int) -> tuple[Probe | None, Probe | None]:
         """The last known probe that is older than a time, and the first that is not."""

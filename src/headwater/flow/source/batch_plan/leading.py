@@ -9,7 +9,7 @@ Topics that a capture writes lead together: a transaction may have rows in all o
 
 from collections.abc import Callable, Iterable, Sequence
 
-from headwater.flow.source.batch_plan.admission import Guess, Offsets, OffsetsAtTime, Plan, rows_between
+from headwater.flow.source.batch_plan.admission import Estimate, Guess, Offsets, OffsetsAtTime, Plan, rows_between
 from headwater.flow.source.batch_plan.commit_cuts import CommitHistory, plan_whole
 from headwater.record import TopicPartition
 
@@ -18,7 +18,7 @@ Topics = frozenset[str]
 
 def plan_leading(
     leading: Topics, start: Offsets, ends: Offsets, limit: int | None, offsets_at_time: OffsetsAtTime,
-    histories: Sequence[CommitHistory] = (), *, guess: Guess | None = None,
+    histories: Sequence[CommitHistory] = (), *, guess: Guess | Estimate | None = None,
 ) -> Plan:  # fmt: skip
     """As commit_cuts.plan_whole, with all that there is of some topics before the rest."""
     first = _leading_places(leading, ends, histories)

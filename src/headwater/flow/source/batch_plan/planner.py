@@ -121,8 +121,9 @@ class BatchPlanner:
         ends = {**{place: offset for place, offset in start.items() if place not in ends}, **ends}
         limit = self._limit(client, start, ends, rows_max, bytes_max)
         at_time = self._times.lookup(client, start, ends, limit)
+        guess = self._times.estimate(start, ends, limit) or self._guess
         made = self._times.settled(
-            plan_leading(self._options.leading, start, ends, limit, at_time, histories, guess=self._guess)
+            plan_leading(self._options.leading, start, ends, limit, at_time, histories, guess=guess)
         )
         if made.time_ms is not None:
             step = FIRST_STEP_MS if self._guess is None else made.time_ms - self._guess.time_ms

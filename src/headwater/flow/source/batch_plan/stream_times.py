@@ -18,14 +18,21 @@ import pyarrow.compute as pc
 
 from headwater.errors import CorruptBatch
 from headwater.flow.kafka.client import Client
-from headwater.flow.source.batch_plan.admission import Loss, OffsetsAtTime, Plan
-from headwater.flow.source.batch_plan.event_time_index import EventTimeIndex, Found, Probe, probe_of
+from headwater.flow.source.batch_plan.admission import Estimate, Loss, OffsetsAtTime, Plan, rows_between
+from headwater.flow.source.batch_plan.event_time_index import (
+    STEPS_MAX,
+    EventTimeIndex,
+    Found,
+    Probe,
+    TimeLine,
+    probe_of,
+)
 from headwater.flow.source.options import SourceOptions
 from headwater.flow.source.reach import Reach, unpacked_bytes_max
 from headwater.flow.source.record_batches.files import Chunk, divided
 from headwater.flow.source.record_batches.readable import read_around
 from headwater.flow.source.record_batches.reading import read_range
-from headwater.flow.source.record_batches.records import UnreadableBatch
+from headwater.flow.source.record_batches.records import Records, UnreadableBatch
 from headwater.flow.source.rows import RangeReader
 from headwater.flow.source.splitting import Range
 from headwater.flow.source.streams import Stream
@@ -78,6 +85,28 @@ class StreamTimes:
             return self._recorded(client, time_ms, found, ends)
 
         return at
+
+    def estimate(self, start: Offsets, ends: Offsets, limit: int | None) -> Estimate | None:
+        """What is known of the rows of a plan before anything is looked for in it; None if some topic goes by another
+        clock than the columns of its rows."""
+        if limit is None or rows_between(start, ends) <= limit:
+            return None
+        indexes = {place: index for stream, index in self._indexes for place in ends if place.topic == stream.topic}
+        unread = {place: end for place, end in ends.items() if start.get(place, 0) < end}
+        if unread.keys() - indexes.keys():
+            return None
+
+        def known() -> OffsetsAtTime:
+            lines = {place: self._time_line(indexes[place], place, start, end, limit) for place, end in unread.items()}
+            return lambda time_ms: {place: line.offset(time_ms) for place, line in lines.items()}
+
+        return known
+
+    def _time_line(
+        self, index: EventTimeIndex, place: TopicPartition, start: Offsets, end: int, limit: int
+    ) -> TimeLine:  # fmt: skip
+        begin = start.get(place, 0)
+        return index.time_line(place, begin, min(end, begin + limit + 1), end)
 
     def settled(self, made: Plan) -> Plan:
         """Partitions that are left with rows which may be of any time are waited for."""
@@ -159,12 +188,28 @@ class _Probes:
         name = self._stream.time
         assert name is not None
         bytes_max = unpacked_bytes_max(self._options.data)
-        reader = RangeReader(self._stream, one, poisoned="drop", unpacked_bytes_max=bytes_max)
-        offsets, times = [NOTHING], [NOTHING]
-        for piece in divided(chunk):
-            for columns in read_around(piece, reader.read):
-                if not isinstance(columns, UnreadableBatch):
-                    offsets.append(columns["_offset"].to_numpy())
-                    times_us = pc.coalesce(as_microseconds(columns[name]), as_microseconds(columns[RECORD_TIME]))
-                    times.append(times_us.to_numpy() // 1000)
+        for kind in (SampleReader, RangeReader):
+            reader = kind(self._stream, one, poisoned="drop", unpacked_bytes_max=bytes_max)
+            offsets, times = [NOTHING], [NOTHING]
+            for piece in divided(chunk):
+                for columns in read_around(piece, reader.read):
+                    if not isinstance(columns, UnreadableBatch):
+                        offsets.append(columns["_offset"].to_numpy())
+                        times_us = pc.coalesce(as_microseconds(columns[name]), as_microseconds(columns[RECORD_TIME]))
+                        times.append(times_us.to_numpy() // 1000)
+            if sum(map(len, offsets)):  # of the sample, or else of all
+                break
         return np.concatenate(offsets), np.concatenate(times)
+
+
+class SampleReader(RangeReader):
+    """Decodes some records of a chunk, evenly apart: a batch may hold thousands, and a time somewhere in it will do."""
+
+    def _decode(self, chunk: Chunk, *, headers: bool) -> Records:
+        records = super()._decode(chunk, headers=headers)
+        step = -(-len(records.offsets) // STEPS_MAX)
+        if step < 2:
+            return records
+        chosen = np.arange(0, len(records.offsets), step)
+        taken = (None if column is None else column.take(chosen) for column in records)
+        return Records(*taken)  # type: ignore[arg-type]  # each is of its own type as before
