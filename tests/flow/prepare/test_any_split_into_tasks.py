@@ -14,15 +14,20 @@ from headwater.flow.exchange.blocks import Address, Exchange, received
 from headwater.flow.operate.reports import ROWS
 from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.latest import GONE, Latest
+from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.kinds.session import Session
 from headwater.flow.operators.windows.kinds.tumbling import Tumbling
+from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.operators.windows.window import Window, Windowed
+from headwater.flow.prepare import reduced_rows
 from headwater.flow.prepare.late_bounds import LateBounds
 from headwater.flow.prepare.newest_rows import NewestByKey, newest_of
-from headwater.flow.prepare.reduced_rows import ReduceByKey, ReduceByWindow, combined_rows, combined_windows
+from headwater.flow.prepare.reduced_rows import ReduceByKey, ReduceByWindow, combined_rows
 from headwater.flow.rows import prepared_blocks
 from headwater.flow.rows.prepared_blocks import Preparation, Prepare
-from headwater.flow.state.manifest import HASH
+from headwater.flow.state import EMPTY, HASH, StateStore, shard_of
+from headwater.flow.state.files import DiskFiles
+from headwater.log.storage.simulated import SimulatedDisk
 
 SHARDS = 2
 KEY = pa.schema([("key", pa.string())])
@@ -82,6 +87,11 @@ def in_order(parts: Sequence[pa.RecordBatch], by: Sequence[str]) -> list[dict[st
     return sorted(found, key=lambda row: [(row[name] is None, row[name] or 0) for name in by])
 
 
+@pytest.fixture(params=[0.0, 1.0], ids=["never reduced", "always reduced"], autouse=True)
+def worth(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reduced_rows, "WORTH", request.param)
+
+
 @pytest.fixture(params=[1, 3, 1000], ids="{} rows at a time".format, autouse=True)
 def buffer_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepared_blocks, "BUFFER_ROWS", request.param)
@@ -114,13 +124,23 @@ def test_parts_of_windows(
     work = Windowed(window, KEY, SPECS)
     schema = pa.schema([(HASH, pa.int64()), *work.incoming, (ROWS, pa.int64())])
     prepare = ReduceByWindow(KEY, window, SPECS, schema, watermark, 0)
-    places = [field.name for field in window.columns]
     shards = prepared(prepare, cut(some, cuts), schema, chance)
-    found = in_order([combined_windows(window, SPECS, one, KEY) for one in shards], ["key", *places])
     whole = prepared(prepare, [some], schema, chance)
-    assert found == in_order([combined_windows(window, SPECS, one, KEY) for one in whole], ["key", *places])
+    assert emitted(work, shards, watermark) == emitted(work, whole, watermark)
     timely = [row for row in some if watermark is None or end_of(window, row[2]) > watermark or row[2] >= watermark]
-    assert sum(row[ROWS] for row in found) == len(timely)
+    assert sum(row[ROWS] for one in shards for row in one.to_pylist()) == len(timely)
+
+
+def emitted(work: Windowed, shards: Sequence[pa.RecordBatch], watermark: int | None) -> list[dict[str, Any]]:
+    """What an operator without any state emits of its first batch."""
+    store = StateStore(DiskFiles(SimulatedDisk(), "state"), work.state, shards=SHARDS)
+    handle, clock = store.begin(EMPTY), WindowClock(None, watermark)
+    owners = [int(shard_of(rows.column(HASH).to_numpy(), SHARDS)[0]) for rows in shards]
+    steps = [
+        work.step(WindowState(handle, shard, store.opened), rows, clock)
+        for shard, rows in zip(owners, shards, strict=True)
+    ]
+    return in_order([step.changes for step in steps], work.key.names)
 
 
 def end_of(window: Window, time: int) -> int:

@@ -16,7 +16,7 @@ from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operators.dedupe import dedupe_step
 from headwater.flow.operators.latest import Latest
 from headwater.flow.prepare.newest_rows import newest_of
-from headwater.flow.prepare.reduced_rows import combined_rows, combined_windows
+from headwater.flow.prepare.reduced_rows import combined_rows
 from headwater.flow.state.shard import ShardState, StateHandle
 
 AnyOperator = TypeVar("AnyOperator", bound=Operator | ShardOperator[Any])
@@ -78,10 +78,8 @@ class WindowWork:
         return self.operator.output
 
     def run(self, shard: int, inputs: Inputs) -> Iterator[Emitted]:
-        (rows,), work = inputs, self.operator.work
+        (rows,) = inputs
         counted = 0 if rows is None else int(rows.column(ROWS).to_numpy().sum())
-        if rows is not None:
-            rows = combined_windows(work.window, work.specs, rows, work.by)
         done = self.operator.step(StateHandle.from_json(self.handle), shard, rows)
         yield Emitted(done.changes, ShardReport(self.operator.name, shard, counted, done.runs))
 

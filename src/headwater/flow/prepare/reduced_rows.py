@@ -1,6 +1,7 @@
 """Partial aggregation: the rows of a task to one for each key, or for each key and part of a window (pure).
 
-Shards receive several such rows of a group, one from each task that had some, and combine them (`combined_rows`).
+Shards receive several such rows of a group, one or more from each task that had some, and combine them: those of a key
+here (`combined_rows`), those of a window where they are merged with its state.
 """
 
 from collections.abc import Sequence
@@ -16,15 +17,18 @@ from headwater.flow.operators.aggregation.reduction import combine, reduce_rows
 from headwater.flow.operators.joins.events import OFFSET, PARTITION, SOURCE, TIME
 from headwater.flow.operators.spark_hashes import shard_hashes
 from headwater.flow.operators.windows.assignment import Assigned, times_of
-from headwater.flow.operators.windows.grouping import Groups, grouped
+from headwater.flow.operators.windows.grouping import Groups, grouped, taken
 from headwater.flow.operators.windows.window import Window
 from headwater.flow.rows.prepared_blocks import Prepared
 from headwater.flow.state.manifest import HASH
-from headwater.flow.state.runs.equality import Integers, Mask
+from headwater.flow.state.runs.equality import Integers
 from headwater.flow.state.shard import conformed
 
 EVENT_TIME = "_event_time"
 MOMENT = pa.timestamp("us", "UTC")
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
+WORTH = 0.8
+"""So many groups among some rows, or fewer, are worth the sorting."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,8 @@ class ReduceByKey:
     def prepare(self, rows: pa.RecordBatch) -> Prepared:
         keys = normal_keys(rows.select(self.key.names), self.key)
         hashes = shard_hashes(keys.columns, rows.num_rows)
-        made = reduced(self.specs, rows, keys, hashes, grouped([hashes], keys))
+        groups = grouped([hashes], keys) if worth_reducing([hashes]) else apart(rows.num_rows)
+        made = reduced(self.specs, rows, keys, hashes, groups)
         return Prepared(conformed(made, self.schema))
 
 
@@ -81,7 +86,7 @@ class ReduceByWindow:
         groups = list(self.window.group(assigned).values())
         keys = normal_keys(rows.select(self.by.names), self.by)
         hashes = self._hashes(keys, assigned, rows.num_rows)
-        found = grouped([hashes, *groups], keys)
+        found = grouped([hashes, *groups], keys) if worth_reducing([hashes, *groups]) else apart(rows.num_rows)
         parts = self.window.combined(assigned, found.order, np.flatnonzero(found.firsts))
         made = conformed(reduced(self.specs, rows, keys, hashes, found, parts), self.schema)
         if self.counted:
@@ -96,6 +101,20 @@ class ReduceByWindow:
         return shard_hashes(columns, count) if columns else np.zeros(count, np.int64)
 
 
+def worth_reducing(same: Sequence[Integers]) -> bool:
+    """Whether bringing rows of a group together makes them notably fewer; from those of every sixteenth group."""
+    mixed = np.zeros(len(same[0]), np.uint64)
+    for column in same:
+        mixed = (mixed ^ column.view(np.uint64)) * SPREAD
+    sample = mixed[(mixed >> np.uint64(60)) == 0]
+    return len(np.unique(sample)) <= WORTH * len(sample)
+
+
+def apart(rows: int) -> Groups:
+    """Every row as a group of its own."""
+    return Groups(np.arange(rows), np.ones(rows, np.bool_))
+
+
 def reduced(
     specs: Sequence[Aggregate], rows: pa.RecordBatch, keys: pa.RecordBatch, hashes: Integers, groups: Groups,
     parts: Assigned | None = None,
@@ -103,9 +122,9 @@ def reduced(
     """One row for each group, with its hash, key, part of a window, what aggregates take in, and its number of rows."""
     begins = np.flatnonzero(groups.firsts)
     heads = groups.order[begins]
-    given = reduce_rows(specs, _inputs(specs, rows).take(pa.array(groups.order)), groups.firsts)
+    given = reduce_rows(specs, taken(_inputs(specs, rows), groups.order), groups.firsts)
     counts = np.diff(np.append(begins, len(groups.order)))
-    columns = [pa.array(hashes[heads]), *(keys.take(pa.array(heads)).columns if keys.num_columns else [])]
+    columns = [pa.array(hashes[heads]), *taken(keys, heads).columns]
     columns += [pa.array(one) for one in (parts or {}).values()]
     columns += [*given.columns, pa.array(counts)]
     names = [HASH, *keys.schema.names, *(parts or {}), *given.schema.names, ROWS]
@@ -128,38 +147,19 @@ def _inputs(specs: Sequence[Aggregate], rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def combined_rows(
-    specs: Sequence[Aggregate], rows: pa.RecordBatch, keys: pa.Schema, parts: Sequence[str] = ()
-) -> pa.RecordBatch:
-    """Reduced rows of several tasks to one for each group."""
-    hashes = rows.column(HASH).to_numpy()
-    order, firsts = grouped([hashes, *(rows.column(name).to_numpy() for name in parts)], rows.select(keys.names))
+def combined_rows(specs: Sequence[Aggregate], rows: pa.RecordBatch, keys: pa.Schema) -> pa.RecordBatch:
+    """Reduced rows of several tasks to one for each key."""
+    order, firsts = grouped([rows.column(HASH).to_numpy()], rows.select(keys.names))
     if firsts.all():
         return rows
-    return _combined(specs, rows, order, firsts, {})
-
-
-def _combined(
-    specs: Sequence[Aggregate], rows: pa.RecordBatch, order: Integers, firsts: Mask, parts: Assigned
-) -> pa.RecordBatch:
     begins = np.flatnonzero(firsts)
     given = combine(specs, rows.select(given_schema(tuple(specs)).names).take(pa.array(order)), firsts)
     counts = np.add.reduceat(rows.column(ROWS).to_numpy()[order], begins)
     made = {name: given.column(name) for name in given.schema.names}
-    made |= {name: pa.array(values) for name, values in parts.items()} | {ROWS: pa.array(counts)}
+    made[ROWS] = pa.array(counts)
     heads = pa.array(order[begins])
     columns = [made[name] if name in made else rows.column(name).take(heads) for name in rows.schema.names]
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
-
-
-def combined_windows(window: Window, specs: Sequence[Aggregate], rows: pa.RecordBatch, by: pa.Schema) -> pa.RecordBatch:
-    """The same for parts of windows; rows of a session's bucket have their first and last times combined."""
-    assigned: Assigned = {column.name: rows.column(column.name).to_numpy() for column in window.columns}
-    groups = list(window.group(assigned).values())
-    order, firsts = grouped([rows.column(HASH).to_numpy(), *groups], rows.select(by.names))
-    if firsts.all():
-        return rows
-    return _combined(specs, rows, order, firsts, window.combined(assigned, order, np.flatnonzero(firsts)))
 
 
 def normal_keys(keys: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
