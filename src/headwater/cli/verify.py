@@ -15,7 +15,8 @@ from headwater.cli.output import counted, note, say, write_json
 from headwater.views.plain import plain
 
 if TYPE_CHECKING:
-    from headwater.flow.proof.proofs import Unproved
+    from headwater.flow.declare.app import App
+    from headwater.flow.proof.proofs import Checked, Unproved
     from headwater.flow.proof.verification import Verified
 
 UNPROVABLE_CODE = 3
@@ -30,6 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-late", action="store_true",
         help="accept views that would be otherwise with the rows that were declared late (default: exit with 1)",
     )  # fmt: skip
+    certificates = parser.add_mutually_exclusive_group()
+    certificates.add_argument(
+        "--certificate", metavar="FILE", type=Path, help="write what the proved views hold, to be checked elsewhere"
+    )
+    certificates.add_argument(
+        "--check", metavar="FILE", type=Path, help="recompute what a certificate says, from the log that is here"
+    )
     add_spark(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -45,16 +53,75 @@ def run(arguments: argparse.Namespace) -> int:
     results: list[Verified | Unproved] = []
     with ExitStack() as stack:
         address = stack.enter_context(reach(arguments, http=asks_the_node(app)))
+        if arguments.check is not None:
+            return _check(arguments, app, names, stack, address)
         session = stack.enter_context(spark(arguments, app.name))
         from headwater.flow.proof.proofs import prove_each
 
         note(f"recomputing {', '.join(names) or 'all views'}")
-        for result in prove_each(app, names, session, arguments.data, address, direct=arguments.kafka is None):
+        for result in prove_each(
+            app, names, session, arguments.data, address, direct=arguments.kafka is None,
+            certified=arguments.certificate is not None,
+        ):  # fmt: skip
             show(result, as_json=arguments.json)
             results.append(result)
+    if arguments.certificate is not None:
+        _certify(arguments.certificate, app.name, results)
     if not arguments.json and len(results) != 1:
         say(summary(results))
     return exit_code([one.result for one in results], allow_late=arguments.allow_late)
+
+
+def _certify(file: Path, app: str, results: "Sequence[Verified | Unproved]") -> None:
+    from headwater.flow.proof.certificate import write_certificates
+    from headwater.flow.proof.proofs import Unproved, certificate_of
+
+    made = [certificate_of(app, one) for one in results if not isinstance(one, Unproved)]
+    certificates = [one for one in made if one is not None]
+    write_certificates(file, certificates)
+    note(f"{file} certifies {counted(len(certificates), 'view')}")
+
+
+def _check(arguments: argparse.Namespace, app: "App", names: Sequence[str], stack: ExitStack, address: str) -> int:
+    from headwater.flow.proof.certificate import read_certificates
+
+    certificates = [one for one in read_certificates(arguments.check) if one.view in names or not names]
+    if others := sorted({one.app for one in certificates} - {app.name}):
+        raise Failure(f"{arguments.check} is of app {others[0]}, and this is {app.name}. Name the app with --app")
+    if not certificates:
+        raise Failure(f"{arguments.check} says nothing of {', '.join(names) or 'any view'}")
+    session = stack.enter_context(spark(arguments, app.name))
+    from headwater.flow.proof.proofs import Checked, check_each
+
+    note(f"recomputing {', '.join(one.view for one in certificates)}")
+    found: list[Checked | Unproved] = []
+    direct = arguments.kafka is None
+    for one in check_each(app, certificates, session, arguments.data, address, direct=direct):
+        show_checked(one, as_json=arguments.json)
+        found.append(one)
+    if any(isinstance(one, Checked) and not one.holds for one in found):
+        return 1
+    return 0 if all(isinstance(one, Checked) for one in found) else UNPROVABLE_CODE
+
+
+def show_checked(checked: "Checked | Unproved", *, as_json: bool) -> None:
+    from headwater.flow.proof.proofs import Unproved
+
+    if isinstance(checked, Unproved):
+        show(checked, as_json=as_json)
+        return
+    said, content = checked.certificate, checked.content
+    if as_json:
+        write_json({"view": said.view, "result": "holds" if checked.holds else "different", "certificate":
+                    said.to_json(), "rows": content.rows, "digest": content.digest})  # fmt: skip
+    elif checked.holds:
+        but = f" but for {', '.join(content.left_out)}" if content.left_out else ""
+        say(f"{said.view}: {counted(content.rows, 'row')} as the certificate says{but}, at {json.dumps(said.position)}")
+    else:
+        say(f"{said.view}: the log says otherwise than the certificate at {json.dumps(said.position)}")
+        say(f"  certificate: {counted(said.content.rows, 'row')} of {', '.join(said.content.columns)}, "
+            f"digest {said.content.digest}")  # fmt: skip
+        say(f"  log:         {counted(content.rows, 'row')} of {', '.join(content.columns)}, digest {content.digest}")
 
 
 def exit_code(results: Sequence[str], *, allow_late: bool) -> int:

@@ -19,6 +19,7 @@ from headwater.flow.kafka.client import EARLIEST, Client
 from headwater.flow.operators.windows.step import END, START
 from headwater.flow.proof.approximation import refuse_derived
 from headwater.flow.proof.batch_query import batch_rows, input_rows
+from headwater.flow.proof.certificate import Certificate, Content, content_of
 from headwater.flow.proof.tolerances import BOUNDS, RULE, bounds_among, near, rule_of
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.arrow_types import arrow_schema
@@ -67,6 +68,9 @@ class Verified:
     late_shown: list[DeclaredLate] = field(default_factory=list)
     otherwise: int = 0
     """Of a view that does not differ: keys that would be otherwise if none of them had been."""
+    batch: int = -1
+    content: Content | None = None
+    """What the log says, of a view that does not differ, if a certificate is wanted."""
 
     @property
     def result(self) -> str:
@@ -74,8 +78,9 @@ class Verified:
 
 
 def verify(
-    environment: Environment, job: Job, planned: Planned, store: ViewStore, past: Callable[[int], Past]
-) -> Verified:
+    environment: Environment, job: Job, planned: Planned, store: ViewStore, past: Callable[[int], Past], *,
+    certified: bool = False,
+) -> Verified:  # fmt: skip
     """Compare a view with the log; the view may go on being written meanwhile. `past` says what a batch of its job has
     decided by time."""
     with store.snapshot(planned.name) as snapshot:
@@ -91,7 +96,25 @@ def verify(
     otherwise = 0
     if late and not different:
         otherwise = _differing(session, planned, frames, replace(known, late={}), stored, key).count()
-    return Verified(planned.name, position, len(stored), different, shown, late, late_shown, otherwise)
+    content = content_of(expected_rows(planned, frames, known)) if certified and not different else None
+    return Verified(
+        planned.name, position, len(stored), different, shown, late, late_shown, otherwise, batch, content
+    )  # fmt: skip
+
+
+def recomputed(environment: Environment, job: Job, planned: Planned, certificate: Certificate, past: Past) -> Content:
+    """What the log says today at the position of a certificate."""
+    _refuse_if_gone(environment.client, planned, certificate.position)
+    frames = frames_at(environment.session, job, environment.where, certificate.position)
+    return content_of(expected_rows(planned, frames, past))
+
+
+def expected_rows(planned: Planned, frames: Mapping[Source, DataFrame], past: Past) -> DataFrame:
+    """What a view should hold, with the columns that tolerances look at."""
+    expected = batch_rows(planned.node, frames, past)
+    refuse_derived(expected, planned.name)
+    bounds = [name for name in bounds_among(expected.schema) if name in expected.columns]
+    return expected.select(*map(quoted, (*visible(expected), *bounds)))
 
 
 def _differing(
@@ -99,11 +122,8 @@ def _differing(
     stored: list[dict[str, Any]], key: tuple[str, ...],
 ) -> DataFrame:  # fmt: skip
     """Keys of the view whose rows are not what one plain query gives."""
-    expected = batch_rows(planned.node, frames, past)
+    expected = expected_rows(planned, frames, past)
     names = visible(expected)
-    refuse_derived(expected, planned.name)
-    bounds = [name for name in bounds_among(expected.schema) if name in expected.columns]
-    expected = expected.select(*map(quoted, (*names, *bounds)))
     frame_schema = StructType([expected.schema[name] for name in names])
     schema = arrow_schema(frame_schema)
     rows = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in stored], schema=schema)
