@@ -5,7 +5,8 @@
 
 The digest is of all rows in any order: each row's SHA-256 is cut into four numbers, and the numbers of all rows are
 added up, each modulo 2^64. It is made of what the log says and not of what the view holds; of a proved view these are
-the same. Columns whose values a proof accepts within a tolerance, and maps, which have no order, are left out and named.
+the same. Columns whose values a proof accepts within a tolerance, and maps, which have no order, are left out and
+named.
 """
 
 import json
