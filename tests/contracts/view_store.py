@@ -76,6 +76,34 @@ class ViewStoreContract:
         assert not store.write("revenue", mark(0), changed(("c", "DE", "99.00", 9)))
         assert view.get("DE") == {"country": "DE", "amount": Decimal("12.50"), "orders": 2}
 
+    def test_views_written_in_one_transaction_change_at_once(self, where: Where, store: ViewStore, view: View) -> None:
+        store.prepare("costs", SCHEMA, ["country"])
+        with View.open(where, "shop", "costs") as costs, store.in_one_transaction():
+            store.write("revenue", mark(0), changed(("c", "DE", "12.50", 2), ("c", "FR", "1.00", 1)))
+            store.write("costs", mark(0), changed(("c", "DE", "7.00", 1)))
+            assert (view.count(), costs.count()) == (0, 0)
+        with View.open(where, "shop", "costs") as costs:
+            assert (view.count(), costs.count()) == (2, 1)
+        with store.in_one_transaction():
+            store.write("revenue", mark(1), changed(("d", "DE", None, None)))
+            store.write("costs", mark(1), changed(("d", "DE", None, None)))
+        assert [row["country"] for row in view.rows()] == ["FR"]
+
+    def test_a_transaction_that_fails_leaves_none_of_its_writes(self, store: ViewStore, view: View) -> None:
+        store.prepare("costs", SCHEMA, ["country"])
+        store.adopt("costs", "shop/other/2")
+
+        def write_both() -> None:
+            with store.in_one_transaction():
+                store.write("revenue", mark(0), changed(("c", "DE", "12.50", 2)))
+                store.write("costs", mark(0), changed(("c", "DE", "7.00", 1)))
+
+        with pytest.raises(JobRefused):
+            write_both()
+        assert view.count() == 0
+        assert store.write("revenue", mark(0), changed(("c", "DE", "12.50", 2)))
+        assert view.count() == 1
+
     def test_an_older_batch_is_skipped(self, store: ViewStore, view: View) -> None:
         store.write("revenue", mark(5), changed(("c", "DE", "12.50", 2)))
         assert not store.write("revenue", mark(4), changed(("d", "DE", None, None)))

@@ -6,7 +6,7 @@ is a unique constraint under which nulls are equal, because a group may well be 
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 import psycopg
 import pyarrow as pa
@@ -106,7 +106,7 @@ class PostgresStore(SqlStore):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with self._transaction("BEGIN"):
+        with nullcontext() if self._in_one else self._transaction("BEGIN"):
             yield
 
     @contextmanager
@@ -162,6 +162,7 @@ class PostgresStore(SqlStore):
             self._insert_staged(table, f"pg_temp.{STAGE}", shape, change)
 
     def _stage(self, stage: str, columns: Sequence[Column], rows: pa.Table) -> None:
+        self._run(f"DROP TABLE IF EXISTS pg_temp.{stage}")  # another view's, of the same transaction
         self._run(f"CREATE TEMP TABLE {stage} ({self._declared(columns)}) ON COMMIT DROP")
         self._copy(f"pg_temp.{stage}", rows)
 

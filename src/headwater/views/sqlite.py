@@ -6,7 +6,7 @@ power cut. A reader opens the file read-only.
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ class SqliteStore(SqlStore):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with self._transaction("BEGIN IMMEDIATE"):
+        with nullcontext() if self._in_one else self._transaction("BEGIN IMMEDIATE"):
             yield
 
     @contextmanager

@@ -83,6 +83,9 @@ class ViewStore(Protocol):
         """Rows, those that are staged, and mark: all or nothing. False: the view holds this batch already. JobRefused:
         another job's view."""
 
+    def in_one_transaction(self) -> AbstractContextManager[None]:
+        """What is written within is there for readers all at once, or not at all; nothing is read within."""
+
     def adopt(self, view: str, job: str) -> None:
         """From now on `job` writes this view, beginning with any batch."""
 

@@ -58,6 +58,7 @@ class SqlStore(ABC):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = RLock()
+        self._in_one = False
 
     # What a database brings
 
@@ -124,6 +125,18 @@ class SqlStore(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
+
+    # Several writes in one transaction
+
+    @contextmanager
+    def in_one_transaction(self) -> Iterator[None]:
+        """What is written within is there for readers all at once, or not at all; nothing is read within."""
+        with self._writing():
+            self._in_one = True
+            try:
+                yield
+            finally:
+                self._in_one = False
 
     # Making and changing views
 

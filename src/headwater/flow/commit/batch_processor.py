@@ -13,6 +13,7 @@ A batch that is run again starts from the state of the batch before again. What 
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
@@ -43,6 +44,7 @@ from headwater.flow.rows.batch_frames import BatchFrames
 from headwater.flow.rows.sources import staged_names
 from headwater.flow.sinks.sink import Mark, Sink
 from headwater.flow.sinks.staged import StagedSink
+from headwater.flow.sinks.view import ViewSink
 from headwater.flow.source.batch_plan.batch_control import WakeupRequest
 from headwater.flow.source.staging import Staged, clear_stage, read_stage
 from headwater.flow.state.job_state import JobState
@@ -193,12 +195,20 @@ class Processor:
         # Before the views: a proof of one finds the rows that it lacks.
         outputs.poisoned.write(mark, side.poisoned)
         outputs.late.write(mark, side.late)
+        views = {name: sink for name in results.outputs if isinstance(sink := outputs.sinks[name], ViewSink)}
+        with ExitStack() as open:  # a reader of several views finds the same batch in all of them
+            for store in {id(sink.store): sink.store for sink in views.values()}.values():
+                open.enter_context(store.in_one_transaction())
+            for name, sink in views.items():
+                sink.publish(mark, results.outputs[name].parts, results.outputs[name].rows)
         for name, found in results.outputs.items():
-            sink = outputs.sinks[name]
-            if isinstance(sink, StagedSink):
-                sink.publish(mark, found.parts, found.rows, partial(run_tasks, session))
+            other = outputs.sinks[name]
+            if name in views:
+                continue
+            if isinstance(other, StagedSink):
+                other.publish(mark, found.parts, found.rows, partial(run_tasks, session))
             else:
-                sink.write(mark, found.rows)
+                other.write(mark, found.rows)
         outputs.accounts.write(mark, account_records(self._job.name, record, time_ms))
 
     def _request_wakeup(self, context: BatchContext, record: BatchRecord) -> None:

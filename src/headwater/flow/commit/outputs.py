@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,20 +27,30 @@ from headwater.flow.sinks.view import ViewSink, table_sink
 from headwater.flow.sinks.webhook import WebhookSink
 from headwater.log.own_topics import TAKES_ALL
 from headwater.views.full_text import index_folder
-from headwater.views.store import open_store
+from headwater.views.store import ViewStore, open_store
 from headwater.webhooks.sending import Sender
 
 RECORDS = pa.schema([("_key", pa.binary()), ("_value", pa.binary()), ("_timestamp_ms", pa.int64())])
 
 
-def sink_of(context: JobContext, planned: Planned, *, data: Path, client: Client, stopping: threading.Event) -> Sink:
+OpenStore = Callable[[str | Path, str], ViewStore]
+
+
+def opened_once() -> OpenStore:
+    """Opens each store once: what a batch writes to several views of one is then one transaction."""
+    return cache(open_store)
+
+
+def sink_of(
+    context: JobContext, planned: Planned, *, data: Path, client: Client, stopping: threading.Event, stores: OpenStore
+) -> Sink:
     """The sink of an output, prepared: it can be written to, until it is closed. `stopping` is set when it should not
     wait for other systems any longer."""
     output, resolved = planned.output, context.resolved[planned.name]
     if output.kind == TOPIC:
         configs = {"cleanup.policy": "compact"} if planned.node.keyed else {}
         return topic_sink(output.name, context.folder.sinks, client, partitions=output.partitions, configs=configs)
-    sink = made_sink(context.app, output, data, stopping)
+    sink = made_sink(context.app, output, data, stopping, stores)
     try:
         sink.prepare(resolved.schema, resolved.key)
     except BaseException:
@@ -52,10 +63,12 @@ def show(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def made_sink(app: str, output: Output, data: Path, stopping: threading.Event | None = None) -> Sink:
+def made_sink(
+    app: str, output: Output, data: Path, stopping: threading.Event | None = None, stores: OpenStore = open_store
+) -> Sink:
     """Of a view or of a sink that the app declares; not prepared yet."""
     if output.kind == VIEW:
-        return ViewSink(open_store(output.store or data, app), output.name)
+        return ViewSink(stores(output.store or data, app), output.name)
     match output.sink:
         case Parquet(path):
             return ParquetSink(path, name=output.name)

@@ -85,6 +85,7 @@ class App:
         backoff_max: str = BACKOFF_MAX,
         notify: Sequence[Target] = (),
         on_loss: str = FAIL,
+        one_job: bool = False,
     ) -> None:
         """`store`: where views are kept unless they say otherwise (default: SQLite beside the log; or a postgresql://
         URL). `shards`: parts that state is cut into, so many tasks at once; 0: by the machine at the first run.
@@ -95,6 +96,9 @@ class App:
 
         `on_loss` says what a job does where records were removed by retention, or damaged, before it has read them:
         "fail" stops it, "account" continues without them and counts them as lost in its accounts.
+
+        `one_job`: one job keeps all outputs, so that its views in one store are always those of one moment. Otherwise
+        outputs share a job if they read the same topics, and each job goes at its own speed.
         """
         _check_name("an app", name)
         if on_loss not in (FAIL, ACCOUNT):
@@ -102,7 +106,7 @@ class App:
                 f'on_loss of app {name} is "{on_loss}"',
                 f'Say on_loss="{FAIL}", or "{ACCOUNT}" to continue without them.',
             )
-        self.name, self.store, self.shards, self.on_loss = name, store, shards, on_loss
+        self.name, self.store, self.shards, self.on_loss, self.one_job = name, store, shards, on_loss, one_job
         self.place = calling_place()
         self.retries = declared_retries(retries, backoff, backoff_max)
         self.notify = checked_targets(name, "for failed jobs", notify, self.place) if notify else ()

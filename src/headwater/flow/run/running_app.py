@@ -18,7 +18,7 @@ from headwater.flow.commit.batch_processor import Outputs, Processor, Progress
 from headwater.flow.commit.job_context import Environment, JobContext
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.job_identity import identify
-from headwater.flow.commit.outputs import own_topic_sink, sink_of
+from headwater.flow.commit.outputs import opened_once, own_topic_sink, sink_of
 from headwater.flow.declare.app import TOPIC, App
 from headwater.flow.declare.retries import RETRIES_ONCE, Retries
 from headwater.flow.declare.topology.graph import Job, plan
@@ -228,9 +228,11 @@ class RunningApp:
 
     def _outputs(self, context: JobContext, client: Client, open: ExitStack) -> Outputs:
         app, job, folder = context.app, context.job, context.folder
-        sinks = {}
+        sinks, stores = {}, opened_once()
         for one in job.outputs:
-            sinks[one.name] = sink_of(context, one, data=self.settings.data, client=client, stopping=self._stopping)
+            sinks[one.name] = sink_of(
+                context, one, data=self.settings.data, client=client, stopping=self._stopping, stores=stores
+            )
             open.callback(sinks[one.name].close)
         poisoned, accounts = (
             own_topic_sink(topic, folder.sinks, client, kept=False)

@@ -22,26 +22,26 @@ class ViewSink:
     def __init__(self, store: ViewStore, view: str, *, shadow: bool = False) -> None:
         """With `shadow`, rows go to the table that a rebuild has begun; the store's `swap` makes it the view."""
         self.name = self._view = view
-        self._store, self._shadow = store, shadow
+        self.store, self._shadow = store, shadow
 
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
         if not self._shadow:
-            self._store.prepare(self._view, schema, key)
+            self.store.prepare(self._view, schema, key)
 
     def committed(self, job: str) -> int | None:
-        mark = self._store.mark(self._view, shadow=self._shadow)
+        mark = self.store.mark(self._view, shadow=self._shadow)
         return mark.batch if mark is not None and mark.job == job and mark.batch >= 0 else None
 
     def owner(self) -> str | None:
         """The job that has written here; None if none has."""
-        mark = self._store.mark(self._view, shadow=self._shadow)
+        mark = self.store.mark(self._view, shadow=self._shadow)
         return None if mark is None else mark.job
 
     def stager(self, mark: Mark) -> Stager | None:
         """None for SQLite, in which one process writes at a time."""
-        if not isinstance(self._store, StagingStore):
+        if not isinstance(self.store, StagingStore):
             return None
-        staging = self._store.staging(self._view, self._written(mark), shadow=self._shadow)
+        staging = self.store.staging(self._view, self._written(mark), shadow=self._shadow)
         return CountOnly() if staging is None else ViewStager(staging)
 
     def write(self, mark: Mark, rows: pa.Table) -> bool:
@@ -49,14 +49,14 @@ class ViewSink:
 
     def publish(self, mark: Mark, parts: Sequence[Part], rows: pa.Table, run: RunTasks = run_here) -> bool:
         staged = [StagedTable(**part.content) for part in parts if part.content]
-        return self._store.write(self._view, self._written(mark), rows, shadow=self._shadow, staged=staged)
+        return self.store.write(self._view, self._written(mark), rows, shadow=self._shadow, staged=staged)
 
     def _written(self, mark: Mark) -> Mark:
         """The mark as it lies in the store."""
         return mark
 
     def close(self) -> None:
-        self._store.close()
+        self.store.close()
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,8 @@ def plan(app: App, explain: Explain = str) -> list[Job]:
     """Run every body once and put the outputs into jobs. `explain` makes a sentence of what a body may raise.
     InvalidDeclaration has the mistakes of all outputs, or is the first that only a session can decide on.
 
-    Outputs share a job if they read exactly the same topics: so a new view never changes what job an old one is in.
+    Outputs share a job if they read exactly the same topics: so a new view never changes what job an old one is in. Of
+    an app with `one_job` all share one.
     """
     mistakes = Mistakes()
 
@@ -89,13 +90,19 @@ def plan(app: App, explain: Explain = str) -> list[Job]:
         )
     _refuse_cycles(planned)
     refuse_same_targets(app.name, (one.output for one in planned))
-    groups: dict[tuple[str, ...], list[Planned]] = {}
-    for one in planned:
-        topics = tuple(sorted({source.topic for source in sources_of(one.node)}))
-        groups.setdefault(topics, []).append(one)
-    jobs = [_job(topics, members) for topics, members in groups.items()]
+    jobs = [_job(topics, members) for topics, members in _grouped(planned, one_job=app.one_job).items()]
     _refuse_own_topics(app, jobs)
     return jobs
+
+
+def _grouped(planned: list[Planned], *, one_job: bool) -> dict[tuple[str, ...], list[Planned]]:
+    """Outputs by the topics of their job."""
+    groups: dict[tuple[str, ...], list[Planned]] = {}
+    for one in planned:
+        among = planned if one_job else [one]
+        topics = tuple(sorted({source.topic for other in among for source in sources_of(other.node)}))
+        groups.setdefault(topics, []).append(one)
+    return groups
 
 
 def check(app: App, explain: Explain = str) -> None:
