@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headwater.log.batch_format import CODEC_MASK, HEADER_BYTES, plausible, read_header
+from headwater.flow.source.record_batches.batch_positions import READ_BEFORE, scan_start
+from headwater.log.batch_format import CODEC_MASK, HEADER_BYTES, read_header
 from headwater.log.batch_table import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -30,7 +31,6 @@ from headwater.log.batch_table import (
     batches_before_damage,
     find_batches,
 )
-from headwater.log.offset_index import OffsetIndex, entry_at_or_below
 from headwater.small_file import read_newest
 
 CHUNK_BYTES = 4 * 1024**2
@@ -75,13 +75,21 @@ def _read_segment(directory: Path, first: int, end: int, chunk_bytes: int) -> It
             return
         base, file = found
         place = first
-        for table, data in _tables(file, _scan_start(directory, base, file, first), chunk_bytes):
+        for position, table, data in _tables(file, scan_start(directory, base, file, first), chunk_bytes):
+            _note_last(file, position, table, end)
             chunk = _wanted(table, data, place, end)
             if chunk is not None:
                 yield chunk
                 place = chunk.next_offset
             if place >= end:
                 return
+
+
+def _note_last(file: int, position: int, table: BatchTable, end: int) -> None:
+    """The next to read this file is likely to begin where this reading ends."""
+    before = table.rows[table.column(BASE_OFFSET) < end]
+    if len(before):
+        READ_BEFORE.note(file, int(before[-1, BASE_OFFSET]), position + int(before[-1, POSITION]))
 
 
 def _wanted(table: BatchTable, data: bytes, first: int, end: int) -> Chunk | None:
@@ -112,8 +120,9 @@ def divided(chunk: Chunk, *, unpacked_bytes: int = 4 * CHUNK_BYTES) -> Iterator[
         place = next_offset
 
 
-def _tables(file: int, position: int, chunk_bytes: int) -> Iterator[tuple[BatchTable, bytes]]:
-    """The batches of a file from a batch start on, piece by piece, to its end or to what is not a batch."""
+def _tables(file: int, position: int, chunk_bytes: int) -> Iterator[tuple[int, BatchTable, bytes]]:
+    """The batches of a file from a batch start on, piece by piece with its position, to its end or to what is not a
+    batch."""
     wanted = chunk_bytes
     while True:
         data = os.pread(file, wanted, position)
@@ -127,7 +136,7 @@ def _tables(file: int, position: int, chunk_bytes: int) -> Iterator[tuple[BatchT
                 return
             wanted = size
             continue
-        yield table, data[: table.length] if table.length < len(data) else data
+        yield position, table, data[: table.length] if table.length < len(data) else data
         position += table.length
         wanted = chunk_bytes
 
@@ -173,20 +182,3 @@ def _bases(directory: Path) -> list[int]:
         return []
     logs = [name.removesuffix(".log") for name in names if name.endswith(".log")]
     return sorted(int(name) for name in logs if len(name) == 20 and name.isdecimal())
-
-
-def _scan_start(directory: Path, base: int, file: int, offset: int) -> int:
-    """Start of a batch at or before the one that holds the offset. An index that is wrong costs a longer scan only."""
-    try:
-        index = OffsetIndex.from_bytes((directory / f"{base:020d}.index").read_bytes())
-    except OSError:
-        return 0
-    entry = entry_at_or_below(index.entries, offset - base)
-    if entry is None:
-        return 0
-    data = os.pread(file, HEADER_BYTES, entry[1])
-    if len(data) < HEADER_BYTES:
-        return 0
-    header = read_header(data)
-    sound = plausible(header, bytes_left=2**31) and header.last_offset == base + entry[0] <= offset
-    return entry[1] if sound else 0
