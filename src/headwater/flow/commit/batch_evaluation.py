@@ -40,7 +40,7 @@ QUERIES_AT_ONCE = 4
 BLOCKS = "blocks"
 DRIVER_ROWS, ROWS_IN_DRIVER = "spark.headwater.driverRows", "20000"
 """A setting of ours: batches of so many records at most are run by the driver, where Spark has no step to evaluate; 0:
-all are run by Spark's tasks."""
+all are run by Spark's tasks, from the first step to the last."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,8 @@ class BatchEvaluator:
     ) -> None:
         self._context, self._job, self._operators, self._sinks, self._where = job, job.job, operators, sinks, where
         self._levels, self._uses, self._read_twice = levels_of(job.job), uses_of(job.job), read_twice(job.job)
+        self._shuffled = set[int]()
+        """Levels of which tasks have prepared too much for the driver to operate on."""
         self.inputs: Mapping[InputKey, InputSteps] = row_source(job.job, job.resolved).inputs
         """Inputs of operators that tasks make themselves; Spark evaluates the others."""
 
@@ -95,10 +97,14 @@ class BatchEvaluator:
             return frames_of(self._job, made[0])
 
         def operate_level(request: LevelRequest) -> Level:
-            given = replace(self._level_inputs(request, context.planned, inputs, exchange, replayed), small=small)
+            given = self._level_inputs(request, context.planned, inputs, exchange, replayed)
+            # Without a bound all is run by tasks; and tasks stage outputs side by side, which the driver does not.
+            gathers = bound > 0 and exchange.folder is not None and not routes.by_tasks
+            if gathers and request.number not in self._shuffled:
+                given = replace(given, too_large=partial(self._shuffled.add, request.number))
             framed = [one for one in request.nodes if one in self._uses.frames]
             emit = partial(staged_results, routes.by_tasks)
-            return self._operators.level(session, context, given, framed=framed, emit=emit)
+            return self._operators.level(session, context, replace(given, small=small), framed=framed, emit=emit)
 
         evaluation = Evaluation(
             sources, levels=self._levels, operate_level=operate_level, logged=logged,

@@ -203,10 +203,24 @@ def result_blocks(rows: pa.RecordBatch, exchange: Exchange) -> Iterator[bytes]:
         yield exchange.encoded(rows.slice(begin, size))
 
 
+def bytes_of(blocks: pa.RecordBatch) -> int:
+    """How large the rows of blocks are, also where they lie in files."""
+    values = (value.as_buffer() for value in blocks.column(DATA))
+    return sum(Path(found).stat().st_size if (found := _path(value)) else value.size for value in values)
+
+
 def decoded(value: pa.BinaryScalar, schema: pa.Schema) -> pa.RecordBatch:
     """The rows of a block; nothing is copied."""
     data = value.as_buffer()
-    if not data[: len(REFERENCE)].equals(pa.py_buffer(REFERENCE)):
+    path = _path(data)
+    if path is None:
         return pa.ipc.read_record_batch(data, schema)
-    with pa.memory_map(data[len(REFERENCE) :].to_pybytes().decode()) as file:
+    with pa.memory_map(path) as file:
         return pa.ipc.open_stream(file).read_next_batch()
+
+
+def _path(value: pa.Buffer) -> str | None:
+    """The file that a value names; None if it holds the rows."""
+    if not value[: len(REFERENCE)].equals(pa.py_buffer(REFERENCE)):
+        return None
+    return str(value[len(REFERENCE) :].to_pybytes().decode())

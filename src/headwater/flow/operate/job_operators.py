@@ -91,7 +91,7 @@ class Operators:
         names = frozenset(self.names[node] for node in inputs.nodes)
         unshuffled = blocks.co_partitioned(min(names)) if names <= context.co_partitioned else None
         wanted = {node: work.results if node in framed else _for_driver(work) for node, work in works.items()}
-        run = blocks.in_driver() or unshuffled or blocks.shuffled
+        run = blocks.in_driver() or unshuffled or blocks.gathered() or blocks.shuffled
         level = Level.of(session, works, run, wanted=wanted, exchange=inputs.exchange, kept=bool(framed), emit=emit)
         return replace(level, co_partitioned=names) if run is unshuffled else level
 

@@ -118,9 +118,10 @@ class Level:
             self.results.unpersist()
 
 
-def shuffled(blocks: Collection[DataFrame], task: ShardTask, emitting: Emitting) -> DataFrame:
-    """The results of tasks that are given blocks through an exchange."""
+def shuffled(blocks: Collection[DataFrame], task: ShardTask, emitting: Emitting, *, visits_all: bool) -> DataFrame:
+    """The results of tasks that are given blocks through an exchange; `visits_all`: those of every shard have to run,
+    and the blocks do not see to it."""
     frames = list(blocks)
-    if task.visits_all:
+    if visits_all:
         frames.append(visits(frames[0].sparkSession, task.exchange.shards))
     return operated(reduce(lambda one, other: one.union(other), frames), emitting(task), task.exchange.shards)

@@ -1,21 +1,24 @@
 """Where the rows of a level's operators come from: the log, results of earlier levels, or Spark; as blocks.
 
 Of a small batch whose rows Spark does not have to evaluate, the driver runs the tasks itself, one after the other: they
-are done before Spark would have started the first.
+are done before Spark would have started the first. Of a larger one Spark's tasks read the log and prepare rows. Where
+little is left of them, such as counts of some thousand keys, the driver operates on it: a shuffle and a second stage of
+tasks would take longer.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.flow.declare.topology.nodes import Node, key_of
-from headwater.flow.exchange.blocks import Address, Exchange, visit
+from headwater.flow.exchange.blocks import BLOCKS, Address, Exchange, bytes_of, visit
 from headwater.flow.exchange.co_partitioning import CoPartitionedTask, co_partitioned
-from headwater.flow.operate.level import Emitting, Level, shuffled
+from headwater.flow.operate.level import Emitting, Level, Results, shuffled
 from headwater.flow.operate.shard_task import RESULTS, ShardTask
 from headwater.flow.prepare.inputs import AnyPrepare, InputSteps, LogSteps, ResultSteps
+from headwater.flow.rows.arrow_types import spark_schema
 from headwater.flow.rows.log_rows import LogInput, ReadTask, TooManyBytes, log_blocks
 from headwater.flow.rows.reading import Reading
 from headwater.flow.rows.result_rows import ResultInput, ResultTask, earlier_blocks
@@ -24,6 +27,8 @@ from headwater.flow.rows.spark_rows import PrepareTask, spark_blocks
 InputKey = tuple[Node, int]
 DRIVER_BYTES = 32 * 1024**2
 """As much as the driver reads of a batch at most before it leaves the batch to Spark's tasks."""
+PREPARED_BYTES = 8 * 1024**2
+"""As much as tasks may prepare of a batch for the driver to operate on it."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class LevelInputs:
     """The batch has so few rows that the driver may run its tasks."""
     absorbed: Collection[Node] = ()
     """Operators whose frames are late rows that are replayed."""
+    too_large: Callable[[], None] | None = None
+    """What is called if tasks prepare more than the driver operates on; None: it does not operate on what they do."""
 
     def is_logged(self, node: Node, number: int) -> bool:
         return isinstance(self.steps.get((node, number)), LogSteps)
@@ -104,12 +111,19 @@ class LevelBlocks:
                 return None
         return DriverRun(blocks)
 
+    def gathered(self) -> "GatheredRun | None":
+        """How tasks read and prepare, and the driver operates; None if it does not."""
+        read, too_large = self._read, self.inputs.too_large
+        if too_large is None or read is None or self._frames or self._results:
+            return None
+        return GatheredRun(self.session, read, too_large)
+
     def shuffled(self, task: ShardTask, emitting: Emitting) -> DataFrame:
         blocks = list(self._frames)
-        if (read := self._read) is not None:
-            blocks.append(log_blocks(self.session, read))
+        if (read := self._read) is not None:  # a frame of its own for visits would cost Spark more than all of them
+            blocks.append(log_blocks(self.session, replace(read, visits_all=task.visits_all)))
         blocks += [earlier_blocks(level.blocks, own) for level, own in self._earlier()]
-        return shuffled(blocks, task, emitting)
+        return shuffled(blocks, task, emitting, visits_all=task.visits_all and read is None)
 
     def _earlier(self) -> list[tuple[Level, ResultTask]]:
         """The levels whose results are inputs, and what prepares them."""
@@ -133,6 +147,24 @@ class DriverRun:
     def __call__(self, task: ShardTask, emitting: Emitting) -> pa.Table:
         visits = [visit(shard) for shard in range(task.exchange.shards)] if task.visits_all else []
         return pa.Table.from_batches(emitting(task)(iter([*visits, *self.blocks])), RESULTS)
+
+
+@dataclass(frozen=True)
+class GatheredRun:
+    """Spark's tasks read; the driver runs those of shards, or Spark after a shuffle if too much was prepared."""
+
+    session: SparkSession
+    read: ReadTask
+    too_large: Callable[[], None]
+
+    def __call__(self, task: ShardTask, emitting: Emitting) -> Results:
+        prepared = log_blocks(self.session, self.read).toArrow()
+        blocks = prepared.to_batches()
+        if sum(map(bytes_of, blocks)) <= PREPARED_BYTES:
+            return DriverRun(blocks)(task, emitting)
+        self.too_large()
+        blocks_again = self.session.createDataFrame(prepared, spark_schema(BLOCKS))
+        return shuffled([blocks_again], task, emitting, visits_all=task.visits_all)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.errors import FlowError
-from headwater.flow.exchange.blocks import BLOCKS, Address, Exchange, report_block
+from headwater.flow.exchange.blocks import BLOCKS, Address, Exchange, report_block, visit
 from headwater.flow.expressions.steps import Steps
 from headwater.flow.operators.joins.events import OFFSET, PARTITION, SOURCE, TIME
 from headwater.flow.rows.arrow_types import spark_schema
@@ -100,11 +100,15 @@ class ReadTask:
     inputs: Mapping[int, tuple[LogInput, ...]]
     """By the number of the source."""
     exchange: Exchange
+    visits_all: bool = False
+    """Whether the first task makes those of all shards run, also where there are no rows for them."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from self.blocks(number)
+                if self.visits_all and number == 0:
+                    yield from map(visit, range(self.exchange.shards))
 
     def blocks(self, number: int, bytes_max: int | None = None) -> Iterator[pa.RecordBatch]:
         """What a task reads, for the shards of its operators; TooManyBytes once it has read more than a bound."""
