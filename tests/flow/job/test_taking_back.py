@@ -120,8 +120,16 @@ def test_what_breaks_off_in_the_middle_is_carried_to_its_end(
             raise OSError("pulled out")
         publish(self, *given)
 
+    def unfinished(self: JobFolder, *given: Any) -> None:
+        raise OSError("pulled out")
+
     with monkeypatch.context() as patched:
         patched.setattr(ViewSink, "publish", dying)
+        with pytest.raises(OSError, match="pulled out"):
+            app.replay_late()
+    assert [row["total"] for row in app.rows("minutes") if row["sensor"] == "b"] == [5], "views are written together"
+    with monkeypatch.context() as patched:
+        patched.setattr(JobFolder, "finish", unfinished)
         with pytest.raises(OSError, match="pulled out"):
             app.replay_late()
     assert [row["total"] for row in app.rows("minutes") if row["sensor"] == "b"] == [9], "it was written before"
