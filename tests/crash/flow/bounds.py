@@ -11,12 +11,15 @@ SMALL_BLOCKS = "rows prepared a few at a time"
 SPLIT = "keys split"
 STAGED = "rows staged by tasks"
 IN_FILES = "blocks in files"
+GATHERED = "prepared rows gathered"
+"""The driver operates on what tasks prepared; it is a setting of the session (driver.py), not a bound."""
 
 LOWERED: Mapping[str, Mapping[str, int]] = {
     SMALL_BLOCKS: {"headwater.flow.rows.prepared_blocks:BUFFER_ROWS": 2},
     SPLIT: {"headwater.flow.operators.joins.splitting:HOT_ROWS": 2},
     STAGED: {"headwater.flow.commit.stage_task:FEW_ROWS": 0},
     IN_FILES: {"headwater.flow.exchange.blocks:FILE_BYTES": 0},
+    GATHERED: {},
 }
 """By the name of a way: constants of modules, and what they are in a round that goes it."""
 

@@ -31,7 +31,7 @@ from headwater.flow.state.store import StateStore
 from headwater.log.storage import local
 from tests.crash.flow import deadly_workers
 from tests.crash.flow.apps import declared
-from tests.crash.flow.bounds import lower
+from tests.crash.flow.bounds import GATHERED, lower
 from tests.crash.flow.moments import DRIVER, IN_WORKERS, JVM, NODE, POINTS, PROCESS, WORKER, Blackboard, Moment, arm
 from tests.crash.flow.oracle import Place
 
@@ -89,8 +89,11 @@ def main() -> int:
     }
     session = start_session("crash tests", folder, master="local[2,4]", settings=settings)
     say(jvm=jvm_of())
-    given = read_orders()
-    code = obey(session, place, given) if given is not None else 0
+    code, given = 0, read_orders()
+    if given is not None:
+        if GATHERED in given.lowered:
+            session.conf.set(DRIVER_ROWS, "1")
+        code = obey(session, place, given)
     if code == 0:
         stop_session(session)
     return code

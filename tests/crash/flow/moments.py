@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.crash.flow.bounds import SMALL_BLOCKS, SPLIT, STAGED
+from tests.crash.flow.bounds import GATHERED, SMALL_BLOCKS, SPLIT, STAGED
 
 DRIVER, WORKER, JVM, NODE = "driver", "worker", "jvm", "node"
 SHOP, TIMES = APPS = ("shop", "times")
@@ -104,6 +104,8 @@ ONLY_IN = {
     **dict.fromkeys((COMPARE, LEARN, KEEP_VERSIONS), TIMES),
 }
 """Moments that only one of the apps comes to."""
+OPERATING = {MERGE, WINDOW, DEDUPE, JOIN_EVENTS, JOIN_TABLES, PREPARE_RESULTS, SLICE, COMPARE, LEARN, KEEP_VERSIONS}
+"""Moments that workers do not come to where the driver operates on what they prepared."""
 
 
 class Point(NamedTuple):
@@ -121,6 +123,12 @@ class Point(NamedTuple):
     def app(self) -> str | None:
         """The only app that comes to the moment; None: both do."""
         return SHOP if self.named == REBUILD else ONLY_IN.get(self.moment.place)
+
+    @property
+    def spoiled_by(self) -> frozenset[str]:
+        """Ways in which the moment does not come."""
+        own = {self.not_lowered} if self.not_lowered else set()
+        return frozenset(own | ({GATHERED} if self.moment.place in OPERATING else set()))
 
     @property
     def needs_spark(self) -> bool:

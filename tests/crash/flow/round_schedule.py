@@ -81,7 +81,7 @@ def _needed(strikes: Sequence[Strike]) -> set[str]:
 
 
 def _spoiling(strikes: Sequence[Strike]) -> set[str]:
-    return {name for strike in strikes if (name := POINTS[strike.name].not_lowered) is not None}
+    return {name for strike in strikes for name in POINTS[strike.name].spoiled_by}
 
 
 def _lowered(random: Random, strikes: Sequence[Strike]) -> list[str]:
