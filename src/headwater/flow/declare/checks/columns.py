@@ -34,6 +34,14 @@ def check(output: Output, node: Node) -> None:
         checked_key(output, node, found)
 
 
+def names_of(node: Node) -> Names | None:
+    """The columns of a node; None if only Spark can say."""
+    known: dict[Node, Names | None] = {}
+    for one in walk(node):
+        known[one] = _columns(one, [known[source] for source in one.inputs])
+    return known[node]
+
+
 def checked_key(output: Output, node: Node, names: Sequence[str]) -> Names:
     """The key of an output whose columns are `names`; InvalidDeclaration if it cannot be that."""
     for name in output.key:

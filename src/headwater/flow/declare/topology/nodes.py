@@ -515,9 +515,34 @@ def steps_behind(node: Node) -> tuple[list[Node], Node]:
 
 
 def key_of(node: Node) -> tuple[str, ...]:
-    """The columns that are the key of a table."""
-    key: tuple[str, ...] = steps_behind(node)[1].key  # type: ignore[attr-defined]  # all that keep a table have one
+    """The columns that are the key of a table, as its last step names them."""
+    steps, base = steps_behind(node)
+    key: tuple[str, ...] = base.key  # type: ignore[attr-defined]  # all that keep a table have one
+    for step in steps:
+        if isinstance(step, Select):
+            key = renamed_key(key, step.columns)
     return key
+
+
+RENAMED = re.compile(r"\s*(?P<what>`(?:[^`]|``)+`|[^\W\d]\w*)\s+as\s+(?P<name>`(?:[^`]|``)+`|[^\W\d]\w*)\s*", re.I)
+
+
+def renamed_key(key: tuple[str, ...], columns: tuple[Expression, ...]) -> tuple[str, ...]:
+    """A key after a choice of columns that may give its columns other names; one that is kept as it is keeps its name.
+
+    >>> renamed_key(("id", "day"), ("id as user_id", "day", "day as again"))
+    ('user_id', 'day')
+    """
+    kept = {unquoted(one.strip()) for one in columns if isinstance(one, str)}
+    found = [RENAMED.fullmatch(one) for one in columns if isinstance(one, str)]
+    names: dict[str, str] = {}
+    for one in filter(None, found):
+        names.setdefault(unquoted(one["what"]), unquoted(one["name"]))
+    return tuple(name if name in kept or "*" in kept else names.get(name, name) for name in key)
+
+
+def unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") and name.endswith("`") else name
 
 
 def sources_of(node: Node) -> list[Source]:
