@@ -12,6 +12,7 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.aggregates import OwnAggregate
 from headwater.flow.declare.app import Output
 from headwater.flow.declare.checks import sql_text
+from headwater.flow.declare.tables import nodes as tables
 from headwater.flow.declare.topology import nodes
 from headwater.flow.declare.topology.nodes import LEFT_NAME, RIGHT_NAME, Expression, Node, key_of, walk
 from headwater.flow.declare.topology.registered import Registered
@@ -113,6 +114,8 @@ def _uses(node: Node, given: Sequence[Names | None]) -> Iterator[Use]:
             yield Use("agg", _read(aggregates), _with(first, _aliases(aggregates)))
         case nodes.Newest(key=key, order=order):
             yield Use("newest", (*key, order), first)
+        case tables.Rank(by=by, order=order):
+            yield Use("rank", (*by, *(one.column for one in order)), first)
         case nodes.Latest(key=key) | nodes.Dedupe(key=key):
             yield Use(type(node).__name__.lower(), key, first)
         case nodes.Join():
@@ -153,6 +156,8 @@ def _columns(node: Node, given: Sequence[Names | None]) -> Names | None:
             return (*node.windowed.by, CLUSTER, *columns, WEIGHT, UNTIL)
         case nodes.Newest(key=key, into=into):
             return (*key, into)
+        case tables.Rank(into=into):
+            return _with(first, (into,))
         case nodes.History(valid_from=valid_from, valid_to=valid_to):
             return _with(first, (valid_from, valid_to))
         case nodes.Changes():

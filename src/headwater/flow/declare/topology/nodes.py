@@ -369,6 +369,16 @@ class History(OneInput):
 
 
 @dataclass(frozen=True, eq=False)
+class TableOperator(Node):
+    """What is given both sides of every change of tables, and makes a table whose rows may go from one of its shards to
+    another: of such a row both emit a side."""
+
+    @property
+    def keyed(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, eq=False)
 class Changes(OneInput):
     """The changes of a table as a stream of facts: op, before, after."""
 
@@ -406,7 +416,7 @@ class Join(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class TableJoin(Join):
+class TableJoin(Join, TableOperator):
     """Of two tables."""
 
     @property
@@ -420,10 +430,6 @@ class TableJoin(Join):
         if one_left and self.how in (INNER, RIGHT):
             return renamed
         return (*left, *(name for name in renamed if name not in left))
-
-    @property
-    def keyed(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,7 +482,7 @@ LEFT_NAME, RIGHT_NAME = "left_row", "right_row"
 STREAM_JOINS = (IntervalJoin, LatestJoin, AsOfJoin)
 
 
-STATEFUL = (Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History)
+STATEFUL = (Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History, TableOperator)
 
 
 TIMED = (Windowed, Dedupe, *STREAM_JOINS)

@@ -130,4 +130,4 @@ def without_nulls(keys: pa.RecordBatch) -> Mask:
 
 
 def renamed(rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(rows.columns, names=list(names))
+    return rows.rename_columns(list(names))
