@@ -67,7 +67,7 @@ class Keeping:
             given = [None if rows is None else _of_shard(rows, shard) for rows in prepared]
             if all(rows is None for rows in given):
                 continue
-            states = {name: ShardState(handle, shard) for name, handle in handles.items()}
+            states = {name: self._stores[name].shard(handle, shard) for name, handle in handles.items()}
             rows, written = self._step(states, given)
             told += rows
             for name, run in written.items():

@@ -18,6 +18,7 @@ from headwater.flow.declare.topology.nodes import LEFT_NAME, RIGHT_NAME, Express
 from headwater.flow.declare.topology.registered import Registered
 from headwater.flow.formats.schema import nearest
 from headwater.flow.operators.clustering.learning import CLUSTER, UNTIL, WEIGHT
+from headwater.flow.operators.joins.pairing import EXISTENCE
 
 Names = tuple[str, ...]
 
@@ -162,6 +163,8 @@ def _columns(node: Node, given: Sequence[Names | None]) -> Names | None:
             return _with(first, (valid_from, valid_to))
         case nodes.Changes():
             return (*key_of(node.input), "op", "before", "after")
+        case nodes.Join(how=how) if how in EXISTENCE:
+            return first
         case nodes.Join():
             return _joined(node, first, given[1])
     return None

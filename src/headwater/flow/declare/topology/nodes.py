@@ -17,7 +17,7 @@ from headwater.flow.declare.topology.registered import Registered, options_of, s
 from headwater.flow.declare.windows import Emission
 from headwater.flow.formats.schema import Schema
 from headwater.flow.operators.comparisons import kinds
-from headwater.flow.operators.joins.pairing import INNER, LEFT, RIGHT, Condition
+from headwater.flow.operators.joins.pairing import EXISTENCE, INNER, LEFT, RIGHT, Condition
 from headwater.flow.operators.windows.clock import CORRECTIONS
 from headwater.flow.operators.windows.step import FINAL
 from headwater.flow.operators.windows.window import Window
@@ -422,6 +422,8 @@ class TableJoin(Join, TableOperator):
     @property
     def key(self) -> tuple[str, ...]:
         """That of both; of one alone where its rows meet at most one of the other, and are never missing."""
+        if self.how in EXISTENCE:
+            return key_of(self.left)
         left, right = key_of(self.left), key_of(self.right)
         one_right, one_left = set(right) <= {name for _, name in self.on}, set(left) <= {name for name, _ in self.on}
         renamed = tuple(map(self.named, right))
