@@ -24,12 +24,15 @@ from headwater.flow.declare.topology.nodes import (
     Node,
     SourceStream,
     SourceTable,
+    TableAggregate,
     Windowed,
     sources_of,
 )
 from headwater.flow.expressions.steps import Steps
 from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.deduplicator import APART, Deduplicator
+from headwater.flow.operate.grouping.group_operator import GroupOperator
+from headwater.flow.operate.grouping.table_rows import WeighRows, grouped_table
 from headwater.flow.operate.history_operator import versioned_rows
 from headwater.flow.operate.model_operator import model_points
 from headwater.flow.operate.newest_operator import grouped_rows
@@ -61,8 +64,11 @@ ORDER_OF_CHANGELOGS = {"_at_partition": "partition", "_at_offset": "offset"}
 """The position of a record says which of two is newer, as it does for compaction; clocks of producers may go back."""
 
 KeyedOperator = Operator | Deduplicator | ShardOperator[Any] | KeptTable[Any]
+InputOperator = KeyedOperator | GroupOperator
+"""An operator with one input, whose state is one store, or several."""
+OfTables = WeighRows | PrepareGrouped
 AnyPrepare = (
-    ReduceByKey | ReduceByWindow | NewestByKey | HashByKey | MarkLate | PrepareEvents | PrepareTable | PrepareGrouped
+    ReduceByKey | ReduceByWindow | NewestByKey | HashByKey | MarkLate | PrepareEvents | PrepareTable | OfTables
 )
 
 
@@ -93,7 +99,7 @@ InputSteps = LogSteps | ResultSteps
 class Input:
     """An operator with one input, the columns it needs, and how rows are prepared for its shards."""
 
-    operator: KeyedOperator
+    operator: InputOperator
     frame: DataFrame
     prepare: AnyPrepare
 
@@ -103,6 +109,8 @@ def input_of(node: Node, frame: DataFrame, name: str) -> Input:
     match node:
         case Windowed():
             return _windowed(node, frame, name)
+        case TableAggregate():
+            return Input(*grouped_table(node, frame, name))
         case Aggregate():
             return _aggregated(node, frame, name)
         case Dedupe():

@@ -26,10 +26,12 @@ from headwater.flow.declare.topology.nodes import (
     Source,
     SourceStream,
     SourceTable,
+    TableAggregate,
     TableJoin,
     Windowed,
 )
 from headwater.flow.formats.schema import quoted
+from headwater.flow.operate.grouping.table_rows import batch_groups
 from headwater.flow.operate.history_operator import batch_history
 from headwater.flow.operate.model_operator import model_rows
 from headwater.flow.operate.newest_operator import batch_newest
@@ -53,6 +55,8 @@ def batch_rows(node: Node, frames: Mapping[Source, DataFrame], past: Past | None
         return _newest(frames[node], node.key, f"{AT}.partition", f"{AT}.offset")
     if isinstance(node, Latest):
         return _newest(batch_rows(node.input, frames, past), node.key, AT, PATH)
+    if isinstance(node, TableAggregate):
+        return batch_groups(node, batch_rows(node.input, frames, past))
     if isinstance(node, Aggregate):
         return _aggregated(node, batch_rows(node.input, frames, past))
     if isinstance(node, Windowed):

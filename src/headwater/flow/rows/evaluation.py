@@ -23,6 +23,7 @@ from headwater.flow.declare.topology.nodes import (
     Node,
     Source,
     SourceStream,
+    TableAggregate,
     TableOperator,
     key_of,
     steps_behind,
@@ -162,7 +163,7 @@ class Evaluation:
         start = node.inputs[number]
         if isinstance(node, Compared | KMeans):
             return self.changes(start)
-        sided = isinstance(node, Newest | TableOperator) or (isinstance(node, Join) and start.keyed)
+        sided = isinstance(node, Newest | TableAggregate | TableOperator) or (isinstance(node, Join) and start.keyed)
         return self._stepped_sides(start) if sided else self.rows(start, node)
 
     def unmatched(self, node: Node) -> DataFrame:

@@ -1,9 +1,11 @@
 """Two tables joined in any batches of changes are what joining them as they stand gives, after every batch."""
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +23,7 @@ from headwater.flow.operators.joins.tables import (
 )
 from headwater.flow.state import EMPTY, HASH, StateStore
 from headwater.flow.state.files import DiskFiles
+from headwater.flow.state.runs import leading_rows
 from headwater.flow.state.shard import ShardState
 from headwater.log.storage.simulated import SimulatedDisk
 
@@ -40,6 +43,13 @@ def table_join_step(
     before, after = results_of(join)(join, left, right, touched, asked_of(*touched))
     runs = write_touched(join.left, left, touched[0]), write_touched(join.right, right, touched[1])
     return JoinStep(before, after, runs)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_read_in_advance() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leading_rows, "first_limits", lambda counts: counts.copy())
+        yield
 
 
 class Change(NamedTuple):

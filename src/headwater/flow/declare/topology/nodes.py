@@ -232,6 +232,11 @@ class Aggregate(OneInput):
 
 
 @dataclass(frozen=True, eq=False)
+class TableAggregate(Aggregate):
+    """Of the rows of a table, which change and go."""
+
+
+@dataclass(frozen=True, eq=False)
 class Windowed(OneInput):
     """Aggregates for each key and window of time."""
 
