@@ -11,6 +11,7 @@ from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.histories import history_of
 from headwater.flow.declare.joins import IGNORE, Words, join_of, refuse_counting
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
+from headwater.flow.declare.tables.ranking import rank_of
 from headwater.flow.declare.topology.nodes import (
     Aggregate,
     Apply,
@@ -308,6 +309,24 @@ class Table(Flowing):
             )
         _refuse_reserved([into], "newest")
         return Table(Newest(calling_place(), self.node, _names(by, "newest"), order, limit, into, name))
+
+    def rank(
+        self,
+        *,
+        by: str | Sequence[str] = (),
+        order: str | Sequence[str],
+        into: str = "place",
+        how: str = "row_number",
+        limit: int | None = None,
+        name: str = "",
+    ) -> "Table":
+        """The first rows of each group, with their places as a column: `rank(by="country", order="spent desc", limit=3)`.
+
+        `how` is row_number (rows of one place are told apart by the table's key), rank or dense_rank, as in SQL; without
+        `by` all rows are one group. Rows whose place is above `limit` are not in the result.
+        """
+        place = calling_place()
+        return Table(rank_of(place, self.node, by=by, order=order, into=into, how=how, limit=limit, name=name))
 
     def history(self, *, valid_from: str = "valid_from", valid_to: str = "valid_to", name: str = "") -> "Table":
         """Every version of every row, with since when and until when it holds: a slowly changing dimension of type 2.

@@ -17,6 +17,7 @@ from headwater.flow.operate.level import Emit, Level
 from headwater.flow.operate.level_blocks import LevelBlocks, LevelInputs
 from headwater.flow.operate.reports import NO_SHARD, Operator, ShardReport, store_name
 from headwater.flow.operate.shard_task import ShardWork
+from headwater.flow.operate.tables.table_operator import KeptTable, KeptTableWork
 from headwater.flow.operate.window_comparison import CompareOperator
 from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operate.works import DedupeWork, KeyedWork, StateWork, WindowWork
@@ -129,6 +130,9 @@ class Operators:
         """The work of an operator on blocks of some schemas. `paired`: both sides of a change are put together."""
         if isinstance(operator, StreamJoinOperator | TableJoinOperator):
             return self._join_work(node, operator, schemas, context, inputs, paired=paired)
+        if isinstance(operator, KeptTable):
+            self.store(operator)
+            return KeptTableWork(operator, self.state.handle(operator.name, context.batch - 1), schemas, paired)
         if isinstance(operator, GroupOperator):
             return GroupWork(operator, self._handles(operator, context), schemas[0])
         work = self._keyed_work(node, operator, schemas[0], context, absorbed=node in inputs.absorbed)

@@ -17,7 +17,7 @@ from headwater.flow.declare.topology.registered import Registered, options_of, s
 from headwater.flow.declare.windows import Emission
 from headwater.flow.formats.schema import Schema
 from headwater.flow.operators.comparisons import kinds
-from headwater.flow.operators.joins.pairing import INNER, LEFT, RIGHT, Condition
+from headwater.flow.operators.joins.pairing import EXISTENCE, INNER, LEFT, RIGHT, Condition
 from headwater.flow.operators.windows.clock import CORRECTIONS
 from headwater.flow.operators.windows.step import FINAL
 from headwater.flow.operators.windows.window import Window
@@ -374,6 +374,16 @@ class History(OneInput):
 
 
 @dataclass(frozen=True, eq=False)
+class TableOperator(Node):
+    """What is given both sides of every change of tables, and makes a table whose rows may go from one of its shards to
+    another: of such a row both emit a side."""
+
+    @property
+    def keyed(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, eq=False)
 class Changes(OneInput):
     """The changes of a table as a stream of facts: op, before, after."""
 
@@ -411,12 +421,14 @@ class Join(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class TableJoin(Join):
+class TableJoin(Join, TableOperator):
     """Of two tables."""
 
     @property
     def key(self) -> tuple[str, ...]:
         """That of both; of one alone where its rows meet at most one of the other, and are never missing."""
+        if self.how in EXISTENCE:
+            return key_of(self.left)
         left, right = key_of(self.left), key_of(self.right)
         one_right, one_left = set(right) <= {name for _, name in self.on}, set(left) <= {name for name, _ in self.on}
         renamed = tuple(map(self.named, right))
@@ -425,10 +437,6 @@ class TableJoin(Join):
         if one_left and self.how in (INNER, RIGHT):
             return renamed
         return (*left, *(name for name in renamed if name not in left))
-
-    @property
-    def keyed(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -481,7 +489,7 @@ LEFT_NAME, RIGHT_NAME = "left_row", "right_row"
 STREAM_JOINS = (IntervalJoin, LatestJoin, AsOfJoin)
 
 
-STATEFUL = (Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History)
+STATEFUL = (Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History, TableOperator)
 
 
 TIMED = (Windowed, Dedupe, *STREAM_JOINS)
