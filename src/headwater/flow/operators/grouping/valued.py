@@ -27,7 +27,7 @@ from headwater.flow.operators.grouping.counted_values import (
 )
 from headwater.flow.operators.grouping.held import Changed, Held, Parts
 from headwater.flow.operators.grouping.weighed import added_columns, old_counts, sum_columns, summed
-from headwater.flow.operators.order_codes import HIGHEST, falling_codes
+from headwater.flow.operators.order_codes import HIGHEST, Order, order_codes
 from headwater.flow.operators.ordering import has_order
 from headwater.flow.operators.spark_hashes import can_hash
 from headwater.flow.state.manifest import StateSchema
@@ -87,7 +87,7 @@ class Extremes(Held):
         return given.column(str(spec.column), spec.input_type)
 
     def _places(self, spec: Aggregate, values: pa.Array) -> Integers:
-        falling = falling_codes(values)
+        falling = order_codes([values], [Order("", descending=True, nulls_first=False)])
         return np.minimum(np.invert(falling), HIGHEST - 1) if self._smallest(spec) else falling
 
     def _smallest(self, spec: Aggregate) -> bool:
