@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from headwater.flow.declare.duration import spelled
 from headwater.flow.declare.stream import Stream
 from headwater.flow.declare.topology.nodes import SourceTable
 from headwater.flow.operators.windows.kinds.hopping import hopping
 from headwater.flow.operators.windows.kinds.session import session
 from headwater.flow.operators.windows.kinds.tumbling import tumbling
 from headwater.flow.operators.windows.window import Window
-from headwater.flow.declare.duration import spelled
 from headwater.flow.sql.environment import Environment
 from headwater.flow.sql.intervals import interval_us
 from headwater.flow.sql.reading.dialect import WINDOW_FUNCTIONS, name_text

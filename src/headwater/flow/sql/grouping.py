@@ -14,7 +14,6 @@ from headwater.flow.operators.windows.kinds.hopping import hopping
 from headwater.flow.operators.windows.kinds.session import session
 from headwater.flow.operators.windows.kinds.tumbling import tumbling
 from headwater.flow.operators.windows.step import END, START
-from headwater.flow.operators.windows.window import Window
 from headwater.flow.sql.from_items import check_event_time
 from headwater.flow.sql.intervals import interval_us
 from headwater.flow.sql.reading.dialect import written
@@ -133,16 +132,17 @@ class _Grouping:
 
     def _meant(self, node: exp.Expr) -> exp.Expr:
         """What a number or a name of SELECT stands for; columns of FROM come first, as in Spark."""
-        items = self.select.expressions
+        items: list[exp.Expr] = self.select.expressions
         if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
             number = int(str(node.this))
             if not 1 <= number <= len(items):
                 raise self.source.refusal(start_of(node), f"GROUP BY {number} is none of {len(items)} columns")
-            return items[number - 1].unalias()
+            meant: exp.Expr = items[number - 1].unalias()
+            return meant
         if isinstance(node, exp.Column) and not node.table and self.rows.find(node) is None:
             for one in items:
                 if isinstance(one, exp.Alias) and one.alias.lower() == node.name.lower():
-                    return one.this
+                    return one.unalias()
         return node
 
     def _add_key(self, node: exp.Expr) -> None:
@@ -203,7 +203,7 @@ class _Grouping:
         return ""
 
     def _text(self, node: exp.Expr) -> str:
-        """"" for what names something that FROM does not have."""
+        """ "" for what names something that FROM does not have."""
         columns = [one for one in node.find_all(exp.Column) if not isinstance(one.this, exp.Star)]
         if node.find(exp.Query) or any(self.rows.find(one) is None for one in columns):
             return ""
@@ -244,9 +244,9 @@ class _Grouping:
         said, inputs = str(call.this).lower(), list(call.expressions)
         if said == "approx_count_distinct" and len(inputs) == 1:
             return distinct(self.rows.text(inputs[0])).alias(name)
-        if said in ("percentile_approx", "approx_percentile") and len(inputs) >= 2:
-            if isinstance(inputs[1], exp.Literal) and not inputs[1].is_string:
-                return percentile(self.rows.text(inputs[0]), float(str(inputs[1].this))).alias(name)
+        exact = len(inputs) >= 2 and isinstance(inputs[1], exp.Literal) and not inputs[1].is_string
+        if said in ("percentile_approx", "approx_percentile") and exact:
+            return percentile(self.rows.text(inputs[0]), float(str(inputs[1].this))).alias(name)
         return None
 
     # -- the table -----------------------------------------------------------------------------------------------------

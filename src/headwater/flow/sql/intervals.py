@@ -10,7 +10,9 @@ from headwater.flow.declare.duration import duration_us
 from headwater.flow.sql.reading.source_text import SourceText, start_of
 from headwater.flow.sql.relations import Rows
 
-MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
+Sign = type[exp.Expr]
+
+MIRRORED: dict[Sign, Sign] = {
     exp.EQ: exp.EQ, exp.NEQ: exp.NEQ, exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE,
 }  # fmt: skip
 
@@ -40,8 +42,9 @@ class Bounds:
 
     def narrowed(self, sign: type[exp.Expr], by_us: int) -> "Bounds":
         """With right − left `sign` by_us as well."""
-        low = {exp.GTE: by_us, exp.GT: by_us + 1, exp.EQ: by_us}.get(sign)
-        high = {exp.LTE: by_us, exp.LT: by_us - 1, exp.EQ: by_us}.get(sign)
+        least: dict[Sign, int] = {exp.GTE: by_us, exp.GT: by_us + 1, exp.EQ: by_us}
+        most: dict[Sign, int] = {exp.LTE: by_us, exp.LT: by_us - 1, exp.EQ: by_us}
+        low, high = least.get(sign), most.get(sign)
         lows = [one for one in (self.low_us, low) if one is not None]
         highs = [one for one in (self.high_us, high) if one is not None]
         return Bounds(max(lows, default=None), min(highs, default=None))

@@ -1,9 +1,9 @@
 """JOIN: what its condition says is taken apart, and becomes one of the joins that flows have (pure).
 
-    both streams, their times compared               an interval join
-    stream, table FOR SYSTEM_TIME AS OF its time     an as-of join
-    stream, table FOR SYSTEM_TIME AS OF now()        the table as it is when the event comes
-    everything else                                  a join of tables, that follows both; streams as tables of facts
+both streams, their times compared               an interval join
+stream, table FOR SYSTEM_TIME AS OF its time     an as-of join
+stream, table FOR SYSTEM_TIME AS OF now()        the table as it is when the event comes
+everything else                                  a join of tables, that follows both; streams as tables of facts
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from headwater.flow.declare.joins import Words, join_of
 from headwater.flow.declare.matching import Matching
 from headwater.flow.declare.stream import Stream
 from headwater.flow.declare.topology.nodes import SourceStream, SourceTable, walk
-from headwater.flow.operators.joins.pairing import FULL, INNER, LEFT, RIGHT, Condition
+from headwater.flow.operators.joins.pairing import ANTI, EXISTENCE, FULL, INNER, LEFT, RIGHT, SEMI, Condition
 from headwater.flow.sql.facts import facts_of
 from headwater.flow.sql.intervals import MIRRORED, Bounds, time_bounds
 from headwater.flow.sql.reading.dialect import name_text
@@ -132,16 +132,16 @@ class _Join:
 
     def _narrow(self) -> None:
         """Conditions of one side alone: its rows, where none is there without a partner; else they never meet."""
-        if self.text.how in (INNER, RIGHT):
+        if self.text.how in (INNER, RIGHT, SEMI):
             for one in self.only[0]:
                 self.left = self.left.where(self.both.text(one))
-        if self.text.how in (INNER, LEFT):
+        if self.text.how in (INNER, LEFT, *EXISTENCE):
             for one in self.only[1]:
                 self.right = self.right.where(self.both.text(one))
 
     def _meets(self, side: int) -> str:
         """A condition that rows of a side have to meet to have a partner, where all of them are there."""
-        keeps = (self.text.how in (LEFT, FULL), self.text.how in (RIGHT, FULL))[side]
+        keeps = (self.text.how in (LEFT, FULL, ANTI), self.text.how in (RIGHT, FULL))[side]
         said = [self.both.text(one) for one in self.only[side]] if keeps else []
         return " and ".join(f"({one})" for one in said)
 
@@ -161,7 +161,7 @@ class _Join:
             if self.text.as_of is not None or self.bounds != Bounds():
                 raise self._refusal("nothing of one side is equal to something of the other", "Add ON a = b.")
             pairs = [None]  # every row meets every other: all of them have one key
-        on = []
+        on: list[tuple[str, str]] = []
         for number, pair in enumerate(pairs):
             limits = meets if number == 0 else ("", "")
             said = ("", "") if pair is None else self._same_type(pair)
@@ -208,9 +208,7 @@ class _Join:
             return texts
         name = {pa.int64(): "bigint", pa.float64(): "double"}.get(wider, str(wider).replace("decimal128", "decimal"))
         name = {pa.int32(): "int", pa.string(): "string"}.get(wider, name)
-        found = [
-            text if kind == wider else f"cast({text} as {name})" for text, kind in zip(texts, kinds, strict=True)
-        ]
+        found = [text if kind == wider else f"cast({text} as {name})" for text, kind in zip(texts, kinds, strict=True)]
         return found[0], found[1]
 
     # -- which columns are there after it ------------------------------------------------------------------------------
@@ -221,6 +219,10 @@ class _Join:
         """Chooses the columns of both sides and gives those of the right names of their own; answers the items, and
         the comparisons with those names."""
         how, wanted = self.text.how, self.text.wanted
+        if how in EXISTENCE:  # what the left has, and nothing of the right
+            needed = dict.fromkeys([*self.right.key, *(other for _, other in on), *(one.right for one in further)])
+            self.right = _selected(self.right, [*map(name_text, needed)], [*needed])
+            return tuple(one for one in self.left.items if one.alias), list(further)
         ours, left = _chosen(self.left, [*(a for a, _ in on), *(one.left for one in further)], wanted)
         partners = {right: left for left, right in on}
         seen = {one.flat for item in left for one in item.columns or ()}
@@ -249,14 +251,14 @@ class _Join:
         copies = merged.values() if how in (LEFT, FULL) else ()
         self.right = _selected(self.right, columns, [*names.values(), *copies])
         items = tuple(
-            replace(item, columns=tuple(replace(one, flat=copied.get(one.flat, one.flat)) for one in item.columns or ()))
+            replace(
+                item, columns=tuple(replace(one, flat=copied.get(one.flat, one.flat)) for one in item.columns or ())
+            )
             for item in left
         )
         found = right[0]
         moved = {**names, **merged}
-        own = tuple(
-            replace(one, flat=moved.get(one.flat, one.flat), event_time=False) for one in found.columns or ()
-        )
+        own = tuple(replace(one, flat=moved.get(one.flat, one.flat), event_time=False) for one in found.columns or ())
         renamed = [Condition(one.left, one.sign, names[one.right]) for one in further]
         return (*items, replace(found, columns=own, merged=frozenset(self.text.using))), renamed
 
@@ -293,9 +295,7 @@ def _is_now(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and str(node.this).lower() in NOW
 
 
-def _chosen(
-    rows: Rows, needed: Sequence[str], wanted: frozenset[str] | None
-) -> tuple[list[str], list[Item]]:
+def _chosen(rows: Rows, needed: Sequence[str], wanted: frozenset[str] | None) -> tuple[list[str], list[Item]]:
     """Names of the frame that are needed after the join, and the items with only those columns."""
     items = [
         replace(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from headwater.flow.declare.stream import Grouped, Stream
+from headwater.flow.declare.topology.nodes import key_of
 from headwater.flow.formats.schema import parse_ddl
 from headwater.flow.operators.joins.pairing import FULL, INNER, LEFT, RIGHT
 from headwater.flow.operators.windows.step import END, START
@@ -17,8 +18,8 @@ from headwater.flow.sql.joining import JoinText, joined
 from headwater.flow.sql.ranking import bounds_of, first_rows, newest_of, ranked, windows_in
 from headwater.flow.sql.reading.dialect import name_text
 from headwater.flow.sql.reading.source_text import start_of
-from headwater.flow.sql.relations import Column, Relation, Rows, as_column, conjuncts, flow_of, fresh
-from headwater.flow.sql.subqueries import filtered, with_scalars
+from headwater.flow.sql.relations import Column, Flow, Relation, Rows, as_column, conjuncts, flow_of, fresh
+from headwater.flow.sql.subqueries import Queries, filtered, with_scalars
 from headwater.flow.sql.subqueries import has_query as has_query_in
 
 NOT_READ = {
@@ -86,7 +87,7 @@ class _Block:
     """One SELECT."""
 
     def __init__(self, select: exp.Select, environment: Environment, hints: Hints) -> None:
-        self.select, self.environment, self.hints = select, environment, hints
+        self.select, self.environment, self.hints = select.copy(), environment, hints
         self.source = environment.source
 
     def relation(self) -> Relation:
@@ -96,8 +97,8 @@ class _Block:
         for lateral in self.select.args.get("laterals") or ():
             rows = with_lateral(rows, lateral)
         for one in left:
-            rows = rows.where(rows.text(one)) if not has_query_in(one) else self._filtered(rows, one)
-        rows, self.select = with_scalars(rows, self.select, self._inner)
+            rows = filtered(rows, one, self._queries) if has_query_in(one) else rows.where(rows.text(one))
+        rows = self._with_scalars(rows)
         if (newest := self._newest(rows)) is not None:
             return newest
         stage = grouped(rows, self.select) if is_grouped(self.select) else self._plain(rows)
@@ -106,7 +107,7 @@ class _Block:
                 start_of(self.select), "rows of TUMBLE, HOP or SESSION are not grouped",
                 "Add GROUP BY window_start, window_end.",
             )  # fmt: skip
-        stage = ranked(stage, self._windows(), self._bounds())
+        stage = ranked(stage, self._windows(), self._bounds(), rows)
         if (qualify := self.select.args.get("qualify")) is not None:
             stage = replace(stage, flow=stage.flow.where(stage.text(qualify.this)))
         relation = self._projected(stage, rows)
@@ -124,22 +125,32 @@ class _Block:
                 start_of(distinct), "DISTINCT ON is not Spark's", "Use row_number() and a query around it."
             )
 
-    def _inner(self, query: exp.Expr) -> Relation:
-        return compiled(query, self.environment)
+    @property
+    def _queries(self) -> Queries:
+        return Queries(
+            lambda query: compiled(query, self.environment),
+            lambda select: _Block(select, _with_named(select, self.environment), Hints()).scope(),
+        )
 
-    def _filtered(self, rows: Rows, condition: exp.Expr) -> Rows:
-        return filtered(rows, condition, self._inner)
+    def scope(self) -> Rows:
+        """What names in it may mean; nothing is joined."""
+        items = self._items()[0]
+        return Rows(items[0].flow, tuple(item.items[0] for item in items), self.source)
+
+    def _with_scalars(self, rows: Rows) -> Rows:
+        """Queries in SELECT and HAVING that give one value are columns."""
+        parts = [*self.select.expressions, *(one for one in (self.select.args.get("having"),) if one is not None)]
+        for part in parts:
+            if has_query_in(part):
+                rows, made = with_scalars(rows, part, self._queries)
+                part.replace(made)
+        return rows
 
     # -- FROM ----------------------------------------------------------------------------------------------------------
 
     def _from(self, conditions: Sequence[exp.Expr]) -> tuple[Rows, list[exp.Expr]]:
         """All rows joined, and the conditions that are still to be met."""
-        source = self.select.args.get("from_") or self.select.args.get("from")
-        if source is None:
-            raise self.source.refusal(start_of(self.select), "it has no FROM", "Name a stream, a table or a view.")
-        joins: list[exp.Join] = list(self.select.args.get("joins") or ())
-        items = [self._item(one) for one in (source.this, *(join.this for join in joins))]
-        self._refuse_same_names(items)
+        items, joins = self._items()
         hows = [self._how(join) for join in joins]
         early = not self.select.args.get("laterals") and not {RIGHT, FULL} & set(hows)
         everything = Rows(items[0].flow, tuple(item.items[0] for item in items), self.source)
@@ -155,10 +166,19 @@ class _Block:
             more = []
             if how == INNER:
                 there = set(range(number + 1))
-                more = [one for one in left if number in (of.get(id(one)) or ()) and of[id(one)] <= there]
+                more = [one for one in left if number in (seen := of.get(id(one)) or set()) and seen <= there]
             left = [one for one in left if one not in more]
             rows = self._joined(rows, items[number], join, how, more)
         return rows, left
+
+    def _items(self) -> tuple[list[Rows], list[exp.Join]]:
+        source = self.select.args.get("from_") or self.select.args.get("from")
+        if source is None:
+            raise self.source.refusal(start_of(self.select), "it has no FROM", "Name a stream, a table or a view.")
+        joins: list[exp.Join] = list(self.select.args.get("joins") or ())
+        items = [self._item(one) for one in (source.this, *(join.this for join in joins))]
+        self._refuse_same_names(items)
+        return items, joins
 
     def _item(self, node: exp.Expr) -> Rows:
         bounds = self._bounds_under(node)
@@ -301,7 +321,7 @@ class _Block:
         if isinstance(one, exp.Star) or (isinstance(one, exp.Column) and isinstance(one.this, exp.Star)):
             return self._starred(one, stage, rows)
         inner = one.unalias()
-        if stage.windowed and is_whole_window(inner) and rows.find(inner) is None:
+        if stage.windowed and isinstance(inner, exp.Column) and is_whole_window(inner) and rows.find(inner) is None:
             if isinstance(one, exp.Alias):
                 raise self.source.refusal(
                     start_of(one), "a window has two columns, and gets one name",
@@ -349,9 +369,7 @@ class _Block:
         flat = name_text(found.column.flat)
         return [(Column(field.name, field.name, field.type), f"{flat}.{name_text(field.name)}") for field in kind]
 
-    def _limited(
-        self, stage: Stage, chosen: tuple[list[Column], list[str]]
-    ) -> tuple[list[Column], list[str], object]:
+    def _limited(self, stage: Stage, chosen: tuple[list[Column], list[str]]) -> tuple[list[Column], list[str], Flow]:
         """ORDER BY ... LIMIT n: the first rows of all."""
         order, limit = self.select.args.get("order"), self.select.args.get("limit")
         if order is None and limit is None:
@@ -359,8 +377,11 @@ class _Block:
         if order is None or limit is None:
             said, hint = ("LIMIT without ORDER BY leaves to chance which rows there are", "Add ORDER BY.")
             if limit is None:
-                said, hint = "ORDER BY: a view has no order", "Leave it out, or add LIMIT; readers order what they read."
-            raise self.source.refusal(start_of(order or limit), said, hint)
+                said, hint = (
+                    "ORDER BY: a view has no order",
+                    "Leave it out, or add LIMIT; readers order what they read.",
+                )
+            raise self.source.refusal(start_of(order if order is not None else limit), said, hint)
         return *chosen, first_rows(stage, order, limit, self.select, self.source)
 
     def _distinct(self, relation: Relation) -> Relation:
@@ -371,11 +392,8 @@ class _Block:
         return Relation(counted.select(*map(name_text, names)), relation.columns)
 
 
-def rows_key(flow: object) -> tuple[str, ...]:
-    from headwater.flow.declare.topology.nodes import key_of
-
-    node = flow.node  # type: ignore[attr-defined]
-    return key_of(node) if node.keyed else ()
+def rows_key(flow: Flow) -> tuple[str, ...]:
+    return key_of(flow.node) if flow.node.keyed else ()
 
 
 def _renames(text: str, name: str) -> bool:

@@ -113,7 +113,9 @@ class Rows:
         aliases = [item.alias for item in self.items]
         under = next((item for item in self.items if item.alias.lower() == parts[0].lower()), None)
         if len(parts) > 1 and under is not None:
-            return no_such_column(f"{parts[0]}.{parts[1]}", [f"{under.alias}.{one.name}" for one in under.columns or ()])
+            return no_such_column(
+                f"{parts[0]}.{parts[1]}", [f"{under.alias}.{one.name}" for one in under.columns or ()]
+            )
         names = [one.name for item in self.items for one in item.columns or ()]
         if len(parts) > 1:
             return no_such_column(".".join(parts), [*aliases, *names])
@@ -259,5 +261,3 @@ def as_column(text: str, name: str) -> str:
     """
     quoted = name_text(name)
     return text if text == quoted else f"{text} as {quoted}"
-
-

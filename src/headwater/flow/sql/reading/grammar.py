@@ -1,14 +1,14 @@
 """From text to statements: a small grammar of its own for what begins with CREATE, and queries as they are (pure).
 
-    CREATE APP name [WITH (...)]
-    CREATE STREAM name [(columns)] FROM TOPIC topic [WITH (...)]
-    CREATE TABLE name [(columns)] FROM TOPIC topic | CAPTURED FROM 'url' TABLE table [WITH (...)]
-    CREATE MATERIALIZED VIEW name [KEY (...)] [COMMENT '...'] [WITH (...)] AS query [EMIT ...]
-    CREATE VIEW name AS query
-    CREATE STREAMING TABLE name [COMMENT '...'] [WITH (...)] [AS query]
-    CREATE FLOW name AS INSERT INTO table [BY NAME] query
-    CREATE SINK name TO kind ['target'] [TABLE table] [KEY (...)] [WITH (...)] AS query
-    CREATE ALERT name ON view WHEN condition [WITH (...)] NOTIFY kind 'target' [WITH (...)], ...
+CREATE APP name [WITH (...)]
+CREATE STREAM name [(columns)] FROM TOPIC topic [WITH (...)]
+CREATE TABLE name [(columns)] FROM TOPIC topic | CAPTURED FROM 'url' TABLE table [WITH (...)]
+CREATE MATERIALIZED VIEW name [KEY (...)] [COMMENT '...'] [WITH (...)] AS query [EMIT ...]
+CREATE VIEW name AS query
+CREATE STREAMING TABLE name [COMMENT '...'] [WITH (...)] [AS query]
+CREATE FLOW name AS INSERT INTO table [BY NAME] query
+CREATE SINK name TO kind ['target'] [TABLE table] [KEY (...)] [WITH (...)] AS query
+CREATE ALERT name ON view WHEN condition [WITH (...)] NOTIFY kind 'target' [WITH (...)], ...
 """
 
 from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ def parse_statement(words: Words) -> Statement:
     if not words.accept("CREATE"):
         first = words.source.text[start : words.tokens[0].end + 1]
         raise words.source.refusal(
-            start, f"is no query: it begins with {first!r}, and a query with select", "Statements begin with CREATE."
+            start, f"it is no query: it begins with {first!r}, and a query with select", "Statements begin with CREATE."
         )
     if words.accept("OR", "REPLACE") or words.accept("OR", "REFRESH"):
         pass  # a declaration is always what the file says now

@@ -46,8 +46,8 @@ class SourceText:
         if not self.in_python:
             return InvalidDeclaration(f"{self.place_at(start)}: {message}", hint)
         spot = self.spot(start)
-        within = f" (line {spot.line}, column {spot.column} of it)"
-        return InvalidDeclaration(f"sql at {self.place}: {message}{within}", hint)
+        said = message.removeprefix("it") if message.startswith("it ") else f": {message}"
+        return InvalidDeclaration(f"sql at {self.place}{said} (line {spot.line}, column {spot.column} of it)", hint)
 
 
 def start_of(node: exp.Expr) -> int:
