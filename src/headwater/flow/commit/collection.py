@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from headwater.flow.commit.record_encoding import change_records, row_records
 from headwater.flow.commit.stage_task import few_in, parts_in, stage
 from headwater.flow.declare.topology.graph import TOPIC, Job, Planned
-from headwater.flow.declare.topology.nodes import Join, Source, TableJoin
+from headwater.flow.declare.topology.nodes import Join, Source, TableOperator, key_of
 from headwater.flow.operate.level import Level
 from headwater.flow.operators.changes import BEFORE
 from headwater.flow.operators.joins.emission import BEFORE_SIDE, SIDE, moved_together, paired_changes
@@ -80,8 +80,8 @@ def collect(frame: DataFrame, stager: Stager | None) -> Collected:
 def collected_results(level: Level, planned: Planned) -> Collected:
     """What an output is given that is just what an operator emits."""
     node, rows = planned.node, level.rows(planned.node)
-    if isinstance(node, TableJoin):
-        return Collected(_changes_of(rows, node.key))
+    if isinstance(node, TableOperator):
+        return Collected(_changes_of(rows, key_of(node)))
     if not isinstance(node, Join):
         return Collected(rows, parts=tuple(map(Part.from_json, level.parts(node))))
     if node.keyed:
@@ -91,7 +91,7 @@ def collected_results(level: Level, planned: Planned) -> Collected:
 
 
 def _changes_of(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
-    """What a join of tables emits, each change once: two shards may have emitted one side each."""
+    """What an operator of tables emits, each change once: two shards may have emitted one side each."""
     if SIDE not in rows.column_names:
         return moved_together(rows, key)
     was = pc.equal(rows[SIDE], BEFORE_SIDE)

@@ -3,20 +3,18 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.alerting import AlertDeclaration, Target, checked_targets, found_view
 from headwater.flow.declare.capturing import CaptureDeclaration
 from headwater.flow.declare.checks.source_line import Place, calling_place
-from headwater.flow.declare.checks.sql_grouping import groups, parse_grouping
-from headwater.flow.declare.checks.sql_text import misread, refusal
 from headwater.flow.declare.clocks import Clock, check_column, check_new, check_time, clock_of
 from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.retries import BACKOFF, BACKOFF_MAX, declared_retries
 from headwater.flow.declare.sinks import Search, SinkDeclaration
 from headwater.flow.declare.stream import Stream, Table
-from headwater.flow.declare.topology.nodes import Aggregate, Expression, Source, SourceStream, SourceTable, Sql
+from headwater.flow.declare.topology.nodes import Expression, Source, SourceStream, SourceTable
 from headwater.flow.declare.topology.registered import Registered
 from headwater.flow.declare.windows import Emission, emission_of
 from headwater.flow.formats.decoding import MODULES
@@ -24,6 +22,9 @@ from headwater.flow.formats.schema import Schema, nearest, parse_ddl
 from headwater.flow.registry.describing import KINDS as REGISTERED_FORMATS
 from headwater.flow.source.times.clock_rules import DeviceTime
 from headwater.secret_urls import without_secrets
+
+if TYPE_CHECKING:
+    from headwater.flow.sql.declaring import Script
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 VIEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}")
@@ -115,6 +116,7 @@ class App:
         self.captures: dict[str, CaptureDeclaration] = {}
         """By topic: what is captured for it."""
         self.alerts: dict[str, AlertDeclaration] = {}
+        self._script: "Script | None" = None
 
     # -- inputs --------------------------------------------------------------------------------------------------------
 
@@ -222,31 +224,21 @@ class App:
         return Table(self._known(node))
 
     def sql(self, text: str) -> Stream | Table:
-        """SQL over this app's streams by their names: `app.sql("select id, amount from orders where amount > 100")`.
-
-        With GROUP BY it is a table, the same as by(...).agg(...) makes.
+        """SQL over what the app reads and keeps, by its names: `app.sql("select id, amount from orders")` is a stream or
+        a table. Statements that begin with CREATE declare the same as in a file; it answers what the last one stands for.
         """
-        if wrong := refusal(text):
-            raise InvalidDeclaration(f"sql at {calling_place()} is no query: {wrong}", "Write select ... from ....")
-        named = {name: node for name, node in self.sources.items() if re.search(rf"\b{re.escape(name)}\b", text)}
-        if not named:
-            known = ", ".join(sorted(self.sources)) or "none yet"
-            raise InvalidDeclaration(f"the SQL at {calling_place()} names no stream of the app", f"There are: {known}.")
-        if tables := [name for name, node in named.items() if node.keyed]:
-            raise InvalidDeclaration(
-                f"the SQL at {calling_place()} reads {tables[0]}, which is a table",
-                f"SQL looks at rows of streams: use select, where and with_columns on {tables[0]} itself.",
-            )
-        if not groups(text):
-            return Stream(Sql(calling_place(), text, named))
-        try:
-            parts = parse_grouping(text, calling_place())
-        except InvalidDeclaration:
-            if wrong := misread(text):
-                raise InvalidDeclaration(f"sql at {calling_place()} cannot be read: {wrong}") from None
-            raise
-        rows = Sql(calling_place(), parts.rows, named)
-        return Table(Aggregate(calling_place(), rows, parts.key, parts.aggregates, ""))
+        from headwater.flow.sql.declaring import run_sql  # it declares what is in this module
+
+        return run_sql(self, text, calling_place())
+
+    @property
+    def script(self) -> "Script":
+        """What SQL has declared."""
+        from headwater.flow.sql.declaring import Script
+
+        if self._script is None:
+            self._script = Script(self)
+        return self._script
 
     # -- outputs -------------------------------------------------------------------------------------------------------
 

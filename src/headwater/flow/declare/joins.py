@@ -28,7 +28,7 @@ from headwater.flow.declare.topology.nodes import (
     sources_of,
     walk,
 )
-from headwater.flow.operators.joins.pairing import FULL, HOWS, INNER, LEFT
+from headwater.flow.operators.joins.pairing import EXISTENCE, FULL, HOWS, INNER, LEFT
 
 IGNORE, UPDATE = "ignore", "update"
 _VERSIONS: WeakKeyDictionary[SourceTable, SourceVersions] = WeakKeyDictionary()
@@ -55,8 +55,14 @@ class Words:
 def join_of(left: Node, right: Node, words: Words) -> Node:
     """InvalidDeclaration if inputs and words do not fit."""
     place = calling_place()
-    if words.how not in HOWS:
-        raise InvalidDeclaration(f"join() at {place} cannot be {words.how!r}", f"It may be {', '.join(HOWS)}.")
+    ways = (*HOWS, *EXISTENCE) if left.keyed else HOWS
+    if words.how not in ways:
+        raise InvalidDeclaration(f"join() at {place} cannot be {words.how!r}", f"It may be {', '.join(ways)}.")
+    if words.how in EXISTENCE and words.prefix:
+        raise InvalidDeclaration(
+            f"join() at {place} is {words.how}, and has a prefix= for columns of the right, of which it has none",
+            "Leave it out.",
+        )
     if left.keyed:
         return _of_tables(TableJoin(place, left, right, *words.matching, words.how, words.prefix, words.name))
     _refuse_timeless(left, place)

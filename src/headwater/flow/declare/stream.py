@@ -11,6 +11,7 @@ from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.histories import history_of
 from headwater.flow.declare.joins import IGNORE, Words, join_of, refuse_counting
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
+from headwater.flow.declare.tables.ranking import rank_of
 from headwater.flow.declare.topology.nodes import (
     Aggregate,
     Apply,
@@ -23,6 +24,7 @@ from headwater.flow.declare.topology.nodes import (
     Newest,
     Node,
     Select,
+    TableAggregate,
     Union,
     Where,
     Windowed,
@@ -102,6 +104,11 @@ class Stream(Flowing):
         """Group by columns, to aggregate: `orders.by("currency").agg(f.sum("amount").alias("revenue"))`."""
         return Grouped(self.node, _names(key, "by"))
 
+    def agg(self, *aggregates: Expression, name: str = "") -> "Table":
+        """Aggregates of all rows, as one row, which is there also before any row comes: `orders.agg("count(*) as n")`.
+        The key of its view is empty: `@app.view(key=[])`."""
+        return Grouped(self.node, ()).agg(*aggregates, name=name)
+
     def window(self, window: Window, *, time: str = EVENT) -> "WindowedStream":
         """Cut time into windows: `clicks.window(hw.tumbling("5 minutes")).by("url").agg("count(*) as clicks")`.
 
@@ -173,7 +180,8 @@ class Grouped:
 
     def agg(self, *aggregates: Expression, name: str = "") -> "Table":
         """Keep aggregates for each key: SQL text such as "sum(amount) as revenue", or PySpark columns."""
-        return Table(Aggregate(calling_place(), self._node, self._key, _some(aggregates, "agg"), name))
+        kind = TableAggregate if self._node.keyed else Aggregate
+        return Table(kind(calling_place(), self._node, self._key, _some(aggregates, "agg"), name))
 
     def count(self, name: str = "") -> "Table":
         """How many rows each key has had, as column `count`."""
@@ -247,6 +255,19 @@ class Table(Flowing):
         _refuse_reserved(columns, "with_columns")
         return Table(WithColumns(calling_place(), self.node, columns))
 
+    def by(self, *key: str) -> "Grouped":
+        """Group by columns, to aggregate: `users.by("country").agg("count(*) as users")`.
+
+        The result follows every change of the rows: what an update or a delete takes away, its group loses, and a group
+        without rows is deleted. It is a table like any other, with a row for each group.
+        """
+        return Grouped(self.node, _names(key, "by"))
+
+    def agg(self, *aggregates: Expression, name: str = "") -> "Table":
+        """Aggregates of all rows, as one row, which is there also when the table is empty: `users.agg("count(*) as n")`.
+        The key of its view is empty: `@app.view(key=[])`."""
+        return Grouped(self.node, ()).agg(*aggregates, name=name)
+
     def compare(self, *, name: str = "", **columns: Comparison) -> "Table":
         """Windows beside earlier ones of their key: `compare(yesterday=hw.change("n", "1 day"))`."""
         place = calling_place()
@@ -288,6 +309,24 @@ class Table(Flowing):
             )
         _refuse_reserved([into], "newest")
         return Table(Newest(calling_place(), self.node, _names(by, "newest"), order, limit, into, name))
+
+    def rank(
+        self,
+        *,
+        by: str | Sequence[str] = (),
+        order: str | Sequence[str],
+        into: str = "place",
+        how: str = "row_number",
+        limit: int | None = None,
+        name: str = "",
+    ) -> "Table":
+        """The first rows of each group, with their places as a column: `rank(by="country", order="spent desc", limit=3)`.
+
+        `how` is row_number (rows of one place are told apart by the table's key), rank or dense_rank, as in SQL; without
+        `by` all rows are one group. Rows whose place is above `limit` are not in the result.
+        """
+        place = calling_place()
+        return Table(rank_of(place, self.node, by=by, order=order, into=into, how=how, limit=limit, name=name))
 
     def history(self, *, valid_from: str = "valid_from", valid_to: str = "valid_to", name: str = "") -> "Table":
         """Every version of every row, with since when and until when it holds: a slowly changing dimension of type 2.

@@ -8,7 +8,7 @@
 fails leaves with its reason; it is not in the result.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -80,6 +80,10 @@ class Steps:
         state.columns = {name: state.columns[own] for name, own in self.outputs}
         return state
 
+    def reads_fields(self, names: Sequence[str]) -> bool:
+        """Whether a step looks into structs that have just these fields."""
+        return any(_looks_into(one, tuple(names)) for step in self.steps for one in _expressions(step))
+
     @property
     def _needed(self) -> list[frozenset[str]]:
         """For each step, the columns that are looked at after it."""
@@ -97,6 +101,22 @@ class Steps:
         for step in reversed(self.steps):
             wanted = _before(step, wanted)
         return frozenset(name for name, own in self.inputs.items() if own in wanted)
+
+
+def _expressions(step: Step) -> tuple[Expression, ...]:
+    match step:
+        case Filter(condition):
+            return (condition,)
+        case Project(columns):
+            return tuple(one for _, one in columns)
+    return ()
+
+
+def _looks_into(expression: Expression, names: tuple[str, ...]) -> bool:
+    inputs = expression.inputs
+    if expression.kind == "field" and tuple(field.name for field in inputs[0].type) == names:
+        return True
+    return any(_looks_into(one, names) for one in inputs)
 
 
 def _before(step: Step, wanted: frozenset[str]) -> frozenset[str]:

@@ -10,12 +10,14 @@ from headwater.errors import FlowError
 from headwater.flow.declare.topology.nodes import Compared, Dedupe, Join, Node, multiplies
 from headwater.flow.exchange.blocks import Address
 from headwater.flow.operate.deduplicator import Deduplicator
+from headwater.flow.operate.grouping.group_operator import GroupOperator, GroupWork
 from headwater.flow.operate.join_operators import JoinOperator, StreamJoinOperator, TableJoinOperator
 from headwater.flow.operate.join_works import Named, StreamJoinWork, TableJoinWork
 from headwater.flow.operate.level import Emit, Level
 from headwater.flow.operate.level_blocks import LevelBlocks, LevelInputs
 from headwater.flow.operate.reports import NO_SHARD, Operator, ShardReport, store_name
 from headwater.flow.operate.shard_task import ShardWork
+from headwater.flow.operate.tables.table_operator import KeptTable, KeptTableWork
 from headwater.flow.operate.window_comparison import CompareOperator
 from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operate.works import DedupeWork, KeyedWork, StateWork, WindowWork
@@ -34,7 +36,7 @@ from headwater.flow.state.job_state import JobState
 from headwater.flow.state.manifest import RunInfo
 from headwater.flow.state.store import StateStore
 
-AnyOperator = KeyedOperator | JoinOperator
+AnyOperator = KeyedOperator | JoinOperator | GroupOperator
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,11 @@ class Operators:
         """The work of an operator on blocks of some schemas. `paired`: both sides of a change are put together."""
         if isinstance(operator, StreamJoinOperator | TableJoinOperator):
             return self._join_work(node, operator, schemas, context, inputs, paired=paired)
+        if isinstance(operator, KeptTable):
+            self.store(operator)
+            return KeptTableWork(operator, self.state.handle(operator.name, context.batch - 1), schemas, paired)
+        if isinstance(operator, GroupOperator):
+            return GroupWork(operator, self._handles(operator, context), schemas[0])
         work = self._keyed_work(node, operator, schemas[0], context, absorbed=node in inputs.absorbed)
         # Blocks carry no schema of their own: read with another than they were written with, they are garbage.
         if not work.inputs[0].equals(schemas[0]):
@@ -141,8 +148,7 @@ class Operators:
         self, node: Node, operator: JoinOperator, schemas: list[pa.Schema], context: BatchContext, inputs: LevelInputs,
         *, paired: bool,
     ) -> ShardWork:  # fmt: skip
-        base = context.batch - 1
-        handles = {part: self.state.handle(store_name(operator.name, part), base) for part in self.stores(operator)}
+        handles = self._handles(operator, context)
         if isinstance(operator, TableJoinOperator):  # copies of rows that are split look like the rows themselves
             return TableJoinWork(operator, handles, [*schemas, *schemas], self._shards, paired=paired)
         topics = tuple(source.topic for source in context.times.sources)
@@ -151,6 +157,10 @@ class Operators:
         return StreamJoinWork(
             operator, handles, schemas, named, self._shards, counts_misplaced=logged and operator.by_partition
         )
+
+    def _handles(self, operator: JoinOperator | GroupOperator, context: BatchContext) -> dict[str, str]:
+        base = context.batch - 1
+        return {part: self.state.handle(store_name(operator.name, part), base) for part in self.stores(operator)}
 
     def _keyed_work(
         self, node: Node, operator: KeyedOperator, schema: pa.Schema, context: BatchContext, *, absorbed: bool
@@ -171,7 +181,7 @@ class Operators:
     def store(self, operator: KeyedOperator) -> StateStore:
         return self.state.store(operator.name, operator.state, operator.fingerprint)
 
-    def stores(self, operator: JoinOperator) -> dict[str, StateStore]:
+    def stores(self, operator: JoinOperator | GroupOperator) -> dict[str, StateStore]:
         """One for each part of its state."""
         return {
             part: self.state.store(store_name(operator.name, part), schema, operator.fingerprint)

@@ -36,11 +36,15 @@ def merge_changes(
     whole = len(rows) == len(different)
     then = before if whole else before.take(rows)
     now = after if whole and is_.all() else after.take(pa.array(rows, mask=~is_))
-    structs = pa.StructArray.from_arrays(
-        list(then.columns),
-        fields=[pa.field(field.name, field.type) for field in before.schema],
-        mask=pa.array(~was),
-    )
-    keys = keys if whole else keys.take(rows)
+    structs = _structs(then, was)
+    keys = keys if whole or not keys.num_columns else keys.take(rows)
     columns = [operation, *keys.columns, *now.columns, structs]
     return pa.RecordBatch.from_arrays(columns, schema=change_schema(keys.schema, after.schema))
+
+
+def _structs(rows: pa.RecordBatch, there: Mask) -> pa.StructArray:
+    fields = [pa.field(field.name, field.type) for field in rows.schema]
+    if not fields:  # a table of nothing but its key
+        bits = pa.py_buffer(np.packbits(there, bitorder="little"))
+        return pa.Array.from_buffers(pa.struct([]), len(there), [bits])
+    return pa.StructArray.from_arrays(list(rows.columns), fields=fields, mask=pa.array(~there))

@@ -1,13 +1,15 @@
-"""Values of any type as 64-bit numbers, the highest value first (pure).
+"""Values of any type as 64-bit numbers, in the order in which rows are read (pure).
 
-Rows that are kept by such a number are read from the highest value on. Numbers never contradict the order of values as
+Rows that are kept by such a number are read from the lowest number on. Numbers never contradict the order of values as
 Spark SQL has it; different values may share one (long texts, nulls with the lowest number, types without an order of
 their own), so that rows of one number still have to be compared.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,19 +17,75 @@ from headwater.flow.operators.aggregation.segments import decimal_words
 from headwater.flow.operators.spark_hashes import LONG_DIGITS
 from headwater.flow.state.runs.equality import Integers, valid
 
+Bits = npt.NDArray[np.uint64]
+
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
+SIGN, WIDTH = np.uint64(1 << 63), 64
 BYTES = 8
 
 
-def falling_codes(column: pa.Array) -> Integers:
+class Order(NamedTuple):
+    """A column that rows are ordered by."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = True
+
+    def __str__(self) -> str:
+        nulls = "" if self.nulls_first != self.descending else f" nulls {'first' if self.nulls_first else 'last'}"
+        return f"{self.column}{' desc' if self.descending else ''}{nulls}"
+
+
+def order_codes(columns: Sequence[pa.Array], order: Sequence[Order]) -> Integers:
+    """Of narrow columns the first have some of the bits each; of a wide one the rest of them is all there is.
+
+    >>> one, other = pa.array([2, 1, None, 1], pa.int8()), pa.array([0.5, 3.0, 0.0, -1.0])
+    >>> codes = order_codes([one, other], [Order("one", nulls_first=False), Order("other", descending=True)])
+    >>> np.argsort(codes).tolist()
+    [1, 3, 0, 2]
+    >>> np.argsort(order_codes([other], [Order("other", descending=True, nulls_first=False)])).tolist()
+    [1, 0, 2, 3]
     """
-    >>> numbers = falling_codes(pa.array([1.5, None, -2.0, float("nan")]))
-    >>> np.argsort(numbers).tolist()
-    [3, 0, 2, 1]
-    """
-    rising = np.where(valid(column), _rising(column), LOWEST)
+    codes, bits = _wide(columns[0], order[0]), WIDTH
+    if len(columns) > 1 and _bits(columns[0].type) < WIDTH:
+        codes, bits = np.zeros(len(columns[0]), np.uint64), WIDTH
+        for column, one in zip(columns, order, strict=True):
+            own = _bits(column.type)
+            values = _wide(column, one) if own == WIDTH else _narrow(column, one)
+            if own >= bits:
+                codes |= values >> np.uint64(own - bits)
+                break
+            bits -= own
+            codes |= values << np.uint64(bits)
     # The highest number is left to whoever wants to say: behind all.
-    return np.minimum(np.invert(rising), HIGHEST - 1)
+    return np.minimum((codes ^ SIGN).view(np.int64), HIGHEST - 1)
+
+
+def _bits(kind: pa.DataType) -> int:
+    """As many as the values of a narrow type need, with a place for nulls before and behind them."""
+    if pa.types.is_boolean(kind):
+        return 2
+    if pa.types.is_integer(kind) or pa.types.is_date32(kind):
+        return int(min(kind.bit_width + 1, WIDTH))
+    return WIDTH
+
+
+def _narrow(column: pa.Array, one: Order) -> Bits:
+    """Numbers from 1 on; 0 and the one behind the last are those of nulls."""
+    kind = column.type
+    width = 1 if pa.types.is_boolean(kind) else kind.bit_width
+    lowest = 0 if pa.types.is_boolean(kind) else -(1 << (width - 1))
+    values = _rising(column) - lowest + 1
+    if one.descending:
+        values = (1 << width) + 1 - values
+    nothing = 0 if one.nulls_first else (1 << width) + 1
+    return np.where(valid(column), values, nothing).astype(np.uint64)
+
+
+def _wide(column: pa.Array, one: Order) -> Bits:
+    rising = _rising(column)
+    codes = np.invert(rising) if one.descending else rising
+    return np.where(valid(column), codes, LOWEST if one.nulls_first else HIGHEST).view(np.uint64) ^ SIGN
 
 
 def flat_columns(column: pa.Array) -> Iterator[pa.Array]:

@@ -13,6 +13,8 @@ from headwater.flow.declare.topology.nodes import (
     SourceStream,
     SourceTable,
     SourceVersions,
+    TableAggregate,
+    TableOperator,
     Where,
     WithColumns,
     generates,
@@ -42,7 +44,7 @@ def input_steps(
         return LogSteps(job.sources.index(below), arrow_schema(rows.schema), steps_of(frame, rows), prepare)
     if isinstance(below, Join) and not below.keyed and not isinstance(prepare, HashByKey):
         return ResultSteps(below, steps_of(frame, evaluation.join_rows(below)), prepare)
-    if isinstance(below, STATEFUL) and below.keyed and isinstance(node, Join):
+    if isinstance(below, STATEFUL) and below.keyed and isinstance(node, Join | TableAggregate | TableOperator):
         return ResultSteps(below, steps_of(frame, evaluation.sides(below)), prepare)
     raise Untranslatable("rows of more than one source, or steps that make several rows of one")
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.tables.nodes import Rank
 from headwater.flow.declare.topology.nodes import (
     Aggregate,
     Compared,
@@ -23,20 +24,26 @@ from headwater.flow.declare.topology.nodes import (
     Node,
     SourceStream,
     SourceTable,
+    TableAggregate,
     Windowed,
     sources_of,
 )
 from headwater.flow.expressions.steps import Steps
 from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.deduplicator import APART, Deduplicator
+from headwater.flow.operate.grouping.group_operator import GroupOperator
+from headwater.flow.operate.grouping.table_rows import WeighRows, grouped_table
 from headwater.flow.operate.history_operator import versioned_rows
 from headwater.flow.operate.model_operator import model_points
 from headwater.flow.operate.newest_operator import grouped_rows
 from headwater.flow.operate.reports import Operator
 from headwater.flow.operate.shard_operator import ShardOperator
+from headwater.flow.operate.tables.rank_operator import ranked_rows
+from headwater.flow.operate.tables.table_operator import KeptTable
 from headwater.flow.operate.window_comparison import compared_windows
 from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operators import latest
+from headwater.flow.operators.joins.emission import SIDE
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.window import Windowed as WindowedWork
 from headwater.flow.plan.delays import held_us
@@ -45,6 +52,7 @@ from headwater.flow.prepare.join_sides import PrepareEvents, PrepareTable
 from headwater.flow.prepare.late_bounds import MarkLate
 from headwater.flow.prepare.newest_rows import HashByKey, NewestByKey
 from headwater.flow.prepare.reduced_rows import ReduceByKey, ReduceByWindow
+from headwater.flow.prepare.table_sides import PrepareGrouped
 from headwater.flow.rows.arrow_types import arrow_schema, arrow_type
 from headwater.flow.rows.row_batch import flat_schema
 from headwater.flow.rows.row_steps import PATH, visible
@@ -55,8 +63,13 @@ ORDER = {"_at_time": "time", "_at_source": "source", "_at_partition": "partition
 ORDER_OF_CHANGELOGS = {"_at_partition": "partition", "_at_offset": "offset"}
 """The position of a record says which of two is newer, as it does for compaction; clocks of producers may go back."""
 
-KeyedOperator = Operator | Deduplicator | ShardOperator[Any]
-AnyPrepare = ReduceByKey | ReduceByWindow | NewestByKey | HashByKey | MarkLate | PrepareEvents | PrepareTable
+KeyedOperator = Operator | Deduplicator | ShardOperator[Any] | KeptTable[Any]
+InputOperator = KeyedOperator | GroupOperator
+"""An operator with one input, whose state is one store, or several."""
+OfTables = WeighRows | PrepareGrouped
+AnyPrepare = (
+    ReduceByKey | ReduceByWindow | NewestByKey | HashByKey | MarkLate | PrepareEvents | PrepareTable | OfTables
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +99,7 @@ InputSteps = LogSteps | ResultSteps
 class Input:
     """An operator with one input, the columns it needs, and how rows are prepared for its shards."""
 
-    operator: KeyedOperator
+    operator: InputOperator
     frame: DataFrame
     prepare: AnyPrepare
 
@@ -96,6 +109,8 @@ def input_of(node: Node, frame: DataFrame, name: str) -> Input:
     match node:
         case Windowed():
             return _windowed(node, frame, name)
+        case TableAggregate():
+            return Input(*grouped_table(node, frame, name))
         case Aggregate():
             return _aggregated(node, frame, name)
         case Dedupe():
@@ -104,6 +119,9 @@ def input_of(node: Node, frame: DataFrame, name: str) -> Input:
             return _newest(node, frame, name)
         case Newest():
             return _hashed(*grouped_rows(node, frame, name), node.key)
+        case Rank():
+            ranked, prepare = ranked_rows(node, frame, name)
+            return Input(ranked, frame.select(*map(quoted, visible(frame)), SIDE), prepare)
         case History():
             return _hashed(*versioned_rows(node, frame, name), node.by)
         case Compared():

@@ -24,7 +24,7 @@ from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.join_operators import JoinOperator, StreamJoinOperator, TableJoinOperator
 from headwater.flow.operators.joins import as_of, events, interval, latest, tables
 from headwater.flow.operators.joins.emission import SIDE
-from headwater.flow.operators.joins.pairing import Pairing
+from headwater.flow.operators.joins.pairing import EXISTENCE, Pairing
 from headwater.flow.operators.spark_hashes import can_hash
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.prepare.join_sides import PrepareEvents, PrepareTable, ValidTimes
@@ -135,6 +135,8 @@ def pairing_of(node: Join, left: DataFrame, right: DataFrame) -> Pairing:
 
 def shared_names(node: Join, left: Sequence[str], right: Sequence[str]) -> tuple[str, ...]:
     """Columns of the right that are called like one of the left, where the right's name distinguishes them."""
+    if node.how in EXISTENCE:
+        return ()
     partners, taken = {other for _, other in node.on}, {name.lower() for name in left}
     found = tuple(name for name in right if name not in partners and name.lower() in taken)
     keyed = {*key_of(node.right)} if isinstance(node, TableJoin) else set()

@@ -23,6 +23,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from headwater.flow.operators.aggregation.aggregates import Aggregate
+from headwater.flow.operators.aggregation.kinds.kind import Tolerance
 from headwater.flow.operators.aggregation.kinds.percentiles import SKETCH_RANKS
 
 RULE, BOUNDS = "headwater.rule", "headwater.bounds"
@@ -30,9 +31,11 @@ RELATIVE_ERROR = 1e-9
 """Sums of floating-point numbers depend on the order of additions."""
 
 
-def reference_columns(spec: Aggregate, result: Column | None = None) -> list[Column]:
+def reference_columns(
+    spec: Aggregate, result: Column | None = None, accepted: Tolerance | None = None
+) -> list[Column]:
     """The result under its name and, where another is accepted as well, beside it what that may be."""
-    own, tolerance = spec.rules.reference(spec) if result is None else result, spec.rules.tolerance(spec)
+    own, tolerance = spec.rules.reference(spec) if result is None else result, accepted or spec.rules.tolerance(spec)
     if tolerance is None:
         return [own.alias(spec.name)]
     beside = f"_bounds_{crc32(spec.name.encode()):08x}"

@@ -23,7 +23,8 @@ from headwater.flow.declare.topology.nodes import (
     Node,
     Source,
     SourceStream,
-    TableJoin,
+    TableAggregate,
+    TableOperator,
     key_of,
     steps_behind,
     walk,
@@ -137,8 +138,8 @@ class Evaluation:
             assert self.operate is not None
             return self.operate(node, [self.given(node, number) for number in range(inputs_of(node))])
         frame = self.exchange(node).frame(node)
-        # Of a row that went from one join key to another, two shards have emitted one side each.
-        return paired(frame, key_of(node)) if isinstance(node, TableJoin) else with_position(frame)
+        # Of a row that went from one shard to another, both have emitted one side each.
+        return paired(frame, key_of(node)) if isinstance(node, TableOperator) else with_position(frame)
 
     def exchange(self, node: Node) -> Level:
         """The level of an operator; all operators of it are run together."""
@@ -162,7 +163,7 @@ class Evaluation:
         start = node.inputs[number]
         if isinstance(node, Compared | KMeans):
             return self.changes(start)
-        sided = isinstance(node, Newest) or (isinstance(node, Join) and start.keyed)
+        sided = isinstance(node, Newest | TableAggregate | TableOperator) or (isinstance(node, Join) and start.keyed)
         return self._stepped_sides(start) if sided else self.rows(start, node)
 
     def unmatched(self, node: Node) -> DataFrame:
@@ -180,7 +181,7 @@ class Evaluation:
     def sides(self, base: Node) -> DataFrame:
         """Both sides of every change that an operator emits."""
         if base not in self.made_sides:
-            if isinstance(base, TableJoin) and base in self.levels:
+            if isinstance(base, TableOperator) and base in self.levels:
                 self.made_sides[base] = self.exchange(base).frame(base)
             else:
                 self.made_sides[base] = both_sides(self.changes(base), key_of(base))

@@ -19,10 +19,13 @@ from headwater.flow.operators.joins.events import OFFSET, PARTITION, SOURCE, TIM
 from headwater.flow.rows.arrow_types import spark_schema
 from headwater.flow.rows.deletion_keys import with_keys
 from headwater.flow.rows.prepared_blocks import Preparation, Prepare
-from headwater.flow.rows.row_batch import AT, DELETED
+from headwater.flow.rows.row_batch import AT, AT_TYPE, DELETED, FIELDS
 from headwater.flow.source.options import SourceOptions
 from headwater.flow.source.ranges import Columns, read_ranges
 from headwater.flow.source.splitting import Range
+
+
+ROW_NUMBER = "row"
 
 
 class TooManyBytes(Exception):
@@ -76,18 +79,30 @@ class LogInput:
         """Rows after the user's steps; what leaves there is added to the counts."""
         count = len(times)
         # Steps carry the number of each row, by which its position is found after them.
-        found = self.steps.apply({**columns, AT: pa.array(np.arange(count))}, count)
+        carried: pa.Array = pa.array(np.arange(count))
+        if self.steps.reads_fields(FIELDS):
+            carried = _with_number(carried, source, columns, times)
+        found = self.steps.apply({**columns, AT: carried}, count)
         if found.failed:
             raise FlowError(f"a step fails for a row of topic {source.topic}: {found.failed[0].reasons[0]}")
         into.filtered += found.filtered
         into.expanded += found.expanded
         left = found.columns.pop(AT)
+        left = left.field(ROW_NUMBER) if pa.types.is_struct(left.type) else left
         position = {TIME: times.cast(pa.int64()), PARTITION: columns[PARTITION], OFFSET: columns[OFFSET]}
         if self.steps.steps and (found.rows < count or found.expanded):
             position = {name: column.take(left) for name, column in position.items()}
         position[SOURCE] = pa.array(np.full(found.rows, source.number, np.int32))
         made = {**found.columns, **position}
         return pa.RecordBatch.from_arrays(list(made.values()), names=list(made))
+
+
+def _with_number(numbers: pa.Array, source: SourceRows, columns: Columns, times: pa.Array) -> pa.Array:
+    """Positions of rows as steps that look at them have them, each with the number of its row."""
+    sources = pa.array(np.full(len(numbers), source.number, np.int32))
+    own = [times.cast(AT_TYPE.field(0).type), sources, columns[PARTITION], columns[OFFSET]]
+    cast = [one.cast(field.type) for one, field in zip(own, AT_TYPE, strict=True)]
+    return pa.StructArray.from_arrays([*cast, numbers], names=[*FIELDS, ROW_NUMBER])
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.flow.operators.joins.hot_keys import HOT_KEYS_MAX, HotKey, hot_after, hot_of_json, hot_to_json
-from headwater.flow.operators.joins.pairing import HOWS
 from headwater.flow.operators.joins.splitting import (
     LEFT,
     RIGHT,
@@ -20,7 +19,7 @@ from headwater.flow.operators.joins.splitting import (
 from headwater.flow.operators.joins.tables import ALL_ROWS, ROW, JoinStep, TableJoin
 from headwater.flow.state import HASH
 from headwater.flow.state.shard import ShardState
-from tests.flow.operators.joins.test_tables import Change, Given, Running, batches, join_of, joined
+from tests.flow.operators.joins.test_tables import WAYS, Change, Given, Running, batches, join_of, joined
 
 SLICES = 2
 
@@ -62,7 +61,7 @@ hot_keys = st.dictionaries(st.integers(0, 4), st.integers(0, 1), max_size=4).map
 
 
 @settings(max_examples=50)
-@given(how=st.sampled_from(HOWS), further=st.booleans(), hot=hot_keys, batches=batches)
+@given(how=st.sampled_from(WAYS), further=st.booleans(), hot=hot_keys, batches=batches)
 def test_after_every_batch_a_split_join_is_that_of_the_tables_as_they_stand(
     how: str, further: bool, hot: tuple[HotKey, ...], batches: list[tuple[list[Change], int]]
 ) -> None:
@@ -86,8 +85,8 @@ def test_a_key_with_many_rows_is_noticed_on_the_side_that_has_them() -> None:
 
 
 def test_a_side_is_not_split_if_rows_of_the_other_are_there_without_a_partner() -> None:
-    assert [may_split(join_of(how), LEFT) for how in HOWS] == [True, True, False, False]
-    assert [may_split(join_of(how), RIGHT) for how in HOWS] == [True, False, True, False]
+    assert [may_split(join_of(how), LEFT) for how in WAYS] == [True, True, False, False, True, True]
+    assert [may_split(join_of(how), RIGHT) for how in WAYS] == [True, False, True, False, False, False]
     assert crowd(Split(join_of("full"), ()), LEFT, 9) == ()
 
 

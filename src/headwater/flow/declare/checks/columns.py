@@ -12,11 +12,13 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.aggregates import OwnAggregate
 from headwater.flow.declare.app import Output
 from headwater.flow.declare.checks import sql_text
+from headwater.flow.declare.tables import nodes as tables
 from headwater.flow.declare.topology import nodes
 from headwater.flow.declare.topology.nodes import LEFT_NAME, RIGHT_NAME, Expression, Node, key_of, walk
 from headwater.flow.declare.topology.registered import Registered
 from headwater.flow.formats.schema import nearest
 from headwater.flow.operators.clustering.learning import CLUSTER, UNTIL, WEIGHT
+from headwater.flow.operators.joins.pairing import EXISTENCE
 
 Names = tuple[str, ...]
 
@@ -32,6 +34,14 @@ def check(output: Output, node: Node) -> None:
     found = known[node]
     if found is not None:
         checked_key(output, node, found)
+
+
+def names_of(node: Node) -> Names | None:
+    """The columns of a node; None if only Spark can say."""
+    known: dict[Node, Names | None] = {}
+    for one in walk(node):
+        known[one] = _columns(one, [known[source] for source in one.inputs])
+    return known[node]
 
 
 def checked_key(output: Output, node: Node, names: Sequence[str]) -> Names:
@@ -113,6 +123,8 @@ def _uses(node: Node, given: Sequence[Names | None]) -> Iterator[Use]:
             yield Use("agg", _read(aggregates), _with(first, _aliases(aggregates)))
         case nodes.Newest(key=key, order=order):
             yield Use("newest", (*key, order), first)
+        case tables.Rank(by=by, order=order):
+            yield Use("rank", (*by, *(one.column for one in order)), first)
         case nodes.Latest(key=key) | nodes.Dedupe(key=key):
             yield Use(type(node).__name__.lower(), key, first)
         case nodes.Join():
@@ -153,10 +165,14 @@ def _columns(node: Node, given: Sequence[Names | None]) -> Names | None:
             return (*node.windowed.by, CLUSTER, *columns, WEIGHT, UNTIL)
         case nodes.Newest(key=key, into=into):
             return (*key, into)
+        case tables.Rank(into=into):
+            return _with(first, (into,))
         case nodes.History(valid_from=valid_from, valid_to=valid_to):
             return _with(first, (valid_from, valid_to))
         case nodes.Changes():
             return (*key_of(node.input), "op", "before", "after")
+        case nodes.Join(how=how) if how in EXISTENCE:
+            return first
         case nodes.Join():
             return _joined(node, first, given[1])
     return None

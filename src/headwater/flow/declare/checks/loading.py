@@ -9,12 +9,15 @@ from headwater.errors import FlowPackageMissing, HeadwaterError, InvalidDeclarat
 from headwater.flow.declare.app import App
 from headwater.flow.declare.checks.raised import add_place, raised_in
 from headwater.flow.declare.checks.source_line import Place
+from headwater.flow.sql.reading.source_text import SourceText
 
 
 def load_app(path: Path, name: str = "") -> App:
-    """The app that a Python file declares; with several, the one that is named."""
+    """The app that a Python or SQL file declares; with several, the one that is named."""
     if not path.is_file():
-        raise InvalidDeclaration(f"there is no file {path}", "Give the Python file that declares your app.")
+        raise InvalidDeclaration(f"there is no file {path}", "Give the Python or SQL file that declares your app.")
+    if path.suffix.lower() == ".sql":
+        return _chosen([_of_sql(path)], path, name)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise InvalidDeclaration(f"{path} is no Python file")
@@ -32,6 +35,18 @@ def load_app(path: Path, name: str = "") -> App:
     except Exception as error:
         raise FlowPackageMissing.of(error) or _refusal(error, path) from error
     return _chosen([value for value in vars(module).values() if isinstance(value, App)], path, name)
+
+
+def _of_sql(path: Path) -> App:
+    from headwater.flow.sql.declaring import app_of
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidDeclaration(
+            f"{path} is not UTF-8: byte {error.start} is none of it", "Save it as UTF-8."
+        ) from None
+    return app_of(SourceText(text, Place(str(path), 1), in_python=False), path.stem)
 
 
 def _chosen(apps: list[App], path: Path, name: str) -> App:

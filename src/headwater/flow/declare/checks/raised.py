@@ -12,7 +12,7 @@ from headwater.flow.declare.checks.source_line import PACKAGE, Place
 
 LIBRARIES = tuple(Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
-PLACE = re.compile(r"\.py:\d+")
+PLACE = re.compile(r"\.(py|sql):\d+")
 BLOCK = "Traceback (most recent call last):"
 RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.MULTILINE)
 

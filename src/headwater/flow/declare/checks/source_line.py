@@ -13,9 +13,12 @@ PACKAGE = Path(__file__).parents[2]
 class Place(NamedTuple):
     file: str
     line: int
+    column: int = 0
+    """Counted from 1, of SQL; 0 in Python, where a line says enough."""
 
     def __str__(self) -> str:
-        return f"{Path(self.file).name}:{self.line}"
+        column = f":{self.column}" if self.column else ""
+        return f"{Path(self.file).name}:{self.line}{column}"
 
 
 _DECLARED: ContextVar[Place | None] = ContextVar("declared", default=None)

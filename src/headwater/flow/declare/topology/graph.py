@@ -24,6 +24,7 @@ from headwater.flow.declare.topology.nodes import (
     Sql,
     Where,
     Windowed,
+    key_of,
     sources_of,
     walk,
     windowed_of,
@@ -202,6 +203,8 @@ def _planned(output: Output, node: Node) -> Planned:
     if window is not None and WORD in output.key and WORD not in window.key:
         key = [name for one in output.key for name in (window.window.key if one == WORD else (one,))]
         output = replace(output, key=tuple(key))
+    if output.kind == VIEW and not output.key and node.keyed:
+        output = replace(output, key=key_of(node))
     return Planned(output, node)
 
 

@@ -17,7 +17,7 @@ from headwater.flow.declare.topology.registered import Registered, options_of, s
 from headwater.flow.declare.windows import Emission
 from headwater.flow.formats.schema import Schema
 from headwater.flow.operators.comparisons import kinds
-from headwater.flow.operators.joins.pairing import INNER, LEFT, RIGHT, Condition
+from headwater.flow.operators.joins.pairing import EXISTENCE, INNER, LEFT, RIGHT, Condition
 from headwater.flow.operators.windows.clock import CORRECTIONS
 from headwater.flow.operators.windows.step import FINAL
 from headwater.flow.operators.windows.window import Window
@@ -232,6 +232,11 @@ class Aggregate(OneInput):
 
 
 @dataclass(frozen=True, eq=False)
+class TableAggregate(Aggregate):
+    """Of the rows of a table, which change and go."""
+
+
+@dataclass(frozen=True, eq=False)
 class Windowed(OneInput):
     """Aggregates for each key and window of time."""
 
@@ -369,6 +374,16 @@ class History(OneInput):
 
 
 @dataclass(frozen=True, eq=False)
+class TableOperator(Node):
+    """What is given both sides of every change of tables, and makes a table whose rows may go from one of its shards to
+    another: of such a row both emit a side."""
+
+    @property
+    def keyed(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, eq=False)
 class Changes(OneInput):
     """The changes of a table as a stream of facts: op, before, after."""
 
@@ -406,12 +421,14 @@ class Join(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class TableJoin(Join):
+class TableJoin(Join, TableOperator):
     """Of two tables."""
 
     @property
     def key(self) -> tuple[str, ...]:
         """That of both; of one alone where its rows meet at most one of the other, and are never missing."""
+        if self.how in EXISTENCE:
+            return key_of(self.left)
         left, right = key_of(self.left), key_of(self.right)
         one_right, one_left = set(right) <= {name for _, name in self.on}, set(left) <= {name for name, _ in self.on}
         renamed = tuple(map(self.named, right))
@@ -420,10 +437,6 @@ class TableJoin(Join):
         if one_left and self.how in (INNER, RIGHT):
             return renamed
         return (*left, *(name for name in renamed if name not in left))
-
-    @property
-    def keyed(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,7 +489,7 @@ LEFT_NAME, RIGHT_NAME = "left_row", "right_row"
 STREAM_JOINS = (IntervalJoin, LatestJoin, AsOfJoin)
 
 
-STATEFUL = (Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History)
+STATEFUL = (Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History, TableOperator)
 
 
 TIMED = (Windowed, Dedupe, *STREAM_JOINS)
@@ -515,9 +528,34 @@ def steps_behind(node: Node) -> tuple[list[Node], Node]:
 
 
 def key_of(node: Node) -> tuple[str, ...]:
-    """The columns that are the key of a table."""
-    key: tuple[str, ...] = steps_behind(node)[1].key  # type: ignore[attr-defined]  # all that keep a table have one
+    """The columns that are the key of a table, as its last step names them."""
+    steps, base = steps_behind(node)
+    key: tuple[str, ...] = base.key  # type: ignore[attr-defined]  # all that keep a table have one
+    for step in steps:
+        if isinstance(step, Select):
+            key = renamed_key(key, step.columns)
     return key
+
+
+RENAMED = re.compile(r"\s*(?P<what>`(?:[^`]|``)+`|[^\W\d]\w*)\s+as\s+(?P<name>`(?:[^`]|``)+`|[^\W\d]\w*)\s*", re.I)
+
+
+def renamed_key(key: tuple[str, ...], columns: tuple[Expression, ...]) -> tuple[str, ...]:
+    """A key after a choice of columns that may give its columns other names; one that is kept as it is keeps its name.
+
+    >>> renamed_key(("id", "day"), ("id as user_id", "day", "day as again"))
+    ('user_id', 'day')
+    """
+    kept = {unquoted(one.strip()) for one in columns if isinstance(one, str)}
+    found = [RENAMED.fullmatch(one) for one in columns if isinstance(one, str)]
+    names: dict[str, str] = {}
+    for one in filter(None, found):
+        names.setdefault(unquoted(one["what"]), unquoted(one["name"]))
+    return tuple(name if name in kept or "*" in kept else names.get(name, name) for name in key)
+
+
+def unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") and name.endswith("`") else name
 
 
 def sources_of(node: Node) -> list[Source]:

@@ -101,8 +101,8 @@ def added(column: pa.Array, segments: Segments, kind: pa.DataType, name: str) ->
         low = totals(lows, segments)
         high = low >> 63
     else:
-        low, high, fits = _exact_totals(lows, lows >> 63 if highs is None else highs, segments)
-        if not (fits & _within(low, high, -largest if decimal else -largest - 1, largest)).all():
+        low, high, fits = exact_totals(lows, lows >> 63 if highs is None else highs, segments)
+        if not (fits & within(low, high, -largest if decimal else -largest - 1, largest)).all():
             raise NumberOverflow(f'"{name}"', f"its type {kind}")
     return decimals_of(low, high, counted(column, segments) > 0, kind) if decimal else where_any(low, column, segments)
 
@@ -142,9 +142,14 @@ def _bound(values: Integers, segments: Segments) -> int:
     return max(abs(int(values.max())), abs(int(values.min()))) * int(segments.lengths.max())
 
 
-def _exact_totals(lows: Integers, highs: Integers, segments: Segments) -> tuple[Integers, Integers, Mask]:
-    """Sums of 128-bit integers, and whether each fits into 128 bits itself: quarters are added, then carried."""
+def exact_totals(
+    lows: Integers, highs: Integers, segments: Segments, weights: Integers | None = None
+) -> tuple[Integers, Integers, Mask]:
+    """Sums of 128-bit integers, and whether each fits into 128 bits itself: quarters are added, then carried. Of each
+    integer as often as its weight says, which is small, and may be negative."""
     quarters = [lows & WORD, (lows >> 32) & WORD, highs & WORD, highs >> 32]
+    if weights is not None:
+        quarters = [quarter * weights for quarter in quarters]
     one, two, three, four = (totals(quarter, segments) for quarter in quarters)
     two += one >> 32
     three += two >> 32
@@ -153,7 +158,7 @@ def _exact_totals(lows: Integers, highs: Integers, segments: Segments) -> tuple[
     return low, high, four == (four << 32) >> 32
 
 
-def _within(low: Integers, high: Integers, least: int, most: int) -> Mask:
+def within(low: Integers, high: Integers, least: int, most: int) -> Mask:
     """Which 128-bit integers lie between two, both included."""
     unsigned = low.view(np.uint64)
     (low_of_least, high_of_least), (low_of_most, high_of_most) = (

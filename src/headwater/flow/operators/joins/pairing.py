@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 from headwater.flow.state.runs.equality import Integers, Mask, as_mask, valid
 
 INNER, LEFT, RIGHT, FULL = HOWS = ("inner", "left", "right", "full")
+SEMI, ANTI = EXISTENCE = ("semi", "anti")
+"""Rows of the left that meet some of the right, or none; of tables alone."""
 COMPARED: dict[str, Callable[..., Any]] = {
     "==": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
 }  # fmt: skip
@@ -46,8 +48,8 @@ class Pairing:
 
     @property
     def keeps_left(self) -> bool:
-        """Rows of the left are there also if they meet none."""
-        return self.how in (LEFT, FULL)
+        """Whether rows of the left are there depends on whether they meet any."""
+        return self.how in (LEFT, FULL, *EXISTENCE)
 
     @property
     def keeps_right(self) -> bool:
@@ -71,6 +73,8 @@ class Pairing:
     @property
     def columns(self) -> pa.Schema:
         own = [pa.field(field.name, field.type) for field in self.left]
+        if self.how in EXISTENCE:
+            return pa.schema(own)
         others = [pa.field(self.prefix + name, self.right.field(name).type) for name in self.others]
         return pa.schema([*own, *others, *([pa.field(self.under, pa.struct(self._fields))] if self.shared else [])])
 
@@ -130,4 +134,4 @@ def without_nulls(keys: pa.RecordBatch) -> Mask:
 
 
 def renamed(rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(rows.columns, names=list(names))
+    return rows.rename_columns(list(names))

@@ -9,13 +9,15 @@ is the making of pairs. Each row of the larger side is in one slice, and each pa
 that every pair is made once, whatever keys are split. Only the shard itself writes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from headwater.flow.operators.joins.existence import existing_rows
 from headwater.flow.operators.joins.hot_keys import HotKey
+from headwater.flow.operators.joins.pairing import EXISTENCE
 from headwater.flow.operators.joins.tables import (
     Asked,
     Bounds,
@@ -59,7 +61,7 @@ def owner_step(
     asked = asked_of(*touched)
     elsewhere = np.array([one.hash for one in hot], np.int64)
     own = without(touched[0], elsewhere), without(touched[1], elsewhere)
-    before, after = join_results(join, left, right, own, asked_of(*own) if len(elsewhere) else asked)
+    before, after = results_of(join)(join, left, right, own, asked_of(*own) if len(elsewhere) else asked)
     runs = write_touched(join.left, left, touched[0]), write_touched(join.right, right, touched[1])
     return SplitStep(JoinStep(before, after, runs), measured(join, (left, right), asked, hot_rows))
 
@@ -73,7 +75,11 @@ def slice_step(
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Pairs that are no longer and pairs that are, of one slice; `bounds` are those of `_row` of both sides."""
     touched = touched_rows(join.left, given[0]), touched_rows(join.right, given[1])
-    return join_results(join, left, right, touched, asked_of(*touched), bounds)
+    return results_of(join)(join, left, right, touched, asked_of(*touched), bounds)
+
+
+def results_of(join: TableJoin) -> Callable[..., tuple[pa.RecordBatch, pa.RecordBatch]]:
+    return existing_rows if join.pairing.how in EXISTENCE else join_results
 
 
 def slice_bounds(number: int, slices: int) -> Bounds:

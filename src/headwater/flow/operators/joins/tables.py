@@ -126,8 +126,8 @@ def join_results(
     bounds: tuple[Bounds, Bounds] = (ALL_ROWS, ALL_ROWS),
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Rows of the result that are no longer, and those that are; of rows kept, those within bounds are looked at."""
-    ours = _entities(join.left, left, touched[0], asked, asked.left, _wanted(asked, 0, join), bounds[0])
-    theirs = _entities(join.right, right, touched[1], asked, asked.right, _wanted(asked, 1, join), bounds[1])
+    ours = entities_of(join.left, left, touched[0], asked, asked.left, _wanted(asked, 0, join), bounds[0])
+    theirs = entities_of(join.right, right, touched[1], asked, asked.right, _wanted(asked, 1, join), bounds[1])
     return _results(join, ours, theirs, asked)
 
 
@@ -209,7 +209,7 @@ def _wanted(asked: Asked, side: int, join: TableJoin) -> Mask:
     return np.asarray((others | (mine & keeps_other)) & asked.can_meet, np.bool_)
 
 
-def _entities(
+def entities_of(
     side: Side, state: ShardState, touched: Touched, asked: Asked, groups: Integers, wanted: Mask, bounds: Bounds
 ) -> Entities:
     places = np.flatnonzero(wanted)
@@ -258,7 +258,7 @@ class Pairs(NamedTuple):
 
 
 def _results(join: TableJoin, ours: Entities, theirs: Entities, asked: Asked) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    pairs = _pairs(ours, theirs, asked, everything=join.counts)
+    pairs = pairs_of(ours, theirs, asked, everything=join.counts)
     made = []
     for time in ("before", "after"):
         mine, other = getattr(ours, time), getattr(theirs, time)
@@ -276,7 +276,7 @@ def _results(join: TableJoin, ours: Entities, theirs: Entities, asked: Asked) ->
     return made[0], made[1]
 
 
-def _pairs(ours: Entities, theirs: Entities, asked: Asked, *, everything: bool) -> Pairs:
+def pairs_of(ours: Entities, theirs: Entities, asked: Asked, *, everything: bool) -> Pairs:
     begins, touched_ends, ends = theirs.bounds(len(asked.hashes))
     group = ours.groups
     until = np.where(ours.touched | everything, ends[group], touched_ends[group])

@@ -70,6 +70,8 @@ class Kind(ABC):
     normal_zeros: ClassVar[bool] = False
     """−0.0 has to be the same as 0.0."""
 
+    over_tables: str = "recomputed"
+    """How it is kept of a table's rows, which change and go: a name in operators/grouping/registry.py."""
     needs: ClassVar[str | None] = None
     """Of its column: NUMBER, NUMBERS, WHOLE or ORDERED."""
     form: ClassVar[str] = "plain"

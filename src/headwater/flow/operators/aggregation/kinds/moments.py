@@ -56,6 +56,7 @@ class Moments(Kind):
 
     def __init__(self, order: int) -> None:
         self._order = order
+        self.over_tables = "variances" if order == 2 else "recomputed"
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:
         names = ("mean", "m2", "m3", "m4")[: self._order]

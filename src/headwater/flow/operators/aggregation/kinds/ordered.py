@@ -51,6 +51,7 @@ class Limit(Options):
 class Extreme(Kind):
     """min and max."""
 
+    over_tables = "extremes"
     needs = ORDERED
 
     def combine(self, spec: "Aggregate", given: Columns, segments: Segments) -> Columns:
@@ -64,6 +65,7 @@ class Extreme(Kind):
 class Outermost(Kind):
     """first and last, by event time and position. Rows without a time have no position in it, and are passed over."""
 
+    over_tables = "outermost"
     timed = True
 
     def partials(self, spec: "Aggregate") -> tuple[Partial, ...]:

@@ -107,6 +107,7 @@ class CollectSet(Kind):
 class Distinct(CollectSet):
     """Counts, sums and averages over distinct values; exact."""
 
+    over_tables = "distinct"
     normal_zeros = True
 
     def check(self, spec: "Aggregate") -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 class Count(Kind):
+    over_tables = "counts"
+
     def result_type(self, spec: "Aggregate") -> pa.DataType:
         return pa.int64()
 
@@ -43,6 +45,7 @@ class Count(Kind):
 
 
 class Sum(Kind):
+    over_tables = "sums"
     needs = NUMBER
 
     def result_type(self, spec: "Aggregate") -> pa.DataType:

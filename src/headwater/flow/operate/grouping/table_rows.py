@@ -1,0 +1,85 @@
+"""From the node of a grouped table and both sides of its input's changes to the operator, and how rows are prepared."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+
+from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.topology.nodes import TableAggregate
+from headwater.flow.formats.schema import quoted
+from headwater.flow.operate.grouping.group_operator import GroupOperator
+from headwater.flow.operators.aggregation.aggregates import Aggregate
+from headwater.flow.operators.grouping.changed_rows import WEIGHT
+from headwater.flow.operators.grouping.grouped import ALL, Grouped
+from headwater.flow.operators.grouping.recomputed import placed
+from headwater.flow.operators.grouping.registry import held_of
+from headwater.flow.operators.joins.emission import AFTER_SIDE, SIDE
+from headwater.flow.operators.spark_hashes import can_hash, shard_hashes
+from headwater.flow.prepare.aggregates import Aggregates, read_aggregates
+from headwater.flow.prepare.reduced_rows import normal_keys
+from headwater.flow.proof.tolerances import reference_columns
+from headwater.flow.rows.prepared_blocks import Prepared
+from headwater.flow.state.manifest import HASH
+from headwater.flow.state.shard import conformed
+
+
+@dataclass(frozen=True)
+class WeighRows:
+    """Sends both sides of changes to the shard of their group: rows that are with 1, those that are no longer with −1."""
+
+    key: pa.Schema
+    schema: pa.Schema
+
+    def prepare(self, rows: pa.RecordBatch) -> Prepared:
+        count = rows.num_rows
+        columns = {name: rows.column(name) for name in rows.schema.names}
+        is_after = np.asarray(pc.equal(rows.column(SIDE), AFTER_SIDE))
+        columns[WEIGHT] = pa.array(np.where(is_after, 1, -1))
+        if len(self.key):
+            keys = normal_keys(conformed(rows, self.key), self.key)
+            columns |= {name: keys.column(name) for name in keys.schema.names}
+            columns[HASH] = pa.array(shard_hashes(keys.columns, count))
+        else:
+            columns |= {ALL: pa.array(np.ones(count, np.bool_)), HASH: pa.array(np.zeros(count, np.int64))}
+        made = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        return Prepared(conformed(made, self.schema))
+
+
+def grouped_table(node: TableAggregate, sides: DataFrame, name: str) -> tuple[GroupOperator, DataFrame, WeighRows]:
+    """`sides` are the rows that are no longer and those that are, distinguished by `_side`."""
+    read = _read(node, sides)
+    inputs = [column.alias(one) for one, column in read.columns.items()]
+    work = Grouped(read.key, read.specs)
+    frame = sides.select(*map(quoted, node.key), *inputs, SIDE)
+    return GroupOperator(name, work), frame, WeighRows(read.key, work.given)
+
+
+def batch_groups(node: TableAggregate, rows: DataFrame) -> DataFrame:
+    """The same as one query over all rows."""
+    read = _read(node, rows)
+    columns = [column for spec in read.specs for column in _reference(spec)]
+    grouped = read.inputs.groupBy(*map(quoted, node.key))
+    return grouped.agg(*columns) if columns else read.inputs.select(*map(quoted, node.key)).distinct()
+
+
+def _read(node: TableAggregate, rows: DataFrame) -> Aggregates:
+    read = read_aggregates(node, placed(rows))
+    if unhashed := [field.name for field in read.key if not can_hash(field.type)]:
+        raise InvalidDeclaration(
+            f"by at {node.place}: column {unhashed[0]} has no order and no hash, as it is or has a map",
+            "Group by other columns.",
+        )
+    for spec in read.specs:
+        try:
+            held_of(spec).check(spec)
+        except InvalidDeclaration as error:
+            raise InvalidDeclaration(f"agg at {node.place}: {error.args[0]}", error.hint) from None
+    return read
+
+
+def _reference(spec: Aggregate) -> list[Column]:
+    held = held_of(spec)
+    return reference_columns(spec, held.reference(spec), held.tolerance(spec))

@@ -1,0 +1,181 @@
+"""row_number() OVER (...) and its like: the first rows of each group of a table, in an order (pure)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from headwater.flow.declare.stream import Stream, Table
+from headwater.flow.sql.facts import facts_of
+from headwater.flow.sql.grouping import Stage
+from headwater.flow.sql.reading.dialect import PLAIN
+from headwater.flow.sql.reading.source_text import SourceText, start_of
+from headwater.flow.sql.relations import Flow, Rows, flat_tree, fresh, transformed
+
+RANKS = ("row_number", "rank", "dense_rank")
+MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.EQ: exp.EQ,
+}
+
+
+def windows_in(node: exp.Expr) -> list[exp.Window]:
+    """Functions OVER (...), but for those of queries within."""
+    if isinstance(node, exp.Query):
+        return []
+    if isinstance(node, exp.Window):
+        return [node]
+    return [found for one in node.iter_expressions() for found in windows_in(one)]
+
+
+def bounds_of(conditions: Sequence[exp.Expr], alias: str) -> dict[str, int]:
+    """The highest whole number that columns, or functions OVER (...), may have: place <= 3."""
+    found: dict[str, int] = {}
+    for one in conditions:
+        for name, most in _bound(one, alias):
+            found[name] = min(most, found.get(name, most))
+    return found
+
+
+def _bound(node: exp.Expr, alias: str) -> list[tuple[str, int]]:
+    if isinstance(node, exp.Between):
+        return _bound(exp.LTE(this=node.this, expression=node.args["high"]), alias)
+    if type(node) not in MIRRORED:
+        return []
+    for one, other, kind in (
+        (node.this, node.expression, type(node)), (node.expression, node.this, MIRRORED[type(node)])
+    ):  # fmt: skip
+        name = _ranked_name(one, alias)
+        if name and isinstance(other, exp.Literal) and not other.is_string and str(other.this).isdigit():
+            most = int(str(other.this))
+            return [(name, most - (kind is exp.LT))] if kind in (exp.LT, exp.LTE, exp.EQ) else []
+    return []
+
+
+def _ranked_name(node: exp.Expr, alias: str) -> str:
+    if isinstance(node, exp.Window):
+        return node.sql()
+    if isinstance(node, exp.Column) and (not node.table or node.table.lower() == alias.lower()):
+        return node.name.lower()
+    return ""
+
+
+def ranked(stage: Stage, windows: Sequence[tuple[exp.Window, str]], bounds: Mapping[str, int], rows: Rows) -> Stage:
+    """The stage with a column for every function OVER (...), by the name that SELECT gives it where that is free."""
+    made: dict[str, str] = {}
+    flow = stage.flow
+    for window, alias in windows:
+        if window.sql() in made:
+            continue
+        name = _checked(window, rows.source)
+        most = bounds.get(alias.lower()) if alias else None
+        most = bounds.get(window.sql(), most)
+        if most is None:
+            raise rows.source.refusal(
+                start_of(window), f"{name}() has no bound, and one changed row could change the places of all behind it",
+                f"Put a query around it with WHERE {alias or 'place'} <= 10, say.",
+            )  # fmt: skip
+        flow = facts_of(flow) if isinstance(flow, Stream) else flow
+        taken = {*stage.taken, *made.values()}
+        by, order, flow = _columns(stage, window, flow, taken)
+        into = fresh(alias if alias and not alias.startswith("_") else "rank", {one.lower() for one in taken})
+        flow = flow.rank(by=by, order=order, into=into, how=name, limit=max(most, 1))
+        made[window.sql()] = into
+    if not made:
+        return stage
+
+    def rewrite(node: exp.Expr) -> exp.Expr:
+        copy = node.copy()
+        return stage.rewrite(
+            transformed(copy, lambda one: flat_tree(made[one.sql()]) if isinstance(one, exp.Window) else one)
+        )
+
+    return replace(stage, flow=flow, rewrite=rewrite, taken=stage.taken | {one.lower() for one in made.values()})
+
+
+def _checked(window: exp.Window, source: SourceText) -> str:
+    name = str(window.this.this).lower() if isinstance(window.this, exp.Anonymous) else ""
+    if name not in RANKS or window.args.get("spec") or window.args.get("alias"):
+        said = name or window.this.sql(dialect="spark")
+        raise source.refusal(
+            start_of(window), f"{said}(...) OVER cannot be kept from batch to batch",
+            f"There are {', '.join(RANKS)}, with a bound; or join with the groups of GROUP BY.",
+        )  # fmt: skip
+    if not window.args.get("order"):
+        raise source.refusal(start_of(window), f"{name}() OVER has no ORDER BY", "Say what comes first.")
+    return name
+
+
+def _columns(stage: Stage, window: exp.Window, flow: Flow, taken: set[str]) -> tuple[list[str], list[str], Table]:
+    """Columns that are ranked by, in groups of which others; those that are computed are added to the table."""
+    made: dict[str, str] = {}
+
+    def column(node: exp.Expr) -> str:
+        text = stage.text(node)
+        if PLAIN.fullmatch(text) and text.lower() in stage.taken:
+            return text
+        name = next((name for name, said in made.items() if said == text), "")
+        if not name:
+            name = fresh("rank_key", {one.lower() for one in (*taken, *made)})
+            made[name] = text
+            taken.add(name)
+        return name
+
+    by = list(dict.fromkeys(column(one) for one in window.args.get("partition_by") or ()))
+    order = [(column(one.this), one) for one in window.args["order"].expressions]
+    said = [ordered_text(name, one) for name, one in order if name not in by]
+    table = flow.with_columns(**made) if made else flow
+    assert isinstance(table, Table)
+    return by, said, table
+
+
+def ordered_text(name: str, one: exp.Expr) -> str:
+    nulls = one.args.get("nulls_first")
+    way = " desc" if one.args.get("desc") else ""
+    return f"`{name}`{way}" + ("" if nulls is None else f" nulls {'first' if nulls else 'last'}")
+
+
+def newest_of(rows: Rows, ranked: tuple[exp.Window, str], bounds: Mapping[str, int]) -> Stream | Table | None:
+    """The newest row for each key, if a rank of a stream's rows by their time asks for no more."""
+    window, alias = ranked
+    order = window.args.get("order")
+    name = str(window.this.this).lower() if isinstance(window.this, exp.Anonymous) else ""
+    most = bounds.get(window.sql(), bounds.get(alias.lower()) if alias else None)
+    if name != "row_number" or most != 1 or order is None or len(order.expressions) != 1:
+        return None
+    column = rows.plain(order.expressions[0].this)
+    by = [rows.plain(one) for one in window.args.get("partition_by") or ()]
+    if column is None or not column.event_time or not order.expressions[0].args.get("desc") or not by or None in by:
+        return None
+    assert isinstance(rows.flow, Stream)
+    return rows.flow.latest(*(one.flat for one in by if one is not None))
+
+
+def first_rows(stage: Stage, order: exp.Order, limit: exp.Limit, select: exp.Select, source: SourceText) -> Table:
+    """The first rows of all, by what ORDER BY says."""
+    most = limit.expression
+    if not isinstance(most, exp.Literal) or most.is_string or not str(most.this).isdigit() or int(str(most.this)) < 1:
+        raise source.refusal(start_of(limit), "LIMIT is no whole number", "Write LIMIT 10, for example.")
+    named = {one.alias.lower(): one.this for one in select.expressions if isinstance(one, exp.Alias)}
+    made: dict[str, str] = {}
+    said = []
+    for one in order.expressions:
+        given = one.this
+        if isinstance(given, exp.Literal) and str(given.this).isdigit():
+            number = int(str(given.this))
+            given = select.expressions[number - 1].unalias() if number <= len(select.expressions) else given
+        if isinstance(given, exp.Column) and not given.table and given.name.lower() in named:
+            given = named[given.name.lower()]
+        text = stage.text(given)
+        name = text
+        if not PLAIN.fullmatch(text) or text.lower() not in stage.taken:
+            name = fresh("order_key", {*stage.taken, *made})
+            made[name] = text
+        said.append(ordered_text(name, one))
+    flow = facts_of(stage.flow) if isinstance(stage.flow, Stream) else stage.flow
+    flow = flow.with_columns(**made) if made else flow
+    into = fresh("rank", {*stage.taken, *made})
+    return flow.rank(order=said, into=into, limit=int(str(most.this)))

@@ -1,0 +1,1 @@
+"""From text to statements and trees: where what stands, and what of it is no SQL."""
