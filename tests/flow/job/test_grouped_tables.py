@@ -14,7 +14,11 @@ def shop() -> hw.App:
     users = app.table("users", COLUMNS, key="id")
     app.view(key="country", name="countries")(
         lambda: users.by("country").agg(
-            "count(*) as users", "sum(spent) as spent", "avg(spent) as mean", "min(name) as first", "max(spent) as most",
+            "count(*) as users",
+            "sum(spent) as spent",
+            "avg(spent) as mean",
+            "min(name) as first",
+            "max(spent) as most",
             "count(distinct name) as names",
         )
     )
@@ -45,3 +49,40 @@ def test_a_captured_table_that_is_grouped_is_corrected_by_updates_and_deletes(
     assert [tuple(row.values()) for row in shop_tester.rows("countries")] == [("se", 1, 4.0, 4.0, "b", 4.0, 1)]
     assert shop_tester.prove("countries").different == 0
     assert shop_tester.account("countries").balanced
+
+
+def whole() -> hw.App:
+    app = hw.App("whole", shards=2)
+    users, orders = app.table("users", COLUMNS, key="id"), app.stream("orders", "id long, amount long")
+    total = users.where("spent > 1").agg("count(*) as users", "sum(spent) as spent", "collect_set(name) as names")
+    app.view(key=[], name="total")(lambda: total)
+    app.view(key=[], name="rich")(lambda: total.where("users > 1").select("users"))
+    app.topic("told")(lambda: total)
+    app.view(key=[], name="sold")(lambda: orders.where("amount > 0").agg("count(*) as n", "sum(amount) as amount"))
+    return app
+
+
+def test_aggregates_without_a_key_are_one_row_also_of_nothing(tester: Callable[[App], AppTester]) -> None:
+    whole_tester = tester(whole())
+    whole_tester.feed_rows("users", [{"id": 1, "country": "no", "spent": 1.0, "name": "a"}])
+    whole_tester.feed("orders", [{"id": 1, "amount": 0}])
+    whole_tester.run()
+    assert whole_tester.rows("total") == [{"users": 0, "spent": None, "names": []}]
+    assert whole_tester.rows("sold") == [{"n": 0, "amount": None}]
+    assert whole_tester.rows("rich") == []
+    rows = [{"id": id, "country": "no", "spent": 2.0 * id, "name": "ab"[id - 1]} for id in (1, 2)]
+    whole_tester.feed_rows("users", rows)
+    whole_tester.feed("orders", [{"id": 1, "amount": 3}, {"id": 2, "amount": 4}])
+    whole_tester.run()
+    assert whole_tester.rows("total") == [{"users": 2, "spent": 6.0, "names": ["a", "b"]}]
+    assert whole_tester.rows("sold") == [{"n": 2, "amount": 7}]
+    assert whole_tester.rows("rich") == [{"users": 2}]
+    with whole_tester.view("total") as view:
+        assert view.get() == {"users": 2, "spent": 6.0, "names": ["a", "b"]}
+    whole_tester.feed_rows("users", deleted=[1, 2])
+    whole_tester.run()
+    assert whole_tester.rows("total") == [{"users": 0, "spent": None, "names": []}]
+    assert whole_tester.rows("rich") == []
+    assert [value["op"] for value in whole_tester.values("told")] == ["c", "u", "u"]
+    assert [record.key for record in whole_tester.records("told")] == [b"{}"] * 3
+    assert [whole_tester.prove(name).different for name in ("total", "rich", "sold")] == [0, 0, 0]

@@ -263,7 +263,7 @@ class Table(Flowing):
         return Grouped(self.node, _names(key, "by"))
 
     def agg(self, *aggregates: Expression, name: str = "") -> "Table":
-        """Aggregates of all rows, as one row, which is there also when the table is empty: `users.agg("count(*) as n")`.
+        """Aggregates of all rows, as one row, which is there also while there are none: `users.agg("count(*) as n")`.
         The key of its view is empty: `@app.view(key=[])`."""
         return Grouped(self.node, ()).agg(*aggregates, name=name)
 

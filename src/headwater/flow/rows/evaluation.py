@@ -246,7 +246,7 @@ def as_facts(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
     before = f.struct(*keys, *(f.col(BEFORE)[name].alias(name) for name in values))
     position = f.struct(
         f.lit(None).cast("timestamp").alias("time"), f.lit(-1).alias("source"), f.lit(0).alias("partition"),
-        f.xxhash64(*keys).alias("offset"),
+        (f.xxhash64(*keys) if keys else f.lit(0).cast("long")).alias("offset"),
     )  # fmt: skip
     return changes.select(
         *keys,
