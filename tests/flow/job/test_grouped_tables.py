@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 
+import pytest
+
 import headwater as hw
 from headwater.flow.declare.app import App
+from headwater.flow.declare.stream import Table
 from headwater.flow.run.app_tester import AppTester
 
 COLUMNS = "id long, country string, spent double, name string"
@@ -86,3 +89,77 @@ def test_aggregates_without_a_key_are_one_row_also_of_nothing(tester: Callable[[
     assert [value["op"] for value in whole_tester.values("told")] == ["c", "u", "u"]
     assert [record.key for record in whole_tester.records("told")] == [b"{}"] * 3
     assert [whole_tester.prove(name).different for name in ("total", "rich", "sold")] == [0, 0, 0]
+
+
+def steps(app: hw.App) -> Table:
+    """Steps on tables that make several rows of one, or drop the key."""
+    columns = "id long, country string, tags array<string>"
+    one, other = (app.table(name, columns, key="id", name=name) for name in ("one", "other"))
+    app.view(key="country", name="projected")(lambda: one.select("country").by("country").count())
+    app.view(key="tag", name="tags")(lambda: one.explode("tags", into="tag").by("tag").agg("count(*) as n"))
+    app.view(key="country", name="united")(lambda: one.union(other).by("country").agg("count(*) as n"))
+    app.view(key=["source", "id"], name="both")(
+        lambda: one.union(other, part="source").select("source", "id", "country").where("country <> 'se'")
+    )
+    app.view(key=["country"], name="countries")(lambda: one.union(other).distinct("country"))
+    app.view(key=["id", "country", "tags"], name="rows")(lambda: one.distinct())
+    again = one.by("country").agg("count(*) as n")
+    app.view(key="n", name="sizes")(lambda: again.by("n").agg("count(*) as countries", "max(country) as last"))
+    return one
+
+
+STEPPED = ("projected", "tags", "united", "both", "countries", "rows", "sizes")
+
+
+def feed_steps(tester: AppTester) -> None:
+    rows = [
+        {"id": 1, "country": "no", "tags": ["a", "b"]}, {"id": 2, "country": "no", "tags": ["b"]},
+        {"id": 3, "country": "se", "tags": []},
+    ]  # fmt: skip
+    tester.feed_rows("one", rows)
+    tester.feed_rows("other", rows[1:])
+    tester.run()
+    assert {row["country"]: row["n"] for row in tester.rows("united")} == {"no": 3, "se": 2}
+    tester.feed_rows("one", [{**rows[0], "tags": ["b"]}], deleted=[3])
+    tester.feed_rows("other", deleted=[3])
+    tester.run()
+
+
+def what_steps_make(tester: AppTester) -> dict[str, list[tuple[object, ...]]]:
+    return {name: [tuple(row.values()) for row in tester.rows(name)] for name in STEPPED}
+
+
+EXPECTED = {
+    "projected": [("no", 2)],
+    "tags": [("b", 2)],
+    "united": [("no", 3)],
+    "both": [(0, 1, "no"), (0, 2, "no"), (1, 2, "no")],
+    "countries": [("no",)],
+    "rows": [(1, "no", ["b"]), (2, "no", ["b"])],
+    "sizes": [(2, 1, "no")],
+}
+
+
+def test_steps_on_tables_make_several_rows_of_one_and_drop_keys(tester: Callable[[App], AppTester]) -> None:
+    app = hw.App("steps", shards=2)
+    steps(app)
+    stepped = tester(app)
+    feed_steps(stepped)
+    assert what_steps_make(stepped) == EXPECTED
+
+
+@pytest.mark.slow
+@pytest.mark.on_spark
+def test_on_spark_they_make_the_same_and_are_proved(tester: Callable[[App], AppTester]) -> None:
+    app = hw.App("steps", shards=2, one_job=True)
+    one = steps(app)
+    app.view(key=["id", "place"], name="placed")(
+        lambda: one.explode("tags", into="tag", position="place").select("id", "place", "tag")
+    )
+    stepped = tester(app)
+    feed_steps(stepped)
+    assert what_steps_make(stepped) == EXPECTED
+    assert [tuple(row.values()) for row in stepped.rows("placed")] == [(1, 0, "b"), (2, 0, "b")]
+    assert {name: stepped.prove(name).different for name in (*STEPPED, "placed")} == dict.fromkeys(
+        (*STEPPED, "placed"), 0
+    )

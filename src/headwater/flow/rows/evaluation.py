@@ -26,7 +26,6 @@ from headwater.flow.declare.topology.nodes import (
     TableAggregate,
     TableJoin,
     key_of,
-    steps_behind,
     walk,
 )
 from headwater.flow.formats.schema import quoted
@@ -172,11 +171,9 @@ class Evaluation:
 
     def _stepped_sides(self, node: Node) -> DataFrame:
         """Steps on a table: done to both sides of every change, which may then be another kind of change, or none."""
-        steps, base = steps_behind(node)
-        rows = self.sides(base)
-        for step in steps:
-            rows = apply_step(step, [rows], Counter())
-        return rows
+        if isinstance(node, STATEFUL):
+            return self.sides(node)
+        return apply_step(node, [self._stepped_sides(one) for one in node.inputs], Counter())
 
     def sides(self, base: Node) -> DataFrame:
         """Both sides of every change that an operator emits."""
