@@ -111,7 +111,7 @@ def _nothing_is_read_in_advance() -> Iterator[None]:
 
 
 @pytest.mark.timeout(300)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(batches)
 def test_after_every_batch_each_aggregate_is_what_the_rows_that_are_there_give(drawn: list[Any]) -> None:
     grouped, table = GroupedTable(TABLE_SPECS), Table()

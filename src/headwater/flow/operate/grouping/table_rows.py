@@ -1,6 +1,6 @@
 """From the node of a grouped table and both sides of its input's changes to the operator, and how rows are prepared."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from headwater.flow.operators.spark_hashes import can_hash
 from headwater.flow.prepare.aggregates import Aggregates, read_aggregates
 from headwater.flow.prepare.reduced_rows import key_hashes, normal_keys
 from headwater.flow.proof.tolerances import reference_columns
+from headwater.flow.rows.arrow_types import nullable
 from headwater.flow.rows.prepared_blocks import Prepared
 from headwater.flow.state.manifest import HASH
 from headwater.flow.state.shard import conformed
@@ -69,10 +70,16 @@ def _read(node: TableAggregate, rows: DataFrame) -> Aggregates:
             f"by at {node.place}: column {unhashed[0]} has no order and no hash, as it is or has a map",
             "Group by other columns.",
         )
+    read = replace(read, specs=tuple(map(_nullable, read.specs)))
     for spec in read.specs:
         if (refusal := held_of(spec).refusal(spec)) is not None:
             raise InvalidDeclaration(f"agg at {node.place}: {refusal.args[0]}", refusal.hint)
     return read
+
+
+def _nullable(spec: Aggregate) -> Aggregate:
+    """Values of the state and of a batch stand side by side."""
+    return spec if spec.type is None else replace(spec, type=nullable(spec.type))
 
 
 def _reference(spec: Aggregate) -> list[Column]:
