@@ -29,11 +29,13 @@ class Changes(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        return not (self.present.num_rows or self.deleted.num_rows)
+        return not (self.present.num_rows or len(self.deleted_keys))
 
 
 def changes_in(shape: Shape, rows: pa.Table, encode: Encode) -> Changes:
     table = pa.table({column.name: encode(column, _plain_column(rows, column)) for column in shape.columns})
+    if shape.one_row:
+        return _of_one_row(table, rows)
     if not shape.key:
         return Changes(table, table.select([]).slice(0, 0), pa.array([], pa.string()))
     kept = _last_of_each_key(table, shape.key)
@@ -46,6 +48,14 @@ def changes_in(shape: Shape, rows: pa.Table, encode: Encode) -> Changes:
     keys = [_plain_column(gone_rows, column) for column in shape.key_columns]
     deleted_keys = json_text(pa.StructArray.from_arrays(keys, fields=list(shape.key_type)))
     return Changes(table.filter(pc.invert(deleted)), table.select(shape.key).filter(deleted), deleted_keys)
+
+
+def _of_one_row(table: pa.Table, rows: pa.Table) -> Changes:
+    """What the last change makes of the only row: another, or none."""
+    nothing, last = table.select([]).slice(0, 0), max(table.num_rows - 1, 0)
+    if table.num_rows and _deleted(rows)[last].as_py():
+        return Changes(table.slice(0, 0), nothing, pa.array(["{}"]))
+    return Changes(table.slice(last), nothing, pa.array([], pa.string()))
 
 
 def _plain_column(rows: pa.Table, column: Column) -> pa.Array:

@@ -220,7 +220,8 @@ class PostgresStore(SqlStore):
         for one in staged:
             if one.gone:
                 source = self._table(one.name + GONE)
-                self._delete_staged(table, source, shape.key, one.nulls)
+                if shape.key:
+                    self._delete_staged(table, source, shape.key, one.nulls)
                 keys = f"SELECT $1, {change}, {KEY_TEXT} FROM {source}"
                 self._run(f"INSERT INTO {self._table(DELETES)} (view, change, key) {keys}", (table,))
                 self._check_moved(one.name, one.gone)

@@ -57,7 +57,7 @@ class PostgresStaging:
             shape = Shape.from_json(self.shape)
             name = f"{prefix_of(self.table)}{uuid.uuid4().hex}"
             with store.staging_transaction():
-                return _copied(store, shape, name, _together(chunks) if shape.key else chunks)
+                return _copied(store, shape, name, _together(chunks) if shape.key or shape.one_row else chunks)
         finally:
             store.close()
 
@@ -76,9 +76,10 @@ def _copied(store: "PostgresStore", shape: Shape, name: str, chunks: Iterable[pa
         if changes.present.num_rows:
             store.copy_staged(name, changes.present)
             present += changes.present.num_rows
-        if changes.deleted.num_rows:
+        if len(changes.deleted_keys):
             store.create_staged(name + GONE, [*shape.key_columns, Column(KEY_TEXT, pa.string())])
-            store.copy_staged(name + GONE, changes.deleted.append_column(KEY_TEXT, changes.deleted_keys))
-            gone = changes.deleted.num_rows
+            keys = {one: changes.deleted[one] for one in shape.key} | {KEY_TEXT: changes.deleted_keys}
+            store.copy_staged(name + GONE, pa.table(keys))
+            gone = len(changes.deleted_keys)
             nulls = [one for one in shape.key if changes.deleted[one].null_count]
     return StagedTable(name, present, gone, nulls)

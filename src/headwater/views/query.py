@@ -75,7 +75,7 @@ def parse_condition(text: str) -> tuple[str, object]:
 
 def key_query(shape: Shape, view: str, key: Sequence[object]) -> Query:
     """The row of one key, given as its values in order or as one mapping of them."""
-    if not shape.key:
+    if not shape.key and not shape.one_row:
         raise InvalidQuery(f'"{view}" has no key', "Ask for rows(where=…) instead.")
     if len(key) == 1 and isinstance(key[0], Mapping) and set(key[0]) == set(shape.key):
         key = [key[0][name] for name in shape.key]

@@ -11,6 +11,8 @@ from headwater.errors import InvalidQuery, JobRefused, UnstorableValue
 from headwater.views.column_types import from_words, nested, plain, spoken, to_words
 
 RESERVED = "_"  # names that begin so are ours
+ONE_ROW = ("_all",)
+"""Given as the key of a table that has one row and no key: an aggregate of everything."""
 COLUMN_NAME_BYTES_MAX = 63  # where PostgreSQL would cut it, without a word
 
 
@@ -26,10 +28,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Shape:
-    """Without a key, the table only grows: each batch appends its rows."""
+    """Without a key, the table only grows: each batch appends its rows. With `one_row` it has no key either, and what
+    comes takes the place of the row that is there."""
 
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
+    one_row: bool = False
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -56,12 +60,14 @@ class Shape:
 
     def to_json(self) -> str:
         columns = [[column.name, to_words(column.type)] for column in self.columns]
-        return json.dumps({"key": list(self.key), "columns": columns})
+        said: dict[str, object] = {"key": list(self.key), "columns": columns}
+        return json.dumps({**said, "one_row": True} if self.one_row else said)
 
     @classmethod
     def from_json(cls, text: str) -> "Shape":
         data = json.loads(text)
-        return cls(tuple(Column(name, from_words(words)) for name, words in data["columns"]), tuple(data["key"]))
+        columns = tuple(Column(name, from_words(words)) for name, words in data["columns"])
+        return cls(columns, tuple(data["key"]), bool(data.get("one_row", False)))
 
 
 def shape_of(view: str, schema: pa.Schema, key: Sequence[str]) -> Shape:
@@ -69,12 +75,13 @@ def shape_of(view: str, schema: pa.Schema, key: Sequence[str]) -> Shape:
     columns = tuple(Column(field.name, plain(field.type)) for field in schema if not field.name.startswith(RESERVED))
     names = [column.name for column in columns]
     _check_names(view, names)
-    missing = [name for name in key if name not in names]
+    one_row = tuple(key) == ONE_ROW
+    missing = [name for name in key if name not in names and not one_row]
     if missing:
         raise JobRefused(f'view "{view}" has no column "{missing[0]}" to be its key', f"It has {', '.join(names)}.")
     for column in columns:
         _check_storable(view, column)
-    return Shape(columns, tuple(key))
+    return Shape(columns, () if one_row else tuple(key), one_row)
 
 
 def _check_names(view: str, names: list[str]) -> None:
@@ -103,7 +110,7 @@ def evolved(view: str, stored: Shape, wanted: Shape) -> Shape:
     New columns are added. Those that are no longer produced stay, and get nulls from now on.
     """
     way_out = f"Rebuild it from the log with: headwater run APP.py --rebuild {view}"
-    if stored.key != wanted.key:
+    if (stored.key, stored.one_row) != (wanted.key, wanted.one_row):
         raise JobRefused(
             f'view "{view}" has the key {_listed(stored.key)}; the app now says {_listed(wanted.key)}', way_out
         )
@@ -117,7 +124,7 @@ def evolved(view: str, stored: Shape, wanted: Shape) -> Shape:
                 way_out,
             )
     added = tuple(column for column in wanted.columns if column.name not in held)
-    return Shape(stored.columns + added, stored.key)
+    return Shape(stored.columns + added, stored.key, stored.one_row)
 
 
 def quoted(name: str) -> str:

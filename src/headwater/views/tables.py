@@ -245,6 +245,8 @@ class SqlStore(ABC):
         self, table: str, shape: Shape, stored: StoredMark, mark: Mark, changes: Changes, staged: Sequence[StagedTable]
     ) -> None:
         change = stored.change if changes.empty and not staged else stored.change + 1
+        if shape.one_row and (not changes.empty or any(one.present or one.gone for one in staged)):
+            self._run(f"DELETE FROM {self._table(table)}")
         if staged:
             self._load_staged(table, shape, staged, change)
         if not changes.empty:

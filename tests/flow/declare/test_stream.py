@@ -43,7 +43,7 @@ def users() -> Table:
         ),
         (
             lambda: orders().union(users()),  # type: ignore[arg-type]
-            rf"union\(\) at {HERE} is given a Table\. Only streams can be united; .*",
+            rf"union\(\) at {HERE} is given a Table\. A stream is united with streams; .*",
         ),
     ],
 )

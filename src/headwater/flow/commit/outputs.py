@@ -27,6 +27,7 @@ from headwater.flow.sinks.view import ViewSink, table_sink
 from headwater.flow.sinks.webhook import WebhookSink
 from headwater.log.own_topics import TAKES_ALL
 from headwater.views.full_text import index_folder
+from headwater.views.shape import ONE_ROW
 from headwater.views.store import ViewStore, open_store
 from headwater.webhooks.sending import Sender
 
@@ -52,7 +53,8 @@ def sink_of(
         return topic_sink(output.name, context.folder.sinks, client, partitions=output.partitions, configs=configs)
     sink = made_sink(context.app, output, data, stopping, stores)
     try:
-        sink.prepare(resolved.schema, resolved.key)
+        whole = planned.node.keyed and isinstance(sink, ViewSink)
+        sink.prepare(resolved.schema, resolved.key or (ONE_ROW if whole else ()))
     except BaseException:
         sink.close()
         raise

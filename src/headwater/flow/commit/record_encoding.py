@@ -22,8 +22,9 @@ def change_records(changes: DataFrame, key: Sequence[str], *, time_ms: int, sour
     """Changes of a table as records."""
     origin = f.struct(*(f.lit(value).alias(name) for name, value in source.items()))
     envelope = f.struct("before", "after", origin.alias("source"), "op", f.lit(time_ms).alias("ts_ms"))
+    own_key = _json(_struct(key)) if key else f.lit("{}").cast("binary")
     return as_facts(changes, tuple(key)).select(
-        _json(_struct(key)).alias(KEY), _json(envelope).alias(VALUE), f.lit(time_ms).cast("long").alias(TIME),
+        own_key.alias(KEY), _json(envelope).alias(VALUE), f.lit(time_ms).cast("long").alias(TIME),
         f.col("op").alias(OPERATION),
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headwater.flow.declare.stream import Flowing
 
 
-GROUPING = ("by", "agg", "count", "window", "latest", "dedupe")
+OF_STREAMS = ("count", "window", "latest", "dedupe")
 
 
 class ColumnOf:
@@ -29,8 +29,11 @@ class ColumnOf:
     def __call__(self, *_: object, **__: object) -> Any:
         what = "table" if self.node.keyed else "stream"
         hint = "Look for it in the guide."
-        if self.node.keyed and self.name in GROUPING:
-            hint = "A table is not grouped: group the stream that it is made from, or take .newest(...) of the table."
+        if self.node.keyed and self.name in OF_STREAMS:
+            hint = (
+                'Rows of a table are grouped by their columns: by(...).agg(...), agg("count(*) as n"), or by a window '
+                "that with_columns(...) makes of a time."
+            )
         if isinstance(self.node, STREAM_JOINS) and self.name in ("window", "dedupe"):
             hint = "Rows of a join with corrections= may be retracted: leave that out, and allow more lateness."
         raise InvalidDeclaration(f"a {what} has no method {self.name} ({calling_place()})", hint)

@@ -29,6 +29,7 @@ from headwater.flow.declare.topology.nodes import (
     Where,
     Windowed,
     WithColumns,
+    key_of,
     walk,
     windowed_of,
 )
@@ -92,7 +93,7 @@ class Stream(Flowing):
         if wrong := [other for other in given if not isinstance(other, Stream)]:
             raise InvalidDeclaration(
                 f"union() at {calling_place()} is given a {type(wrong[0]).__name__}",
-                "Only streams can be united; table.changes() makes a stream of a table.",
+                "A stream is united with streams; table.changes() makes a stream of a table.",
             )
         return Stream(Union(calling_place(), (self.node, *(other.node for other in others))))
 
@@ -241,7 +242,7 @@ class Table(Flowing):
     """The latest row for each key, and every change of it."""
 
     def select(self, *columns: Expression) -> "Table":
-        """These columns only; the key must be among them."""
+        """These columns only. What is kept, joined or ranked needs the key among them; what is grouped does not."""
         return Table(Select(calling_place(), self.node, _some(columns, "select")))
 
     def where(self, condition: Expression) -> "Table":
@@ -255,6 +256,54 @@ class Table(Flowing):
         _refuse_reserved(columns, "with_columns")
         return Table(WithColumns(calling_place(), self.node, columns))
 
+    def explode(self, column: str, into: str | None = None, *, outer: bool = False, position: str = "") -> "Table":
+        """One row for each element of an array column, none for an empty one, unless `outer`.
+
+        `position` names a column for the place of the element, from 0: it is part of the key of the result, which is
+        that of the table and this. Without it the result can be grouped, and not be kept or joined.
+        """
+        _refuse_reserved([into or column, position or column], "explode")
+        return Table(Explode(calling_place(), self.node, column, into or column, outer, position))
+
+    def union(self, *others: "Table", part: str = "") -> "Table":
+        """All rows of all of them, also those that are alike: UNION ALL. Columns are matched by name.
+
+        `part` names a column that says which of them a row is of, from 0: the key of the result is this column, and
+        the key that all of them have. Without it the result can be grouped, `distinct()` for one, and not be kept or
+        joined.
+        """
+        place, given = calling_place(), tuple[object, ...](others)
+        if wrong := [other for other in given if not isinstance(other, Table)]:
+            raise InvalidDeclaration(
+                f"union() at {place} is given a {type(wrong[0]).__name__}",
+                "A table is united with tables; stream.latest(...) makes a table of a stream.",
+            )
+        _refuse_reserved([part] if part else [], "union")
+        parts = (self.node, *(other.node for other in others))
+        keys = {frozenset(key_of(one)) for one in parts}
+        if part and len(keys) > 1:
+            said = " and ".join(sorted(f"({', '.join(sorted(key))})" for key in keys))
+            raise InvalidDeclaration(
+                f"union() at {place} is of tables with the keys {said}, and its result would have none",
+                "Give their keys the same names, or leave out part= and group the result.",
+            )
+        return Table(Union(place, parts, part))
+
+    def distinct(self, *columns: str, name: str = "") -> "Table":
+        """Each combination of the values of some columns once, or of all columns: they are the key of the result. It
+        is deleted when the last row that has it goes."""
+        place = calling_place()
+        if columns:
+            return Table(TableAggregate(place, self.node, _names(columns, "distinct"), (), name))
+        from headwater.flow.declare.checks.columns import known_columns  # which knows of apps, and these of tables
+
+        known = known_columns(self.node)
+        if known is None:
+            raise InvalidDeclaration(
+                f"distinct() at {place} is of columns that only Spark knows", 'Name them: distinct("country", "city").'
+            )
+        return Table(TableAggregate(place, self.node, known, (), name))
+
     def by(self, *key: str) -> "Grouped":
         """Group by columns, to aggregate: `users.by("country").agg("count(*) as users")`.
 
@@ -264,7 +313,7 @@ class Table(Flowing):
         return Grouped(self.node, _names(key, "by"))
 
     def agg(self, *aggregates: Expression, name: str = "") -> "Table":
-        """Aggregates of all rows, as one row, which is there also when the table is empty: `users.agg("count(*) as n")`.
+        """Aggregates of all rows, as one row, which is there also while there are none: `users.agg("count(*) as n")`.
         The key of its view is empty: `@app.view(key=[])`."""
         return Grouped(self.node, ()).agg(*aggregates, name=name)
 

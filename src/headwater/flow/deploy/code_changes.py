@@ -27,6 +27,8 @@ WINDOW = re.compile(r"(?P<kind>\w+)\((?P<fields>.*)\)")
 FIELD = re.compile(r"(\w+)=('[^']*'|\w+)")
 REWRITTEN = ("Aggregate", "Latest", "SourceTable")
 """Operators whose table can be made from nothing but their state."""
+ROW_BY_ROW = ("Select", "Where", "WithColumns")
+"""Steps that make one row of one."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,10 @@ def _new(name: str, said: Words, carries: tuple[Carry, ...] | None) -> Verdict:
 
 def _can_be_rewritten(said: Words, carries: tuple[Carry, ...] | None) -> bool:
     """Only views: what was written to a topic or a file cannot be retracted."""
-    return bool(carries) and said["kind"] == VIEW and said["operators"][-1]["made_from"]["step"] in REWRITTEN
+    tree = said["made_from"]
+    while tree["step"] in ROW_BY_ROW:
+        (tree,) = tree["inputs"]
+    return bool(carries) and said["kind"] == VIEW and tree["step"] in REWRITTEN
 
 
 def _migration(old: Words, said: Words, carries: tuple[Carry, ...]) -> str:

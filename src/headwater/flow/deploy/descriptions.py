@@ -37,6 +37,9 @@ Words = Mapping[str, Any]
 
 ALIAS = re.compile(r"\s+(?:as\s+)?(?:`(?:[^`]|``)+`|[^\W\d]\w*)$", re.IGNORECASE)
 
+UNSAID = ("position", "part")
+"""What only tables have of a step is not said of streams: descriptions of before are as they were."""
+
 
 @dataclass(frozen=True)
 class Described:
@@ -89,6 +92,8 @@ def describe(node: Node) -> dict[str, Any]:
         body = code.co_code.hex() + repr(code.co_consts) if code is not None else repr(node.function)
         said["function"] = hashlib.sha256(body.encode()).hexdigest()[:16]
     for one in fields(node):
+        if one.name in UNSAID and not getattr(node, one.name):
+            continue
         if one.name not in ("place", "name", "function", "input", "parts", "tables", "left", "right"):
             said[one.name] = _words(getattr(node, one.name))
     return said | {"inputs": [describe(one) for one in node.inputs]}

@@ -31,6 +31,7 @@ from headwater.flow.rows.row_steps import apply_step, visible
 from headwater.flow.sinks.sink import Mark
 from headwater.flow.state.restating import restate
 from headwater.flow.state.store import StateStore
+from headwater.views.shape import ONE_ROW
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Migration:
     def _write_view(self, shadow: JobFolder, batch: int) -> None:
         store, name, job = self.output.store, self.output.planned.name, f"{self.context.identity.job_id}/migrate"
         assert store is not None
-        mark = store.begin_shadow(name, self._resolved.schema, self._resolved.key, job=job)
+        mark = store.begin_shadow(name, self._resolved.schema, self._resolved.key or ONE_ROW, job=job)
         for share, rows in self._shares(shadow, batch, first=mark.batch + 1):
             store.write(name, Mark(job, share), rows, shadow=True)
 

@@ -42,6 +42,7 @@ from headwater.flow.state.manifest import path_of_version
 from headwater.flow.state.store import read_manifest, versions_of
 from headwater.record import TopicPartition
 from headwater.small_file import small_files
+from headwater.views.shape import ONE_ROW
 from headwater.views.store import ViewStore
 
 FOLDER, MADE_FROM = "rebuild", "made_from.json"
@@ -127,7 +128,7 @@ class Rebuild:
         identity = replace(context.identity, number=f"{context.identity.number}/rebuild")
         sink: Sink = DiscardSink(self._name)
         if store is not None:
-            store.begin_shadow(self._name, resolved.schema, resolved.key, job=identity.job_id)
+            store.begin_shadow(self._name, resolved.schema, resolved.key or ONE_ROW, job=identity.job_id)
             sink = ViewSink(store, self._name, shadow=True)
         # What is poisoned was reported when it was read first. What is late may be another row now.
         topic = late_topic(context.app, context.job.name)

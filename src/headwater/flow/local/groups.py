@@ -9,6 +9,9 @@ import pyarrow as pa
 
 def first_of_groups(columns: Sequence[pa.Array], keys: int) -> list[pa.Array]:
     """The first `keys` columns are the key; of each other column, the first value of each key that is not null."""
+    if not keys:  # all of them are one group; Spark has a row for it also where there are none
+        firsts_of = [column.drop_null() for column in columns]
+        return [one.slice(0, 1) if len(one) else pa.nulls(1, one.type) for one in firsts_of]
     rows = zip(*(column.to_pylist() for column in columns[:keys]), strict=True)
     groups: dict[Any, list[int]] = {}
     for index, row in enumerate(rows):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from headwater.flow.operators.aggregation.aggregates import Aggregate, result_schema, state_schema
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.joins.hot_keys import HotKey
-from headwater.flow.operators.keyed import Step, aggregate_step, latest_step
+from headwater.flow.operators.keyed import Step, aggregate_step, first_step, inner_key, latest_step
 from headwater.flow.operators.latest import Latest
 from headwater.flow.state.manifest import RunInfo, StateSchema
 from headwater.flow.state.shard import ShardState
@@ -35,7 +35,7 @@ class Operator:
     @property
     def state(self) -> StateSchema:
         kept = self.work.state if isinstance(self.work, Latest) else state_schema(self.work)
-        return StateSchema(self.key, kept)
+        return StateSchema(inner_key(self.key), kept)
 
     @property
     def output(self) -> pa.Schema:
@@ -47,9 +47,13 @@ class Operator:
         said = repr(self.work) if isinstance(self.work, Latest) else repr([spec.meaning for spec in self.work])
         return hashlib.sha256(f"{self.key.names} {said}".encode()).hexdigest()[:16]
 
-    def step(self, state: ShardState, rows: pa.RecordBatch) -> Step:
+    def step(self, state: ShardState, rows: pa.RecordBatch | None) -> Step:
+        """Without rows: the first step of what has no key."""
         if isinstance(self.work, Latest):
+            assert rows is not None
             return latest_step(state, self.work, rows)
+        if rows is None:
+            return first_step(state, self.work)
         return aggregate_step(state, self.work, rows)
 
 

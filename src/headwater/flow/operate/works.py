@@ -44,16 +44,21 @@ class RowWork(Generic[AnyOperator]):
 class KeyedWork(RowWork[Operator]):
     """Aggregates, or the latest row, for each key."""
 
+    @property
+    def visits_all(self) -> bool:  # type: ignore[override]
+        """Aggregates without a key have their row before anything comes."""
+        return not len(self.operator.key) and not any(StateHandle.from_json(self.handle).runs)
+
     def run(self, shard: int, inputs: Inputs) -> Iterator[Emitted]:
         (rows,) = inputs
-        if rows is None:
+        if rows is None and (shard or len(self.operator.key)):
             return
         work = self.operator.work
-        counted = int(rows.column(ROWS).to_numpy().sum())
-        if isinstance(work, Latest):
+        counted = 0 if rows is None else int(rows.column(ROWS).to_numpy().sum())
+        if rows is not None and isinstance(work, Latest):
             rows = newest_of(work, self.operator.key, rows)
-        else:
-            rows = combined_rows(work, rows, self.operator.key)
+        elif rows is not None and not isinstance(work, Latest):
+            rows = combined_rows(work, rows, self.operator.state.key)
         step = self.operator.step(ShardState(StateHandle.from_json(self.handle), shard), rows)
         yield Emitted(step.changes, ShardReport(self.operator.name, shard, counted, (step.run,) if step.run else ()))
 

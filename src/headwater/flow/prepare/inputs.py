@@ -44,6 +44,7 @@ from headwater.flow.operate.window_comparison import compared_windows
 from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operators import latest
 from headwater.flow.operators.joins.emission import SIDE
+from headwater.flow.operators.keyed import inner_key
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.window import Windowed as WindowedWork
 from headwater.flow.plan.delays import held_us
@@ -143,7 +144,7 @@ def _aggregated(node: Aggregate, frame: DataFrame, name: str) -> Input:
     read = read_aggregates(node, frame)
     columns = [column.alias(one) for one, column in read.columns.items()]
     inputs = frame.select(*map(quoted, node.key), *columns, *_position(frame))
-    return Input(Operator(name, read.key, read.specs), inputs, ReduceByKey(read.key, read.specs))
+    return Input(Operator(name, read.key, read.specs), inputs, ReduceByKey(inner_key(read.key), read.specs))
 
 
 def _windowed(node: Windowed, frame: DataFrame, name: str) -> Input:

@@ -15,6 +15,7 @@ from headwater.flow.operate.reports import ROWS
 from headwater.flow.operators.aggregation.aggregates import Aggregate, given_schema
 from headwater.flow.operators.aggregation.reduction import combine, reduce_rows
 from headwater.flow.operators.joins.events import OFFSET, PARTITION, SOURCE, TIME
+from headwater.flow.operators.keyed import ALL, inner_keys
 from headwater.flow.operators.spark_hashes import shard_hashes
 from headwater.flow.operators.windows.assignment import Assigned, times_of
 from headwater.flow.operators.windows.grouping import Groups, grouped, taken
@@ -43,8 +44,8 @@ class ReduceByKey:
         return pa.schema([(HASH, pa.int64()), *self.key, *given_schema(self.specs), (ROWS, pa.int64())])
 
     def prepare(self, rows: pa.RecordBatch) -> Prepared:
-        keys = normal_keys(rows.select(self.key.names), self.key)
-        hashes = shard_hashes(keys.columns, rows.num_rows)
+        keys = normal_keys(inner_keys(rows, self.key), self.key)
+        hashes = key_hashes(keys)
         groups = grouped([hashes], keys) if worth_reducing([hashes]) else apart(rows.num_rows)
         made = reduced(self.specs, rows, keys, hashes, groups)
         return Prepared(conformed(made, self.schema))
@@ -160,6 +161,13 @@ def combined_rows(specs: Sequence[Aggregate], rows: pa.RecordBatch, keys: pa.Sch
     heads = pa.array(order[begins])
     columns = [made[name] if name in made else rows.column(name).take(heads) for name in rows.schema.names]
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def key_hashes(keys: pa.RecordBatch) -> Integers:
+    """By which rows find their shard. What has no key lies in the first."""
+    if keys.schema.names == [ALL]:
+        return np.zeros(keys.num_rows, np.int64)
+    return shard_hashes(keys.columns, keys.num_rows)
 
 
 def normal_keys(keys: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

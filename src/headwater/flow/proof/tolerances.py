@@ -31,9 +31,7 @@ RELATIVE_ERROR = 1e-9
 """Sums of floating-point numbers depend on the order of additions."""
 
 
-def reference_columns(
-    spec: Aggregate, result: Column | None = None, accepted: Tolerance | None = None
-) -> list[Column]:
+def reference_columns(spec: Aggregate, result: Column | None = None, accepted: Tolerance | None = None) -> list[Column]:
     """The result under its name and, where another is accepted as well, beside it what that may be."""
     own, tolerance = spec.rules.reference(spec) if result is None else result, accepted or spec.rules.tolerance(spec)
     if tolerance is None:

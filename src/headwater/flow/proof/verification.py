@@ -171,10 +171,11 @@ def _compared(expected: DataFrame, actual: DataFrame, key: tuple[str, ...]) -> D
 
     def whole(frame: DataFrame, name: str) -> DataFrame:
         row = f.struct(*(f.col(quoted(column)) for column in frame.columns)).alias(name)
-        return frame.select(*(f.col(quoted(column)).alias(f"_key{place}") for place, column in enumerate(key)), row)
+        columns = [f.col(quoted(column)) for column in key] or [f.lit(0)]  # without a key there is one row
+        return frame.select(*(column.alias(f"_key{place}") for place, column in enumerate(columns)), row)
 
     one, other = whole(expected, "log"), whole(actual, "view")
-    on = [one[f"_key{place}"].eqNullSafe(other[f"_key{place}"]) for place in range(len(key))]
+    on = [one[f"_key{place}"].eqNullSafe(other[f"_key{place}"]) for place in range(max(len(key), 1))]
     joined = one.join(other, on, "full_outer").select("log", "view")
     same = f.lit(True)
     for one_of in expected.schema:

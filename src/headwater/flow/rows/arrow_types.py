@@ -15,6 +15,20 @@ def arrow_type(kind: DataType) -> pa.DataType:
     return arrow_schema(StructType([StructField("only", kind)])).field(0).type
 
 
+def nullable(kind: pa.DataType) -> pa.DataType:
+    """The type with nulls allowed everywhere in it: of columns that are computed in several places, Spark knows of some
+    that they have none.
+
+    >>> nullable(pa.struct([pa.field("a", pa.list_(pa.field("element", pa.int64(), nullable=False)), nullable=False)]))
+    StructType(struct<a: list<element: int64>>)
+    """
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(one.name, nullable(one.type)) for one in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field(kind.value_field.name, nullable(kind.value_type)))
+    return kind
+
+
 def spark_schema(schema: pa.Schema) -> StructType:
     return from_arrow_schema(schema)
 

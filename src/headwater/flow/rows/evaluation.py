@@ -26,7 +26,6 @@ from headwater.flow.declare.topology.nodes import (
     TableAggregate,
     TableOperator,
     key_of,
-    steps_behind,
     walk,
 )
 from headwater.flow.formats.schema import quoted
@@ -172,11 +171,9 @@ class Evaluation:
 
     def _stepped_sides(self, node: Node) -> DataFrame:
         """Steps on a table: done to both sides of every change, which may then be another kind of change, or none."""
-        steps, base = steps_behind(node)
-        rows = self.sides(base)
-        for step in steps:
-            rows = apply_step(step, [rows], Counter())
-        return rows
+        if isinstance(node, STATEFUL):
+            return self.sides(node)
+        return apply_step(node, [self._stepped_sides(one) for one in node.inputs], Counter())
 
     def sides(self, base: Node) -> DataFrame:
         """Both sides of every change that an operator emits."""
@@ -246,7 +243,7 @@ def as_facts(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
     before = f.struct(*keys, *(f.col(BEFORE)[name].alias(name) for name in values))
     position = f.struct(
         f.lit(None).cast("timestamp").alias("time"), f.lit(-1).alias("source"), f.lit(0).alias("partition"),
-        f.xxhash64(*keys).alias("offset"),
+        (f.xxhash64(*keys) if keys else f.lit(0).cast("long")).alias("offset"),
     )  # fmt: skip
     return changes.select(
         *keys,

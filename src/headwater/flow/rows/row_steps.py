@@ -131,6 +131,9 @@ def _explode(node: Explode, frame: DataFrame, counter: Counter) -> DataFrame:
     expanded = f.when(size > 1, size - 1).otherwise(0)
     watched = counter.watch(frame, expanded=expanded, filtered=f.lit(False) if node.outer else empty)
     others = [f.col(quoted(name)) for name in frame.columns if name not in (node.column, node.into)]
+    if node.position:
+        several = f.posexplode_outer if node.outer else f.posexplode
+        return watched.select(*others, several(f.col(quoted(node.column))).alias(node.position, node.into))
     explode = f.explode_outer if node.outer else f.explode
     return watched.select(*others, explode(f.col(quoted(node.column))).alias(node.into))
 
@@ -168,6 +171,8 @@ def plan_nodes(frame: DataFrame) -> set[str]:
 def _union(node: Union, frames: list[DataFrame]) -> DataFrame:
     if any(PATH in frame.columns for frame in frames):
         frames = [frame if PATH in frame.columns else frame.withColumn(PATH, f.lit(0).cast("long")) for frame in frames]
+    if node.part:
+        frames = [frame.withColumn(node.part, f.lit(number)) for number, frame in enumerate(frames)]
     first = frames[0]
     for other in frames[1:]:
         missing = set(visible(first)) ^ set(visible(other))

@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.grouping.changed_rows import WEIGHT
-from headwater.flow.operators.grouping.grouped import ALL, Grouped, GroupedStep, first_step, grouped_step
+from headwater.flow.operators.grouping.grouped import Grouped, GroupedStep, first_step, grouped_step
+from headwater.flow.operators.keyed import ALL
 from headwater.flow.state import EMPTY, HASH, StateStore
 from headwater.flow.state.files import DiskFiles
 from headwater.log.storage.simulated import SimulatedDisk

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.aggregation.kinds.registry import KINDS
-from headwater.flow.operators.grouping.valued import EVENT_TIME
+from headwater.flow.operators.keyed import TIME
 from headwater.flow.state.runs import leading_rows
 from tests.flow.operators.every_kind import SPECS, hashes_of, pairs_of, result, seen_by
 from tests.flow.operators.grouping.tables import GroupedTable
@@ -34,7 +34,7 @@ def over_tables() -> list[Aggregate]:
         if spec.other is not None:
             more["other"] = f"y{number}"
         if spec.kind in TIMED:
-            more |= {"time": OWN.get(spec.kind, EVENT_TIME), "ignore_nulls": False}
+            more |= {"time": OWN.get(spec.kind, TIME), "ignore_nulls": False}
         if spec.kind in OWN:
             more["time_type"] = pa.int64()
         found.append(replace(spec, **more))
@@ -111,7 +111,7 @@ def _nothing_is_read_in_advance() -> Iterator[None]:
 
 
 @pytest.mark.timeout(300)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(batches)
 def test_after_every_batch_each_aggregate_is_what_the_rows_that_are_there_give(drawn: list[Any]) -> None:
     grouped, table = GroupedTable(TABLE_SPECS), Table()

@@ -55,7 +55,7 @@ def checked_key(output: Output, node: Node, names: Sequence[str]) -> Names:
         return output.key
     own = key_of(node)
     if missing := [name for name in own if name not in names]:
-        raise InvalidDeclaration(f"{output} drops {missing[0]}, which is part of its table's key")
+        raise _without_key(output, missing[0])
     key = output.key or own
     if set(key) != set(own):
         raise InvalidDeclaration(
@@ -63,6 +63,29 @@ def checked_key(output: Output, node: Node, names: Sequence[str]) -> Names:
             f"Use key={list(own)!r}, or group by {', '.join(key)}.",
         )
     return key
+
+
+WITHOUT = {
+    nodes.POSITION: ("an exploded table", "says which element a row is", 'explode(..., position="place")'),
+    nodes.PART: ("a union of tables", "says which of them a row is of", 'union(..., part="part")'),
+}
+
+
+def _without_key(output: Output, name: str) -> InvalidDeclaration:
+    if name not in WITHOUT:
+        return InvalidDeclaration(f"{output} drops {name}, which is part of its table's key")
+    what, says, way_out = WITHOUT[name]
+    return InvalidDeclaration(
+        f"{output} is {what}, and has no column that {says}", f"Say {way_out}, or group it first: by(...), distinct()."
+    )
+
+
+def known_columns(node: Node) -> Names | None:
+    """The columns of a stream or table; None if only Spark can say."""
+    known: dict[Node, Names | None] = {}
+    for one in walk(node):
+        known[one] = _columns(one, [known[source] for source in one.inputs])
+    return known[node]
 
 
 def no_such_column(name: str, columns: Iterable[str]) -> str:
@@ -151,12 +174,12 @@ def _columns(node: Node, given: Sequence[Names | None]) -> Names | None:
             return _selected(columns, first)
         case nodes.WithColumns(columns=made):
             return _with(first, made)
-        case nodes.Explode(into=into):
-            return _with(first, (into,))
+        case nodes.Explode(into=into, position=position):
+            return _with(first, filter(None, (into, position)))
         case nodes.Sql():
             return _queried(node, first)
-        case nodes.Union():
-            return None if None in given else first
+        case nodes.Union(part=part):
+            return None if None in given else _with(first, filter(None, (part,)))
         case nodes.Windowed(aggregates=aggregates) | nodes.Aggregate(aggregates=aggregates):
             return _aggregated(node, aggregates)
         case nodes.Compared(comparisons=comparisons):

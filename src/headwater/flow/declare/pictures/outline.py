@@ -170,8 +170,11 @@ def what_it_does(node: Node) -> tuple[str, str]:
             return "sql", " ".join(text.split())
         case nodes.Dedupe(key=key, within_us=within):
             return "dedupe", f"by {', '.join(key)} within {spelled(within)}"
+        case nodes.Aggregate(key=key, aggregates=()):
+            return "distinct", ", ".join(key)
         case nodes.Aggregate(key=key, aggregates=aggregates):
-            return "aggregate", f"by {', '.join(key)}: {', '.join(map(text_of, aggregates))}"
+            whose = f"by {', '.join(key)}" if key else "all rows"
+            return "aggregate", f"{whose}: {', '.join(map(text_of, aggregates))}"
         case nodes.Windowed(window=window, by=by, aggregates=aggregates, emission=emission, processing=processing):
             whose = f"by {', '.join(by)}, " if by else ""
             cut = f"{window.in_words}{' of processing time' if processing else ''}"

@@ -180,6 +180,12 @@ class Explode(OneInput):
     column: str
     into: str
     outer: bool
+    position: str = ""
+    """Of a table: the column that says which element it is, beside the key of the row that it was in."""
+
+    @property
+    def keyed(self) -> bool:
+        return self.input.keyed
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,10 +211,16 @@ class Sql(Node):
 @dataclass(frozen=True, eq=False)
 class Union(Node):
     parts: tuple[Node, ...]
+    part: str = ""
+    """Of tables: the column that says which of them a row is of, from 0, beside its key there."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:
         return self.parts
+
+    @property
+    def keyed(self) -> bool:
+        return self.parts[0].keyed
 
 
 @dataclass(frozen=True, eq=False)
@@ -527,14 +539,21 @@ def steps_behind(node: Node) -> tuple[list[Node], Node]:
     return steps, node
 
 
+POSITION, PART = "_position", "_part"
+"""Stand for what distinguishes rows where the user has no column for it; such a table can be grouped, and not kept."""
+
+
 def key_of(node: Node) -> tuple[str, ...]:
     """The columns that are the key of a table, as its last step names them."""
-    steps, base = steps_behind(node)
-    key: tuple[str, ...] = base.key  # type: ignore[attr-defined]  # all that keep a table have one
-    for step in steps:
-        if isinstance(step, Select):
-            key = renamed_key(key, step.columns)
-    return key
+    if isinstance(node, STATEFUL):
+        own: tuple[str, ...] = node.key  # type: ignore[attr-defined]  # all that keep a table have one
+        return own
+    if isinstance(node, Explode):
+        return (*key_of(node.input), node.position or POSITION)
+    if isinstance(node, Union):
+        return (node.part or PART, *key_of(node.parts[0]))
+    key = key_of(node.inputs[0])
+    return renamed_key(key, node.columns) if isinstance(node, Select) else key
 
 
 RENAMED = re.compile(r"\s*(?P<what>`(?:[^`]|``)+`|[^\W\d]\w*)\s+as\s+(?P<name>`(?:[^`]|``)+`|[^\W\d]\w*)\s*", re.I)

@@ -1,4 +1,4 @@
-"""What a batch changes of the rows of some groups: both sides of every change, those that are no longer with −1 (pure)."""
+"""What a batch changes of the rows of some groups: both sides of every change, rows that were with −1 (pure)."""
 
 from dataclasses import dataclass
 

@@ -43,11 +43,11 @@ class Counted(NamedTuple):
 
     @property
     def came(self) -> Mask:
-        return (self.was == 0) & (self.now > 0)
+        return np.asarray((self.was == 0) & (self.now > 0), np.bool_)
 
     @property
     def went(self) -> Mask:
-        return (self.was > 0) & (self.now == 0)
+        return np.asarray((self.was > 0) & (self.now == 0), np.bool_)
 
     def where(self, mask: Mask) -> "Counted":
         return Counted(

@@ -1,9 +1,10 @@
 """Exact sums of doubles, and of their squares, from which values can be taken away again (compiled, pure).
 
 A sum that was rounded forgets: 1e300 + 1 − 1e300 is 0. Here a sum is a whole number of the smallest double (or of its
-square), so that it depends on nothing but the values that are in it, whatever came and went before. It is kept as a list:
+square), so that it depends on nothing but the values that are in it, whatever came and went before. It is kept as a
+list:
 
-    [place of the lowest digit, digit, digit, ...]      digits of 32 bits, the lowest first, all with the sign of the sum
+    [place of the lowest digit, digit, digit, ...]    digits of 32 bits, the lowest first, all with the sign of the sum
 
 An empty list is 0. Values that are not finite have no place in it, and are counted beside it.
 """

@@ -7,7 +7,7 @@ A group without rows is deleted. Without a key there is one group, which is ther
 counts are 0 and all else is null, as in SQL.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from headwater.flow.operators.aggregation.kinds.kind import Columns
 from headwater.flow.operators.changes import change_schema, merge_changes
 from headwater.flow.operators.grouping.changed_rows import WEIGHT, ChangedRows
 from headwater.flow.operators.grouping.registry import held_of
-from headwater.flow.operators.grouping.valued import EVENT_TIME
+from headwater.flow.operators.keyed import inner_key, inputs_of
 from headwater.flow.state.manifest import DELETED, HASH, RunInfo, StateSchema
 from headwater.flow.state.runs.equality import Integers
 from headwater.flow.state.shard import Found, ShardState
@@ -28,8 +28,6 @@ from headwater.flow.state.shard import Found, ShardState
 GROUPS = "groups"
 NUMBER = "_number"
 """How many rows a group has."""
-ALL = "_all"
-"""Stands for the key where there is none."""
 
 
 class GroupedStep(NamedTuple):
@@ -49,7 +47,7 @@ class Grouped:
     @property
     def inner_key(self) -> pa.Schema:
         """What groups are kept by."""
-        return self.key if len(self.key) else pa.schema([(ALL, pa.bool_())])
+        return inner_key(self.key)
 
     @property
     def values(self) -> pa.Schema:
@@ -62,7 +60,7 @@ class Grouped:
     @property
     def given(self) -> pa.Schema:
         """What shards receive: rows that are no longer and rows that are, with what aggregates are computed from."""
-        inputs = dict(pair for spec in self.specs for pair in _inputs(spec))
+        inputs = dict(pair for spec in self.specs for pair in inputs_of(spec))
         return pa.schema([(HASH, pa.int64()), *self.inner_key, *inputs.items(), (WEIGHT, pa.int64())])
 
     @property
@@ -130,13 +128,3 @@ def _results(work: Grouped, kept: pa.RecordBatch) -> pa.RecordBatch:
 
 def _columns(spec: Aggregate, kept: pa.RecordBatch) -> Columns:
     return [kept.column(part.name) for part in held_of(spec).kept(spec)]
-
-
-def _inputs(spec: Aggregate) -> Iterator[tuple[str, pa.DataType]]:
-    """The columns that an aggregate is computed from. Their types are those of the rows that come."""
-    if spec.column is not None:
-        yield spec.column, spec.input_type
-    if spec.time is not None and spec.time != EVENT_TIME:
-        yield spec.time, spec.time_type
-    if spec.other is not None:
-        yield spec.other, pa.float64()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headwater.errors import InvalidDeclaration
 from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.aggregation.kinds.kind import Columns, Partial, Tolerance
 from headwater.flow.operators.grouping.changed_rows import ChangedRows
@@ -35,8 +36,9 @@ class Changed:
 
 
 class Held(ABC):
-    def check(self, spec: Aggregate) -> None:
-        """InvalidDeclaration if an aggregate cannot be kept of rows that change and go."""
+    def refusal(self, spec: Aggregate) -> InvalidDeclaration | None:
+        """Why an aggregate cannot be kept of rows that change and go; None if it can."""
+        return None
 
     @abstractmethod
     def kept(self, spec: Aggregate) -> tuple[Partial, ...]:

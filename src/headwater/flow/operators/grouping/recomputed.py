@@ -18,27 +18,29 @@ from headwater.flow.operators.aggregation.reduction import reduce_rows
 from headwater.flow.operators.grouping.changed_rows import ChangedRows
 from headwater.flow.operators.grouping.counted_values import all_values, changed_counts, counts_schema
 from headwater.flow.operators.grouping.held import Changed, Held, Parts
+from headwater.flow.operators.keyed import MOMENT, POSITION, TIME
 from headwater.flow.operators.ordering import has_order, sorted_places
 from headwater.flow.operators.spark_hashes import can_hash
 from headwater.flow.state.manifest import StateSchema
+from headwater.flow.state.runs.equality import Integers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 VALUES = "values"
 FIRST, SECOND = "first", "second"
-MOMENT = pa.timestamp("us", "UTC")
-PLACE = {"_event_time": MOMENT, "_topic": pa.string(), "_partition": pa.int32(), "_offset": pa.int64()}
+PLACE = {TIME: MOMENT, **POSITION}
 """What aggregates in the order of time look at: of a table's rows it is all the same."""
 
 
 class Recomputed(Held):
-    def check(self, spec: Aggregate) -> None:
-        if not can_hash(self._type(spec)):
-            raise InvalidDeclaration(
-                f'"{spec.name}" is of a column of {spec.input_type}, whose values cannot be told apart',
-                "Use a part of it, or to_json(...) of it.",
-            )
+    def refusal(self, spec: Aggregate) -> InvalidDeclaration | None:
+        if can_hash(self._type(spec)):
+            return None
+        return InvalidDeclaration(
+            f'"{spec.name}" is of a column of {spec.input_type}, whose values cannot be told apart',
+            "Use a part of it, or to_json(...) of it.",
+        )
 
     def kept(self, spec: Aggregate) -> tuple[Partial, ...]:
         return (Partial(f"{spec.name}__result", spec.rules.result_type(spec)),)
@@ -58,7 +60,7 @@ class Recomputed(Held):
     def nothing(self, spec: Aggregate) -> Columns:
         return [self._result(spec, np.zeros(1, np.int64), pa.nulls(1, self._type(spec)))]
 
-    def _result(self, spec: Aggregate, groups: "np.ndarray[tuple[int], np.dtype[np.int64]]", values: pa.Array) -> pa.Array:
+    def _result(self, spec: Aggregate, groups: Integers, values: pa.Array) -> pa.Array:
         by = [pa.array(groups), *([values] if has_order(values.type) else [])]
         order = sorted_places(by)
         groups, values = groups[order], values.take(pa.array(order))
@@ -66,8 +68,8 @@ class Recomputed(Held):
         if spec.rules.of_two:
             both = values.flatten()
             columns = {str(spec.column): both[0], str(spec.other): both[1]}
-        count = len(values)
-        columns |= {name: pa.array(np.zeros(count, np.int64)).cast(pa.int64()).cast(kind) for name, kind in PLACE.items()}
+        zeros = pa.array(np.zeros(len(values), np.int64))
+        columns |= {name: zeros.cast(kind) for name, kind in PLACE.items()}
         rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         made = reduce_rows([spec], rows, np.append(True, np.diff(groups) > 0))
         return finish(spec, absorbed([spec], made))

@@ -1,7 +1,7 @@
 """Extremes and distinct values over tables: the different values of a group are kept, each with how often it is there.
 
-The extreme itself is a column of the group. Only where a batch takes the last of it away, the first values behind it are
-read, as many as the batch takes. What is counted or added up over distinct values changes where one comes or goes.
+The extreme itself is a column of the group. Only where a batch takes the last of it away, the first values behind it
+are read, as many as the batch takes. What is counted or added up over distinct values changes where one comes or goes.
 """
 
 from collections.abc import Mapping
@@ -27,6 +27,7 @@ from headwater.flow.operators.grouping.counted_values import (
 )
 from headwater.flow.operators.grouping.held import Changed, Held, Parts
 from headwater.flow.operators.grouping.weighed import added_columns, old_counts, sum_columns, summed
+from headwater.flow.operators.keyed import TIME
 from headwater.flow.operators.order_codes import HIGHEST, Order, order_codes
 from headwater.flow.operators.ordering import has_order
 from headwater.flow.operators.spark_hashes import can_hash
@@ -34,16 +35,15 @@ from headwater.flow.state.manifest import StateSchema
 from headwater.flow.state.runs.equality import Integers, Mask, equal, valid
 
 COUNTS, ORDER = "counts", "order"
-EVENT_TIME = "_event_time"
-"""What first and last are ordered by in a stream, and a table does not have."""
 
 
 class Extremes(Held):
     """min and max."""
 
-    def check(self, spec: Aggregate) -> None:
-        if not can_hash(self._type(spec)):
-            raise InvalidDeclaration(f'"{spec.name}" is of a column with a map, which has no order', "Use a part of it.")
+    def refusal(self, spec: Aggregate) -> InvalidDeclaration | None:
+        if can_hash(self._type(spec)):
+            return None
+        return InvalidDeclaration(f'"{spec.name}" is of a column with a map, which has no order', "Use a part of it.")
 
     def kept(self, spec: Aggregate) -> tuple[Partial, ...]:
         return (Partial(f"{spec.name}__extreme", self._type(spec)),)
@@ -97,18 +97,18 @@ class Extremes(Held):
 class Outermost(Extremes):
     """min_by and max_by: the extreme of both columns, the one that is looked for behind the one it is ordered by."""
 
-    def check(self, spec: Aggregate) -> None:
-        if spec.time == EVENT_TIME:
+    def refusal(self, spec: Aggregate) -> InvalidDeclaration | None:
+        if spec.time == TIME:  # which rows of a stream have
             by = "min_by" if spec.kind == "first" else "max_by"
-            raise InvalidDeclaration(
+            return InvalidDeclaration(
                 f'"{spec.name}" is the {spec.kind} of a table\'s rows, which have no order', f"Use {by}(value, order)."
             )
         if not has_order(spec.input_type):
-            raise InvalidDeclaration(
+            return InvalidDeclaration(
                 f'"{spec.name}" is of a column of {spec.input_type}: of several rows of one place none would be first',
                 "Use one with an order.",
             )
-        super().check(spec)
+        return super().refusal(spec)
 
     def finish(self, spec: Aggregate, kept: Columns) -> pa.Array:
         return pc.struct_field(kept[0], "value")

@@ -24,7 +24,7 @@ from headwater.flow.operators.aggregation.segments import (
     within,
 )
 from headwater.flow.operators.grouping.changed_rows import ChangedRows
-from headwater.flow.operators.grouping.exact_sums import DIGITS, added_digits, spread_of, total_of
+from headwater.flow.operators.grouping.exact_sums import DIGITS, Doubles, added_digits, spread_of, total_of
 from headwater.flow.operators.grouping.held import Changed, Held, Parts
 from headwater.flow.state.runs.equality import Integers, Mask, valid
 
@@ -108,9 +108,7 @@ def sum_columns(spec: Aggregate, name: str) -> tuple[Partial, ...]:
     return count, Partial(f"{spec.name}__{name}", DIGITS), *outside
 
 
-def added_columns(
-    spec: Aggregate, column: pa.Array, weights: Integers, segments: Segments, old: Columns
-) -> Columns:
+def added_columns(spec: Aggregate, column: pa.Array, weights: Integers, segments: Segments, old: Columns) -> Columns:
     """Those of groups after values of each of them were added as often as they weigh."""
     there = valid(column)
     count = pa.array(old_counts(old[0]) + totals(np.where(there, weights, 0), segments))
@@ -160,7 +158,7 @@ def _added(spec: Aggregate, column: pa.Array, weights: Integers, segments: Segme
 
 
 def _digits(
-    values: "np.ndarray[tuple[int], np.dtype[np.float64]]", weights: Integers, segments: Segments, finite: Mask,
+    values: Doubles, weights: Integers, segments: Segments, finite: Mask,
     old: Columns,
 ) -> Columns:  # fmt: skip
     """Exact sums; the second, if it is asked for, of squares."""
@@ -170,6 +168,6 @@ def _digits(
     return [added_digits(one, *own, squares=number == 1) for number, one in enumerate(old)]
 
 
-def _with_outside(total: np.ndarray, nan: Mask, over: Mask, under: Mask) -> np.ndarray:  # type: ignore[type-arg]
+def _with_outside(total: Doubles, nan: Mask, over: Mask, under: Mask) -> Doubles:
     total = np.where(over, np.inf, np.where(under, -np.inf, total))
     return np.where(nan | (over & under), np.nan, total)
