@@ -8,9 +8,9 @@ came (text or PySpark columns), so most of the graph can be made and checked whi
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from headwater.flow.declare.checks.source_line import Place
 from headwater.flow.declare.topology.registered import Registered, options_of, schema_of
@@ -373,6 +373,17 @@ class History(OneInput):
         return True
 
 
+class Using(NamedTuple):
+    """Columns that a node names, of one of its inputs."""
+
+    what: str
+    names: tuple[str, ...]
+    input: int = 0
+
+
+Names = tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class TableOperator(Node):
     """What is given both sides of every change of tables, and makes a table whose rows may go from one of its shards to
@@ -381,6 +392,19 @@ class TableOperator(Node):
     @property
     def keyed(self) -> bool:
         return True
+
+    @property
+    def using(self) -> Sequence[Using]:
+        return ()
+
+    @property
+    def in_words(self) -> tuple[str, str]:
+        """A verb, and the user's words for the rest."""
+        return type(self).__name__.lower(), ""
+
+    def gives(self, given: Sequence[Names | None]) -> Names | None:
+        """The columns of the result, of those of its inputs; None if they are for Spark to say."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
