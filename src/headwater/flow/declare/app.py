@@ -116,7 +116,7 @@ class App:
         self.captures: dict[str, CaptureDeclaration] = {}
         """By topic: what is captured for it."""
         self.alerts: dict[str, AlertDeclaration] = {}
-        self._script: "Script | None" = None
+        self._script: Script | None = None
 
     # -- inputs --------------------------------------------------------------------------------------------------------
 

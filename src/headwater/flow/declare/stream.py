@@ -12,6 +12,7 @@ from headwater.flow.declare.histories import history_of
 from headwater.flow.declare.joins import IGNORE, Words, join_of, refuse_counting
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
 from headwater.flow.declare.tables.ranking import rank_of
+from headwater.flow.declare.tables.set_operations import beside_of, not_in_of, refuse_null_aware, set_operation_of
 from headwater.flow.declare.topology.nodes import (
     Aggregate,
     Apply,
@@ -36,6 +37,7 @@ from headwater.flow.declare.topology.nodes import (
 from headwater.flow.declare.windows import EVENT, PROCESSING, TIMES, emission_of
 from headwater.flow.formats.schema import nearest
 from headwater.flow.operators.comparisons.kinds import Comparison
+from headwater.flow.operators.tables.sets import EXCEPT, INTERSECT
 from headwater.flow.operators.windows.aligned import AlignedWindow
 from headwater.flow.operators.windows.step import END, START
 from headwater.flow.operators.windows.window import Window
@@ -330,19 +332,56 @@ class Table(Flowing):
         _some(tuple(columns), "compare")
         return Table(Compared(place, self.node, fitted(columns, windows.window, place), name))
 
-    def join(self, other: "Table", *, on: On, how: str = "inner", prefix: str = "", name: str = "") -> "Table":
+    def join(
+        self,
+        other: "Table",
+        *,
+        on: On,
+        how: str = "inner",
+        prefix: str = "",
+        null_aware: bool | str | Sequence[str] = False,
+        name: str = "",
+    ) -> "Table":
         """Rows of both that have the same values in some columns: `on="user_id"`, a list of such names, or
         `follows.followee == posts.author`, with more comparisons after `&`.
 
         What is joined on is there once, under the left's name; `prefix` stands before the other columns of the right.
+        `how` is inner, left, right or full; or semi for rows that meet some of the right (IN, EXISTS), anti for those
+        that meet none (NOT EXISTS). An anti join that is `null_aware` is NOT IN: where a null on either side could be
+        the other's value, the row is not in the result.
         """
-        given: object = other
-        if not isinstance(given, Table):
-            raise InvalidDeclaration(
-                f"join() at {calling_place()} is given a {type(given).__name__}",
-                "A table is joined with a table; a stream is joined with either: stream.join(...).",
-            )
-        return Table(join_of(self.node, other.node, Words(matching_of(on, self, other), how, prefix, name)))
+        _only_tables(other, "join", "A table is joined with a table; a stream is joined with either: stream.join(...).")
+        matching = matching_of(on, self, other)
+        if null_aware:
+            refuse_null_aware(how, prefix)
+            return Table(not_in_of(calling_place(), self.node, other.node, matching, null_aware, name))
+        return Table(join_of(self.node, other.node, Words(matching, how, prefix, name)))
+
+    def with_scalar(self, other: "Table", *, prefix: str = "", name: str = "") -> "Table":
+        """The columns of another table's only row, in every row: `orders.with_scalar(orders.agg("avg(amount) as mean"))`.
+
+        They are null while the other table is empty; that it has several rows is an error. When it changes, every row
+        does.
+        """
+        _only_tables(other, "with_scalar", "Make a table of one row, for example with agg(...).")
+        return Table(beside_of(calling_place(), self.node, other.node, prefix, name))
+
+    def intersect(self, other: "Table", *, all: bool = False, copy: str = "copy", name: str = "") -> "Table":
+        """Rows that are in both tables, with all their columns, which are matched by name; nulls are the same here.
+
+        Each is there once. With `all` it is there as often as in the table that has it less often, and column `copy`
+        numbers its copies from 1 on. All columns together are the key.
+        """
+        _only_tables(other, "intersect", "It compares the rows of two tables.")
+        place = calling_place()
+        return Table(set_operation_of(place, self.node, other.node, how=INTERSECT, all=all, copy=copy, name=name))
+
+    def except_(self, other: "Table", *, all: bool = False, copy: str = "copy", name: str = "") -> "Table":
+        """Rows that are not in the other table; with `all`, as often as this one has them more often. The rest is as
+        with `intersect`."""
+        _only_tables(other, "except_", "It compares the rows of two tables.")
+        place = calling_place()
+        return Table(set_operation_of(place, self.node, other.node, how=EXCEPT, all=all, copy=copy, name=name))
 
     def newest(self, *by: str, order: str, limit: int, into: str = "rows", name: str = "") -> "Table":
         """For each value of some columns the rows with the highest `order`, at most `limit`, as a list in one column.
@@ -388,6 +427,11 @@ class Table(Flowing):
     def changes(self) -> Stream:
         """Every change as a fact: columns `op` (c, u, d), `before`, `after`, and the key."""
         return Stream(Changes(calling_place(), self.node))
+
+
+def _only_tables(given: object, method: str, hint: str) -> None:
+    if not isinstance(given, Table):
+        raise InvalidDeclaration(f"{method}() at {calling_place()} is given a {type(given).__name__}", hint)
 
 
 def _names(key: tuple[str, ...], method: str) -> tuple[str, ...]:

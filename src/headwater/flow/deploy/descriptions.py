@@ -29,6 +29,7 @@ from headwater.flow.operate.grouping.group_operator import GroupOperator
 from headwater.flow.operate.job_operators import AnyOperator
 from headwater.flow.operate.join_operators import StreamJoinOperator, TableJoinOperator
 from headwater.flow.operate.reports import Operator
+from headwater.flow.operate.tables.table_operator import KeptTable
 from headwater.flow.operators.aggregation.aggregates import partials
 from headwater.flow.operators.latest import Latest
 from headwater.flow.plan.resolution import Resolved
@@ -116,7 +117,7 @@ def _operator(node: Node, resolved: Resolved) -> dict[str, Any]:
 
 
 def _keeps(operator: AnyOperator) -> dict[str, str]:
-    if isinstance(operator, TableJoinOperator | StreamJoinOperator | GroupOperator):
+    if isinstance(operator, TableJoinOperator | StreamJoinOperator | GroupOperator | KeptTable):
         columns = [(f"{part}.{column.name}", column) for part, kept in operator.parts.items() for column in kept.rows]
         return {name: str(column.type) for name, column in columns}
     return {column.name: str(column.type) for column in operator.state.rows}

@@ -25,6 +25,7 @@ from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.grouping.group_operator import GroupOperator
 from headwater.flow.operate.join_operators import StreamJoinOperator, TableJoinOperator
 from headwater.flow.operate.reports import Operator
+from headwater.flow.operate.tables.table_operator import KeptTable
 from headwater.flow.plan.resolution import Resolved
 from headwater.flow.rows.counters import Counter
 from headwater.flow.rows.row_steps import apply_step, visible
@@ -74,7 +75,7 @@ class Migration:
     def _store(self, folder: Path, operator: str) -> StateStore:
         node = next(node for node, name in self.context.job.operators.items() if name == operator)
         kept = self._resolved.operators[node]
-        if isinstance(kept, TableJoinOperator | StreamJoinOperator | GroupOperator):
+        if isinstance(kept, TableJoinOperator | StreamJoinOperator | GroupOperator | KeptTable):
             raise FlowError(f"the state of {operator} cannot be rewritten", "Rebuild the output.")
         folder.mkdir(parents=True, exist_ok=True)
         return StateStore(str(folder), kept.state, shards=self.context.identity.shards, fingerprint=kept.fingerprint)

@@ -13,7 +13,8 @@ from headwater.flow.deploy.descriptions import Words
 from headwater.flow.formats.schema import parse_ddl
 from headwater.flow.state.manifest import DELETED, HASH
 
-SEVERAL_STORES = ("TableJoin", "IntervalJoin", "LatestJoin", "AsOfJoin", "TableAggregate")
+OF_TABLES = ("Rank", "SetOperation", "Beside")
+SEVERAL_STORES = ("TableJoin", "IntervalJoin", "LatestJoin", "AsOfJoin", "TableAggregate", *OF_TABLES)
 """Operators whose state stays under its name, or is built."""
 OPAQUE = ("Apply",)
 """A function may do anything with columns that it did not know before."""

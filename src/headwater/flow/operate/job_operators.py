@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +18,7 @@ from headwater.flow.operate.level import Emit, Level
 from headwater.flow.operate.level_blocks import LevelBlocks, LevelInputs
 from headwater.flow.operate.reports import NO_SHARD, Operator, ShardReport, store_name
 from headwater.flow.operate.shard_task import ShardWork
+from headwater.flow.operate.tables.table_inputs import sides_frame
 from headwater.flow.operate.tables.table_operator import KeptTable, KeptTableWork
 from headwater.flow.operate.window_comparison import CompareOperator
 from headwater.flow.operate.window_operator import WindowOperator
@@ -36,7 +38,7 @@ from headwater.flow.state.job_state import JobState
 from headwater.flow.state.manifest import RunInfo
 from headwater.flow.state.store import StateStore
 
-AnyOperator = KeyedOperator | JoinOperator | GroupOperator
+AnyOperator = KeyedOperator | JoinOperator | GroupOperator | KeptTable[Any]
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,10 @@ class Operators:
             chosen = [None if one is None else side_frame(node, number, one) for number, one in enumerate(frames)]
             prepares = side_preparations(node, operator, shards=self._shards)
             return [OperatorInput(prepare, frame) for prepare, frame in zip(prepares, chosen, strict=True)]
+        if isinstance(operator, KeptTable):
+            frames = [inputs.frames.get((node, number)) for number in range(len(operator.prepares))]
+            chosen = [None if one is None else sides_frame(one) for one in frames]
+            return [OperatorInput(prepare, frame) for prepare, frame in zip(operator.prepares, chosen, strict=True)]
         if (node, 0) not in inputs.frames:
             return [OperatorInput(self._prepare(node, operator, inputs.steps[node, 0].prepare, context, inputs))]
         given = input_of(node, inputs.frames[node, 0], self.names[node])
@@ -131,8 +137,7 @@ class Operators:
         if isinstance(operator, StreamJoinOperator | TableJoinOperator):
             return self._join_work(node, operator, schemas, context, inputs, paired=paired)
         if isinstance(operator, KeptTable):
-            self.store(operator)
-            return KeptTableWork(operator, self.state.handle(operator.name, context.batch - 1), schemas, paired)
+            return KeptTableWork(operator, self._handles(operator, context), paired)
         if isinstance(operator, GroupOperator):
             return GroupWork(operator, self._handles(operator, context), schemas[0])
         work = self._keyed_work(node, operator, schemas[0], context, absorbed=node in inputs.absorbed)
@@ -158,7 +163,9 @@ class Operators:
             operator, handles, schemas, named, self._shards, counts_misplaced=logged and operator.by_partition
         )
 
-    def _handles(self, operator: JoinOperator | GroupOperator, context: BatchContext) -> dict[str, str]:
+    def _handles(
+        self, operator: JoinOperator | GroupOperator | KeptTable[Any], context: BatchContext
+    ) -> dict[str, str]:
         base = context.batch - 1
         return {part: self.state.handle(store_name(operator.name, part), base) for part in self.stores(operator)}
 
@@ -181,7 +188,7 @@ class Operators:
     def store(self, operator: KeyedOperator) -> StateStore:
         return self.state.store(operator.name, operator.state, operator.fingerprint)
 
-    def stores(self, operator: JoinOperator | GroupOperator) -> dict[str, StateStore]:
+    def stores(self, operator: JoinOperator | GroupOperator | KeptTable[Any]) -> dict[str, StateStore]:
         """One for each part of its state."""
         return {
             part: self.state.store(store_name(operator.name, part), schema, operator.fingerprint)

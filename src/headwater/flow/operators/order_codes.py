@@ -61,6 +61,11 @@ def order_codes(columns: Sequence[pa.Array], order: Sequence[Order]) -> Integers
     return np.minimum((codes ^ SIGN).view(np.int64), HIGHEST - 1)
 
 
+def falling_codes(column: pa.Array) -> Integers:
+    """The highest value first, and nulls last."""
+    return order_codes([column], [Order("", descending=True, nulls_first=False)])
+
+
 def _bits(kind: pa.DataType) -> int:
     """As many as the values of a narrow type need, with a place for nulls before and behind them."""
     if pa.types.is_boolean(kind):

@@ -12,11 +12,12 @@ from headwater.flow.declare.checks.columns import checked_key
 from headwater.flow.declare.checks.mistakes import Mistakes
 from headwater.flow.declare.joins import counting_behind
 from headwater.flow.declare.topology.graph import Job, Planned
-from headwater.flow.declare.topology.nodes import Apply, Join, Node, Sql, Windowed, generates, walk
+from headwater.flow.declare.topology.nodes import Apply, Join, Node, Sql, TableOperator, Windowed, generates, walk
 from headwater.flow.expressions.tree import Untranslatable
 from headwater.flow.local.frames import local_frame
 from headwater.flow.operate.job_operators import AnyOperator
 from headwater.flow.operate.level_blocks import InputKey
+from headwater.flow.operate.tables.table_inputs import sides_frame, table_operator
 from headwater.flow.plan.translated_inputs import input_steps
 from headwater.flow.prepare.inputs import AnyPrepare, InputSteps, input_of
 from headwater.flow.prepare.join_inputs import join_operator, side_frame, side_preparations
@@ -94,6 +95,9 @@ def _operator(
     node: Node, frames: Sequence[DataFrame], name: str
 ) -> tuple[AnyOperator, list[tuple[DataFrame, AnyPrepare]]]:
     """An operator, and of each of its inputs the columns that it needs and how rows are prepared."""
+    if isinstance(node, TableOperator) and not isinstance(node, Join):
+        kept = table_operator(node, frames, name)
+        return kept, [(sides_frame(one), prepare) for one, prepare in zip(frames, kept.prepares, strict=True)]
     if not isinstance(node, Join):
         own = input_of(node, frames[0], name)
         return own.operator, [(own.frame, own.prepare)]

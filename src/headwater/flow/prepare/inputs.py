@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.declare.tables.nodes import Rank
 from headwater.flow.declare.topology.nodes import (
     Aggregate,
     Compared,
@@ -38,12 +37,9 @@ from headwater.flow.operate.model_operator import model_points
 from headwater.flow.operate.newest_operator import grouped_rows
 from headwater.flow.operate.reports import Operator
 from headwater.flow.operate.shard_operator import ShardOperator
-from headwater.flow.operate.tables.rank_operator import ranked_rows
-from headwater.flow.operate.tables.table_operator import KeptTable
 from headwater.flow.operate.window_comparison import compared_windows
 from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operators import latest
-from headwater.flow.operators.joins.emission import SIDE
 from headwater.flow.operators.keyed import inner_key
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.window import Windowed as WindowedWork
@@ -53,7 +49,7 @@ from headwater.flow.prepare.join_sides import PrepareEvents, PrepareTable
 from headwater.flow.prepare.late_bounds import MarkLate
 from headwater.flow.prepare.newest_rows import HashByKey, NewestByKey
 from headwater.flow.prepare.reduced_rows import ReduceByKey, ReduceByWindow
-from headwater.flow.prepare.table_sides import PrepareGrouped
+from headwater.flow.prepare.table_sides import PrepareSides
 from headwater.flow.rows.arrow_types import arrow_schema, arrow_type
 from headwater.flow.rows.row_batch import flat_schema
 from headwater.flow.rows.row_steps import PATH, visible
@@ -64,13 +60,11 @@ ORDER = {"_at_time": "time", "_at_source": "source", "_at_partition": "partition
 ORDER_OF_CHANGELOGS = {"_at_partition": "partition", "_at_offset": "offset"}
 """The position of a record says which of two is newer, as it does for compaction; clocks of producers may go back."""
 
-KeyedOperator = Operator | Deduplicator | ShardOperator[Any] | KeptTable[Any]
+KeyedOperator = Operator | Deduplicator | ShardOperator[Any]
 InputOperator = KeyedOperator | GroupOperator
 """An operator with one input, whose state is one store, or several."""
-OfTables = WeighRows | PrepareGrouped
-AnyPrepare = (
-    ReduceByKey | ReduceByWindow | NewestByKey | HashByKey | MarkLate | PrepareEvents | PrepareTable | OfTables
-)
+OfTables = WeighRows | PrepareSides
+AnyPrepare = ReduceByKey | ReduceByWindow | NewestByKey | HashByKey | MarkLate | PrepareEvents | PrepareTable | OfTables
 
 
 @dataclass(frozen=True)
@@ -120,9 +114,6 @@ def input_of(node: Node, frame: DataFrame, name: str) -> Input:
             return _newest(node, frame, name)
         case Newest():
             return _hashed(*grouped_rows(node, frame, name), node.key)
-        case Rank():
-            ranked, prepare = ranked_rows(node, frame, name)
-            return Input(ranked, frame.select(*map(quoted, visible(frame)), SIDE), prepare)
         case History():
             return _hashed(*versioned_rows(node, frame, name), node.by)
         case Compared():

@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headwater.errors import FlowError
-from headwater.flow.declare.tables.nodes import Rank
 from headwater.flow.declare.topology.nodes import (
     Aggregate,
     AsOfJoin,
@@ -28,6 +27,7 @@ from headwater.flow.declare.topology.nodes import (
     SourceTable,
     TableAggregate,
     TableJoin,
+    TableOperator,
     Windowed,
 )
 from headwater.flow.formats.schema import quoted
@@ -35,7 +35,7 @@ from headwater.flow.operate.grouping.table_rows import batch_groups
 from headwater.flow.operate.history_operator import batch_history
 from headwater.flow.operate.model_operator import model_rows
 from headwater.flow.operate.newest_operator import batch_newest
-from headwater.flow.operate.tables.rank_operator import batch_ranks
+from headwater.flow.operate.tables.table_inputs import batch_table
 from headwater.flow.prepare.aggregates import read_aggregates
 from headwater.flow.proof.compare_query import compared_rows
 from headwater.flow.proof.join_query import batch_join, event_rows
@@ -70,8 +70,8 @@ def batch_rows(node: Node, frames: Mapping[Source, DataFrame], past: Past | None
         return event_rows(node, left, right, past or Past(), list(frames))
     if isinstance(node, Newest):
         return batch_newest(node, batch_rows(node.input, frames, past))
-    if isinstance(node, Rank):
-        return batch_ranks(node, batch_rows(node.input, frames, past))
+    if isinstance(node, TableOperator) and not isinstance(node, TableJoin):
+        return batch_table(node, [batch_rows(one, frames, past) for one in node.inputs])
     if isinstance(node, History):
         return batch_history(node, batch_rows(node.input, frames, past))
     if isinstance(node, TableJoin):

@@ -21,7 +21,7 @@ from headwater.flow.declare.topology.nodes import (
     multiplies,
 )
 from headwater.flow.formats.schema import quoted
-from headwater.flow.operators.joins.pairing import EXISTENCE, LEFT
+from headwater.flow.operators.joins.pairing import EQUAL_OR_UNKNOWN, EXISTENCE, LEFT
 from headwater.flow.operators.windows.assignment import POSITION
 from headwater.flow.prepare.join_inputs import shared_names
 from headwater.flow.proof.window_query import Past
@@ -172,6 +172,9 @@ def batch_join(node: Join, left: DataFrame, right: DataFrame) -> DataFrame:
     for one, other in node.on:
         on = on & (ours[f"_l_{one}"] == theirs[f"_r_{other}"])
     for one, sign, other in node.further:
+        if sign == EQUAL_OR_UNKNOWN:
+            on = on & f.coalesce(ours[f"_l_{one}"] == theirs[f"_r_{other}"], f.lit(True))
+            continue
         on = on & getattr(ours[f"_l_{one}"], SIGNS[sign])(theirs[f"_r_{other}"])
     if node.how in EXISTENCE:
         return ours.join(theirs, on, node.how).select(*(f.col(quoted(f"_l_{one}")).alias(one) for one in visible(left)))

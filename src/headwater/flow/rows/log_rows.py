@@ -24,7 +24,6 @@ from headwater.flow.source.options import SourceOptions
 from headwater.flow.source.ranges import Columns, read_ranges
 from headwater.flow.source.splitting import Range
 
-
 ROW_NUMBER = "row"
 
 

@@ -182,6 +182,15 @@ def test_a_second_partner_is_no_news_for_a_row_that_had_one() -> None:
     assert running.result == [(2, "a", 0, 1.0, 8, 3.0)]
 
 
+@pytest.mark.parametrize("gone", [[1], [3], [5], [1, 3]])
+def test_a_row_that_loses_some_of_its_partners_still_has_one(gone: list[int]) -> None:
+    semi, anti = Running(join_of("semi")), Running(join_of("anti"))
+    for running in (semi, anti):
+        running.batch([Change(0, 1, ("a", 0, 1.0)), *(Change(1, number, ("a", 0, 2.0)) for number in (1, 3, 5))])
+        running.batch([Change(1, number, None) for number in gone])
+    assert (semi.result, anti.result) == ([(1, "a", 0, 1.0)], [])
+
+
 def test_rows_that_can_meet_none_are_not_kept() -> None:
     running = Running(join_of("left"))
     running.batch([Change(0, 1, (None, 0, 1.0))])

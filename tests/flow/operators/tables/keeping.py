@@ -26,7 +26,7 @@ Content = dict[Any, Row]
 """Rows of a table by their key."""
 Emitted = tuple[Iterable[dict[str, Any]], Mapping[str, RunInfo | None]]
 """Rows with `_side`, and the runs of each store."""
-Step = Callable[[Mapping[str, ShardState], Inputs], Emitted]
+Step = Callable[[Mapping[str, ShardState], Inputs, int], Emitted]
 
 
 class Keeping:
@@ -68,7 +68,7 @@ class Keeping:
             if all(rows is None for rows in given):
                 continue
             states = {name: self._stores[name].shard(handle, shard) for name, handle in handles.items()}
-            rows, written = self._step(states, given)
+            rows, written = self._step(states, given, shard)
             told += rows
             for name, run in written.items():
                 runs.setdefault(name, []).extend([run] if run else [])

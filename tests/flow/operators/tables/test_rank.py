@@ -1,6 +1,6 @@
 """Ranks after any batches of changes are SQLite's."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pytest
@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.flow.declare.tables.ordering import order_of
+from headwater.flow.exchange.blocks import Inputs
 from headwater.flow.operators.joins.tables import Side
 from headwater.flow.operators.ranks.ordered import Ordered
-from headwater.flow.operators.ranks.rank import WAYS, Rank, rank_step
+from headwater.flow.operators.ranks.rank import ROWS, WAYS, Rank, rank_step
 from headwater.flow.prepare.table_sides import PrepareGrouped
 from headwater.flow.state.runs import leading_rows as leading
+from headwater.flow.state.shard import ShardState
 from tests.flow.operators.tables.keeping import Content, Emitted, Keeping, Row, answer, difference, sides_of
 
 COLUMNS = pa.schema([("id", pa.int64()), ("k", pa.string()), ("n", pa.int32()), ("x", pa.float64())])
@@ -34,11 +36,11 @@ def _nothing_is_read_in_advance() -> Iterator[None]:
 
 
 def keeping(work: Rank) -> Keeping:
-    def step(states: object, given: object) -> Emitted:
-        done = rank_step(work, states[""], given[0])  # type: ignore[index]
-        return sides_of(done.changes), {"": done.run}
+    def step(states: Mapping[str, ShardState], given: Inputs, shard: int) -> Emitted:
+        done = rank_step(work, states[ROWS], given[0])
+        return sides_of(done.changes), done.runs
 
-    return Keeping(step, {"": work.state}, [PrepareGrouped(work.ordered.side)], [COLUMNS], ("id",))
+    return Keeping(step, work.parts, [PrepareGrouped(work.ordered.side)], [COLUMNS], ("id",))
 
 
 @settings(max_examples=80, deadline=None)
@@ -47,13 +49,20 @@ def keeping(work: Rank) -> Keeping:
     by=st.sampled_from([("k",), ()]),
 )  # fmt: skip
 def test_after_every_batch_the_first_rows_have_the_places_that_sqlite_gives_them(
-    begin: dict[int, Row], drawn: list[tuple[dict[int, Row | None], int]], how: str, order: str, limit: int, by: tuple[str, ...]
+    begin: dict[int, Row],
+    drawn: list[tuple[dict[int, Row | None], int]],
+    how: str,
+    order: str,
+    limit: int,
+    by: tuple[str, ...],
 ) -> None:
     work = Rank(Ordered(Side(COLUMNS, ("id",), by), order_of(order, "rank")), how, limit, "place")
     kept, table = keeping(work), Content()
     partition = f"partition by {', '.join(by)} " if by else ""
     told = f"{order}, id" if how == "row_number" else order
-    query = f"select * from (select *, {how}() over ({partition}order by {told}) as place from t) where place <= {limit}"
+    query = (
+        f"select * from (select *, {how}() over ({partition}order by {told}) as place from t) where place <= {limit}"
+    )
     for changed, times in [(begin, 1), *drawn]:
         now = dict(table)
         for id, row in changed.items():

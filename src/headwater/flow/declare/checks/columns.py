@@ -6,24 +6,31 @@ that are known may be more than there are, never fewer: what is refused here, Sp
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.aggregates import OwnAggregate
-from headwater.flow.declare.app import Output
 from headwater.flow.declare.checks import sql_text
-from headwater.flow.declare.tables import nodes as tables
 from headwater.flow.declare.topology import nodes
-from headwater.flow.declare.topology.nodes import LEFT_NAME, RIGHT_NAME, Expression, Node, key_of, walk
+from headwater.flow.declare.topology.nodes import LEFT_NAME, RIGHT_NAME, Expression, Names, Node, key_of, walk
 from headwater.flow.declare.topology.registered import Registered
 from headwater.flow.formats.schema import nearest
 from headwater.flow.operators.clustering.learning import CLUSTER, UNTIL, WEIGHT
 from headwater.flow.operators.joins.pairing import EXISTENCE
 
-Names = tuple[str, ...]
+if TYPE_CHECKING:
+    from headwater.flow.declare.app import Output
 
 
-def check(output: Output, node: Node) -> None:
+def names_of(node: Node) -> Names | None:
+    """The columns of a node's result; None if they are for Spark to say."""
+    known: dict[Node, Names | None] = {}
+    for one in walk(node):
+        known[one] = _columns(one, [known[source] for source in one.inputs])
+    return known[node]
+
+
+def check(output: "Output", node: Node) -> None:
     """InvalidDeclaration, with file and line, for a column that there is not."""
     known: dict[Node, Names | None] = {}
     for one in walk(node):
@@ -36,15 +43,7 @@ def check(output: Output, node: Node) -> None:
         checked_key(output, node, found)
 
 
-def names_of(node: Node) -> Names | None:
-    """The columns of a node; None if only Spark can say."""
-    known: dict[Node, Names | None] = {}
-    for one in walk(node):
-        known[one] = _columns(one, [known[source] for source in one.inputs])
-    return known[node]
-
-
-def checked_key(output: Output, node: Node, names: Sequence[str]) -> Names:
+def checked_key(output: "Output", node: Node, names: Sequence[str]) -> Names:
     """The key of an output whose columns are `names`; InvalidDeclaration if it cannot be that."""
     for name in output.key:
         if name not in names:
@@ -146,14 +145,15 @@ def _uses(node: Node, given: Sequence[Names | None]) -> Iterator[Use]:
             yield Use("agg", _read(aggregates), _with(first, _aliases(aggregates)))
         case nodes.Newest(key=key, order=order):
             yield Use("newest", (*key, order), first)
-        case tables.Rank(by=by, order=order):
-            yield Use("rank", (*by, *(one.column for one in order)), first)
         case nodes.Latest(key=key) | nodes.Dedupe(key=key):
             yield Use(type(node).__name__.lower(), key, first)
         case nodes.Join():
             left, right = zip(*node.on, *((one.left, one.right) for one in node.further), strict=True)
             yield Use("join", left, first, "the left")
             yield Use("join", right, given[1], "the right")
+        case nodes.TableOperator(using=using):
+            for one in using:
+                yield Use(one.what, one.names, given[one.input])
 
 
 def _uses_of_query(node: nodes.Sql, first: Names | None) -> Iterator[Use]:
@@ -188,8 +188,6 @@ def _columns(node: Node, given: Sequence[Names | None]) -> Names | None:
             return (*node.windowed.by, CLUSTER, *columns, WEIGHT, UNTIL)
         case nodes.Newest(key=key, into=into):
             return (*key, into)
-        case tables.Rank(into=into):
-            return _with(first, (into,))
         case nodes.History(valid_from=valid_from, valid_to=valid_to):
             return _with(first, (valid_from, valid_to))
         case nodes.Changes():
@@ -198,6 +196,8 @@ def _columns(node: Node, given: Sequence[Names | None]) -> Names | None:
             return first
         case nodes.Join():
             return _joined(node, first, given[1])
+        case nodes.TableOperator():
+            return node.gives(given)
     return None
 
 

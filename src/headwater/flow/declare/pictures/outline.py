@@ -8,7 +8,6 @@ from headwater.flow.declare.app import TOPIC, VIEW, App, Output
 from headwater.flow.declare.comparisons import in_words as compared_in_words
 from headwater.flow.declare.duration import spelled
 from headwater.flow.declare.sinks import Console, Database, Foreach, Parquet
-from headwater.flow.declare.tables import nodes as tables
 from headwater.flow.declare.topology import nodes
 from headwater.flow.declare.topology.graph import Job
 from headwater.flow.declare.topology.naming import accounts_topic, group_of, late_topic, poisoned_topic
@@ -188,9 +187,8 @@ def what_it_does(node: Node) -> tuple[str, str]:
             return f"{node.how} join", joined_words(node)
         case nodes.Newest(key=key, order=order, limit=limit):
             return "newest", f"{limit} by {', '.join(key)}, of the highest {order}"
-        case tables.Rank(by=by, order=order, limit=limit, how=how, into=into):
-            of = f" by {', '.join(by)}" if by else ""
-            return "rank", f"{limit}{of}, in the order of {', '.join(map(str, order))}: {into} = {how}()"
+        case nodes.TableOperator():
+            return node.in_words
         case nodes.History(by=by, valid_from=valid_from, valid_to=valid_to):
             return "history", f"by {', '.join(by)}, from {valid_from} to {valid_to}"
         case nodes.Latest(key=key):

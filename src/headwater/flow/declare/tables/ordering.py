@@ -7,7 +7,8 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.operators.order_codes import Order
 
 ORDERED = re.compile(
-    r"(?:`(?P<quoted>[^`]+)`|(?P<plain>\w+))(?:\s+(?P<way>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?", re.IGNORECASE
+    r"(?:`(?P<quoted>[^`]+)`|(?P<plain>\w+))(?:\s+(?P<way>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?",
+    re.IGNORECASE,
 )
 WRITTEN = re.compile(r"(?:`[^`]*`|[^,`])+")
 

@@ -8,9 +8,9 @@ came (text or PySpark columns), so most of the graph can be made and checked whi
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from headwater.flow.declare.checks.source_line import Place
 from headwater.flow.declare.topology.registered import Registered, options_of, schema_of
@@ -385,6 +385,17 @@ class History(OneInput):
         return True
 
 
+class Using(NamedTuple):
+    """Columns that a node names, of one of its inputs."""
+
+    what: str
+    names: tuple[str, ...]
+    input: int = 0
+
+
+Names = tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class TableOperator(Node):
     """What is given both sides of every change of tables, and makes a table whose rows may go from one of its shards to
@@ -393,6 +404,19 @@ class TableOperator(Node):
     @property
     def keyed(self) -> bool:
         return True
+
+    @property
+    def using(self) -> Sequence[Using]:
+        return ()
+
+    @property
+    def in_words(self) -> tuple[str, str]:
+        """A verb, and the user's words for the rest."""
+        return type(self).__name__.lower(), ""
+
+    def gives(self, given: Sequence[Names | None]) -> Names | None:
+        """The columns of the result, of those of its inputs; None if they are for Spark to say."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -546,7 +570,7 @@ POSITION, PART = "_position", "_part"
 def key_of(node: Node) -> tuple[str, ...]:
     """The columns that are the key of a table, as its last step names them."""
     if isinstance(node, STATEFUL):
-        own: tuple[str, ...] = node.key  # type: ignore[attr-defined]  # all that keep a table have one
+        own: tuple[str, ...] = node.key  # type: ignore[union-attr]  # all that keep a table have one
         return own
     if isinstance(node, Explode):
         return (*key_of(node.input), node.position or POSITION)

@@ -1,5 +1,7 @@
 """The first rows of each group of a table with their places, in one batch: changes come to the shard of their group."""
 
+from collections.abc import Mapping, Sequence
+
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as Over
@@ -15,8 +17,9 @@ from headwater.flow.operators.joins.tables import Side
 from headwater.flow.operators.order_codes import Order
 from headwater.flow.operators.ordering import has_order
 from headwater.flow.operators.ranks.ordered import Ordered
-from headwater.flow.operators.ranks.rank import ROW_NUMBER, Rank, TableStep, rank_step
-from headwater.flow.prepare.table_sides import PrepareGrouped, check_columns, columns_of
+from headwater.flow.operators.ranks.rank import ROW_NUMBER, ROWS, Rank, rank_step
+from headwater.flow.operators.tables.step import TableStep
+from headwater.flow.prepare.table_sides import PrepareGrouped, PrepareSides, check_columns, columns_of
 from headwater.flow.rows.row_steps import visible
 from headwater.flow.state.shard import ShardState
 
@@ -27,11 +30,15 @@ class RankOperator(KeptTable[Rank]):
         ordered = self.work.ordered
         return f"ordered {ordered.side.key} {ordered.side.on} {list(map(str, ordered.order))}"
 
-    def step(self, state: ShardState, given: Inputs) -> TableStep:
-        return rank_step(self.work, state, given[0])
+    @property
+    def prepares(self) -> Sequence[PrepareSides]:
+        return (PrepareGrouped(self.work.ordered.side),)
+
+    def step(self, states: Mapping[str, ShardState], given: Inputs, shard: int) -> TableStep:
+        return rank_step(self.work, states[ROWS], given[0])
 
 
-def ranked_rows(node: RankNode, frame: DataFrame, name: str) -> tuple[RankOperator, PrepareGrouped]:
+def rank_operator(node: RankNode, frame: DataFrame, name: str) -> RankOperator:
     """`frame` is both sides of every change of a table."""
     ordered = ordered_of(node.by, node.order, key_of(node.input), columns_of(frame), f"rank at {node.place}")
     if node.into in ordered.side.columns.names:
@@ -39,7 +46,7 @@ def ranked_rows(node: RankNode, frame: DataFrame, name: str) -> tuple[RankOperat
             f"rank at {node.place} makes a column {node.into}, and there is one already", 'Say into="...".'
         )
     work = Rank(ordered, node.how, node.limit, node.into)
-    return RankOperator(name, key_of(node.input), work), PrepareGrouped(ordered.side)
+    return RankOperator(name, key_of(node.input), work)
 
 
 def ordered_of(

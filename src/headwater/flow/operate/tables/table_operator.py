@@ -1,4 +1,4 @@
-"""What operators have in common that are given both sides of the changes of tables, and keep one store.
+"""What operators have in common that are given both sides of the changes of tables.
 
 A row of the result may go from one shard to another, with the columns that it is grouped by. Then both emit a side of
 it, and whoever is given them puts them together (rows/evaluation.py, commit/collection.py).
@@ -6,7 +6,7 @@ it, and whoever is given them puts them together (rows/evaluation.py, commit/col
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -17,23 +17,24 @@ from headwater.flow.operate.reports import ShardReport
 from headwater.flow.operate.shard_task import Emitted
 from headwater.flow.operators.changes import change_schema
 from headwater.flow.operators.joins.emission import SIDE
-from headwater.flow.operators.ranks.rank import TableStep
+from headwater.flow.operators.tables.step import TableStep
+from headwater.flow.prepare.table_sides import PrepareSides
 from headwater.flow.rows.result_rows import both_sides
 from headwater.flow.state.manifest import StateSchema
 from headwater.flow.state.shard import ShardState, StateHandle
 
 
 class OfTables(Protocol):
-    """What is kept of tables, and the columns of the result."""
+    """What is kept of tables, a store for each part, and the columns of the result."""
 
     @property
-    def state(self) -> StateSchema: ...
+    def parts(self) -> Mapping[str, StateSchema]: ...
 
     @property
     def columns(self) -> pa.Schema: ...
 
 
-W = TypeVar("W", bound=OfTables)
+W = TypeVar("W", bound=OfTables, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ class KeptTable(ABC, Generic[W]):
         return pa.schema([field for field in self.work.columns if field.name not in self.own_key])
 
     @property
-    def state(self) -> StateSchema:
-        return self.work.state
+    def parts(self) -> Mapping[str, StateSchema]:
+        return self.work.parts
 
     @property
     def output(self) -> pa.Schema:
@@ -72,11 +73,16 @@ class KeptTable(ABC, Generic[W]):
 
     @property
     @abstractmethod
+    def prepares(self) -> Sequence[PrepareSides]:
+        """How the rows of each input are prepared."""
+
+    @property
+    @abstractmethod
     def meaning(self) -> str:
         """Of what it keeps, beside the names and types of its columns."""
 
     @abstractmethod
-    def step(self, state: ShardState, given: Inputs) -> TableStep:
+    def step(self, states: Mapping[str, ShardState], given: Inputs, shard: int) -> TableStep:
         """Take in the rows of a shard."""
 
 
@@ -85,12 +91,15 @@ class KeptTableWork:
     """The work of such an operator on one shard."""
 
     operator: KeptTable[OfTables]
-    handle: str
-    inputs: Sequence[pa.Schema]
+    handles: Mapping[str, str]
     paired: bool
     """Whether changes are emitted, which the driver alone reads, or both sides of them."""
 
     visits_all = False
+
+    @property
+    def inputs(self) -> Sequence[pa.Schema]:
+        return [one.schema for one in self.operator.prepares]
 
     @property
     def results(self) -> pa.Schema:
@@ -100,12 +109,16 @@ class KeptTableWork:
         operator = self.operator
         if all(rows is None for rows in inputs):
             return
-        step = operator.step(ShardState(StateHandle.from_json(self.handle), shard), inputs)
+        states = {part: ShardState(StateHandle.from_json(text), shard) for part, text in self.handles.items()}
+        step = operator.step(states, inputs, shard)
         # It is given changes of tables, which have counted their facts.
-        report = ShardReport(operator.name, shard, 0, (step.run,) if step.run else ())
-        if self.paired:
-            yield Emitted(step.changes, report)
-            return
-        before, after = both_sides(step.changes, operator.own_key)
-        yield Emitted(before, report)
-        yield Emitted(after, None)
+        reports = [
+            ShardReport(operator.name, shard, 0, (run,) if run else (), part=part) for part, run in step.runs.items()
+        ]
+        for rows, report in zip(self._emitted(step.changes), (reports[0], None), strict=False):
+            yield Emitted(rows, report)
+        for report in reports[1:]:
+            yield Emitted(None, report)
+
+    def _emitted(self, changes: pa.RecordBatch) -> list[pa.RecordBatch]:
+        return [changes] if self.paired else list(both_sides(changes, self.operator.own_key))

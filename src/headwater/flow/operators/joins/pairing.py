@@ -17,11 +17,13 @@ from headwater.flow.state.runs.equality import Integers, Mask, as_mask, valid
 INNER, LEFT, RIGHT, FULL = HOWS = ("inner", "left", "right", "full")
 SEMI, ANTI = EXISTENCE = ("semi", "anti")
 """Rows of the left that meet some of the right, or none; of tables alone."""
+EQUAL_OR_UNKNOWN = "=?"
+"""Equal, or one of them null: what NOT IN must not meet."""
 COMPARED: dict[str, Callable[..., Any]] = {
     "==": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
 }  # fmt: skip
 
-MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", EQUAL_OR_UNKNOWN: EQUAL_OR_UNKNOWN}
 
 
 class Condition(NamedTuple):
@@ -106,6 +108,8 @@ class Pairing:
 
 def _compared(sign: str, one: pa.Array, other: pa.Array) -> Mask:
     """As Spark compares: a null is like nothing, NaN equals itself and is above all numbers."""
+    if sign == EQUAL_OR_UNKNOWN:
+        return _compared("==", one, other) | ~valid(one) | ~valid(other)
     said = as_mask(pc.fill_null(COMPARED[sign](one, other), False))
     if not pa.types.is_floating(one.type):
         return said

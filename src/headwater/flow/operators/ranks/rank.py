@@ -9,8 +9,8 @@ may be in the result, and as the batch takes away (ordered.py). For `dense_rank`
 that are, so more is read until they are enough.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,11 +29,13 @@ from headwater.flow.operators.ranks.ordered import (
     own_places,
     written,
 )
-from headwater.flow.state.manifest import RunInfo, StateSchema
+from headwater.flow.operators.tables.step import TableStep
+from headwater.flow.state.manifest import StateSchema
 from headwater.flow.state.runs.equality import Integers
 from headwater.flow.state.shard import ShardState
 
 ROW_NUMBER, RANK, DENSE_RANK = WAYS = ("row_number", "rank", "dense_rank")
+ROWS = "rows"
 MORE = 4
 """So many times as much is read of groups of which it was not enough."""
 
@@ -48,20 +50,13 @@ class Rank:
     into: str
 
     @property
-    def state(self) -> StateSchema:
-        return self.ordered.state
+    def parts(self) -> Mapping[str, StateSchema]:
+        return {ROWS: self.ordered.state}
 
     @property
     def columns(self) -> pa.Schema:
         own = [pa.field(field.name, field.type) for field in self.ordered.side.columns]
         return pa.schema([*own, pa.field(self.into, pa.int32())])
-
-
-class TableStep(NamedTuple):
-    """What changed of a table, and the run to be committed."""
-
-    changes: pa.RecordBatch
-    run: RunInfo | None
 
 
 def rank_step(work: Rank, state: ShardState, given: pa.RecordBatch | None) -> TableStep:
@@ -83,7 +78,7 @@ def rank_step(work: Rank, state: ShardState, given: pa.RecordBatch | None) -> Ta
         wanted = np.where(short, wanted * MORE, wanted)
     ranked = [_ranked(work, looked.rows, *one) for one in ((looked.before, before), (looked.after, after))]
     changes = paired_changes(ranked[0], ranked[1], ordered.side.key)
-    return TableStep(changes, written(ordered, state, touched))
+    return TableStep(changes, {ROWS: written(ordered, state, touched)})
 
 
 def _places(work: Rank, rows: Numbered) -> Integers:
