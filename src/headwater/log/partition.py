@@ -456,8 +456,7 @@ class Partition(ReadablePartition):
                 raise self.take_offline(f"a sync failed: {error}") from None
             self._manifest.record(self.segments, below=checkpoint.segment, start_offset=checkpoint.start_offset)
             self._aborted_index.write(transactions, end=checkpoint.recovery_offset)
-            versions = {"manifest": self._manifest.version, "transactions": self._aborted_index.version}
-            checkpoint = replace(checkpoint, **versions)
+            checkpoint = replace(checkpoint, manifest=self._manifest.version, transactions=self._aborted_index.version)
             if checkpoint != self._checkpointed:
                 write_checkpoint(self._storage, self.directory, checkpoint)
                 self._checkpointed = checkpoint

@@ -80,9 +80,9 @@ def read_some(
     field_bytes_max: int = sys.maxsize,
     wait_seconds: float | None = None,
 ) -> tuple[list[Record], int]:
-    """Returns some records at or after an offset, and the offset of the next read: the same one at the end. There may be
-    none although the offset moves: then all were aborted.
+    """Returns some records at or after an offset, and the offset of the next read: the same one at the end.
 
+    There may be none although the offset moves: then all were aborted.
     Longer keys and values than `field_bytes_max` are cut to a Beginning.
     At most `records_max`, and no further batch once those read are UNPACKED_BYTES, however small they were packed.
     A batch may end after its last record, where compaction removed some: only its header gives the next offset.
@@ -147,7 +147,9 @@ def read_batches(
             data = _bytes_of(partition, piece)
             while len(data) >= HEADER_BYTES and HEADER_BYTES <= (header := read_header(data)).size <= len(data):
                 try:
-                    records = [] if header.control else decode_batch(data[: header.size], bytes_max=decompressed_bytes_max)
+                    records = (
+                        [] if header.control else decode_batch(data[: header.size], bytes_max=decompressed_bytes_max)
+                    )
                 except (CorruptBatch, InvalidRecord) as error:
                     raise _damaged(partition, offset, data, str(error)) from None
                 yield header, records

@@ -29,9 +29,9 @@ from headwater.log.scan import WINDOW_BYTES, Expectation, damage_at, next_whole_
 from headwater.log.segment import BatchAt, Damage, Segment, segment_name
 from headwater.log.segment_swap import finish_swap
 from headwater.log.storage import File, Storage, read_whole, recover_small_file, replace_durably
+from headwater.log.time_index import TimeIndex, index_ends, synced_entries
 from headwater.log.transactions.aborted_index import AbortedIndex
 from headwater.log.transactions.markers import Marker, read_marker
-from headwater.log.time_index import TimeIndex, index_ends, synced_entries
 
 logger = logging.getLogger("headwater.log")
 

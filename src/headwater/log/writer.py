@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from headwater.errors import TopicFull
 from headwater.log.batch_format import encode_batch
@@ -20,10 +21,14 @@ def append_records(
     last = -1
     for group in batches_of(records, now_ms=now_ms):
         batch = encode_batch(group, compression=compression)
-        last = append_when_there_is_room(partition, lambda batch=batch: partition.append(batch, durable=durable).last_offset)  # type: ignore[misc]
+        last = append_when_there_is_room(partition, partial(_append, partition, batch, durable=durable))
     if durable:
         partition.make_durable(last + 1)
     return Position(partition.topic, partition.number, last)
+
+
+def _append(partition: Partition, batch: bytearray, *, durable: bool) -> int:
+    return partition.append(batch, durable=durable).last_offset
 
 
 def append_when_there_is_room(partition: Partition, append: Callable[[], int]) -> int:

@@ -159,9 +159,7 @@ class Journal:
         """Keys of what open transactions commit for a group."""
         with self._lock:
             pending = [key for entries in self._pending.values() for key in entries]
-            pending += [
-                entry.key for one in self._undecided if one.producer_id != NO_PRODUCER for entry in one.entries
-            ]
+            pending += [entry.key for one in self._undecided if one.producer_id != NO_PRODUCER for entry in one.entries]
         return {key for key in pending if key.group == group}
 
     def _take_effect(self, written: _Written) -> None:

@@ -1,4 +1,4 @@
-"""One transactional id: its producer, its epoch, and the transaction it is in. Immutable; every change is a new value. Pure.
+"""One transactional id: its producer, its epoch, its transaction. An immutable value; a change is a new one. Pure.
 
 What fences. A request names a producer id and an epoch; only those of this value are served. The epoch grows
 
@@ -84,9 +84,7 @@ class Transaction:
         )
         if self.epoch >= EPOCH_MAX and (expected is None or expected.epoch == self.epoch):
             last = -1 if expected is None else self.epoch
-            return replace(
-                empty, producer_id=fresh_id, epoch=0, last_epoch=last, previous_producer_id=self.producer_id
-            )
+            return replace(empty, producer_id=fresh_id, epoch=0, last_epoch=last, previous_producer_id=self.producer_id)
         if expected is None:
             return replace(empty, epoch=self.epoch + 1, last_epoch=-1)
         if self.epoch < 0 or expected.epoch == self.epoch:
