@@ -14,11 +14,10 @@ from headwater.wire.protocol.group_error_codes import group_error_code
 
 
 async def handle(request: Any, context: Context) -> Fields:
-    transactions = await context.run(lambda: context.log.transactions)
     states = []
     for transactional_id in request.transactional_ids:
         try:
-            states.append(_state(transactions.describe(transactional_id)))
+            states.append(_state(context.log.transactions.describe(transactional_id)))
         except HeadwaterError as error:
             code = group_error_code(error) if transactional_id else ErrorCode.invalid_request
             nothing = Transaction(transactional_id=transactional_id, producer_id=-1, timeout_ms=0)
