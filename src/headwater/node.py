@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 GROUPS_SECONDS_MAX = 5
+TRANSACTIONS_SECONDS = 1.0
 
 
 class Node:
@@ -79,6 +80,9 @@ class Node:
             started.callback(maintenance.stop)
             started.callback(self._log.archive.stop)  # first: a large copy under way would keep us waiting for long
             maintenance.start()
+            transactions = MaintenanceTimer(TransactionUpkeep(self._log), interval_seconds=TRANSACTIONS_SECONDS)
+            started.callback(transactions.stop)
+            transactions.start()
             port = KafkaPort(self._log, self.settings, ended=self._port_ended)
             started.callback(port.stop)
             host, number = port.start()
@@ -195,6 +199,16 @@ class Node:
 
 class Maintained(Protocol):
     def maintain(self) -> None: ...
+
+
+class TransactionUpkeep:
+    """Aborts transactions that take too long: soon, however long other upkeep takes."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def maintain(self) -> None:
+        self._log.transactions.look_after()
 
 
 class MaintenanceTimer:

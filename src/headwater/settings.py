@@ -45,6 +45,15 @@ class LogSettings:
     offsets_partitions: int = 8
     """Partitions of the topic that keeps committed group offsets."""
 
+    transactions_partitions: int = 8
+    """Partitions of the topic that keeps the states of transactions."""
+
+    transaction_timeout_max: timedelta = timedelta(minutes=15)
+    """The longest time that a producer may ask for its transactions; what takes longer than it asked for is aborted."""
+
+    transactional_id_expiry: timedelta = timedelta(days=7)
+    """How long a transactional id that no producer uses is remembered, in time the process ran."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class WireSettings:

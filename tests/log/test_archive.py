@@ -97,7 +97,7 @@ def test_a_look_that_began_before_a_segment_moved_continues_in_the_archive(monke
     stale = partition.snapshot()
     subject.log.maintain()
     real, looks = partition.snapshot, [stale]
-    monkeypatch.setattr(partition, "snapshot", lambda: looks.pop() if looks else real())
+    monkeypatch.setattr(partition, "snapshot", lambda *, committed: looks.pop() if looks else real())
     assert partition.read_verified(4, bytes_max=10_000).length > 0
     assert not looks
 

@@ -194,10 +194,10 @@ def test_following_waits_for_a_notification_and_does_not_poll() -> None:
     reads = 0
     look = subject.partition.snapshot
 
-    def counted() -> object:
+    def counted(*, committed: bool) -> object:
         nonlocal reads
         reads += 1
-        return look()
+        return look(committed=committed)
 
     subject.partition.snapshot = counted  # type: ignore[method-assign,assignment]
     begun = time.monotonic()

@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import BatchTooLarge, InvalidRecord, LogClosed, TopicFull
-from headwater.log.writer import BATCH_BYTES, _batches
+from headwater.log.writer import BATCH_BYTES, batches_of
 from headwater.record import Record
 from tests.log.subjects import TOPIC, Subject, headers_in
 from tests.waiting import LONG
@@ -19,8 +20,8 @@ SMALL_AND_BLOCKING = {"retention.bytes": "1000", "headwater.full.policy": "block
 @given(sizes=st.lists(st.integers(0, BATCH_BYTES + 1000), max_size=12))
 def test_records_are_grouped_in_their_order_into_batches_of_moderate_size(sizes: list[int]) -> None:
     records = [Record(bytes(size)) for size in sizes]
-    groups = _batches(records)
-    assert [record for group in groups for record in group] == records
+    groups = batches_of(records, now_ms=0)
+    assert [record for group in groups for record in group] == [replace(record, timestamp_ms=0) for record in records]
     assert all(group for group in groups)
     assert all(len(group) == 1 or sum(len(r.value or b"") for r in group) <= BATCH_BYTES for group in groups)
 

@@ -146,8 +146,10 @@ produced = st.builds(
 )  # fmt: skip
 records = st.lists(st.binary(min_size=1, max_size=300), max_size=3)
 fetched = st.builds(
-    lambda number, code, end, start, some: fetch.PartitionAnswer(number, code, end, start, some, sum(map(len, some))),
-    numbers, codes, offsets, offsets, records,
+    lambda number, code, end, start, some, stable: fetch.PartitionAnswer(
+        number, code, end, start, some, sum(map(len, some)), stable
+    ),
+    numbers, codes, offsets, offsets, records, offsets,
 )  # fmt: skip
 
 
@@ -213,7 +215,7 @@ def test_any_fetch_response_is_what_its_schema_says(version: int) -> None:
         for read, asked in zip(response.responses, given_.topics, strict=True):
             for found, answer in zip(read.partitions, asked.partitions, strict=True):
                 assert (found.partition_index, found.error_code.value, found.high_watermark) == answer[:3]
-                assert found.last_stable_offset == answer.high_watermark
+                assert found.last_stable_offset == answer.last_stable_offset
                 assert found.aborted_transactions == (() if given_.committed_only else None)
                 assert bytes(found.records or b"") == b"".join(answer.records)
                 if version >= fetch.START_OFFSET_FROM:
@@ -314,6 +316,8 @@ class Failing:
     def __getattr__(self, name: str) -> Any:
         if name in self._plain:
             return getattr(self._real, name)
+        if isinstance(getattr(type(self._real), name, None), property):
+            raise self._error
         if asyncio.iscoroutinefunction(getattr(type(self._real), name)):
             return self._later
         return self._now

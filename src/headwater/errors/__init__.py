@@ -25,6 +25,13 @@ The branches answer the caller's only question: may I try again?
     │   ├── OutOfOrderSequence
     │   ├── DuplicateSequence
     │   ├── StaleProducerEpoch
+    │   ├── ProducerFenced
+    │   ├── InvalidProducerMapping
+    │   ├── InvalidTransactionState
+    │   ├── ConcurrentTransactions
+    │   ├── InvalidTransactionTimeout
+    │   ├── UnknownTransaction
+    │   ├── UnstableOffset
     │   ├── UnknownMember
     │   ├── FencedMember
     │   ├── StaleGeneration
@@ -134,6 +141,7 @@ from headwater.errors.flows import (
 from headwater.errors.log import (
     ArchiveUnavailable,
     BatchTooLarge,
+    ConcurrentTransactions,
     CorruptBatch,
     DamagedFile,
     DamagedRange,
@@ -146,11 +154,14 @@ from headwater.errors.log import (
     InconsistentProtocol,
     InvalidGroup,
     InvalidPartitions,
+    InvalidProducerMapping,
     InvalidRecord,
     InvalidSessionTimeout,
     InvalidSetting,
     InvalidTimestamp,
     InvalidTopicName,
+    InvalidTransactionState,
+    InvalidTransactionTimeout,
     LogClosed,
     MemberIdRequired,
     OffsetMetadataTooLarge,
@@ -158,6 +169,7 @@ from headwater.errors.log import (
     OutOfOrderSequence,
     PartitionOffline,
     PortUnavailable,
+    ProducerFenced,
     ReadFailed,
     RebalanceUnderWay,
     StaleGeneration,
@@ -170,7 +182,9 @@ from headwater.errors.log import (
     UnknownMember,
     UnknownPartition,
     UnknownTopic,
+    UnknownTransaction,
     UnsafeBind,
+    UnstableOffset,
     UnsupportedFormat,
 )
 from headwater.errors.schemas import (
@@ -195,6 +209,7 @@ __all__ = [
     "BatchTooLarge",
     "CaptureError",
     "CaptureExists",
+    "ConcurrentTransactions",
     "ConflictError",
     "CorruptBatch",
     "DamagedFile",
@@ -216,6 +231,7 @@ __all__ = [
     "InvalidFormat",
     "InvalidGroup",
     "InvalidPartitions",
+    "InvalidProducerMapping",
     "InvalidQuery",
     "InvalidRecord",
     "InvalidSchema",
@@ -224,6 +240,8 @@ __all__ = [
     "InvalidSetting",
     "InvalidTimestamp",
     "InvalidTopicName",
+    "InvalidTransactionState",
+    "InvalidTransactionTimeout",
     "InvalidVersion",
     "JobRefused",
     "JvmEnded",
@@ -237,6 +255,7 @@ __all__ = [
     "OutOfOrderSequence",
     "PartitionOffline",
     "PortUnavailable",
+    "ProducerFenced",
     "ProtocolError",
     "ReadFailed",
     "RebalanceUnderWay",
@@ -269,9 +288,11 @@ __all__ = [
     "UnknownSchema",
     "UnknownSubject",
     "UnknownTopic",
+    "UnknownTransaction",
     "UnknownVersion",
     "UnknownView",
     "UnsafeBind",
+    "UnstableOffset",
     "UnstorableValue",
     "UnsupportedFormat",
     "UsageError",

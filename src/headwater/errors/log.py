@@ -121,6 +121,47 @@ class StaleProducerEpoch(ConflictError):
     """A newer instance of this producer has taken over."""
 
 
+class ProducerFenced(ConflictError):
+    """A newer producer has taken over the transactional id, or its transaction was aborted for taking too long."""
+
+    def __init__(self, transactional_id: str, *, epoch: int, newest: int) -> None:
+        super().__init__(f'transaction "{transactional_id}" is at epoch {newest}; epoch {epoch} is over')
+        self.hint = "Register the transactional id again, and leave it to one producer at a time."
+
+
+class InvalidProducerMapping(ConflictError):
+    """The producer id is not that of the transactional id."""
+
+    def __init__(self, transactional_id: str, producer_id: int) -> None:
+        super().__init__(f'producer {producer_id} is not known under the transactional id "{transactional_id}"')
+        self.hint = "Register the transactional id first."
+
+
+class InvalidTransactionState(ConflictError):
+    """What was asked of a transaction cannot follow what happened to it."""
+
+
+class ConcurrentTransactions(ConflictError):
+    """The transaction before is still being ended: ask again in a moment."""
+
+    def __init__(self, transactional_id: str) -> None:
+        super().__init__(f'the transaction before of "{transactional_id}" is still being ended')
+
+
+class InvalidTransactionTimeout(ConflictError):
+    def __init__(self, timeout_ms: int, *, limit_ms: int) -> None:
+        super().__init__(f"a transaction cannot take {timeout_ms} ms; choose between 1 and {limit_ms}")
+
+
+class UnknownTransaction(ConflictError):
+    def __init__(self, transactional_id: str) -> None:
+        super().__init__(f'there is no transactional id "{transactional_id}"')
+
+
+class UnstableOffset(ConflictError):
+    """An open transaction is about to commit this offset: ask again when it has ended."""
+
+
 class UnknownMember(ConflictError):
     """The group does not know this member: it must join again."""
 

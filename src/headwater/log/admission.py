@@ -23,8 +23,10 @@ def check_admission(
     """BatchTooLarge, InvalidRecord or InvalidTimestamp says why not."""
     if len(batch) > settings.max_message_bytes:
         raise BatchTooLarge(topic, len(batch), limit=settings.max_message_bytes)
-    if header.control or header.transactional:
-        raise InvalidRecord("transactional batches are not supported yet")
+    if header.control:
+        raise InvalidRecord("markers of transactions are written by the log, not by clients")
+    if header.transactional and header.producer_id < 0:
+        raise InvalidRecord("a batch in a transaction needs a producer id")
     if not settings.append_time:
         _check_timestamp(topic, header.max_timestamp, settings, now_ms)
     if header.codec:

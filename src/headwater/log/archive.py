@@ -161,6 +161,8 @@ def _copy_next(partition: "Partition") -> bool:
     for segment, following in pairwise(partition.segments):
         # Before the checkpoint's segment: sealed for good. After a crash it cannot be found open again, and grow.
         settled = segment.local and segment.base_offset < partition.checkpointed_segment
+        if following.base_offset > partition.last_stable_offset:
+            return False  # a transaction is open
         if settled and not partition.archive.holds(segment):
             partition.archive.copy(segment, next_offset=following.base_offset)
             return True

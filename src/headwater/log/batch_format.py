@@ -186,6 +186,13 @@ def finish(
     seal(batch)
 
 
+def flagged(batch: bytearray, flags: int) -> bytearray:
+    """Add to the attributes of a finished batch."""
+    _ATTRIBUTES.pack_into(batch, 21, _ATTRIBUTES.unpack_from(batch, 21)[0] | flags)
+    seal(batch)
+    return batch
+
+
 def seal(batch: bytearray | memoryview) -> int:
     """Write the checksum of a finished batch into its header."""
     crc = crc32c(memoryview(batch)[CHECKSUMMED_FROM:])

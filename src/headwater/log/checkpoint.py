@@ -9,6 +9,7 @@
     producers         what the partition remembered of idempotent producers then
     cluster_id        of the log, and topic_id of the topic: whose folder this is, should the files that say so be lost
     manifest          version of the manifest (manifest.py) that was written before it; 0 before there was one
+    transactions      version of the index of aborted transactions (transactions/aborted_index.py); 0 if there is none
     index_ends        the last entry of the offset index below recovery_offset, and that of the time index up to it:
                       recovery reads only what comes after, and an index that lost its end would look as sound; None if
                       they were not written down, or there was none
@@ -50,6 +51,7 @@ class Checkpoint:
     topic_id: str = ""
     manifest: int = 0
     index_ends: list[list[int]] | None = None
+    transactions: int = 0
 
 
 def write_checkpoint(storage: Storage, directory: str, checkpoint: Checkpoint) -> None:

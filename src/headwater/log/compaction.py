@@ -8,6 +8,9 @@ A compacted topic keeps at least the newest record of each key. The log of a par
 A pass reads the keys of the dirty part, then rewrites clean and dirty segments without the records that a newer one of
 the same key has made needless. Offsets never change.
 
+The dirty part ends at the last stable offset: what is above it may still be aborted. Records of aborted transactions go
+with the first pass that meets them; the markers stay as long as tombstones do.
+
 A tombstone (null value) stays for delete.retention.ms after the pass that first met it, so that a reader who began
 before it has that long to see it. The history of passes shows which tombstones are that old.
 """

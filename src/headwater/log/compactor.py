@@ -7,6 +7,7 @@ in `cleaning.json`; losing it costs a pass over everything and keeps tombstones 
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ from headwater.log.retention import SegmentInfo
 from headwater.log.segment import RELATIVE_OFFSET_MAX, BatchAt, Segment
 from headwater.log.segment_swap import CLEANED
 from headwater.log.storage import Storage, read_small_file
+from headwater.log.transactions.open_transactions import AbortedBatches
 from headwater.settings import LogSettings
 
 logger = logging.getLogger("headwater.log")
@@ -54,6 +56,7 @@ class Compactor:
     ) -> None:
         self._storage, self._partition, self._stopping = storage, partition, stopping
         self._memory_bytes, self._bytes_max = settings.compaction_memory_bytes, settings.decompressed_bytes_max
+        self._aborted = AbortedBatches(())
 
     def run(self, *, now_ms: int) -> bool:
         """Clean if it is worth it; returns whether a pass was made. Damage that it meets is quarantined."""
@@ -68,14 +71,14 @@ class Compactor:
     def _run(self, now_ms: int) -> bool:
         partition = self._partition
         state = read_state(self._storage, partition.directory)
-        sealed = partition.local_sealed_segments()
+        sealed, end_offset = self._decided(partition.local_sealed_segments())
         infos = [SegmentInfo(segment.base_offset, segment.last_append_ms, segment.size) for segment in sealed]
-        end_offset = partition.segments[-1].base_offset
         plan = plan_cleaning(infos, end_offset=end_offset, state=state, settings=partition.settings, now_ms=now_ms)
         if plan is None:
             return False
         # From here on the checkpoint lies after every cleaned segment: recovery will not miss the gaps.
         partition.checkpoint()
+        self._aborted = AbortedBatches(partition.aborted_between(0, end_offset))
         keys, clean_until = self._read_keys(sealed[: plan.segments], plan)
         retention_ms = partition.settings.delete_retention_ms
         tombstones_below = min(
@@ -84,13 +87,23 @@ class Compactor:
             *(segment.base_offset for segment in sealed if segment.damage),
             end_offset,
         )
-        cleaner = _Cleaner(keys, clean_until, tombstones_below, self._bytes_max)
+        if tombstones_below:
+            # Before the markers go: without its marker, an aborted transaction would seem to go on.
+            partition.forget_aborted(below=min(tombstones_below, clean_until))
+        cleaner = _Cleaner(keys, clean_until, tombstones_below, self._bytes_max, self._aborted)
         for group in self._groups(sealed[: plan.segments], plan, clean_until):
             if not self._clean(group, cleaner):
                 return False
         after = state.after_pass(clean_until=clean_until, now_ms=now_ms, delete_retention_ms=retention_ms)
         partition.write_beside(CLEANING, state_content(after))
         return True
+
+    def _decided(self, sealed: Sequence[Segment]) -> tuple[Sequence[Segment], int]:
+        """The sealed segments in which every transaction has ended, and where they end."""
+        stable, segments = self._partition.last_stable_offset, self._partition.segments
+        ends = {one.base_offset: following.base_offset for one, following in pairwise(segments)}
+        decided = [one for one in sealed if ends.get(one.base_offset, stable + 1) <= stable]
+        return decided, ends[decided[-1].base_offset] if decided else 0
 
     def _read_keys(self, segments: Sequence[Segment], plan: CleaningPlan) -> tuple[KeyMap, int]:
         """The newest offset of each dirty key, and up to where: less than planned if memory does not hold them all."""
@@ -104,7 +117,8 @@ class Compactor:
         reached = plan.dirty_from
         for segment in segments:
             for batch, data in self._batches_from(segment, plan.dirty_from):
-                columns = _columns_of(data, batch.header, self._bytes_max)
+                needless = batch.header.control or batch.header in self._aborted
+                columns = None if needless else _columns_of(data, batch.header, self._bytes_max)
                 if columns is not None and not keys.note(columns):
                     return keys, reached
                 reached = batch.header.next_offset
@@ -169,14 +183,35 @@ class Compactor:
 class _Cleaner:
     """Decides record by record, in bulk, and writes what is left of a batch."""
 
-    def __init__(self, keys: KeyMap, clean_until: int, tombstones_below: int, bytes_max: int) -> None:
-        self._keys, self._clean_until = keys, clean_until
+    def __init__(
+        self, keys: KeyMap, clean_until: int, tombstones_below: int, bytes_max: int, aborted: AbortedBatches
+    ) -> None:
+        self._keys, self._clean_until, self._aborted = keys, clean_until, aborted
+        self._in_transaction: set[int] = set()  # producers of which a record stayed since their last marker
         self._tombstones_below, self._bytes_max = tombstones_below, bytes_max
 
     def cleaned(self, header: BatchHeader, data: bytes) -> tuple[BatchHeader, bytes]:
         """The batch without needless records: the same bytes if all stay, none if none does."""
-        if header.base_offset >= self._clean_until or header.control:
+        if header.control:
+            return header, data if self._needed(header) else b""
+        header, cleaned = self._without_needless(header, data)
+        if cleaned and header.transactional:
+            self._in_transaction.add(header.producer_id)
+        return header, cleaned
+
+    def _needed(self, marker: BatchHeader) -> bool:
+        """A marker goes as a tombstone does, and never before the last record of its transaction: without it, that one
+        would seem to be open."""
+        alone = marker.producer_id not in self._in_transaction
+        self._in_transaction.discard(marker.producer_id)
+        old = marker.last_offset < min(self._tombstones_below, self._clean_until)
+        return not (alone and old)
+
+    def _without_needless(self, header: BatchHeader, data: bytes) -> tuple[BatchHeader, bytes]:
+        if header.base_offset >= self._clean_until:
             return header, data
+        if header in self._aborted:
+            return header, b""
         columns = _columns_of(data, header, self._bytes_max)
         if columns is None:
             return header, data

@@ -19,7 +19,9 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import timedelta
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -76,10 +78,12 @@ from headwater.log.topic_settings import TopicSettings
 from headwater.log.trusted_time import TrustedTime
 from headwater.log.writer import append_records
 from headwater.record import Position, Record, TopicPartition
-from headwater.settings import LogSettings
+from headwater.settings import LogSettings, milliseconds
 
 if TYPE_CHECKING:
     from headwater.log.groups.offsets import GroupOffsets
+    from headwater.log.transactions.coordinator import Transactions
+    from headwater.log.transactions.in_process import OpenTransaction
 
 logger = logging.getLogger("headwater.log")
 
@@ -87,6 +91,7 @@ PARTITIONS_MAX = 10_000
 PRODUCER_ID_BLOCK = 1_000
 PRODUCER_ID_MARGIN = 1_000_000  # over which a restored identity steps; there are 2**63 ids
 CLEAN_STOP = "clean-stop"
+TRANSACTIONS_TOPIC = "__transaction_state"
 
 
 Parameters = ParamSpec("Parameters")
@@ -145,6 +150,7 @@ class Log:
         self._names_by_id: dict[uuid.UUID, str] = {}  # as last looked up
         self._partitions: dict[TopicPartition, Partition] = {}
         self._group_offsets: GroupOffsets | None = None
+        self._transactions: Transactions | None = None
         self._doubt: str | None = None
         # A disk that is simulated must see the same calls in the same order every time, so nothing runs beside.
         self._pool = ThreadPoolExecutor(1, "headwater-log") if isinstance(storage, LocalStorage) else None
@@ -180,6 +186,8 @@ class Log:
             self._finish_deletion_if_possible(topic)
         self._settle_identity()
         self._maintenance = Maintenance(self)
+        if TRANSACTIONS_TOPIC in self._topics:
+            self.transactions.finish_decided()
 
     def _open_topic(self, found: FoundTopic) -> None:
         """One that cannot be opened is offline, and the others are not concerned."""
@@ -499,6 +507,30 @@ class Log:
 
                 self._group_offsets = GroupOffsets(self)
             return self._group_offsets
+
+    @property
+    @_disk_errors_as_unavailable
+    def transactions(self) -> "Transactions":
+        """The coordinator of transactions."""
+        with self._lock:
+            if self._transactions is None:
+                from headwater.log.transactions.coordinator import Transactions
+
+                self._transactions = Transactions(self)
+            return self._transactions
+
+    def transaction(
+        self, transactional_id: str, *, timeout: timedelta = timedelta(minutes=1)
+    ) -> "AbstractContextManager[OpenTransaction]":
+        """Append to any number of topics, and commit a group's offsets, all or nothing: committed when the block ends,
+        aborted if it raises, or takes longer than `timeout`.
+
+        Whoever enters a second block under the same id ends the first one, whose end then raises ProducerFenced.
+        """
+        from headwater.log.transactions.in_process import run_transaction
+
+        self._raise_if_closed()
+        return run_transaction(self, transactional_id, timeout_ms=milliseconds(timeout))
 
     @_disk_errors_as_unavailable
     def next_producer_id(self) -> int:

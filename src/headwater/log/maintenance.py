@@ -60,6 +60,9 @@ class Maintenance:
         segments = partition.segments
         infos = [info(segment) for segment in segments]
         count = deletable(infos[:-1], infos[-1], partition.settings, now_ms=now_ms)
+        # What is in an open transaction is not there for readers of committed records yet: it cannot be too old.
+        while count and segments[count].base_offset > partition.last_stable_offset:
+            count -= 1
         if count:
             partition.retire(segments[count].base_offset)
 

@@ -34,17 +34,20 @@ from headwater.log.batch_format import BatchHeader, Buffer, assign_offsets, chec
 from headwater.log.checkpoint import Checkpoint, DurableWitness, write_checkpoint
 from headwater.log.listeners import Listeners
 from headwater.log.manifest import Gap
-from headwater.log.producer_state import ProducerStates
+from headwater.log.producer_state import Producer, ProducerStates, StoredBatch
 from headwater.log.progress import Progress
 from headwater.log.quarantine import add_to_quarantine
 from headwater.log.readable_partition import LEADER_EPOCH, ReadablePartition
-from headwater.log.recovery import open_partition
+from headwater.log.recovery import Opened, open_partition
 from headwater.log.segment import RELATIVE_OFFSET_MAX, Damage, Segment
 from headwater.log.segment_swap import begin_swap, finish_swap
 from headwater.log.shared_work import SharedWork
 from headwater.log.snapshot import Mark
 from headwater.log.storage import File, Storage, out_of_space, write_small_file
 from headwater.log.topic_settings import TopicSettings
+from headwater.log.transactions.aborted_index import rebuilt
+from headwater.log.transactions.markers import Marker
+from headwater.log.transactions.open_transactions import OpenTransactions, TransactionRows, Undecided
 from headwater.record import TopicPartition
 from headwater.settings import LogSettings, milliseconds
 
@@ -98,12 +101,14 @@ class Partition(ReadablePartition):
         self._producers = ProducerStates.from_rows(opened.checkpoint.producers, elapsed_ms=elapsed)
         for header in opened.scanned_batches:
             self._producers.note(header, elapsed_ms=elapsed)
+        self._aborted_index = opened.transactions
         beside = self.archive.segments_beside(opened.segments, start_offset=opened.checkpoint.start_offset)
         ordered = sorted([*beside, *opened.segments], key=lambda segment: segment.base_offset)
         self.segments = tuple(ordered)
         # What is missing at the start is a gap like any other: should it come back, it is read again.
         first = min([self.segments[0].base_offset, *(gap.first_offset for gap in self._gaps)])
         self.start_offset = max(opened.checkpoint.start_offset, first)
+        self.transactions = self._transactions_found(opened)
         end = Mark(opened.end_offset, self.segments[-1], self.segments[-1].size)
         self._progress = Progress(end)
         self._unsynced: list[File] = []  # files of sealed segments
@@ -121,6 +126,17 @@ class Partition(ReadablePartition):
         elif not opened.as_checkpointed or (len(self.segments) > 1 and not opened.manifest.version):
             self.checkpoint_if_possible()  # a full disk does not prevent reads
 
+    def _transactions_found(self, opened: Opened) -> OpenTransactions:
+        """As the index had them at the last checkpoint, and what the log says after it."""
+        index, recovered = opened.transactions, opened.checkpoint.recovery_offset
+        state = index.state if index.state is not None else rebuilt(self.segments, until=recovered)
+        begin = max(index.end, recovered if opened.checkpoint_found else 0)
+        for header in opened.scanned_batches:
+            if header.base_offset >= begin:
+                state.note(header, opened.scanned_markers.get(header.base_offset))
+        state.durable(opened.end_offset)
+        return state
+
     # -- where it is -------------------------------------------------------------------------------------------------
 
     @property
@@ -135,27 +151,33 @@ class Partition(ReadablePartition):
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
-    def append(self, batch: bytearray | memoryview, *, durable: bool, keyed: bool = False) -> Appended:
+    def append(
+        self, batch: bytearray | memoryview, *, durable: bool, keyed: bool = False, marker: Marker | None = None,
+        coordinator: bool = False,
+    ) -> Appended:  # fmt: skip
         """Store one whole batch, patched in place with where it went; it is not decoded.
 
         With `durable` the records stay invisible until make_durable has covered them. Without, they are visible when
         this returns. Either way nothing is safe from a power cut before make_durable. `keyed`: each has a key for sure.
+
+        `coordinator`: the batch is the transaction coordinator's own, a `marker` maybe. Whether a batch may be part of
+        a transaction at all is for the coordinator to say, before.
         """
         header = checked_header(batch)
-        check_admission(
-            self.topic, batch, header, self.settings, keyed=keyed,
-            now_ms=self._clock.now_ms(), decompressed_bytes_max=self._log_settings.decompressed_bytes_max,
-        )  # fmt: skip
+        if not coordinator:
+            check_admission(
+                self.topic, batch, header, self.settings, keyed=keyed,
+                now_ms=self._clock.now_ms(), decompressed_bytes_max=self._log_settings.decompressed_bytes_max,
+            )  # fmt: skip
         with self._lock:
             self._raise_if_unusable()
-            duplicate = self._producers.find_duplicate(header)
+            duplicate = self._duplicate_of(header, batch, coordinator=coordinator)
             if duplicate is not None:
                 return Appended(
                     duplicate.base_offset, duplicate.last_offset, duplicate.append_time_ms, self.start_offset, True
                 )
-            check_room(self.topic_partition, self.settings, size_bytes=self.size_bytes, batch_bytes=len(batch))
             header = self._prepared(batch, header)
-            self._store(batch, header, durable=durable)
+            self._store(batch, header, durable=durable, marker=marker)
             append_time_ms = header.max_timestamp if header.append_time else -1
             appended = Appended(header.base_offset, header.last_offset, append_time_ms, self.start_offset, False)
             visible = self.high_watermark == self.end_offset
@@ -166,6 +188,17 @@ class Partition(ReadablePartition):
             self._background(self.checkpoint_if_possible)
         return appended
 
+    def _duplicate_of(self, header: BatchHeader, batch: Buffer, *, coordinator: bool) -> StoredBatch | None:
+        """The stored batch that this one repeats, if any; an error says why it may not be stored."""
+        if coordinator:
+            self._producers.check_own(header)
+            return None
+        duplicate = self._producers.find_duplicate(header)
+        if duplicate is None:
+            self.transactions.check(header)
+            check_room(self.topic_partition, self.settings, size_bytes=self.size_bytes, batch_bytes=len(batch))
+        return duplicate
+
     def _prepared(self, batch: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
         base = self.end_offset
         if self.settings.append_time:
@@ -173,9 +206,11 @@ class Partition(ReadablePartition):
         assign_offsets(batch, base_offset=base, leader_epoch=LEADER_EPOCH)
         return header._replace(base_offset=base, leader_epoch=LEADER_EPOCH)
 
-    def _store(self, batch: Buffer, header: BatchHeader, *, durable: bool) -> None:
+    def _store(self, batch: Buffer, header: BatchHeader, *, durable: bool, marker: Marker | None) -> None:
         try:
             self._write(batch, header)
+            # Before readers see the batch: they must know that it is in a transaction.
+            self.transactions.note(header, marker)
             self._advance(header, durable=durable)
         except HeadwaterError:
             raise
@@ -378,6 +413,7 @@ class Partition(ReadablePartition):
             raise
         with self._lock:
             self._progress.synced(target)
+            self.transactions.durable(target.offset)
             self._claim(target.offset)
         self._listeners.notify()
 
@@ -410,7 +446,7 @@ class Partition(ReadablePartition):
             if self._closed:
                 raise LogClosed  # the folder may belong to a new topic of the same name by now
             self._checkpoint_due = False
-            checkpoint, indexes = self._synced_state()
+            checkpoint, indexes, transactions = self._synced_state()
             try:
                 for file in indexes:
                     file.sync()
@@ -419,13 +455,15 @@ class Partition(ReadablePartition):
                 # As with the log itself: the next sync would succeed without writing what this one lost.
                 raise self.take_offline(f"a sync failed: {error}") from None
             self._manifest.record(self.segments, below=checkpoint.segment, start_offset=checkpoint.start_offset)
-            checkpoint = replace(checkpoint, manifest=self._manifest.version)
+            self._aborted_index.write(transactions, end=checkpoint.recovery_offset)
+            checkpoint = replace(checkpoint, manifest=self._manifest.version, transactions=self._aborted_index.version)
             if checkpoint != self._checkpointed:
                 write_checkpoint(self._storage, self.directory, checkpoint)
                 self._checkpointed = checkpoint
 
-    def _synced_state(self) -> tuple[Checkpoint, list[File]]:
-        """Returns a checkpoint of the synced log, with its mark in the active segment, and the index files written."""
+    def _synced_state(self) -> tuple[Checkpoint, list[File], TransactionRows]:
+        """Returns a checkpoint of the synced log, with its mark in the active segment, the index files written, and the
+        transactions as they were there."""
         end = self.end_offset
         while True:
             self._syncing.until(lambda: self._online() and self._progress.settled(end, self.segments[-1]))
@@ -439,7 +477,9 @@ class Partition(ReadablePartition):
                         self.start_offset, mark.offset, *location, producers, *self._owner,
                         index_ends=mark.segment.index_ends(mark.offset),
                     )  # fmt: skip
-                    return checkpoint, mark.segment.write_indexes()
+                    self.transactions.forget(below=self.start_offset)
+                    transactions = self.transactions.to_rows(below=mark.offset)
+                    return checkpoint, mark.segment.write_indexes(), transactions
 
     def checkpoint_if_possible(self) -> None:
         """As checkpoint, where a failure only means that the next opening reads more."""
@@ -526,7 +566,21 @@ class Partition(ReadablePartition):
     def expire_producers(self) -> None:
         expiry_ms = milliseconds(self._log_settings.producer_expiry)
         with self._lock:
-            self._producers.expire(elapsed_ms=self._clock.elapsed_ms(), expiry_ms=expiry_ms)
+            open_now = {one.producer_id for one in self.transactions.open()}
+            self._producers.expire(elapsed_ms=self._clock.elapsed_ms(), expiry_ms=expiry_ms, kept=open_now)
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    def producers(self) -> list[tuple[int, Producer, Undecided | None]]:
+        """Those that it remembers, each with the transaction it has open here."""
+        with self._lock:
+            return [(id, one, self.transactions.open_of(id)) for id, one in self._producers.described()]
+
+    def forget_aborted(self, *, below: int) -> None:
+        """Compaction has removed all records of transactions that were aborted below an offset. Durable on return."""
+        with self._lock:
+            self.transactions.forget(below=below)
+        self.checkpoint()
 
     def close(self, *, checkpoint: bool = True) -> None:
         """Stop. With a checkpoint, the next opening has nothing to read."""

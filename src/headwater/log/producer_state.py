@@ -10,13 +10,14 @@ What a batch with sequence numbers meets:
     same epoch, next in line                 stored
     same epoch, anything else                OutOfOrderSequence: a batch before it is missing
     newer epoch, sequence 0                  stored; the old epoch is fenced
+    an epoch that a marker brought           stored with sequence 0; the old epoch is fenced
     newer epoch, other sequence              OutOfOrderSequence
     older epoch                              StaleProducerEpoch
     producer unknown                         stored, whatever the sequence: its memory may have expired here
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -42,6 +43,9 @@ class Producer:
     epoch: int
     batches: deque[StoredBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED))
     last_seen_elapsed_ms: int = 0
+    marker_offset: int = -1
+    """Of the newest marker: also a producer of which nothing else is left must stay fenced."""
+    last_timestamp_ms: int = -1
 
 
 class ProducerStates:
@@ -65,13 +69,10 @@ class ProducerStates:
         if header.base_sequence < 0 or header.producer_epoch < 0:
             raise InvalidRecord(f"producer {header.producer_id} sent a batch without epoch or sequence")
         producer = self._producers.get(header.producer_id)
-        if producer is None or not producer.batches:
+        if producer is None or not (producer.batches or producer.marker_offset >= 0):
             return None
-        if header.producer_epoch < producer.epoch:
-            raise StaleProducerEpoch(
-                f"producer {header.producer_id} has epoch {producer.epoch} now; epoch {header.producer_epoch} is over"
-            )
-        if header.producer_epoch > producer.epoch:
+        _check_epoch(producer, header)
+        if header.producer_epoch > producer.epoch or not producer.batches:
             if header.base_sequence != 0:
                 raise _out_of_order(header, expected=0)
             return None
@@ -79,26 +80,43 @@ class ProducerStates:
 
     def note(self, header: BatchHeader, *, elapsed_ms: int) -> None:
         """Remember a batch that has been stored at the offsets in its header."""
-        if header.producer_id == NO_PRODUCER or header.control:
+        if header.producer_id == NO_PRODUCER:
             return
         producer = self._producers.get(header.producer_id)
         if producer is None or header.producer_epoch > producer.epoch:
+            marker_offset = -1 if producer is None else producer.marker_offset
             producer = self._producers[header.producer_id] = Producer(header.producer_epoch)
+            producer.marker_offset = marker_offset
         elif header.producer_epoch < producer.epoch:
             return
         append_time_ms = header.max_timestamp if header.append_time else -1
-        producer.last_seen_elapsed_ms = elapsed_ms
+        producer.last_seen_elapsed_ms, producer.last_timestamp_ms = elapsed_ms, header.max_timestamp
+        if header.control:
+            producer.marker_offset = header.last_offset
+            return
+        if header.base_sequence < 0:
+            return  # offsets in a transaction, written by the coordinator
         producer.batches.append(
             StoredBatch(
                 header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, append_time_ms
             )
         )
 
-    def expire(self, *, elapsed_ms: int, expiry_ms: int) -> int:
+    def check_own(self, header: BatchHeader) -> None:
+        """A batch of the coordinator has no sequence; StaleProducerEpoch if it speaks of an epoch that is over."""
+        producer = self._producers.get(header.producer_id)
+        if producer is not None:
+            _check_epoch(producer, header)
+
+    def described(self) -> list[tuple[int, Producer]]:
+        return list(self._producers.items())
+
+    def expire(self, *, elapsed_ms: int, expiry_ms: int, kept: Collection[int] = ()) -> int:
         """Forget producers that sent nothing for so long, in time that truly passed; returns how many."""
         idle = [
-            id for id, producer in self._producers.items() if elapsed_ms - producer.last_seen_elapsed_ms > expiry_ms
-        ]
+            id for id, producer in self._producers.items()
+            if elapsed_ms - producer.last_seen_elapsed_ms > expiry_ms and id not in kept
+        ]  # fmt: skip
         for id in idle:
             del self._producers[id]
         return len(idle)
@@ -111,7 +129,10 @@ class ProducerStates:
         """
         rows: list[list[object]] = []
         for id, producer in self._producers.items():
-            if batches := [list(batch) for batch in producer.batches if batch.last_offset < below]:
+            batches = [list(batch) for batch in producer.batches if batch.last_offset < below]
+            if 0 <= producer.marker_offset < below:
+                rows.append([id, producer.epoch, batches, producer.marker_offset])
+            elif batches:
                 rows.append([id, producer.epoch, batches])
         return rows
 
@@ -122,14 +143,22 @@ class ProducerStates:
         Expiry starts again: no producer expires for the time the process was down.
         """
         states = cls()
-        for id, epoch, batches in rows:
+        for id, epoch, batches, *marker in rows:
             assert isinstance(id, int)
             assert isinstance(epoch, int)
             assert isinstance(batches, list)
             producer = Producer(epoch, last_seen_elapsed_ms=elapsed_ms)
+            producer.marker_offset = int(str(marker[0])) if marker else -1
             producer.batches.extend(StoredBatch._make(batch) for batch in batches)
             states._producers[id] = producer
         return states
+
+
+def _check_epoch(producer: Producer, header: BatchHeader) -> None:
+    if header.producer_epoch < producer.epoch:
+        raise StaleProducerEpoch(
+            f"producer {header.producer_id} has epoch {producer.epoch} now; epoch {header.producer_epoch} is over"
+        )
 
 
 def _same_epoch(producer: Producer, header: BatchHeader) -> StoredBatch | None:

@@ -16,6 +16,7 @@ from headwater.log.scan import find_damage
 from headwater.log.segment import Damage, Segment
 from headwater.log.snapshot import Slices, Snapshot, Suspect, TimeOffset
 from headwater.log.storage import Storage
+from headwater.log.transactions.open_transactions import Aborted, OpenTransactions
 from headwater.record import TopicPartition
 from headwater.settings import LogSettings
 
@@ -41,6 +42,7 @@ class ReadablePartition:
         self.start_offset: int
         self._progress: Progress
         self._gaps: Sequence[Gap] = ()
+        self.transactions = OpenTransactions()
 
     # -- where it is -------------------------------------------------------------------------------------------------
 
@@ -63,6 +65,12 @@ class ReadablePartition:
     @property
     def high_watermark(self) -> int:
         return self._progress.visible.offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it every transaction is decided: as far as readers of committed records see."""
+        high_watermark = self.high_watermark  # read first: a transaction that begins after it does not matter
+        return max(self.transactions.stable_below(high_watermark), self.start_offset)
 
     @property
     def durable_end_offset(self) -> int:
@@ -99,35 +107,46 @@ class ReadablePartition:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> Snapshot:
-        """Returns what readers can see now, as a value; cheap, and safe from any thread."""
-        visible = self._progress.visible
-        return Snapshot(self.topic_partition, self.segments, visible, self.start_offset, self.end_offset)
+    def snapshot(self, *, committed: bool = False) -> Snapshot:
+        """Returns what readers can see now, as a value; cheap, and safe from any thread.
 
-    def read(self, offset: int, *, bytes_max: int) -> Slices:
+        With `committed`, what readers of committed records can see.
+        """
+        visible = self._progress.visible
+        found = Snapshot(self.topic_partition, self.segments, visible, self.start_offset, self.end_offset)
+        return found.until(self.transactions.stable_below(visible.offset)) if committed else found
+
+    def aborted_between(self, first: int, end: int) -> list[Aborted]:
+        """Aborted transactions that may have records in a range: to be asked after the range was read."""
+        return self.transactions.aborted_between(first, end)
+
+    def read(self, offset: int, *, bytes_max: int, committed: bool = False) -> Slices:
         """Batches from the one that holds `offset` on, at least one of them even if it is larger than `bytes_max`.
 
-        The bytes are not read here, and the last batch may be cut short, as readers of this format expect.
+        The bytes are not read here, and the last batch may be cut short, as readers of this format expect. With
+        `committed` they end at the last stable offset; those of aborted transactions are among them.
         """
-        return self._look(lambda snapshot: snapshot.read(offset, bytes_max=bytes_max))
+        return self._look(lambda snapshot: snapshot.read(offset, bytes_max=bytes_max), committed=committed)
 
-    def read_verified(self, offset: int, *, bytes_max: int) -> Slices:
+    def read_verified(self, offset: int, *, bytes_max: int, committed: bool = False) -> Slices:
         """Like read, but checksums not seen before are checked first: what is damaged is quarantined, not given away.
 
         Each byte is checked once in the life of a process. It may wait for the disk, where `read` hardly does.
         """
         while True:
             try:
-                return self._look(lambda snapshot: snapshot.read_verified(offset, bytes_max=bytes_max))
+                return self._look(
+                    lambda snapshot: snapshot.read_verified(offset, bytes_max=bytes_max), committed=committed
+                )
             except Suspect as suspect:
                 if self.quarantine(suspect.offset) is None:
                     raise DamagedRange(self.topic, self.number, first=offset, end=offset + 1) from None
 
-    def _look(self, look: Callable[[Snapshot], Found]) -> Found:
+    def _look(self, look: Callable[[Snapshot], Found], *, committed: bool = False) -> Found:
         """Look again where a segment's files went, for good or to the archive, since the snapshot was taken."""
         for turn in range(LOOKS_MAX):
             try:
-                found = look(self.snapshot())
+                found = look(self.snapshot(committed=committed))
                 break
             except FileNotFoundError:
                 if turn == LOOKS_MAX - 1 and not self._closed:

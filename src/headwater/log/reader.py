@@ -1,4 +1,8 @@
-"""Batches back into records: the in-process way to read and to follow."""
+"""Batches back into records: the in-process way to read and to follow.
+
+Only committed records are read: none beyond the last stable offset, none of an aborted transaction, no marker. So
+offsets have gaps, and what is read may end before the high watermark while a transaction is open.
+"""
 
 import sys
 import threading
@@ -14,9 +18,18 @@ from headwater.errors import (
     ReadFailed,
     UnavailableError,
 )
-from headwater.log.batch_format import HEADER_BYTES, BatchHeader, Buffer, read_header, records_of, unpacked
+from headwater.log.batch_format import (
+    HEADER_BYTES,
+    BatchHeader,
+    Buffer,
+    decode_batch,
+    read_header,
+    records_of,
+    unpacked,
+)
 from headwater.log.partition import Partition
-from headwater.log.snapshot import Slice
+from headwater.log.snapshot import Slice, Slices
+from headwater.log.transactions.open_transactions import AbortedBatches
 from headwater.record import Record
 
 READ_BYTES = 1024**2
@@ -31,9 +44,9 @@ def read_records(
     limit: int | None,
     decompressed_bytes_max: int,
 ) -> Iterator[Record]:
-    """Records from the starting point up to the high watermark as it is when reading starts."""
+    """Records from the starting point up to the last stable offset as it is when reading starts."""
     position = starting_offset(partition, offset=offset, time_ms=time_ms)
-    end, remaining = partition.high_watermark, limit
+    end, remaining = partition.last_stable_offset, limit
     while position < end and remaining != 0:
         records, following = read_some(partition, position, decompressed_bytes_max)
         if following == position:
@@ -55,7 +68,7 @@ def starting_offset(partition: Partition, *, offset: int | None, time_ms: int | 
     if time_ms is None:
         return partition.start_offset
     found = partition.offset_for_time(time_ms)
-    return partition.high_watermark if found is None else found.offset
+    return partition.last_stable_offset if found is None else found.offset
 
 
 def read_some(
@@ -69,17 +82,15 @@ def read_some(
 ) -> tuple[list[Record], int]:
     """Returns some records at or after an offset, and the offset of the next read: the same one at the end.
 
+    There may be none although the offset moves: then all were aborted.
     Longer keys and values than `field_bytes_max` are cut to a Beginning.
     At most `records_max`, and no further batch once those read are UNPACKED_BYTES, however small they were packed.
     A batch may end after its last record, where compaction removed some: only its header gives the next offset.
     DamagedRange if the batch at the offset cannot be believed, or cannot be unpacked; UnavailableError if others unpack
     large batches for longer than `wait_seconds`.
     """
-    found = partition.read(offset, bytes_max=READ_BYTES)
-    if not found.verified:
-        if (damage := partition.quarantine(offset)) is not None:
-            raise DamagedRange(partition.topic, partition.number, first=damage.first_offset, end=damage.end_offset)
-        found = partition.read_verified(offset, bytes_max=READ_BYTES)
+    found = _found(partition, offset, committed=True)
+    aborted = AbortedBatches(partition.aborted_between(offset, found.end_offset))
     records: list[Record] = []
     following, room = offset, UNPACKED_BYTES
     for piece in found.slices:
@@ -89,6 +100,9 @@ def read_some(
             wanted = None if records_max is None else records_max - len(records)
             if room <= 0 or (wanted is not None and wanted <= 0):
                 return records, following
+            if header.control or header in aborted:
+                following, data = header.next_offset, data[header.size :]
+                continue
             try:
                 with unpacked(data[: header.size], bytes_max=decompressed_bytes_max, wait_seconds=wait_seconds) as (
                     _,
@@ -111,6 +125,39 @@ def read_some(
         if following == offset:  # of what is there, not even the first batch can be believed
             raise _damaged(partition, offset, data, why)
     return records, following
+
+
+def _found(partition: Partition, offset: int, *, committed: bool) -> Slices:
+    found = partition.read(offset, bytes_max=READ_BYTES, committed=committed)
+    if found.verified:
+        return found
+    if (damage := partition.quarantine(offset)) is not None:
+        raise DamagedRange(partition.topic, partition.number, first=damage.first_offset, end=damage.end_offset)
+    return partition.read_verified(offset, bytes_max=READ_BYTES, committed=committed)
+
+
+def read_batches(
+    partition: Partition, offset: int, decompressed_bytes_max: int
+) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """Every batch up to the high watermark, whatever transaction it is in; markers too, which have no records."""
+    while True:
+        found = _found(partition, offset, committed=False)
+        begun = offset
+        for piece in found.slices:
+            data = _bytes_of(partition, piece)
+            while len(data) >= HEADER_BYTES and HEADER_BYTES <= (header := read_header(data)).size <= len(data):
+                try:
+                    records = (
+                        [] if header.control else decode_batch(data[: header.size], bytes_max=decompressed_bytes_max)
+                    )
+                except (CorruptBatch, InvalidRecord) as error:
+                    raise _damaged(partition, offset, data, str(error)) from None
+                yield header, records
+                offset, data = header.next_offset, data[header.size :]
+        if offset == begun:
+            if found.slices:
+                raise _damaged(partition, offset, data, "")
+            return
 
 
 def _decoded(

@@ -26,10 +26,12 @@ from headwater.log.manifest import UNKNOWN, Gap, Manifest, SealedSegment
 from headwater.log.offset_index import OffsetIndex
 from headwater.log.quarantine import read_quarantine, write_quarantine
 from headwater.log.scan import WINDOW_BYTES, Expectation, damage_at, next_whole_batch, whole_batches
-from headwater.log.segment import Damage, Segment, segment_name
+from headwater.log.segment import BatchAt, Damage, Segment, segment_name
 from headwater.log.segment_swap import finish_swap
 from headwater.log.storage import File, Storage, read_whole, recover_small_file, replace_durably
 from headwater.log.time_index import TimeIndex, index_ends, synced_entries
+from headwater.log.transactions.aborted_index import AbortedIndex
+from headwater.log.transactions.markers import Marker, read_marker
 
 logger = logging.getLogger("headwater.log")
 
@@ -44,7 +46,10 @@ class Opened:
     checkpoint: Checkpoint
     end_offset: int
     manifest: Manifest
+    transactions: AbortedIndex
     scanned_batches: list[BatchHeader] = field(default_factory=list)
+    scanned_markers: dict[int, Marker] = field(default_factory=dict)
+    """By their offsets."""
     checkpoint_found: bool = True
     as_checkpointed: bool = False  # exactly what the checkpoint says, nothing more and nothing less
     report: list[str] = field(default_factory=list)
@@ -67,7 +72,11 @@ class Recovery:
         below = self._found.segment if self._found else None
         self._manifest.believed_for(version=self._checkpoint.manifest, below=below, say=self._say)
         self._damage = read_quarantine(storage, directory, self._say, read=recover_small_file)
+        self._transactions = AbortedIndex.read(
+            storage, directory, version=self._checkpoint.transactions, say=self._say, read=recover_small_file
+        )
         self._batches: list[BatchHeader] = []
+        self._markers: dict[int, Marker] = {}
         self._ends: dict[int, int] = {}  # end offsets of the segments that were read
         self._names = storage.list(directory)
         self._unsure: dict[Segment, int] = {}  # from which byte on a segment is not known to have been synced
@@ -103,7 +112,8 @@ class Recovery:
         if self._manifest.is_lost:
             self._lose_without_manifest()
         end_offset = self._finish(segments, end_offset)
-        opened = Opened(segments, self._checkpoint, end_offset, self._manifest, self._batches, report=self._report)
+        opened = Opened(segments, self._checkpoint, end_offset, self._manifest, self._transactions, self._batches)
+        opened.scanned_markers, opened.report = self._markers, self._report
         opened.gaps = gaps + [gap for gap in self._lost_now if gap.end_offset > self._checkpoint.start_offset]
         opened.checkpoint_found = self._found is not None
         opened.as_checkpointed = self._as_checkpointed(segments[-1], end_offset)
@@ -242,7 +252,7 @@ class Recovery:
                 segment.note_batch(batch, index_interval=self._index_interval)
                 segment.verified.add(batch.position, batch.position + batch.header.size)
                 if batch.header.base_offset >= self._checkpoint.recovery_offset:
-                    self._batches.append(batch.header)
+                    self._note(segment, batch)
                 position = batch.position + batch.header.size
                 expected = expected._replace(offset=batch.header.next_offset)
             if position >= segment.size:
@@ -254,6 +264,11 @@ class Recovery:
                 return expected.offset, True
             damage = known or self._quarantine(segment, position, expected)
             position, expected = damage.end_position, expected._replace(offset=damage.end_offset)
+
+    def _note(self, segment: Segment, batch: BatchAt) -> None:
+        self._batches.append(batch.header)
+        if batch.header.control and (marker := read_marker(batch.header, segment.read_batch(batch))) is not None:
+            self._markers[batch.header.base_offset] = marker
 
     def _row_of_older_version(self, segment: Segment) -> SealedSegment | None:
         """Of a segment that is larger than it was sealed: as it was before compaction, with records that were deleted

@@ -240,6 +240,12 @@ class Segment:
         entry = entry_at_or_below(self._offset_entries(), offset - self.base_offset)
         return entry[1] if entry is not None and self._ends_as_indexed(entry, offset) else 0
 
+    def offset_bound(self, position: int) -> int:
+        """An offset at or after those of all batches that begin before a byte, as near as the index knows."""
+        entries = self._offset_entries()
+        following = bisect_left(entries, position, key=itemgetter(1))
+        return self.base_offset + entries[following][0] + 1 if following < len(entries) else 2**63 - 1
+
     def _ends_as_indexed(self, entry: tuple[int, int], offset: int) -> bool:
         last_offset, position = entry[0] + self.base_offset, entry[1]
         header = self.file.read_at(position, HEADER_BYTES) if position + HEADER_BYTES <= self.size else b""

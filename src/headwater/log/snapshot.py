@@ -37,6 +37,7 @@ class Slices(NamedTuple):
     high_watermark: int
     start_offset: int
     verified: bool = True  # False: read_verified must look at these bytes before they are given away
+    end_offset: int = -1  # at or after the last record in these bytes
 
 
 class Mark(NamedTuple):
@@ -76,11 +77,22 @@ class Snapshot(NamedTuple):
         first = next(segment for segment in self.segments if segment.local)
         return max(self.start_offset, first.base_offset)
 
+    def until(self, offset: int) -> "Snapshot":
+        """As readers see it who see only what lies below an offset; a batch begins there."""
+        if offset >= self.visible.offset:
+            return self
+        segment = self.segments_from(offset)[0]
+        limit = self.limit(segment)
+        batch = segment.position_of(offset, limit=limit)
+        return self._replace(visible=Mark(offset, segment, limit if batch is None else batch.position))
+
     def nothing(self) -> Slices:
         return Slices([], 0, self.visible.offset, self.start_offset)
 
     def limit(self, segment: Segment) -> int:
         """How much of a segment readers may see."""
+        if segment.base_offset > self.visible.segment.base_offset:
+            return 0
         return self.visible.position if segment is self.visible.segment else segment.size
 
     def segments_from(self, offset: int) -> tuple[Segment, ...]:
@@ -117,7 +129,7 @@ class Snapshot(NamedTuple):
         piece = found.piece
         bytes_used = [*found.way, (found.segment, piece.position, piece.position + piece.length)]
         verified = all(segment.verified.covers(start, end) for segment, start, end in bytes_used)
-        return Slices([piece], piece.length, self.visible.offset, self.start_offset, verified)
+        return self._slices(found.segment, piece, verified=verified)
 
     def read_verified(self, offset: int, *, bytes_max: int) -> Slices:
         """As read, up to the first byte that is not what was written; Suspect if that is the first one."""
@@ -131,7 +143,11 @@ class Snapshot(NamedTuple):
         length = verify(segment, piece.position, piece.length, size=size, end_offset=end_offset)
         if not length:
             raise Suspect(max(offset, segment.base_offset))
-        return Slices([piece._replace(length=length)], length, self.visible.offset, self.start_offset)
+        return self._slices(segment, piece._replace(length=length))
+
+    def _slices(self, segment: Segment, piece: Slice, *, verified: bool = True) -> Slices:
+        end = min(self.end_of(segment), segment.offset_bound(piece.position + piece.length))
+        return Slices([piece], piece.length, self.visible.offset, self.start_offset, verified, end)
 
     def _check_way(self, segment: Segment, start: int, end: int, offset: int) -> None:
         """Headers led from where the index points to what was found; a wrong one may have led past what is wanted."""

@@ -1,8 +1,9 @@
 """Records into batches into a partition: the in-process way to append."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from headwater.errors import TopicFull
 from headwater.log.batch_format import encode_batch
@@ -18,22 +19,27 @@ def append_records(
 ) -> Position:
     """Append in batches of moderate size; records without a timestamp get `now_ms`."""
     last = -1
-    for group in _batches(records):
-        stamped = [record if record.timestamp_ms >= 0 else replace(record, timestamp_ms=now_ms) for record in group]
-        last = _append_when_there_is_room(partition, encode_batch(stamped, compression=compression), durable)
+    for group in batches_of(records, now_ms=now_ms):
+        batch = encode_batch(group, compression=compression)
+        last = append_when_there_is_room(partition, partial(_append, partition, batch, durable=durable))
     if durable:
         partition.make_durable(last + 1)
     return Position(partition.topic, partition.number, last)
 
 
-def _append_when_there_is_room(partition: Partition, batch: bytearray, durable: bool) -> int:
+def _append(partition: Partition, batch: bytearray, *, durable: bool) -> int:
+    return partition.append(batch, durable=durable).last_offset
+
+
+def append_when_there_is_room(partition: Partition, append: Callable[[], int]) -> int:
+    """What `append` answers; it is called again whenever a full partition that makes producers wait has changed."""
     freed = threading.Event()
     unsubscribe = partition.subscribe(freed.set)
     try:
         while True:
             freed.clear()
             try:
-                return partition.append(batch, durable=durable).last_offset
+                return append()
             except TopicFull as full:
                 if not full.blocking:
                     raise
@@ -42,7 +48,8 @@ def _append_when_there_is_room(partition: Partition, batch: bytearray, durable: 
         unsubscribe()
 
 
-def _batches(records: Sequence[Record]) -> list[list[Record]]:
+def batches_of(records: Sequence[Record], *, now_ms: int) -> list[list[Record]]:
+    """Records in groups of moderate size; those without a timestamp get `now_ms`."""
     groups: list[list[Record]] = []
     room = 0
     for record in records:
@@ -50,6 +57,6 @@ def _batches(records: Sequence[Record]) -> list[list[Record]]:
         if not groups or size > room:
             groups.append([])
             room = BATCH_BYTES
-        groups[-1].append(record)
+        groups[-1].append(record if record.timestamp_ms >= 0 else replace(record, timestamp_ms=now_ms))
         room -= size
     return groups

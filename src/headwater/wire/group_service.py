@@ -140,6 +140,22 @@ class GroupService:
             raise errors.UnknownMember(f'group "{group_id}" has no members')
         return _raised(await self._writer.commit(group_id, offsets))
 
+    def check_transaction(self, group_id: str, claim: Claim) -> None:
+        """May a transaction commit offsets under this claim? Who claims nothing is an older client, and may."""
+        check_group(group_id)
+        live = self._found(group_id)
+        if claim == Claim("", claim.generation) and claim.generation < 0:
+            return
+        if live is not None:
+            live.group.check_commit(claim, self._now_ms())
+        elif claim.generation >= 0:
+            raise errors.StaleGeneration(f'there is no group "{group_id}"')
+
+    def unstable(self, group_id: str) -> Collection[TopicPartition]:
+        """Partitions of which an open transaction is about to commit an offset."""
+        self._check_running()
+        return self._offsets.unstable(group_id)
+
     def fetch(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
         self._check_running()
         return self._offsets.fetch(group_id)

@@ -11,6 +11,8 @@ from kio.schema.index import api_key_map
 
 from headwater.wire.context import Context
 from headwater.wire.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     api_versions,
     create_partitions,
@@ -22,6 +24,9 @@ from headwater.wire.handlers import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -31,6 +36,7 @@ from headwater.wire.handlers import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -38,6 +44,8 @@ from headwater.wire.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from headwater.wire.protocol import fetch as fetch_format
 from headwater.wire.protocol import metadata as metadata_format
@@ -118,6 +126,11 @@ ROUTES: tuple[Route, ...] = (
     # Version 6 speaks of transactions that outlive their producer.
     Route(22, versions(0, 5), init_producer_id.handle),
     Route(23, versions(2, 4), offset_for_leader_epoch.handle),
+    Route(24, versions(0, 5), add_partitions_to_txn.handle),
+    Route(25, versions(0, 4), add_offsets_to_txn.handle),
+    Route(26, versions(0, 5), end_txn.handle),
+    Route(27, versions(1, 1), write_txn_markers.handle),
+    Route(28, versions(0, 5), txn_offset_commit.handle),
     Route(32, versions(1, 4), describe_configs.handle),
     Route(33, versions(0, 2), alter_configs.handle),
     Route(35, versions(1, 5), describe_log_dirs.handle),
@@ -126,6 +139,10 @@ ROUTES: tuple[Route, ...] = (
     Route(44, versions(0, 1), incremental_alter_configs.handle),
     Route(47, versions(0, 0), offset_delete.handle),
     Route(60, versions(0, 2), describe_cluster.handle),
+    Route(61, versions(0, 0), describe_producers.handle),
+    Route(65, versions(0, 0), describe_transactions.handle),
+    # Version 2 asks by a regular expression.
+    Route(66, versions(0, 1), list_transactions.handle),
 )
 
 _BY_KEY = {route.api_key: route for route in ROUTES}

@@ -189,16 +189,16 @@ def test_a_session_that_was_forgotten_is_an_error_of_the_whole_fetch(client: Raw
 
 def test_a_disk_that_cannot_be_read_is_an_error_of_its_partition_alone(server: RunningServer) -> None:
     class Broken:
-        high_watermark, end_offset, start_offset, leader_epoch = 5, 5, 0, 0
+        high_watermark, last_stable_offset, end_offset, start_offset, leader_epoch = 5, 5, 5, 0, 0
 
-        def read_verified(self, offset: int, *, bytes_max: int) -> None:
+        def read_verified(self, offset: int, *, bytes_max: int, committed: bool) -> None:
             raise OSError(5, "Input/output error")
 
     append(server, b"a")
     wanted = FetchPartition(0, -1, 0, 1000)
     targets = [
-        Target("broken", wanted, Broken(), ErrorCode.none),  # type: ignore[arg-type]  # as much of it as is needed
-        Target("orders", wanted, server.log.partition("orders", 0), ErrorCode.none),
+        Target("broken", wanted, Broken(), ErrorCode.none, False),  # type: ignore[arg-type]  # as much of it as is needed
+        Target("orders", wanted, server.log.partition("orders", 0), ErrorCode.none, False),
     ]
     broken, whole = read_targets(targets, 1000)
     assert broken.answer.error_code == ErrorCode.kafka_storage_error

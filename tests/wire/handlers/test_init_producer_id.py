@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -31,7 +32,26 @@ def test_an_id_is_not_given_again_after_a_restart() -> None:
     assert len(set(ids)) == 6
 
 
-def test_transactions_are_refused_for_good(client: RawClient) -> None:
-    refused = client.call(init("payments"))
-    assert (refused.error_code, refused.producer_id) == (ErrorCode.unsupported_version, -1)
-    assert not refused.error_code.retriable
+def test_a_transactional_id_keeps_its_producer_id_and_gets_a_new_epoch(client: RawClient) -> None:
+    first, second = client.call(init("payments")), client.call(init("payments"))
+    assert (first.error_code, first.producer_epoch) == (ErrorCode.none, 0)
+    assert (second.producer_id, second.producer_epoch) == (first.producer_id, 1)
+
+
+def test_only_the_newest_producer_may_continue_after_an_error(client: RawClient) -> None:
+    request_type: Any = load_request_schema(22, 4)
+    first = client.call(init("payments"))
+    newer = client.call(init("payments"))
+    late = request_type(
+        transactional_id="payments", transaction_timeout=timedelta(seconds=60),
+        producer_id=first.producer_id, producer_epoch=first.producer_epoch,
+    )  # fmt: skip
+    assert client.call(late).error_code == ErrorCode.producer_fenced
+    renewed = client.call(replace(late, producer_epoch=newer.producer_epoch))
+    assert (renewed.error_code, renewed.producer_epoch) == (ErrorCode.none, 2)
+
+
+def test_a_transaction_may_not_be_open_for_ever(client: RawClient) -> None:
+    request_type: Any = load_request_schema(22, 4)
+    endless = request_type(transactional_id="payments", transaction_timeout=timedelta(days=1))
+    assert client.call(endless).error_code == ErrorCode.invalid_transaction_timeout

@@ -5,7 +5,10 @@ from uuid import uuid4
 import pytest
 from kio.schema.errors import ErrorCode
 
+from headwater.log.batch_format import TRANSACTIONAL_FLAG, encode_batch, flagged
 from headwater.log.partition import Partition
+from headwater.log.transactions.markers import Marker, marker_batch
+from headwater.log.transactions.transaction import ProducerIdentity
 from headwater.record import Record
 from headwater.wire.protocol.produce import TOPIC_IDS_FROM, VERSIONS
 from tests.log.bombs import bomb
@@ -13,6 +16,11 @@ from tests.waiting import LONG
 from tests.wire.raw_client import RawClient, batch
 from tests.wire.requests import produce
 from tests.wire.running import RunningServer
+
+
+def in_transaction() -> bytes:
+    one = encode_batch([Record(b"a", timestamp_ms=0)], producer_id=1, producer_epoch=0, base_sequence=0)
+    return bytes(flagged(one, TRANSACTIONAL_FLAG))
 
 
 def only(response: Any) -> Any:
@@ -90,7 +98,14 @@ def test_an_error_without_acks_closes_the_connection(client: RawClient) -> None:
         ("old format", produce("orders", bytes(16) + b"\x01" + bytes(60)), ErrorCode.unsupported_for_message_format),
         ("too large", produce("orders", batch(bytes(2_000_000))), ErrorCode.message_too_large),
         ("strange acks", produce("orders", batch(b"a"), acks=7), ErrorCode.invalid_required_acks),
-        ("transaction", produce("orders", batch(b"a"), transactional_id="t"), ErrorCode.invalid_txn_state),
+        ("marker", produce("orders", bytes(marker_batch(Marker(ProducerIdentity(1, 0), True), now_ms=0))),
+         ErrorCode.transactional_id_authorization_failed),
+        ("marker in a transaction",
+         produce("orders", bytes(marker_batch(Marker(ProducerIdentity(1, 0), True), now_ms=0)), transactional_id="t"),
+         ErrorCode.invalid_producer_id_mapping),
+        ("no transaction", produce("orders", in_transaction()), ErrorCode.transactional_id_authorization_failed),
+        ("unknown transaction", produce("orders", in_transaction(), transactional_id="t"),
+         ErrorCode.invalid_producer_id_mapping),
     ],
 )  # fmt: skip
 def test_what_cannot_be_stored_is_refused_with_its_reason(

@@ -76,7 +76,7 @@ def test_a_broker_shows_itself_in_every_version(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_response_reads_the_same_with_kio_in_every_version(version: int) -> None:
     answers = [
-        PartitionAnswer(0, 0, 90, 3, [b"batch one", b"batch two"], 18),
+        PartitionAnswer(0, 0, 90, 3, [b"batch one", b"batch two"], 18, 80),
         PartitionAnswer[bytes](1, 1),
     ]
     response = FetchResponse([TopicAnswer(topic_in(version), answers)], 0, 12)
@@ -87,7 +87,7 @@ def test_a_response_reads_the_same_with_kio_in_every_version(version: int) -> No
     read, size = kio_reader(response_type)(data, 0)
     assert size == len(data)
     first, second = read.responses[0].partitions
-    assert (first.partition_index, first.error_code, first.high_watermark, first.last_stable_offset) == (0, 0, 90, 90)
+    assert (first.partition_index, first.error_code, first.high_watermark, first.last_stable_offset) == (0, 0, 90, 80)
     assert first.records == b"batch onebatch two"
     assert first.aborted_transactions is None
     assert (second.partition_index, second.error_code, second.high_watermark, second.records) == (1, 1, -1, b"")
@@ -95,6 +95,15 @@ def test_a_response_reads_the_same_with_kio_in_every_version(version: int) -> No
         assert read.session_id == 12
     if version >= START_OFFSET_FROM:
         assert first.log_start_offset == 3
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_reader_of_committed_records_is_given_the_aborted_transactions(version: int) -> None:
+    answer = PartitionAnswer[bytes](0, aborted=[(7, 40), (9, 55)])
+    response: FetchResponse[Any] = FetchResponse([TopicAnswer(topic_in(version), [answer])], 0, 0, True)
+    data = b"".join(write_response(response, version))
+    read = kio_reader(load_response_schema(1, version))(data, 0)[0].responses[0].partitions[0]
+    assert [(one.producer_id, one.first_offset) for one in read.aborted_transactions] == [(7, 40), (9, 55)]
 
 
 def test_a_reader_of_committed_records_gets_an_empty_list_of_aborted_ones() -> None:

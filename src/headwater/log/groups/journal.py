@@ -1,21 +1,31 @@
-"""The offsets topic: where committed offsets and saved groups are written down, one partition's worth at a time."""
+"""The offsets topic: where committed offsets and saved groups are written down, one partition's worth at a time.
+
+Offsets that a transaction commits are written at once, in a batch that belongs to the transaction, and take effect when
+its marker is durable. Of two entries of one key the one that was written later counts, whichever took effect first.
+"""
 
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.errors import CorruptBatch, DamagedRange
-from headwater.log.batch_format import encode_batch
+from headwater.log.batch_format import TRANSACTIONAL_FLAG, encode_batch, flagged
 from headwater.log.groups import records
 from headwater.log.groups.member import SavedGroup
 from headwater.log.groups.records import CommittedOffset, GroupKey, OffsetKey
 from headwater.log.own_topics import ensure_own_topic
+from headwater.log.producer_state import NO_PRODUCER
+from headwater.log.reader import read_batches
+from headwater.log.transactions.markers import Marker, marker_batch
+from headwater.log.transactions.open_transactions import AbortedBatches
+from headwater.log.transactions.transaction import ProducerIdentity
 from headwater.record import Record
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
+    from headwater.log.partition import Partition
     from headwater.log.topic import Topic
 
 logger = logging.getLogger("headwater.log")
@@ -41,6 +51,15 @@ class Entry(NamedTuple):
 
     key: OffsetKey | GroupKey
     value: CommittedOffset | SavedGroup | None
+
+
+class _Written(NamedTuple):
+    """What was written up to an offset: entries, of a transaction maybe, or the marker that ends one."""
+
+    end: int
+    entries: Sequence[Entry] = ()
+    producer_id: int = NO_PRODUCER
+    marker: Marker | None = None
 
 
 def partition_for(group: str, partitions: int) -> int:
@@ -73,7 +92,9 @@ class Journal:
     def __init__(self, log: "Log", number: int, apply: Callable[[Sequence[Entry]], None]) -> None:
         self._log, self._number, self._apply = log, number, apply
         self._lock = threading.Lock()
-        self._undecided: deque[tuple[int, Sequence[Entry]]] = deque()  # end offset, entries
+        self._undecided: deque[_Written] = deque()
+        self._pending: dict[int, dict[OffsetKey | GroupKey, tuple[int, Entry]]] = {}
+        """By producer: what its open transaction commits, and where that was written."""
         self.doubt, self._damaged_until = "", 0
         """Why what was read may be outdated; "" if it is not."""
         self.certain: frozenset[OffsetKey | GroupKey] = frozenset()
@@ -86,18 +107,81 @@ class Journal:
         """
         partition = self._log.partition(TOPIC, self._number)
         with self._lock:
-            entries = decide([entry for _, undecided in self._undecided for entry in undecided])
+            entries = decide(self._under_way())
             if not entries:
                 return
             end = 0
             now_ms = self._log.clock.now_ms()
             for batch in _batches(entries, now_ms):
                 end = partition.append(encode_batch(map(_to_record, batch)), durable=True).last_offset + 1
-                self._undecided.append((end, [row.entry for row in batch]))
-        partition.make_durable(end)
+                self._undecided.append(_Written(end, [row.entry for row in batch]))
+        self.settle(end)
+
+    def _under_way(self) -> list[Entry]:
+        """Entries that are written and not in effect."""
+        pending = [entry for entries in self._pending.values() for _, entry in entries.values()]
+        return [*pending, *(entry for written in self._undecided for entry in written.entries)]
+
+    def settle(self, end: int) -> None:
+        """Return when what was written below an offset is durable and in effect."""
+        self._log.partition(TOPIC, self._number).make_durable(end)
         with self._lock:
-            while self._undecided and self._undecided[0][0] <= end:
-                self._apply(self._undecided.popleft()[1])
+            while self._undecided and self._undecided[0].end <= end:
+                self._take_effect(self._undecided.popleft())
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    def write_pending(self, producer: ProducerIdentity, decide: Callable[[list[Entry]], Sequence[Entry]]) -> None:
+        """As write, of entries that take effect with the producer's transaction; durable when this returns."""
+        partition = self._log.partition(TOPIC, self._number)
+        with self._lock:
+            end = 0
+            for batch in _batches(decide(self._under_way()), self._log.clock.now_ms()):
+                encoded = encode_batch(
+                    map(_to_record, batch), producer_id=producer.id, producer_epoch=producer.epoch
+                )  # fmt: skip
+                stored = partition.append(flagged(encoded, TRANSACTIONAL_FLAG), durable=True, coordinator=True)
+                end = stored.last_offset + 1
+                self._undecided.append(_Written(end, [row.entry for row in batch], producer.id))
+        self.settle(end)
+
+    def append_marker(self, marker: Marker) -> int:
+        """End a transaction here, for `settle` to make it durable and let it take effect."""
+        batch = marker_batch(marker, now_ms=self._log.clock.now_ms())
+        with self._lock:
+            stored = self._log.partition(TOPIC, self._number).append(
+                batch, durable=True, marker=marker, coordinator=True
+            )
+            self._undecided.append(_Written(stored.last_offset + 1, producer_id=marker.producer.id, marker=marker))
+        return stored.last_offset + 1
+
+    def pending(self, group: str) -> set[OffsetKey | GroupKey]:
+        """Keys of what open transactions commit for a group."""
+        with self._lock:
+            pending = [key for entries in self._pending.values() for key in entries]
+            pending += [entry.key for one in self._undecided if one.producer_id != NO_PRODUCER for entry in one.entries]
+        return {key for key in pending if key.group == group}
+
+    def _take_effect(self, written: _Written) -> None:
+        if written.producer_id == NO_PRODUCER:
+            self._supersede({entry.key: written.end for entry in written.entries})
+            self._apply(written.entries)
+        elif written.marker is None:
+            pending = self._pending.setdefault(written.producer_id, {})
+            pending.update({entry.key: (written.end, entry) for entry in written.entries})
+        else:
+            decided = self._pending.pop(written.producer_id, {})
+            if written.marker.commit:
+                self._supersede({key: end for key, (end, _) in decided.items()})
+                self._apply([entry for _, entry in decided.values()])
+
+    def _supersede(self, newer: Mapping[OffsetKey | GroupKey, int]) -> None:
+        """What other transactions wrote before has been overtaken."""
+        for pending in self._pending.values():
+            for key in [key for key, (end, _) in pending.items() if end <= newer.get(key, -1)]:
+                del pending[key]
+
+    # -- reading it back ---------------------------------------------------------------------------------------------
 
     def load(self) -> None:
         """Read the partition from its start and let the newest entry of each key take effect.
@@ -108,8 +192,9 @@ class Journal:
         newest: dict[bytes, Record] = {}
         partition = self._log.partition(TOPIC, self._number)
         offset: int | None = partition.start_offset
+        aborted = AbortedBatches(partition.aborted_between(0, partition.end_offset))
         while offset is not None:
-            offset = self._read(offset, newest)
+            offset = self._read(partition, offset, newest, aborted)
         for gap in partition.unreadable:  # readers step over what was known to be damaged before
             logger.error("committed offsets may be outdated: %s/%d: %s", TOPIC, self._number, gap)
             self.doubt, self._damaged_until = f"{TOPIC}/{self._number}: {gap}", max(self._damaged_until, gap.end_offset)
@@ -117,11 +202,22 @@ class Journal:
         self._apply([entry for _, entry in understood])
         self.certain = frozenset(entry.key for record, entry in understood if record.offset >= self._damaged_until)
 
-    def _read(self, offset: int, newest: dict[bytes, Record]) -> int | None:
+    def _read(
+        self, partition: "Partition", offset: int, newest: dict[bytes, Record], aborted: AbortedBatches
+    ) -> int | None:
         """Reads the journal from an offset on; returns the next offset if not everything could be read."""
         try:
-            for record in self._log.read(TOPIC, self._number, offset=offset):
-                newest[record.key or b""] = record
+            for header, rows in read_batches(partition, offset, self._log.settings.decompressed_bytes_max):
+                begun = partition.transactions.open_of(header.producer_id) if header.transactional else None
+                if begun is not None and begun.first_offset <= header.base_offset:
+                    entries = [entry for record in rows if (entry := self._understood(record)) is not None]
+                    self._take_effect(_Written(header.next_offset, entries, header.producer_id))
+                elif header not in aborted:
+                    newest.update({record.key or b"": record for record in rows})
+                    self._supersede(
+                        {one.key: header.next_offset for one in map(self._understood, rows) if one}
+                        if self._pending else {}
+                    )  # fmt: skip
         except DamagedRange as damage:
             return damage.end
         return None

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,6 +18,8 @@ from headwater.errors import (
 from headwater.log.groups.journal import TOPIC, Entry, Journal, ensure_topic, partition_for
 from headwater.log.groups.member import SavedGroup
 from headwater.log.groups.records import STRING_BYTES_MAX, CommittedOffset, GroupKey, OffsetKey
+from headwater.log.transactions.markers import Marker
+from headwater.log.transactions.transaction import ProducerIdentity
 from headwater.record import TopicPartition
 
 if TYPE_CHECKING:
@@ -125,6 +127,13 @@ class GroupOffsets:
             failure.hint = f'Set the offsets it resumes at with "headwater group reset {group}".'
             raise failure
 
+    def unstable(self, group: str) -> frozenset[TopicPartition]:
+        """Partitions of which an open transaction is about to commit the group's offset."""
+        if not self._journals:
+            return frozenset()
+        pending = self._journal(self.partition_of(group)).pending(group)
+        return frozenset(TopicPartition(key.topic, key.partition) for key in pending if isinstance(key, OffsetKey))
+
     def groups(self) -> list[str]:
         """Every group of which anything is remembered, sorted."""
         with self._lock:
@@ -201,6 +210,25 @@ class GroupOffsets:
             shares.setdefault(self.partition_of(entry.key.group), []).append(entry)
         for number, share in shares.items():
             self._journal(number).write(partial(self._still_possible, share))
+
+    # In transactions
+
+    def place_of(self, group: str) -> TopicPartition:
+        """The partition that is part of a transaction which commits offsets of the group."""
+        return TopicPartition(TOPIC, self.partition_of(group))
+
+    def commit_pending(
+        self, producer: ProducerIdentity, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> None:
+        """Commit offsets when the producer's transaction commits. They must have been secured, and the transaction must
+        be open: that is for the transactions' coordinator to see to."""
+        entries = self.commit_entries(group, offsets)
+        self._journal(self.partition_of(group)).write_pending(producer, partial(self._still_possible, entries))
+
+    def append_marker(self, number: int, marker: Marker) -> Callable[[], None]:
+        """End a transaction in a partition of the offsets topic. What is returned makes it durable and effective."""
+        journal = self._journal(number)
+        return partial(journal.settle, journal.append_marker(marker))
 
     def _still_possible(self, entries: list[Entry], _under_way: list[Entry]) -> list[Entry]:
         # A topic may have been deleted since its offsets were secured. Asked here, under the journal's lock, such an

@@ -4,12 +4,21 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
-from kio.schema.api_versions.v4.response import ApiVersion, ApiVersionsResponse
+from kio.schema.api_versions.v4.response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i16
+from kio.static.primitive import i16, i64
 
+from headwater.log.transactions.transaction import NEWER_CLIENTS
 from headwater.wire.context import Context
 from headwater.wire.protocol.values import NO_THROTTLE
+
+TRANSACTIONS, NEWEST = "transaction.version", i16(NEWER_CLIENTS)
+"""The feature that says to clients which version of transactions they may use."""
 
 
 class Spoken(Protocol):
@@ -50,4 +59,9 @@ def _response(error_code: ErrorCode, routes: Iterable[Spoken]) -> ApiVersionsRes
             for route in routes
         ),
         throttle_time=NO_THROTTLE,
+        supported_features=(SupportedFeatureKey(name=TRANSACTIONS, min_version=i16(0), max_version=NEWEST),),
+        finalized_features_epoch=i64(0),
+        finalized_features=(
+            FinalizedFeatureKey(name=TRANSACTIONS, max_version_level=NEWEST, min_version_level=NEWEST),
+        ),
     )

@@ -5,6 +5,9 @@ The records are not read here. What is found are slices of files, in the order a
 * the first partition that has anything gives at least one whole batch, however large, so that every consumer advances;
 * no other one may go beyond what is left of the request's limit;
 * the order is the request's own, or the session's, which moves partitions served last to the end.
+
+Readers of committed records get the same bytes up to the last stable offset, and a list of the transactions among them
+that were aborted: what to leave out is left to them, so that the bytes need not be touched here either.
 """
 
 import asyncio
@@ -45,12 +48,16 @@ class Target(NamedTuple):
     wanted: FetchPartition
     partition: Partition | None
     error: ErrorCode
+    committed: bool
 
     @property
     def ahead(self) -> bool:
         """Is there nothing to read yet at this offset, and nothing wrong with it either?"""
         partition = self.partition
-        return partition is not None and partition.high_watermark <= self.wanted.offset <= partition.end_offset
+        if partition is None:
+            return False
+        visible_end = partition.last_stable_offset if self.committed else partition.high_watermark
+        return visible_end <= self.wanted.offset <= partition.end_offset
 
     @property
     def near(self) -> bool:
@@ -72,20 +79,22 @@ async def handle(request: FetchRequest, context: Context) -> Response:
 
 
 async def _read_or_wait(request: FetchRequest, plan: Plan, context: Context) -> list[Answered]:
-    answered = await _read(_find(plan.wanted, context), request, context)
+    committed = request.committed_only
+    answered = await _read(_find(plan.wanted, context, committed=committed), request, context)
     if request.wait_ms_max <= 0 or _enough(answered, request):
         return answered
     wait_ms = min(request.wait_ms_max, milliseconds(context.settings.fetch_wait_max))
     deadline = asyncio.get_running_loop().time() + wait_ms / 1000
     arrivals = context.shared.arrivals
-    targets = _find(plan.wanted, context)
+    targets = _find(plan.wanted, context, committed=committed)
     waiter = arrivals.watch({target.partition for target in targets if target.partition is not None})
     try:
         while True:
             # At the end of every partition, so whatever comes now is new.
             fresh = not any(one.answer.records_bytes for one in answered)
             # Looked up each time: a topic may be deleted while a fetch waits for it.
-            answered = await _read(_find(plan.wanted, context), request, context, fresh=fresh)
+            targets = _find(plan.wanted, context, committed=committed)
+            answered = await _read(targets, request, context, fresh=fresh)
             if _enough(answered, request) or arrivals.stopping or not await waiter.wait(deadline):
                 return answered
     finally:
@@ -99,16 +108,16 @@ def _enough(answered: Sequence[Answered], request: FetchRequest) -> bool:
     return sum(one.answer.records_bytes for one in answered) >= request.bytes_min
 
 
-def _find(wanted: Iterable[Wanted], context: Context) -> list[Target]:
+def _find(wanted: Iterable[Wanted], context: Context, *, committed: bool) -> list[Target]:
     targets = []
     for topic, fetch_partition in wanted:
         try:
             partition = find_partition(context.log, topic, fetch_partition.number)
         except HeadwaterError as error:
-            targets.append(Target(topic, fetch_partition, None, code_for(error, topic)))
+            targets.append(Target(topic, fetch_partition, None, code_for(error, topic), committed))
         else:
             error_code = epoch_error(partition, fetch_partition.current_leader_epoch)
-            targets.append(Target(topic, fetch_partition, partition, error_code))
+            targets.append(Target(topic, fetch_partition, partition, error_code, committed))
     return targets
 
 
@@ -141,15 +150,26 @@ def _read_target(target: Target, bytes_left: int, *, first: bool) -> Answer:
     if partition is None or target.error is not ErrorCode.none:
         return PartitionAnswer(wanted.number, target.error.value)
     if target.ahead or (bytes_left <= 0 and not first):
-        return PartitionAnswer(wanted.number, 0, partition.high_watermark, partition.start_offset)
+        return _without_records(wanted.number, partition)
     limit = max(min(wanted.bytes_max, bytes_left), 0)
     try:
-        found = partition.read_verified(wanted.offset, bytes_max=limit)
+        found = partition.read_verified(wanted.offset, bytes_max=limit, committed=target.committed)
     except FAILURES as error:
         return PartitionAnswer(wanted.number, code_for(error, target.topic).value)
+    answer: Answer = _without_records(wanted.number, partition)
     if found.length > limit and not first:
-        return PartitionAnswer(wanted.number, 0, found.high_watermark, found.start_offset)
-    return PartitionAnswer(wanted.number, 0, found.high_watermark, found.start_offset, found.slices, found.length)
+        return answer
+    answer = answer._replace(start_offset=found.start_offset, records=found.slices, records_bytes=found.length)
+    if not target.committed or not found.length:
+        return answer
+    aborted = partition.aborted_between(wanted.offset, found.end_offset)
+    return answer._replace(aborted=[(one.producer_id, one.first_offset) for one in aborted])
+
+
+def _without_records(number: int, partition: Partition) -> Answer:
+    return PartitionAnswer(
+        number, 0, partition.high_watermark, partition.start_offset, last_stable_offset=partition.last_stable_offset
+    )
 
 
 def _by_topic(answered: Iterable[Answered]) -> list[TopicAnswer[Slice]]:

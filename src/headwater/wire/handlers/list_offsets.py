@@ -29,6 +29,7 @@ AT_HAND = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_ARCHIVED, EARLIEST
 """Special offsets that are known without reading a record."""
 
 LEADER_EPOCH_FROM = 4
+READ_COMMITTED = 1
 NOT_FOUND = TimeOffset(-1, -1)
 TIMESTAMP_MAX = 2**63 - 1
 
@@ -42,24 +43,30 @@ async def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsRe
 
 
 def _answer(request: ListOffsetsRequest, log: Log, version: int) -> ListOffsetsResponse:
+    committed = getattr(request, "isolation_level", 0) == READ_COMMITTED
     return ListOffsetsResponse(
         throttle_time=NO_THROTTLE,
         topics=tuple(
             ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=tuple(_answer_partition(log, topic.name, wanted, version) for wanted in topic.partitions),
+                partitions=tuple(
+                    _answer_partition(log, topic.name, wanted, version, committed=committed)
+                    for wanted in topic.partitions
+                ),
             )
             for topic in request.topics
         ),
     )
 
 
-def _answer_partition(log: Log, topic: str, wanted: ListOffsetsPartition, version: int) -> ListOffsetsPartitionResponse:
+def _answer_partition(
+    log: Log, topic: str, wanted: ListOffsetsPartition, version: int, *, committed: bool
+) -> ListOffsetsPartitionResponse:
     try:
         partition = log.partition(topic, wanted.partition_index)
         known_epoch = wanted.current_leader_epoch if version >= LEADER_EPOCH_FROM else -1
         error = epoch_error(partition, known_epoch)
-        found = NOT_FOUND if error is not ErrorCode.none else _find(partition, wanted.timestamp)
+        found = NOT_FOUND if error is not ErrorCode.none else _find(partition, wanted.timestamp, committed=committed)
         if abs(found.timestamp_ms) > TIMESTAMP_MAX:  # a record may say anything of itself
             found = found._replace(timestamp_ms=-1)
     except FAILURES as failure:
@@ -73,7 +80,17 @@ def _answer_partition(log: Log, topic: str, wanted: ListOffsetsPartition, versio
     )
 
 
-def _find(partition: Partition, timestamp: int) -> TimeOffset:
+def _find(partition: Partition, timestamp: int, *, committed: bool) -> TimeOffset:
+    """For a reader of committed records nothing lies after the last stable offset."""
+    found = _find_any(partition, timestamp)
+    if not committed or found.offset < (stable := partition.last_stable_offset):
+        return found
+    if timestamp == LATEST:
+        return TimeOffset(-1, stable)
+    return found if timestamp == EARLIEST else NOT_FOUND
+
+
+def _find_any(partition: Partition, timestamp: int) -> TimeOffset:
     match timestamp:
         case -1:
             return TimeOffset(-1, partition.high_watermark)

@@ -1,7 +1,7 @@
 """OffsetFetch: how far groups have read, by partition or altogether.
 
-Offsets that belong to an open transaction are kept out of the answer, and there are none yet: so every answer is as
-stable as `require_stable` asks for.
+Offsets that an open transaction is about to commit are kept out of the answer: a client that asks with `require_stable`
+is asked to try again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,10 +25,24 @@ NOTHING_COMMITTED = CommittedOffset(-1)
 
 async def handle(request: Any, context: Context) -> Fields:
     if context.api_version >= SEVERAL_GROUPS_SINCE:
-        groups = [await _group(group.group_id, group.topics, context) async for group in in_turns(request.groups)]
+        groups = [
+            _as_asked(await _group(group.group_id, group.topics, context), request, context)
+            async for group in in_turns(request.groups)
+        ]
         return Fields(throttle_time=UNTHROTTLED, groups=tuple(groups))
-    group = await _group(request.group_id, request.topics, context)
+    group = _as_asked(await _group(request.group_id, request.topics, context), request, context)
     return Fields(throttle_time=UNTHROTTLED, error_code=group.error_code, topics=group.topics)
+
+
+def _as_asked(group: Fields, request: Any, context: Context) -> Fields:
+    """With offsets that may change in a moment taken out, if the client wants stable ones."""
+    wanted = getattr(request, "require_stable", False) and group.error_code is ErrorCode.none
+    unstable = context.groups.unstable(group.group_id) if wanted else ()
+    for topic in group.topics if unstable else ():
+        for one in topic.partitions:
+            if TopicPartition(topic.name, one.partition_index) in unstable:
+                one.error_code, one.committed_offset, one.metadata = ErrorCode.unstable_offset_commit, -1, ""
+    return group
 
 
 async def _group(group_id: str, topics: Iterable[Any] | None, context: Context) -> Fields:

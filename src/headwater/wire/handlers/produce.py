@@ -10,15 +10,28 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from headwater.errors import HeadwaterError, InvalidRecord, ProtocolError, TopicFull
+from headwater.errors import (
+    ConcurrentTransactions,
+    HeadwaterError,
+    InvalidProducerMapping,
+    InvalidRecord,
+    InvalidTransactionState,
+    ProducerFenced,
+    ProtocolError,
+    TopicFull,
+)
 from headwater.log.partition import Appended, Partition
 from headwater.wire.answers import NO_ANSWER, Later, Nothing
 from headwater.wire.context import Context
 from headwater.wire.durability import Ticket
+from headwater.wire.produce_transactions import NotInTransaction, append, begin, in_transaction
 from headwater.wire.protocol.produce import PartitionAnswer, ProduceRequest, TopicAnswer
+from headwater.wire.protocol.transaction_codes import produce_code
 from headwater.wire.topics import code_for, find_partition, refuse_reserved
 
 logger = logging.getLogger("headwater.wire")
+
+TRANSACTION_ERRORS = (ConcurrentTransactions, InvalidProducerMapping, InvalidTransactionState, ProducerFenced)
 
 NO_ACKS, WRITTEN, DURABLE = 0, 1, -1
 TIMEOUT_MS_MIN = 1000
@@ -60,13 +73,11 @@ async def handle(request: ProduceRequest, context: Context) -> list[TopicAnswer]
     if request.acks not in (NO_ACKS, WRITTEN, DURABLE):
         for row in rows:
             row.refuse(ErrorCode.invalid_required_acks, f"acks can be 0, 1 or -1, not {request.acks}")
-    elif request.transactional_id is not None:
-        for row in rows:
-            row.refuse(ErrorCode.invalid_txn_state, "transactions are not supported yet")
-    else:
-        await Storing(rows, context, request.acks).done()
+    elif request.transactional_id is None or await _in_transaction(rows, request.transactional_id, context):
+        storing = Storing(rows, context, request.acks, request.transactional_id)
+        await storing.done()
         if any(row.full for row in rows):
-            await _store_when_there_is_room(rows, context, request.acks, deadline)
+            await _store_when_there_is_room(storing, deadline)
     for row in rows:
         row.records = None  # nothing may keep the request's bytes alive while its answer waits for the disk
     if request.acks == NO_ACKS:
@@ -77,22 +88,36 @@ async def handle(request: ProduceRequest, context: Context) -> list[TopicAnswer]
     return _answers(layout, rows)
 
 
+async def _in_transaction(rows: list[Row], transactional_id: str, context: Context) -> bool:
+    try:
+        await begin(rows, transactional_id, context)
+    except HeadwaterError as error:
+        for row in rows:
+            row.refuse(produce_code(error, context.api_version), str(error))
+        return False
+    return True
+
+
 class Storing:
     """One trip of some rows to the threads that append."""
 
-    def __init__(self, rows: list[Row], context: Context, acks: int) -> None:
-        self._rows, self._context, self._acks = rows, context, acks
+    def __init__(self, rows: list[Row], context: Context, acks: int, transactional_id: str | None = None) -> None:
+        self.rows, self.context, self._acks = rows, context, acks
+        self._transactional_id = transactional_id
         self._unsynced: list[Partition] = []  # a request waits for them to be synced, and no sync has started
+
+    def again(self, rows: list[Row]) -> "Storing":
+        return Storing(rows, self.context, self._acks, self._transactional_id)
 
     async def done(self) -> None:
         """Return when every row was stored or refused. Syncs continue after that."""
-        threads = self._context.shared.append_threads
+        threads = self.context.shared.append_threads
         assert threads is not None
         await threads.run(self._append_all, then=self._sync)
 
     def _append_all(self) -> None:
         try:
-            for row in self._rows:
+            for row in self.rows:
                 self._append(row)
         except BaseException:
             self._submit_syncs()
@@ -100,11 +125,19 @@ class Storing:
 
     def _append(self, row: Row) -> None:
         try:
-            partition = find_partition(self._context.log, row.topic, row.number)
+            partition = find_partition(self.context.log, row.topic, row.number)
             refuse_reserved(partition.topic)
             if not row.records:
                 raise InvalidRecord("a produce request needs one batch for each partition it names")
-            appended = partition.append(row.records, durable=self._acks == DURABLE)
+            durable = self._acks == DURABLE
+            if in_transaction(row.records):
+                appended = append(partition, row.records, self._transactional_id, self.context, durable=durable)
+            else:
+                appended = partition.append(row.records, durable=durable)
+        except NotInTransaction as error:
+            row.refuse(ErrorCode.transactional_id_authorization_failed, str(error))
+        except TRANSACTION_ERRORS as error:
+            row.refuse(produce_code(error, self.context.api_version), str(error))
         except TopicFull as full:
             row.refuse(code_for(full, row.topic), str(full))
             row.full = partition if full.blocking else None
@@ -113,29 +146,30 @@ class Storing:
         else:
             row.accept(appended)
             if self._acks == DURABLE:
-                row.ticket, first = self._context.shared.durability.ask(partition, appended.last_offset + 1)
+                row.ticket, first = self.context.shared.durability.ask(partition, appended.last_offset + 1)
                 if first:
                     self._unsynced.append(partition)
 
     def _sync(self) -> None:
         """The thread is here and its work is done: if no other work waits, it can sync as well as another."""
-        threads = self._context.shared.append_threads
+        threads = self.context.shared.append_threads
         last = self._unsynced.pop() if self._unsynced and threads is not None and threads.spare else None
         self._submit_syncs()
         if last is not None:
-            self._context.shared.durability.sync(last)
+            self.context.shared.durability.sync(last)
 
     def _submit_syncs(self) -> None:
         for partition in self._unsynced:
-            self._context.shared.durability.submit(partition)
+            self.context.shared.durability.submit(partition)
 
 
-async def _store_when_there_is_room(rows: list[Row], context: Context, acks: int, deadline: float) -> None:
-    arrivals = context.shared.arrivals
+async def _store_when_there_is_room(storing: Storing, deadline: float) -> None:
+    rows = storing.rows
+    arrivals = storing.context.shared.arrivals
     waiter = arrivals.watch({row.full for row in rows if row.full})
     try:
         while waiting := [row for row in rows if row.full]:
-            await Storing(waiting, context, acks).done()
+            await storing.again(waiting).done()
             if not any(row.full for row in waiting):
                 return
             if arrivals.stopping or not await waiter.wait(deadline):

@@ -25,6 +25,7 @@ Records = TypeVar("Records")
 
 _ANSWER = struct.Struct(">ihqq")
 _SESSION = struct.Struct(">hi")
+_ABORTED = struct.Struct(">qq")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 
@@ -67,6 +68,9 @@ class PartitionAnswer(NamedTuple, Generic[Records]):
     start_offset: int = -1
     records: Sequence[Records] = ()
     records_bytes: int = 0
+    last_stable_offset: int = -1
+    aborted: Sequence[tuple[int, int]] = ()
+    """Producer id and first offset of aborted transactions, for readers of committed records."""
 
 
 class TopicAnswer(NamedTuple, Generic[Records]):
@@ -172,11 +176,14 @@ def write_response(response: FetchResponse[Records], version: int) -> list[bytes
 
 def _write_partition(target: bytearray, answer: PartitionAnswer[Records], version: int, committed_only: bool) -> None:
     flexible = version >= FLEXIBLE_FROM
-    last_stable_offset = answer.high_watermark  # no transaction is ever open
-    target += _ANSWER.pack(answer.number, answer.error_code, answer.high_watermark, last_stable_offset)
+    target += _ANSWER.pack(answer.number, answer.error_code, answer.high_watermark, answer.last_stable_offset)
     if version >= START_OFFSET_FROM:
         target += _INT64.pack(answer.start_offset)
-    write_count(target, 0 if committed_only else -1, flexible=flexible)  # aborted transactions
+    write_count(target, len(answer.aborted) if committed_only else -1, flexible=flexible)
+    for aborted in answer.aborted:
+        target += _ABORTED.pack(*aborted)
+        if flexible:
+            target.append(0)
     if version >= RACK_FROM:
         target += _INT32.pack(-1)  # no replica to prefer
     write_count(target, answer.records_bytes, flexible=flexible)
