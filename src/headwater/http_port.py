@@ -7,13 +7,15 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headwater.access.local_token import LocalToken
 from headwater.alerts.evaluation import alert_reports
 from headwater.capture.definition import Definitions
 from headwater.capture.http.receiver import Receiver
 from headwater.capture.schemas import Registration
 from headwater.errors import NoOwnCompatibility, SchemaError
+from headwater.kafka_login import LOCAL_USER, NO_LOGIN, KafkaLogin
 from headwater.log.groups.member import DescribedGroup
 from headwater.log.log import Log
 from headwater.record import TopicPartition
@@ -29,9 +31,10 @@ from headwater.serve.operations import Sources
 from headwater.serve.pages import Dashboard
 from headwater.serve.services import routes_of, routes_of_posts
 from headwater.serve.tokens import Tokens
-from headwater.settings import HttpSettings
+from headwater.settings import LOCAL_TOKEN_FILE, HttpSettings
 from headwater.wire.bind import refuse_public, unavailable
 from headwater.wire.event_loop import new_event_loop
+from headwater.wire.security import Security
 
 if TYPE_CHECKING:
     from headwater.flow.kafka.client import Client
@@ -53,6 +56,16 @@ def problems_in(data: Path, app: str = "") -> list[dict[str, Any]]:
     return problems_in(data, app)
 
 
+class KafkaSide(NamedTuple):
+    """What the HTTP port needs of the Kafka port of its node."""
+
+    address: str
+    """Where programs of this machine connect."""
+    groups: Callable[[], Sequence[DescribedGroup]]
+    security: Security
+    local_token: LocalToken
+
+
 class HttpPort:
     """A thread and an event loop of its own: what is slow here keeps no Kafka client waiting."""
 
@@ -61,20 +74,18 @@ class HttpPort:
         log: Log,
         data: Path,
         settings: HttpSettings,
+        kafka: KafkaSide,
         *,
-        kafka_address: str,
-        groups: Callable[[], Sequence[DescribedGroup]],
         ended: Callable[[BaseException | None], None],
     ) -> None:
-        """`groups` returns the consumer groups of the Kafka port."""
-        self._settings, self._ended = settings, ended
+        self._settings, self._ended, self._security = settings, ended, kafka.security
         self.registry = Registry(TopicJournal(log))
         bodies = Bodies(settings)
-        self._parts = PartReports(log, data, kafka_address)
-        sources = Sources(groups, self._parts.flows, self._parts.captures, self._parts.alerts, self._parts.control,
+        self._parts = PartReports(log, data, kafka)
+        sources = Sources(kafka.groups, self._parts.flows, self._parts.captures, self._parts.alerts, self._parts.control,
                           self._parts.problems, self._parts.remove_capture)  # fmt: skip
         self._api = Api(log, data, sources, settings, decode=Decoder(self.registry).json_text)
-        tokens = self._tokens = Tokens(data)
+        tokens = Tokens(data, lambda: kafka.local_token.value)
         routes = [
             *Dashboard(bodies, tokens).routes(),
             *self._api.routes(),
@@ -89,7 +100,6 @@ class HttpPort:
     def start(self) -> None:
         """Clients can connect when this returns. UnsafeBind or PortUnavailable if it cannot be opened."""
         listening = self._socket = _listening(self._settings)
-        self._tokens.open_local()
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.url = f"http://{shown}"
@@ -123,7 +133,6 @@ class HttpPort:
             self._thread.join()
         self._api.close()
         self._parts.close()
-        self._tokens.close_local()
         if self._socket is not None:
             self._socket.close()
 
@@ -140,8 +149,11 @@ class HttpPort:
 class PartReports:
     """Reports of the parts that `serve` does not import: flows, captures, alerts, problems."""
 
-    def __init__(self, log: Log, data: Path, kafka_address: str) -> None:
-        self._log, self._data, self._address = log, data, kafka_address
+    def __init__(self, log: Log, data: Path, kafka: KafkaSide) -> None:
+        self._log, self._data, self._address = log, data, kafka.address
+        self._login = NO_LOGIN
+        if kafka.security.enforcing:
+            self._login = KafkaLogin(LOCAL_USER, data / LOCAL_TOKEN_FILE)
         self._captures = Definitions(data)
         self._lock = threading.Lock()
         self._client: Client | None = None
@@ -157,7 +169,7 @@ class PartReports:
         ends = {TopicPartition(one.topic, one.number): one.high_watermark for one in self._log.partitions()}
         with self._lock:
             if self._jobs is None:
-                self._client = Client(self._address)
+                self._client = Client(self._address, login=self._login)
                 self._jobs = JobObserver(self._data, self._client, self._log.clock)
             return [job.to_json() for job in self._jobs.look(ends)]
 

@@ -212,9 +212,7 @@ class AclIndex:
         self._lengths[resource_type] = sorted({len(prefix) for prefix in self._prefixed.get(resource_type, {})})
 
 
-def decide(
-    acls: Iterable[Acl], principal: str, host: str, operation: Operation, *, without_acl: bool = False
-) -> bool:
+def decide(acls: Iterable[Acl], principal: str, host: str, operation: Operation, *, without_acl: bool = False) -> bool:
     """May the principal do this, by the ACLs of one resource? A denial counts before every permission.
 
     `without_acl`: the answer for a resource that has no ACL at all.
@@ -253,5 +251,7 @@ def may_on_any(acls: Iterable[Acl], principal: str, host: str, operation: Operat
 
 def _swallows(denial: Acl, allowed: Acl) -> bool:
     if denial.pattern is Pattern.LITERAL:
-        return denial.resource == WILDCARD or (allowed.pattern is Pattern.LITERAL and denial.resource == allowed.resource)
+        return denial.resource == WILDCARD or (
+            allowed.pattern is Pattern.LITERAL and denial.resource == allowed.resource
+        )
     return allowed.resource.startswith(denial.resource) and allowed.resource != WILDCARD

@@ -53,7 +53,9 @@ class Authorizer:
         free = self._without_acl and name not in (ACCESS_TOPIC, AUDIT_TOPIC, CLUSTER_NAME)
         return decide(acls, str(principal), host, operation, without_acl=free)
 
-    def allowed_on_any(self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType) -> bool:
+    def allowed_on_any(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
+    ) -> bool:
         """Is there anything of this type on which the principal may do this?"""
         if principal in self._super_users:
             return True

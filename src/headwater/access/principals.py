@@ -34,9 +34,6 @@ ANONYMOUS = Principal(USER, "ANONYMOUS")
 LOCAL = Principal("Local", "node")
 """A program of this machine that can read the token in the data directory: it may do everything."""
 
-LOCAL_USER = "local"
-"""The name with which it logs in."""
-
 
 def user(name: str) -> Principal:
     return Principal(USER, name)

@@ -67,6 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         """`local`: it comes from this machine, and logs in with the token of the data directory."""
         self._port, self._local = port, local
         self._session: Session | None = None
+        self._full_early = False  # the end of a handshake was still leaving when the connection was made
         self._muted_until = 0.0  # a client that took more than its quota
         settings = port.settings
         self._assembler = FrameAssembler(port.scratch, bytes_max=settings.request_bytes_max, budget=port.budget)
@@ -110,6 +111,8 @@ class Connection(asyncio.BufferedProtocol):
             read_slowly=self._port.read_slowly,
             descriptor=self._descriptor(transport),
         )
+        if self._full_early:
+            self._sender.pause()
         self._node = self._port.node_for(_host(transport.get_extra_info("sockname")), local=self._local)
         if not self._port.admit(self) or not self._begin_session():
             self._closing = True
@@ -191,11 +194,17 @@ class Connection(asyncio.BufferedProtocol):
         self._frames_bytes = sum([len(frame.view) for frame in self._frames])
 
     def pause_writing(self) -> None:
+        if not hasattr(self, "_sender"):
+            self._full_early = True
+            return
         self._sender.pause()
         self._active_at = self._port.now
         self.untaken_since = self._port.loop.time()
 
     def resume_writing(self) -> None:
+        if not hasattr(self, "_sender"):
+            self._full_early = False
+            return
         self._sender.resume()
         self._active_at = self._port.now
 

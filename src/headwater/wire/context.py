@@ -64,9 +64,7 @@ class Context:
     def note_change(self, operation: str, resource: str) -> None:
         """For the audit topic: an administrator has changed something."""
         if self.security is not None:
-            self.security.audit.note(
-                Event(CHANGED, str(self.principal), self.client_host, "", operation, resource)
-            )
+            self.security.audit.note(Event(CHANGED, str(self.principal), self.client_host, "", operation, resource))
 
     async def run(
         self, function: Callable[Parameters, Result], *args: Parameters.args, **named: Parameters.kwargs

@@ -13,7 +13,7 @@ from headwater.access.principals import Principal, parse_principal, parse_rules,
 from headwater.access.quotas import Quotas
 from headwater.access.store import AccessStore
 from headwater.access.tls import ServerTls
-from headwater.access.tls_entry import Unfinished
+from headwater.access.tls_listener import Unfinished
 from headwater.errors import InvalidSetting
 from headwater.settings import SecuritySettings, milliseconds
 from headwater.wire.authentication.mechanisms import ALL, OAUTHBEARER, PLAIN, Exchange, LocalExchange, exchanges

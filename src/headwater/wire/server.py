@@ -3,10 +3,9 @@
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headwater.access.tls_entry import TlsEntry
+from headwater.access.tls_listener import TlsListener
 from headwater.settings import SecuritySettings, WireSettings
 from headwater.wire.bind import check_bind, unavailable
 from headwater.wire.connection import Connection
@@ -44,8 +43,9 @@ class KafkaServer:
         self._groups = groups or GroupService(log, self._settings)
         self._port: Port | None = None
         self._servers: list[asyncio.Server] = []
+        self._tls: TlsListener | None = None
         self.local_address = ("", 0)
-        """Where programs of this machine connect with the token in the data directory; the port itself without logins."""
+        """Where programs of this machine connect, with the token in the data directory if others log in."""
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def start(self) -> tuple[str, int]:
@@ -61,14 +61,11 @@ class KafkaServer:
         port.start()
         if self._own_security:
             self._security.start()
-        make = self._entrance(port)
         try:
-            server = await loop.create_server(make, settings.host, settings.port, backlog=BACKLOG, reuse_address=True)
+            host, port.number = await self._listen(port)
         except OSError as error:
             await self.stop()
             raise unavailable("Kafka", settings.host, settings.port, option="--kafka", error=error) from None
-        self._servers.append(server)
-        host, port.number = server.sockets[0].getsockname()[:2]
         self.local_address = (host, port.number)
         if self._security.enforcing:
             server = await loop.create_server(lambda: Connection(port, local=True), LOOPBACK, 0, backlog=BACKLOG)
@@ -79,14 +76,26 @@ class KafkaServer:
         logger.info("listening on %s port %d", host, port.number)
         return host, port.number
 
-    def _entrance(self, port: Port) -> Callable[[], asyncio.BaseProtocol]:
-        """What makes the protocol of a connection: encrypted first, if the port is."""
-        security = self._security
+    async def _listen(self, port: Port) -> tuple[str, int]:
+        """Open the port; encrypted, if it is to be. OSError."""
+        settings, security = self._settings, self._security
+        server = await asyncio.get_running_loop().create_server(
+            lambda: Connection(port), settings.host, settings.port,
+            backlog=BACKLOG, reuse_address=True, start_serving=security.tls is None,
+        )  # fmt: skip
+        address: tuple[str, int] = server.sockets[0].getsockname()[:2]
+        if security.tls is None:
+            self._servers.append(server)
+            return address
         tls = security.tls
-        if tls is None:
-            return lambda: Connection(port)
         timeout = security.settings.login_timeout.total_seconds()
-        return lambda: TlsEntry(lambda: Connection(port), lambda: tls.context, security.unfinished, timeout)
+        self._tls = TlsListener(lambda: Connection(port), lambda: tls.context, security.unfinished, timeout)
+        opened = [one.dup() for one in server.sockets]
+        server.close()
+        for one in opened:
+            one.listen(BACKLOG)
+            self._tls.start(one)
+        return address
 
     async def stop(self) -> None:
         """Take no more requests, answer those that were taken, then close. May be called again."""
@@ -94,6 +103,9 @@ class KafkaServer:
         port, self._port = self._port, None
         for server in servers:
             server.close()
+        if self._tls is not None:
+            self._tls.close()
+            self._tls = None
         if self._sweeping is not None:
             self._sweeping.cancel()
         if port is None:

@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from typing import NamedTuple, Protocol
 
 from headwater.access.oauth import TokenRefused, TokenVerifier, bearer_token
-from headwater.access.principals import LOCAL, LOCAL_USER, Principal, user
+from headwater.access.principals import LOCAL, Principal, user
 from headwater.access.scram import (
     MECHANISMS,
     SHA256,
@@ -21,6 +21,7 @@ from headwater.access.scram import (
     unknown_users_credential,
 )
 from headwater.access.store import AccessStore
+from headwater.kafka_login import LOCAL_USER
 
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 ALL = (PLAIN, *MECHANISMS, OAUTHBEARER)

@@ -19,9 +19,7 @@ async def handle(request: Any, context: Context) -> Fields:
     resources = []
     for (kind, pattern, name), acls in groupby(found, lambda acl: acl[:3]):
         described = tuple(acl_out(acl) for acl in acls)
-        resources.append(
-            Fields(resource_type=int(kind), resource_name=name, pattern_type=int(pattern), acls=described)
-        )
+        resources.append(Fields(resource_type=int(kind), resource_name=name, pattern_type=int(pattern), acls=described))
     return _answer(ErrorCode.none, None, tuple(resources))
 
 

@@ -41,7 +41,9 @@ def element_type(api_key: int, version: int, array: str) -> Any:
 
 def mirrored(source: Any, entity_type: Any, code: ErrorCode, message: str | None = None) -> Fields:
     """An entity with the names and numbers of `source`, and the error wherever the type has room for one."""
-    values = {field.name: _value(field, source, entity_type, code, message) for field in dataclasses.fields(entity_type)}
+    values = {
+        field.name: _value(field, source, entity_type, code, message) for field in dataclasses.fields(entity_type)
+    }
     return Fields(**values)
 
 
