@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headwater.access.local_token import LocalToken
+from headwater.access.tls import ServerTls
 from headwater.alerts.evaluation import alert_reports
 from headwater.capture.definition import Definitions
 from headwater.capture.http.receiver import Receiver
@@ -26,7 +27,8 @@ from headwater.registry.rest import Rest
 from headwater.registry.words import JSON, Compatibility, SchemaText
 from headwater.serve.api import Api
 from headwater.serve.bodies import Bodies
-from headwater.serve.http import build_app, server_of
+from headwater.serve.enforcement import Enforcement
+from headwater.serve.http import Tls, build_app, serve_encrypted, server_of
 from headwater.serve.operations import Sources
 from headwater.serve.pages import Dashboard
 from headwater.serve.services import routes_of, routes_of_posts
@@ -34,6 +36,7 @@ from headwater.serve.tokens import Tokens
 from headwater.settings import LOCAL_TOKEN_FILE, HttpSettings
 from headwater.wire.bind import refuse_public, unavailable
 from headwater.wire.event_loop import new_event_loop
+from headwater.wire.port import LOOPBACK
 from headwater.wire.security import Security
 
 if TYPE_CHECKING:
@@ -82,8 +85,10 @@ class HttpPort:
         self.registry = Registry(TopicJournal(log))
         bodies = Bodies(settings)
         self._parts = PartReports(log, data, kafka)
-        sources = Sources(kafka.groups, self._parts.flows, self._parts.captures, self._parts.alerts, self._parts.control,
-                          self._parts.problems, self._parts.remove_capture)  # fmt: skip
+        parts = self._parts
+        sources = Sources(
+            kafka.groups, parts.flows, parts.captures, parts.alerts, parts.control, parts.problems, parts.remove_capture
+        )
         self._api = Api(log, data, sources, settings, decode=Decoder(self.registry).json_text)
         tokens = Tokens(data, lambda: kafka.local_token.value)
         routes = [
@@ -92,17 +97,26 @@ class HttpPort:
             *routes_of(Rest(self.registry), bodies, content_type=REGISTRY_CONTENT),
             *routes_of_posts(Receiver(log, data), bodies),
         ]
-        self._server = server_of(build_app(routes, settings, tokens), settings)
+        enforcement = None
+        if kafka.security.enforcing:
+            security = kafka.security
+            authorizer = security.another_authorizer()
+            enforcement = Enforcement(authorizer, security.audit, self._api.view_name, self._subjects_of)
+        self._server = server_of(build_app(routes, settings, tokens, enforcement), settings)
+        self._plain: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._socket: socket.socket | None = None
-        self.url = ""
+        self.url = self.local_url = ""
 
     def start(self) -> None:
         """Clients can connect when this returns. UnsafeBind or PortUnavailable if it cannot be opened."""
-        listening = self._socket = _listening(self._settings)
-        host, port = listening.getsockname()[:2]
-        shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self.url = f"http://{shown}"
+        security = self._security.settings
+        listening = self._socket = _listening(self._settings, public_allowed=security.public_allowed)
+        self.url = self.local_url = f"http://{_shown(listening)}"
+        if security.encrypted:
+            # Programs of this machine need no certificate: what they say does not leave it.
+            self._plain = _bound(socket.AF_INET, (LOOPBACK, 0))
+            self.url, self.local_url = f"https://{_shown(listening)}", f"http://{_shown(self._plain)}"
         self._thread = threading.Thread(target=self._run, args=[listening], name="headwater-http", daemon=True)
         self._thread.start()
         self._api.history.start()
@@ -133,17 +147,32 @@ class HttpPort:
             self._thread.join()
         self._api.close()
         self._parts.close()
-        if self._socket is not None:
-            self._socket.close()
+        for one in (self._socket, self._plain):
+            if one is not None:
+                one.close()
+
+    def _subjects_of(self, schema_id: str) -> list[str]:
+        if not schema_id.isdecimal() or len(schema_id) > 10:
+            return []
+        return [version.subject for version in self.registry.with_id(int(schema_id))]
 
     def _run(self, listening: socket.socket) -> None:
         failure: BaseException | None = None
         try:
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
-                runner.run(self._server.serve(sockets=[listening]))
+                if self._plain is None:
+                    runner.run(self._server.serve(sockets=[listening]))
+                else:
+                    runner.run(serve_encrypted(self._server, self._plain, listening, self._tls()))
         except BaseException as error:  # noqa: BLE001  it is handed to the node, nothing is swallowed
             failure = error
         self._ended(failure)
+
+    def _tls(self) -> Tls:
+        security = self._security
+        certificates = ServerTls(security.settings, lambda: security.elapsed_ms() / 1000, client_certificates=False)
+        settings = security.settings
+        return Tls(lambda: certificates.context, settings.unfinished_logins_max, settings.login_timeout.total_seconds())
 
 
 class PartReports:
@@ -196,10 +225,15 @@ class PartReports:
                 self._client.close()
 
 
-def _listening(settings: HttpSettings) -> socket.socket:
+def _shown(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _listening(settings: HttpSettings, *, public_allowed: bool) -> socket.socket:
     host, port = settings.host, settings.port
     found = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    if not settings.insecure_public_bind:
+    if not settings.insecure_public_bind and not public_allowed:
         refuse_public(host, [str(address[0]) for *_, address in found])
     family, *_, address = found[0]
     try:

@@ -1,9 +1,9 @@
-"""How this program logs in to a Kafka port, if it has to: as environment variables say, so that its processes inherit it.
+"""How this program logs in to a Kafka port, if it has to. Environment variables say it, so that processes inherit it.
 
     HEADWATER_KAFKA_USER            the user, for PLAIN or SCRAM
-    HEADWATER_KAFKA_PASSWORD_FILE   a file with the password; a password never stands in an environment or on a command line
-    HEADWATER_KAFKA_MECHANISM       PLAIN (the default), and where librdkafka is the client SCRAM-SHA-256 or SCRAM-SHA-512
-    HEADWATER_KAFKA_AUTHORITY       a PEM file with the authority of the port's certificate; with it the port is encrypted
+    HEADWATER_KAFKA_PASSWORD_FILE   a file with the password, which never stands in an environment or a command itself
+    HEADWATER_KAFKA_MECHANISM       PLAIN (the default), and for commands also SCRAM-SHA-256 or SCRAM-SHA-512
+    HEADWATER_KAFKA_AUTHORITY       a PEM file with the authority of the port's certificate: the port is encrypted then
 
 Commands of the machine of a node need none of it: they log in with the token in its data directory.
 """

@@ -193,7 +193,7 @@ class Node:
         said["login"] = self.settings.security.demands_login
         said["decompressed_bytes_max"] = self.settings.log.decompressed_bytes_max
         if self._http is not None:
-            said["http"] = self._http.url
+            said["http"] = self._http.local_url
         try:
             fresh.write_text(json.dumps(said) + "\n", encoding="utf-8")
             fresh.replace(self.data / NODE_FILE)

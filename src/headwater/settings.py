@@ -178,7 +178,7 @@ class SecuritySettings:
     """Logins, encryption and permissions, of the Kafka port and the HTTP port."""
 
     mechanisms: tuple[str, ...] = ()
-    """How clients of the Kafka port log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER; () lets them in without."""
+    """How clients of the Kafka port log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER; () needs no login."""
 
     certificate: Path | None = None
     """PEM file with the certificate of this node and those between it and its authority; None: no encryption."""
@@ -190,7 +190,7 @@ class SecuritySettings:
     """PEM file with the authorities whose client certificates are believed; None: clients show none."""
 
     client_certificate_required: bool = False
-    """Hang up on clients of the Kafka port that show no certificate; without logins the certificate says who they are."""
+    """Hang up on clients of the Kafka port that show no certificate; without logins it says who they are."""
 
     principal_mapping: str = "DEFAULT"
     """How the name in a client's certificate becomes a user, in Kafka's notation of rules."""

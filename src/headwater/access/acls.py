@@ -1,8 +1,9 @@
 """Access control lists in Kafka's model, with Kafka's numbers. Pure.
 
-An ACL says: this principal, from this host, is allowed (or denied) this operation on the resources of this pattern. Kafka
-knows topics, groups, transactional ids, users, and the cluster. What else headwater has stands among the topics, under
-names that no topic can have: view:NAME, schema:SUBJECT, flow:NAME, capture:NAME. So Kafka's own tools can manage them.
+An ACL says: this principal, from this host, is allowed (or denied) this operation on the resources of this pattern.
+Kafka knows topics, groups, transactional ids, users, and the cluster. What else headwater has stands among the
+topics, under names that no topic can have: view:NAME, schema:SUBJECT, flow:NAME, capture:NAME. So Kafka's own tools
+can manage them.
 """
 
 from collections.abc import Iterable

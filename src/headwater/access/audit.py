@@ -3,8 +3,9 @@
     {"time_ms": …, "what": "denied", "principal": "User:eve", "host": "10.0.0.9", "api": "produce",
      "operation": "WRITE", "resource": "TOPIC:orders", "times": 3}
 
-Events wait in memory for the next write, the same ones counted together; beyond a bound they are only counted, and the count
-is written. Nobody's request waits for it. What was asked is never written, only its name: no secret can get in.
+Events wait in memory for the next write, the same ones counted together; beyond a bound they are only counted, and
+the count is written. Nobody's request waits for it. What was asked is never written, only its name: no secret can get
+in.
 """
 
 import json

@@ -1,17 +1,17 @@
 """Bearer tokens of OAuth: JSON Web Tokens that are signed by a key of a known set.
 
-The keys are a JWKS in a file, or at an https URL (http on this machine alone). They are read again when a token names a key
-that is not among them, but not more often than every few seconds, so that made-up keys cost nothing.
+The keys are a JWKS in a file, or at an https URL (http on this machine alone). They are read again when a token names
+a key that is not among them, but not more often than every few seconds, so that made-up keys cost nothing.
 """
 
 import json
 import re
 import threading
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from http.client import HTTPException
 from urllib.request import HTTPRedirectHandler, build_opener
 
 from joserfc import jwt
@@ -35,7 +35,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 CLIENT_MESSAGE = re.compile(rb"n,[^,]*,\x01((?:[^\x01]+\x01)*)\x01")
 
 
-class TokenRefused(Exception):  # noqa: N818  it is an outcome
+class TokenRefused(Exception):
     """The text is for the log; it never has the token in it."""
 
 

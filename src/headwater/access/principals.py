@@ -1,7 +1,7 @@
 """Principals: who makes a request, as "User:alice". Pure.
 
-The name of a client certificate becomes a principal by rules in Kafka's notation (ssl.principal.mapping.rules), of which
-the first that fits counts:
+The name of a client certificate becomes a principal by rules in Kafka's notation (ssl.principal.mapping.rules), of
+which the first that fits counts:
 
     RULE:^CN=([^,]+),OU=services.*$/$1/L    a pattern, what it becomes, and L or U for lower or upper case
     DEFAULT                                 the whole distinguished name
@@ -9,6 +9,7 @@ the first that fits counts:
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import re2
@@ -75,7 +76,7 @@ def parse_rules(text: str) -> tuple[MappingRule, ...]:
             rest = rest.removeprefix("DEFAULT")
         else:
             raise InvalidSetting("principal mapping", text, "write RULE:pattern/replacement/ or DEFAULT, with commas")
-        if rest and not rest.startswith(",") or len(rules) > RULES_MAX:
+        if (rest and not rest.startswith(",")) or len(rules) > RULES_MAX:
             raise InvalidSetting("principal mapping", text, f"rules are divided by commas, {RULES_MAX} at most")
         rest = rest[1:].lstrip()
     return tuple(rules) or (MappingRule(""),)
@@ -101,11 +102,12 @@ def principal_of_subject(subject: str, rules: Sequence[MappingRule]) -> Principa
         found = re2.fullmatch(rule.pattern, subject)
         if found is None:
             continue
-        name = re.sub(r"\$(\d)", lambda group: _group(found, int(group[1])), rule.replacement)
+        name = re.sub(r"\$(\d)", partial(_group, found), rule.replacement)
         name = name.lower() if rule.case == "L" else name.upper() if rule.case == "U" else name
         return user(name) if name else None
     return None
 
 
-def _group(found: "re.Match[str]", number: int) -> str:
+def _group(found: "re.Match[str]", wanted: "re.Match[str]") -> str:
+    number = int(wanted[1])
     return (found[number] or "") if number <= len(found.groups()) else ""

@@ -1,9 +1,11 @@
 """Quotas: how much of the node a user or client may take, and how long one who took more has to wait. Pure.
 
-A quota is for a user, a client id, or both; a name of None is the default for all that have none of their own. As in Kafka
-the most special one that is set counts:
+A quota is for a user, a client id, or both; a name of None is the default for all that have none of their own. As in
+Kafka the most special one that is set counts:
 
-    user and client, user and any client, user, any user and client, any user and any client, any user, client, any client
+    user and client, user and any client, user,
+    any user and client, any user and any client, any user,
+    client, any client
 """
 
 from collections import OrderedDict

@@ -1,8 +1,8 @@
 """Keys and values of the topic that keeps users, permissions and quotas. Pure.
 
-    ["user","alice"]                                         {"SCRAM-SHA-256": {"salt": …, "iterations": …, "stored": …, "server": …}}
-    ["acl","TOPIC","LITERAL","orders","User:alice","*","READ","ALLOW"]      {}
-    ["quota",[["user","alice"]]]                             {"producer_byte_rate": 1000000.0}
+    ["user","alice"]                {"SCRAM-SHA-256": {"salt": …, "iterations": …, "stored": …, "server": …}}
+    ["acl","TOPIC","LITERAL","orders","User:alice","*","READ","ALLOW"]          {}
+    ["quota",[["user","alice"]]]    {"producer_byte_rate": 1000000.0}
 
 All are JSON; bytes are in base64. A null value deletes its key, and compaction keeps the newest of each.
 """

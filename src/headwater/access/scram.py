@@ -5,8 +5,9 @@
     client   c=biws,r=<both nonces>,p=<proof>
     server   v=<our own proof>
 
-Of a password are kept: salt, iterations, StoredKey, ServerKey. Neither tells the password, and the client's proof cannot be
-made from them. A user who does not exist gets a salt of their own, always the same, so that nobody learns who exists.
+Of a password are kept: salt, iterations, StoredKey, ServerKey. Neither tells the password, and the client's proof
+cannot be made from them. A user who does not exist gets a salt of their own, always the same, so that nobody learns
+who exists.
 """
 
 import base64
@@ -44,7 +45,7 @@ class Credential(NamedTuple):
     server_key: bytes
 
 
-class Refused(Exception):  # noqa: N818  it is an outcome
+class Refused(Exception):
     """The exchange ends without a login. The text is for the log, not for the client."""
 
 

@@ -1,7 +1,8 @@
 """Encryption: which versions and ciphers, whose certificates, and new ones without a restart.
 
-The files are looked at once a second at most, when a client connects. A new certificate counts for clients that connect from
-then on; those that are connected stay. Files that do not fit together are reported, and the old ones stay in use.
+The files are looked at once a second at most, when a client connects. A new certificate counts for clients that
+connect from then on; those that are connected stay. Files that do not fit together are reported, and the old ones
+stay in use.
 """
 
 import logging

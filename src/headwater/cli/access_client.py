@@ -93,7 +93,7 @@ def _filter(wanted: AclFilter) -> AclBindingFilter:
     return AclBindingFilter(*_parts(wanted))
 
 
-def _acl(one: AclBinding) -> Acl:
+def _acl(one: Any) -> Acl:
     return Acl(
         Kind(one.restype.value),
         Pattern(one.resource_pattern_type.value),

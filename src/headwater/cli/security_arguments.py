@@ -52,7 +52,7 @@ def add_security(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--advertised-host", metavar="NAME", default="",
-        help="the name under which clients reach the Kafka port, as in its certificate (default: the address they used)",
+        help="the name under which clients reach the Kafka port, as in its certificate (default: the address they use)",
     )  # fmt: skip
     group.add_argument("--oauth-keys", metavar="FILE|URL", default="", help="the JWKS that signs tokens of OAUTHBEARER")
     group.add_argument("--oauth-issuer", metavar="ISSUER", default="", help="who must have issued a token")

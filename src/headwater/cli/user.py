@@ -1,4 +1,4 @@
-"""headwater user: who may log in. A password is read from the terminal, standard input or a file, never from the command."""
+"""headwater user: who may log in. A password is read from the terminal, standard input or a file alone."""
 
 import argparse
 import getpass

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from headwater.access.principals import LOCAL as LOCAL_PRINCIPAL
+from headwater.access.principals import Principal, parse_principal
 from headwater.errors import DamagedFile, UsageError
 from headwater.log.storage import LocalStorage, read_small_file, write_small_file
 from headwater.small_file import copy_path
@@ -33,6 +35,15 @@ LOCAL = "of this machine"
 class Token(NamedTuple):
     name: str
     scopes: tuple[str, ...]
+    mapped: str = ""
+    """The principal that it stands for, if one was said."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who has it, for permissions. Without a mapping it is nobody's but its own."""
+        if self.name == LOCAL:
+            return LOCAL_PRINCIPAL
+        return parse_principal(self.mapped) if self.mapped else Principal("Token", self.name)
 
 
 class Tokens:
@@ -46,7 +57,7 @@ class Tokens:
         self._seen: tuple[object, ...] = ()
         self._known: dict[str, dict[str, object]] = {}
 
-    def add(self, name: str, scopes: tuple[str, ...]) -> str:
+    def add(self, name: str, scopes: tuple[str, ...], principal: str = "") -> str:
         """Returns a new token, which is shown once and never again."""
         if not NAME.fullmatch(name):
             raise UsageError(f"{name[:80]!r} cannot name a token; use up to 100 letters, digits, dots and dashes")
@@ -57,7 +68,10 @@ class Tokens:
         if name in known:
             raise UsageError(f"there is a token {name} already; remove it first")
         made = PREFIX + secrets.token_urlsafe(32)
-        self._write({**known, name: {"hash": _hash(made), "scopes": list(scopes)}})
+        said: dict[str, object] = {"hash": _hash(made), "scopes": list(scopes)}
+        if principal:
+            said["principal"] = str(parse_principal(principal))
+        self._write({**known, name: said})
         return made
 
     def remove(self, name: str) -> None:
@@ -94,7 +108,10 @@ class Tokens:
         """UsageError if the list of tokens cannot be read: then every request is refused."""
         try:
             found: dict[str, dict[str, object]] = read_small_file(self._storage, FILE).content
-            return {name: {"hash": str(said["hash"]), "scopes": said["scopes"]} for name, said in found.items()}
+            return {
+                name: {"hash": str(said["hash"]), "scopes": said["scopes"], "principal": str(said.get("principal", ""))}
+                for name, said in found.items()
+            }
         except FileNotFoundError:
             return {}
         except (DamagedFile, AttributeError, KeyError, TypeError) as error:
@@ -120,7 +137,7 @@ def _seen(file: Path) -> object:
 def _token(name: str, said: dict[str, object]) -> Token:
     scopes = said["scopes"]
     assert isinstance(scopes, list)
-    return Token(name, tuple(str(one) for one in scopes))
+    return Token(name, tuple(str(one) for one in scopes), str(said.get("principal", "")))
 
 
 def _hash(token: str) -> str:

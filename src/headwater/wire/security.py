@@ -1,4 +1,4 @@
-"""What decides who may do what on the Kafka port: logins, permissions, quotas, certificates, and what is noted of them."""
+"""What decides who may do what on the Kafka port: logins, permissions, quotas, certificates, and the audit."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -40,8 +40,7 @@ class Security:
         self.audit = Audit(log)
         self.quotas = Quotas()
         self.enforcing = settings.demands_login
-        supers = [parse_principal(name) for name in settings.super_users]
-        self.authorizer = Authorizer(self.store, supers, without_acl=settings.allowed_without_acl)
+        self.authorizer = self.another_authorizer()
         verifier = TokenVerifier(settings, log.clock) if OAUTHBEARER in settings.mechanisms else None
         self._executor = ThreadPoolExecutor(LOGIN_THREADS, thread_name_prefix="headwater-login")
         self._exchanges = exchanges(settings.mechanisms, self.store, verifier, self._executor)
@@ -49,6 +48,11 @@ class Security:
         self.tls = self._tls() if settings.encrypted else None
         self.unfinished = Unfinished(settings.unfinished_logins_max)
         self._quotas_version = -1
+
+    def another_authorizer(self) -> Authorizer:
+        """For another event loop: each keeps its own decisions."""
+        supers = [parse_principal(name) for name in self.settings.super_users]
+        return Authorizer(self.store, supers, without_acl=self.settings.allowed_without_acl)
 
     def _tls(self) -> ServerTls:
         return ServerTls(self.settings, lambda: self.elapsed_ms() / 1000, client_certificates=True)

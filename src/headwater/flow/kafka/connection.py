@@ -77,8 +77,7 @@ class Connection:
             password = login.password
         except OSError as error:
             raise LoginRefused(str(self.address), f"{login.password_file} cannot be read: {error.strerror}") from None
-        error = self.ask(Request(SASL_HANDSHAKE, 1, [string("PLAIN")])).int16()
-        if error:
+        if self.ask(Request(SASL_HANDSHAKE, 1, [string("PLAIN")])).int16():
             raise LoginRefused(str(self.address), "it does not take user and password (PLAIN)")
         token = b"\0".join([b"", login.user.encode(), password.encode()])
         answer = self.ask(Request(SASL_AUTHENTICATE, 0, [int32(len(token)), token]))

@@ -4,8 +4,8 @@
       │ versions ▲          └──────────── last token ───────────────► │
       └──────────┘                                               lifetime over: only a new login
 
-Whatever is not in the table ends the connection: a request before the login, a token without a handshake, a handshake in the
-middle of an exchange, and everything after a failure.
+Whatever is not in the table ends the connection: a request before the login, a token without a handshake, a handshake
+in the middle of an exchange, and everything after a failure.
 """
 
 from enum import StrEnum

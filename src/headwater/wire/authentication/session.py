@@ -103,8 +103,8 @@ class Session:
         self._note_failure(self._mechanism, why)
         # Guessing passwords takes time, one connection at a time; a connection that waits holds nothing.
         await asyncio.sleep(milliseconds(self._security.settings.failed_login_delay) / 1000)
-        said = f"Authentication failed during authentication due to invalid credentials with SASL mechanism {self._mechanism}"
-        return Authenticated(b"", said)
+        said = "Authentication failed during authentication due to invalid credentials with SASL mechanism"
+        return Authenticated(b"", f"{said} {self._mechanism}")
 
     def _note_failure(self, api: str, why: str) -> None:
         self.failed = True

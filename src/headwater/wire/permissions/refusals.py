@@ -1,7 +1,7 @@
 """Answers to what is not allowed, in the form of the API they belong to. Pure.
 
-A response says the same names as its request: of a topic that is refused, its name and the numbers of its partitions. So a
-refusal is made from the request and the schema of the response.
+A response says the same names as its request: of a topic that is refused, its name and the numbers of its partitions.
+So a refusal is made from the request and the schema of the response.
 """
 
 import dataclasses

@@ -38,7 +38,7 @@ def permits_of(context: Context) -> Permits:
     return context.permits
 
 
-# -- records -------------------------------------------------------------------------------------------------------------
+# -- records ---------------------------------------------------------------------------------------------------------
 
 
 async def produce(request: Any, context: Context, handle: Handle) -> Any:
@@ -79,7 +79,7 @@ async def fetch(request: Any, context: Context, handle: Handle) -> Any:
     return await handle(request, context)
 
 
-# -- topics --------------------------------------------------------------------------------------------------------------
+# -- topics ----------------------------------------------------------------------------------------------------------
 
 
 async def metadata(request: Any, context: Context, handle: Handle) -> Any:
@@ -203,7 +203,7 @@ async def delete_topics(request: Any, context: Context, handle: Handle) -> Any:
     return Fields(throttle_time=answer.throttle_time, responses=(*answer.responses, *refused))
 
 
-# -- configuration -------------------------------------------------------------------------------------------------------
+# -- configuration ---------------------------------------------------------------------------------------------------
 
 
 async def describe_configs(request: Any, context: Context, handle: Handle) -> Any:
@@ -265,7 +265,7 @@ async def alter_user_scram_credentials(request: Any, context: Context, handle: H
     return Fields(throttle_time=UNTHROTTLED, results=tuple(results))
 
 
-# -- groups --------------------------------------------------------------------------------------------------------------
+# -- groups ----------------------------------------------------------------------------------------------------------
 
 
 async def find_coordinator(request: Any, context: Context, handle: Handle) -> Any:
@@ -363,7 +363,7 @@ def _visible(topics: Any, permits: Permits) -> list[Any]:
     return [one for one in topics if not one.name or permits.sees(Operation.DESCRIBE, TOPIC, one.name)]
 
 
-# -- producers and transactions ------------------------------------------------------------------------------------------
+# -- producers and transactions --------------------------------------------------------------------------------------
 
 
 async def init_producer_id(request: Any, context: Context, handle: Handle) -> Any:
