@@ -7,13 +7,16 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headwater.access.local_token import LocalToken
+from headwater.access.tls import ServerTls
 from headwater.alerts.evaluation import alert_reports
 from headwater.capture.definition import Definitions
 from headwater.capture.http.receiver import Receiver
 from headwater.capture.schemas import Registration
 from headwater.errors import NoOwnCompatibility, SchemaError
+from headwater.kafka_login import LOCAL_USER, NO_LOGIN, KafkaLogin
 from headwater.log.groups.member import DescribedGroup
 from headwater.log.log import Log
 from headwater.record import TopicPartition
@@ -24,14 +27,17 @@ from headwater.registry.rest import Rest
 from headwater.registry.words import JSON, Compatibility, SchemaText
 from headwater.serve.api import Api
 from headwater.serve.bodies import Bodies
-from headwater.serve.http import build_app, server_of
+from headwater.serve.enforcement import Enforcement
+from headwater.serve.http import Tls, build_app, serve_encrypted, server_of
 from headwater.serve.operations import Sources
 from headwater.serve.pages import Dashboard
 from headwater.serve.services import routes_of, routes_of_posts
 from headwater.serve.tokens import Tokens
-from headwater.settings import HttpSettings
+from headwater.settings import LOCAL_TOKEN_FILE, HttpSettings
 from headwater.wire.bind import refuse_public, unavailable
 from headwater.wire.event_loop import new_event_loop
+from headwater.wire.port import LOOPBACK
+from headwater.wire.security import Security
 
 if TYPE_CHECKING:
     from headwater.flow.kafka.client import Client
@@ -53,6 +59,16 @@ def problems_in(data: Path, app: str = "") -> list[dict[str, Any]]:
     return problems_in(data, app)
 
 
+class KafkaSide(NamedTuple):
+    """What the HTTP port needs of the Kafka port of its node."""
+
+    address: str
+    """Where programs of this machine connect."""
+    groups: Callable[[], Sequence[DescribedGroup]]
+    security: Security
+    local_token: LocalToken
+
+
 class HttpPort:
     """A thread and an event loop of its own: what is slow here keeps no Kafka client waiting."""
 
@@ -61,38 +77,46 @@ class HttpPort:
         log: Log,
         data: Path,
         settings: HttpSettings,
+        kafka: KafkaSide,
         *,
-        kafka_address: str,
-        groups: Callable[[], Sequence[DescribedGroup]],
         ended: Callable[[BaseException | None], None],
     ) -> None:
-        """`groups` returns the consumer groups of the Kafka port."""
-        self._settings, self._ended = settings, ended
+        self._settings, self._ended, self._security = settings, ended, kafka.security
         self.registry = Registry(TopicJournal(log))
         bodies = Bodies(settings)
-        self._parts = PartReports(log, data, kafka_address)
-        sources = Sources(groups, self._parts.flows, self._parts.captures, self._parts.alerts, self._parts.control,
-                          self._parts.problems, self._parts.remove_capture)  # fmt: skip
+        self._parts = PartReports(log, data, kafka)
+        parts = self._parts
+        sources = Sources(
+            kafka.groups, parts.flows, parts.captures, parts.alerts, parts.control, parts.problems, parts.remove_capture
+        )
         self._api = Api(log, data, sources, settings, decode=Decoder(self.registry).json_text)
-        tokens = self._tokens = Tokens(data)
+        tokens = Tokens(data, lambda: kafka.local_token.value)
         routes = [
             *Dashboard(bodies, tokens).routes(),
             *self._api.routes(),
             *routes_of(Rest(self.registry), bodies, content_type=REGISTRY_CONTENT),
             *routes_of_posts(Receiver(log, data), bodies),
         ]
-        self._server = server_of(build_app(routes, settings, tokens), settings)
+        enforcement = None
+        if kafka.security.enforcing:
+            security = kafka.security
+            authorizer = security.another_authorizer()
+            enforcement = Enforcement(authorizer, security.audit, self._api.view_name, self._subjects_of)
+        self._server = server_of(build_app(routes, settings, tokens, enforcement), settings)
+        self._plain: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._socket: socket.socket | None = None
-        self.url = ""
+        self.url = self.local_url = ""
 
     def start(self) -> None:
         """Clients can connect when this returns. UnsafeBind or PortUnavailable if it cannot be opened."""
-        listening = self._socket = _listening(self._settings)
-        self._tokens.open_local()
-        host, port = listening.getsockname()[:2]
-        shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self.url = f"http://{shown}"
+        security = self._security.settings
+        listening = self._socket = _listening(self._settings, public_allowed=security.public_allowed)
+        self.url = self.local_url = f"http://{_shown(listening)}"
+        if security.encrypted:
+            # Programs of this machine need no certificate: what they say does not leave it.
+            self._plain = _bound(socket.AF_INET, (LOOPBACK, 0))
+            self.url, self.local_url = f"https://{_shown(listening)}", f"http://{_shown(self._plain)}"
         self._thread = threading.Thread(target=self._run, args=[listening], name="headwater-http", daemon=True)
         self._thread.start()
         self._api.history.start()
@@ -123,25 +147,42 @@ class HttpPort:
             self._thread.join()
         self._api.close()
         self._parts.close()
-        self._tokens.close_local()
-        if self._socket is not None:
-            self._socket.close()
+        for one in (self._socket, self._plain):
+            if one is not None:
+                one.close()
+
+    def _subjects_of(self, schema_id: str) -> list[str]:
+        if not schema_id.isdecimal() or len(schema_id) > 10:
+            return []
+        return [version.subject for version in self.registry.with_id(int(schema_id))]
 
     def _run(self, listening: socket.socket) -> None:
         failure: BaseException | None = None
         try:
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
-                runner.run(self._server.serve(sockets=[listening]))
+                if self._plain is None:
+                    runner.run(self._server.serve(sockets=[listening]))
+                else:
+                    runner.run(serve_encrypted(self._server, self._plain, listening, self._tls()))
         except BaseException as error:  # noqa: BLE001  it is handed to the node, nothing is swallowed
             failure = error
         self._ended(failure)
+
+    def _tls(self) -> Tls:
+        security = self._security
+        certificates = ServerTls(security.settings, lambda: security.elapsed_ms() / 1000, client_certificates=False)
+        settings = security.settings
+        return Tls(lambda: certificates.context, settings.unfinished_logins_max, settings.login_timeout.total_seconds())
 
 
 class PartReports:
     """Reports of the parts that `serve` does not import: flows, captures, alerts, problems."""
 
-    def __init__(self, log: Log, data: Path, kafka_address: str) -> None:
-        self._log, self._data, self._address = log, data, kafka_address
+    def __init__(self, log: Log, data: Path, kafka: KafkaSide) -> None:
+        self._log, self._data, self._address = log, data, kafka.address
+        self._login = NO_LOGIN
+        if kafka.security.enforcing:
+            self._login = KafkaLogin(LOCAL_USER, data / LOCAL_TOKEN_FILE)
         self._captures = Definitions(data)
         self._lock = threading.Lock()
         self._client: Client | None = None
@@ -157,7 +198,7 @@ class PartReports:
         ends = {TopicPartition(one.topic, one.number): one.high_watermark for one in self._log.partitions()}
         with self._lock:
             if self._jobs is None:
-                self._client = Client(self._address)
+                self._client = Client(self._address, login=self._login)
                 self._jobs = JobObserver(self._data, self._client, self._log.clock)
             return [job.to_json() for job in self._jobs.look(ends)]
 
@@ -184,10 +225,15 @@ class PartReports:
                 self._client.close()
 
 
-def _listening(settings: HttpSettings) -> socket.socket:
+def _shown(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _listening(settings: HttpSettings, *, public_allowed: bool) -> socket.socket:
     host, port = settings.host, settings.port
     found = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    if not settings.insecure_public_bind:
+    if not settings.insecure_public_bind and not public_allowed:
         refuse_public(host, [str(address[0]) for *_, address in found])
     family, *_, address = found[0]
     try:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from headwater.access.local_token import LocalToken
 from headwater.clock import Clock, SystemClock
 from headwater.errors import HeadwaterError, UnavailableError
 from headwater.log.groups.member import DescribedGroup
@@ -25,6 +26,7 @@ from headwater.settings import NODE_FILE, NodeSettings
 from headwater.wire.allocator import bound_kept_memory
 from headwater.wire.event_loop import new_event_loop
 from headwater.wire.group_service import GroupService
+from headwater.wire.security import Security
 from headwater.wire.server import KafkaServer
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ class Node:
         self._failure: BaseException | None = None
         self._log: Log | None = None
         self._address = ""
+        self._local_address = ""
+        self._token = LocalToken(self.data)
         self._http: HttpPort | None = None
 
     @property
@@ -83,11 +87,17 @@ class Node:
             transactions = MaintenanceTimer(TransactionUpkeep(self._log), interval_seconds=TRANSACTIONS_SECONDS)
             started.callback(transactions.stop)
             transactions.start()
-            port = KafkaPort(self._log, self.settings, ended=self._port_ended)
+            self._token.open()
+            started.callback(self._token.close)
+            security = Security(self._log, self.settings.security, local_token=lambda: self._token.value)
+            security.start()
+            started.callback(security.stop)
+            port = KafkaPort(self._log, self.settings, security, ended=self._port_ended)
             started.callback(port.stop)
             host, number = port.start()
             self._address = shown_address(host, number)
-            self._http = self._open_http(self._log, port)
+            self._local_address = shown_address(*port.local_address)
+            self._http = self._open_http(self._log, port, security)
             if self._http is not None:
                 started.callback(self._http.stop)
                 self._http.start()
@@ -107,16 +117,14 @@ class Node:
             failure.hint = 'Look after that file; "headwater log check" reads all the others.'
             raise failure from error
 
-    def _open_http(self, log: Log, kafka: "KafkaPort") -> "HttpPort | None":
+    def _open_http(self, log: Log, kafka: "KafkaPort", security: Security) -> "HttpPort | None":
         if self.settings.http is None:
             return None
         # Loaded only where it is wanted: a node for a single command has no use for a web server.
-        from headwater.http_port import HttpPort
+        from headwater.http_port import HttpPort, KafkaSide
 
-        return HttpPort(
-            log, self.data, self.settings.http,
-            kafka_address=self._address, groups=kafka.groups, ended=self._port_ended,
-        )  # fmt: skip
+        side = KafkaSide(self._local_address, kafka.groups, security, self._token)
+        return HttpPort(log, self.data, self.settings.http, side, ended=self._port_ended)
 
     def _start_captures(self, log: Log) -> Callable[[], None]:
         from headwater.capture.appender import LogAppender
@@ -185,10 +193,11 @@ class Node:
 
     def _write_node_file(self) -> None:
         fresh = self.data / f"{NODE_FILE}.new"
-        said: dict[str, Any] = {"kafka": self._address, "process": os.getpid()}
+        said: dict[str, Any] = {"kafka": self._local_address, "process": os.getpid()}
+        said["login"] = self.settings.security.demands_login
         said["decompressed_bytes_max"] = self.settings.log.decompressed_bytes_max
         if self._http is not None:
-            said["http"] = self._http.url
+            said["http"] = self._http.local_url
         try:
             fresh.write_text(json.dumps(said) + "\n", encoding="utf-8")
             fresh.replace(self.data / NODE_FILE)
@@ -241,8 +250,12 @@ class MaintenanceTimer:
 class KafkaPort:
     """The Kafka server on an event loop and a thread of its own."""
 
-    def __init__(self, log: Log, settings: NodeSettings, *, ended: Callable[[BaseException | None], None]) -> None:
-        self._log = log
+    def __init__(
+        self, log: Log, settings: NodeSettings, security: Security, *, ended: Callable[[BaseException | None], None]
+    ) -> None:
+        self._log, self._security = log, security
+        self.local_address = ("", 0)
+        """Where programs of this machine connect."""
         self._settings = settings
         self._ended = ended
         self._listening: Future[tuple[str, int]] = Future()
@@ -297,9 +310,11 @@ class KafkaPort:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         self._groups = GroupService(self._log, self._settings.wire)
-        server = KafkaServer(self._log, self._settings.wire, groups=self._groups)
+        server = KafkaServer(self._log, self._settings.wire, groups=self._groups, security=self._security)
         try:
-            self._listening.set_result(await server.start())
+            address = await server.start()
+            self.local_address = server.local_address
+            self._listening.set_result(address)
             await self._stopping.wait()
         finally:
             await server.stop()

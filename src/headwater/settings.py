@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 
 NODE_FILE = "node.json"
 """In the data directory of a running node: where it can be reached."""
@@ -182,6 +183,76 @@ class HttpSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SecuritySettings:
+    """Logins, encryption and permissions, of the Kafka port and the HTTP port."""
+
+    mechanisms: tuple[str, ...] = ()
+    """How clients of the Kafka port log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER; () needs no login."""
+
+    certificate: Path | None = None
+    """PEM file with the certificate of this node and those between it and its authority; None: no encryption."""
+
+    certificate_key: Path | None = None
+    """PEM file with its private key; None: it is in the file of the certificate."""
+
+    client_authority: Path | None = None
+    """PEM file with the authorities whose client certificates are believed; None: clients show none."""
+
+    client_certificate_required: bool = False
+    """Hang up on clients of the Kafka port that show no certificate; without logins it says who they are."""
+
+    principal_mapping: str = "DEFAULT"
+    """How the name in a client's certificate becomes a user, in Kafka's notation of rules."""
+
+    super_users: tuple[str, ...] = ()
+    """Principals that may do everything, such as User:admin."""
+
+    allowed_without_acl: bool = False
+    """Let everybody who has logged in use what no ACL is about."""
+
+    session_lifetime_max: timedelta = timedelta(0)
+    """How long a login counts before the client has to log in again on the same connection; 0 is for ever."""
+
+    failed_login_delay: timedelta = timedelta(milliseconds=500)
+    """How long a client waits for the answer to a failed login."""
+
+    login_timeout: timedelta = timedelta(seconds=10)
+    """How long a connection may take to encrypt and to log in."""
+
+    unfinished_logins_max: int = 1024
+    """Connections that have not logged in yet; beyond it, those that have taken longest are cut off."""
+
+    login_request_bytes_max: int = 64 * 1024
+    """A longer request is refused before the login."""
+
+    oauth_keys: str = ""
+    """Where the keys are that sign the tokens of OAUTHBEARER: a file or an https URL of a JWKS."""
+
+    oauth_issuer: str = ""
+    """Who must have issued a token; "" is anybody whose key is known."""
+
+    oauth_audience: str = ""
+    """For whom a token must be."""
+
+    oauth_user_claim: str = "sub"
+    """The claim of a token that names the user."""
+
+    @property
+    def encrypted(self) -> bool:
+        return self.certificate is not None
+
+    @property
+    def demands_login(self) -> bool:
+        """Is everybody known who makes a request?"""
+        return bool(self.mechanisms) or (self.encrypted and self.client_certificate_required)
+
+    @property
+    def public_allowed(self) -> bool:
+        """Is it safe to be reached by other machines?"""
+        return self.encrypted and self.demands_login
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeSettings:
     """One running node."""
 
@@ -189,6 +260,8 @@ class NodeSettings:
     wire: WireSettings = field(default_factory=WireSettings)
     http: HttpSettings | None = None
     """None: no HTTP port."""
+
+    security: SecuritySettings = field(default_factory=SecuritySettings)
 
     captures: bool = False
     """Run the captures that the data directory defines."""

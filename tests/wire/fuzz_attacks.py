@@ -27,7 +27,7 @@ from kio.index import load_request_schema
 
 from headwater.log.batch_format import encode_batch
 from headwater.record import Record
-from headwater.wire.protocol.entities import _default, _shape
+from headwater.wire.protocol.entities import default_of, shape_of
 from headwater.wire.routes import ROUTES
 from tests.wire.raw_client import batch, request_frame
 from tests.wire.requests import fetch, produce
@@ -295,13 +295,13 @@ def _smallest(entity_type: Any) -> Any:
     """An entity with one element in each array, and the victim's name wherever there is a text."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(entity_type):
-        shape, kind = _shape(field.type), field.metadata.get("kafka_type")
+        shape, kind = shape_of(field.type), field.metadata.get("kafka_type")
         if kind is None:
             one = _smallest(shape.inner)
         elif kind == "string":
             one = VICTIM
         else:
-            one = _default(field) if not shape.array else 0
+            one = default_of(field) if not shape.array else 0
             one = {"timedelta_i32": timedelta(seconds=6), "timedelta_i64": timedelta(seconds=6)}.get(str(kind), one)
             one = b"" if kind in ("bytes", "records") else one
         values[field.name] = (one,) if shape.array else one

@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 from headwater.cli.arguments import Start
 from headwater.cli.failure import Failure
 from headwater.errors import TopicOffline, UnknownGroup, UnknownPartition, UnknownTopic
+from headwater.kafka_login import KafkaLogin, from_environment
 
 TIMEOUT_SECONDS = 30.0
 NO_OFFSET = -1
@@ -48,7 +49,22 @@ class Group(NamedTuple):
 
 def client_settings(address: str) -> dict[str, Any]:
     # Failures reach us as errors and callbacks; the library's own log lines would only mix with our output.
-    return {"bootstrap.servers": address, "client.id": "headwater", "log_level": 0, "socket.timeout.ms": 30_000}
+    said = {"bootstrap.servers": address, "client.id": "headwater", "log_level": 0, "socket.timeout.ms": 30_000}
+    return {**said, **_login_settings(from_environment())}
+
+
+def _login_settings(login: KafkaLogin) -> dict[str, Any]:
+    """How to log in, if the environment says so; Failure if a password cannot be read."""
+    found: dict[str, Any] = {} if login.authority is None else {"ssl.ca.location": str(login.authority)}
+    security = "SSL" if found else "PLAINTEXT"
+    if login.user:
+        try:
+            password = login.password
+        except OSError as error:
+            raise Failure(f"{login.password_file} cannot be read: {error.strerror}") from None
+        security = f"SASL_{security}"
+        found |= {"sasl.mechanism": login.mechanism, "sasl.username": login.user, "sasl.password": password}
+    return {**found, "security.protocol": security} if found else {}
 
 
 def failure_of(error: KafkaError) -> Failure:

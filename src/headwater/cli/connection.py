@@ -10,15 +10,16 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
 from headwater.cli.arguments import Address, address
 from headwater.cli.failure import Failure
 from headwater.errors import DataDirectoryLocked
+from headwater.kafka_login import local_login
 from headwater.log.locks import locked as locked
-from headwater.settings import NODE_FILE, START_FAILED_FILE, HttpSettings, NodeSettings, WireSettings
+from headwater.settings import LOCAL_TOKEN_FILE, NODE_FILE, START_FAILED_FILE, HttpSettings, NodeSettings, WireSettings
 
 # A node that has just been started owns the lock a moment before it can be reached.
 PATIENCE_SECONDS = 10.0
@@ -61,7 +62,8 @@ def reach(
             "or which node to talk to with --kafka HOST:PORT"
         )
     if locked(arguments.data / LOCK_FILE) and (owner := read_node_file(arguments.data)) and listening(owner):
-        yield str(owner)
+        with login_of(arguments.data):
+            yield str(owner)
         return
     # Loaded only when it is needed: a command that finds a node should not wait for a server to be loaded.
     from headwater.node import Node
@@ -73,7 +75,9 @@ def reach(
     try:
         node.start()
     except DataDirectoryLocked as refusal:
-        yield address_of_owner(arguments.data, refusal)
+        address = address_of_owner(arguments.data, refusal)
+        with login_of(arguments.data):
+            yield address
         return
     try:
         started(OwnNode(node.kafka_address, left_by, failed_start(arguments.data)))
@@ -102,6 +106,15 @@ def read_node_file(data: Path) -> Address | None:
         return address(str(said["kafka"])) if str(said["process"]) == owner else None
     except (OSError, ValueError, KeyError, TypeError):
         return None  # not written yet, or just being removed
+
+
+def login_of(data: Path) -> AbstractContextManager[None]:
+    """Logs in to the node that owns the data directory with the token of this machine, if it demands a login."""
+    try:
+        demanded = json.loads((data / NODE_FILE).read_text(encoding="utf-8")).get("login") is True
+    except (OSError, ValueError, AttributeError):
+        demanded = False
+    return local_login(data / LOCAL_TOKEN_FILE) if demanded else nullcontext()
 
 
 def left_behind(data: Path) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from headwater.cli import log_lines
 from headwater.cli.arguments import Address, add_data, add_json, address, checked
 from headwater.cli.failure import sentence_of
+from headwater.cli.security_arguments import add_security, security_settings
 from headwater.clock import SystemClock
 from headwater.errors import DataDirectoryLocked
 from headwater.node import Node
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="allow an address that other machines can reach, although there is neither login nor encryption",
     )
+    add_security(parser)
     parser.add_argument(
         "--archive",
         metavar="URL",
@@ -93,9 +95,11 @@ def settings_from(arguments: argparse.Namespace) -> NodeSettings:
         wire=WireSettings(
             host=arguments.kafka.host,
             port=arguments.kafka.port,
+            advertised_host=arguments.advertised_host,
             insecure_public_bind=arguments.insecure_public_bind,
         ),
         http=http_settings(arguments),
+        security=security_settings(arguments),
         captures=True,
         alerts=True,
     )

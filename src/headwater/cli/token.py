@@ -22,6 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what it allows: " + "; ".join(f"{name}: {about}" for name, about in SCOPES.items()) + "; may be repeated "
         "(default: read)",
     )
+    adding.add_argument(
+        "--principal", metavar="PRINCIPAL", default="",
+        help="whom it stands for where logins are on, such as User:alice; it may do what the principal may, within its "
+        "scopes (default: Token:NAME)",
+    )  # fmt: skip
     for child in (adding, listing, removing):
         add_data(child)
         add_json(child)
@@ -29,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_add(arguments: argparse.Namespace) -> int:
     scopes = tuple(dict.fromkeys(arguments.scope)) or ("read",)
-    made = Tokens(arguments.data).add(arguments.name, scopes)
+    made = Tokens(arguments.data).add(arguments.name, scopes, arguments.principal)
     if arguments.json:
         write_json({"name": arguments.name, "scopes": list(scopes), "token": made})
     else:
@@ -40,12 +45,12 @@ def run_add(arguments: argparse.Namespace) -> int:
 def run_list(arguments: argparse.Namespace) -> int:
     found = Tokens(arguments.data).all()
     if arguments.json:
-        write_json([{"name": one.name, "scopes": list(one.scopes)} for one in found])
+        write_json([{"name": one.name, "scopes": list(one.scopes), "principal": str(one.principal)} for one in found])
     elif not found:
         say('there are no tokens. Make one with "headwater token add NAME"')
     else:
-        rows: list[list[Cell]] = [[one.name, ", ".join(one.scopes)] for one in found]
-        write_table(["token", "scopes"], rows)
+        rows: list[list[Cell]] = [[one.name, ", ".join(one.scopes), str(one.principal)] for one in found]
+        write_table(["token", "scopes", "principal"], rows)
     return 0
 
 

@@ -17,6 +17,8 @@ The branches answer the caller's only question: may I try again?
     │   ├── InvalidTimestamp
     │   ├── InvalidGroup
     │   ├── OffsetMetadataTooLarge
+    │   ├── LoginRefused
+    │   ├── NotAllowed
     │   └── UnsafeBind
     ├── ConflictError             a concurrent change came first; read again, then decide
     │   ├── TopicExists
@@ -163,7 +165,9 @@ from headwater.errors.log import (
     InvalidTransactionState,
     InvalidTransactionTimeout,
     LogClosed,
+    LoginRefused,
     MemberIdRequired,
+    NotAllowed,
     OffsetMetadataTooLarge,
     OffsetOutOfRange,
     OutOfOrderSequence,
@@ -246,8 +250,10 @@ __all__ = [
     "JobRefused",
     "JvmEnded",
     "LogClosed",
+    "LoginRefused",
     "MemberIdRequired",
     "NoOwnCompatibility",
+    "NotAllowed",
     "NotYetDeleted",
     "NumberOverflow",
     "OffsetMetadataTooLarge",

@@ -88,7 +88,26 @@ class UnsafeBind(UsageError):
         super().__init__(
             f"refusing to listen on {address}, which other machines can reach, without login and encryption"
         )
-        self.hint = "Listen on 127.0.0.1, or say --insecure-public-bind if the network itself is trusted."
+        self.hint = (
+            "Listen on 127.0.0.1, or say --login and --certificate, "
+            "or --insecure-public-bind if the network itself is trusted."
+        )
+
+
+class LoginRefused(UsageError):
+    """A Kafka port does not let this program in."""
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(f"{address} refuses the login: {why}")
+        self.hint = "HEADWATER_KAFKA_USER and HEADWATER_KAFKA_PASSWORD_FILE say who logs in."
+
+
+class NotAllowed(UsageError):
+    """A principal may not do this."""
+
+    def __init__(self, principal: str, operation: str, resource: str) -> None:
+        super().__init__(f"{principal} may not {operation} {resource}")
+        self.hint = '"headwater acl add" allows it.'
 
 
 class TopicExists(ConflictError):

@@ -32,8 +32,12 @@ from headwater.small_file import SmallFile, copy_path, seal, unseal
 NAME_LENGTH_MAX = 249
 DIRECTORY = "topics"
 KINDS = ("json", "gone", "copy")
-INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "_schemas"})
+ACCESS_TOPIC, AUDIT_TOPIC = "__headwater_access", "__headwater_audit"
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "_schemas", ACCESS_TOPIC, AUDIT_TOPIC})
 """Topics a node keeps for itself. Other names may begin with underscores too."""
+
+SECRET = frozenset({ACCESS_TOPIC})
+"""Those among them that no client may read: hashed passwords are in it."""
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -63,6 +63,11 @@ class Api:
         paths = {**_posting(), **{path: said for one in documents for path, said in one.items()}}
         self._document = json_bytes(document(self.endpoints, version=version("headwater"), more=paths))
 
+    def view_name(self, said: str) -> str:
+        """APP.VIEW of the view that is meant; raises as `Stores.find` does."""
+        kept, name = self._stores.find(said)
+        return f"{kept.app}.{name}"
+
     def routes(self) -> list[BaseRoute]:
         openapi = Route("/openapi.json", self._openapi, methods=["GET"])
         return [

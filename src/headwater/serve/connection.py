@@ -8,14 +8,14 @@ from weakref import WeakValueDictionary
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-_open: "WeakValueDictionary[str, asyncio.Transport]" = WeakValueDictionary()
+_open: "WeakValueDictionary[str, H11Protocol]" = WeakValueDictionary()
 
 
 def hang_up(scope: Mapping[str, Any]) -> None:
     """End the connection of a request at once, whatever its other side has not read yet."""
-    transport = _open.get(_name(scope.get("client"), scope.get("server")))
-    if transport is not None:
-        transport.abort()
+    connection = _open.get(_name(scope.get("client"), scope.get("server")))
+    if connection is not None:
+        connection.transport.abort()
 
 
 def _name(client: Any, server: Any) -> str:
@@ -30,7 +30,7 @@ def connections(head_seconds: float) -> type[H11Protocol]:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
             super().connection_made(transport)
-            _open[_name(transport.get_extra_info("peername"), transport.get_extra_info("sockname"))] = transport
+            _open[_name(transport.get_extra_info("peername"), transport.get_extra_info("sockname"))] = self
             self._wait()
 
         def data_received(self, data: bytes) -> None:

@@ -2,7 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+from urllib.parse import unquote
 
 import uvicorn
 from starlette.applications import Starlette
@@ -13,9 +17,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from headwater.access.principals import ANONYMOUS
+from headwater.access.tls_listener import TlsListener, Unfinished
 from headwater.errors import UsageError
 from headwater.serve.access import Access, is_loopback
 from headwater.serve.connection import connections
+from headwater.serve.enforcement import Client, Enforcement, FilteredList, is_list, refusal
+from headwater.serve.permissions import names_secret
 from headwater.serve.services import failed
 from headwater.serve.tokens import Tokens, allows, needed_scope
 from headwater.settings import HttpSettings
@@ -24,6 +32,15 @@ STOP_SECONDS_MAX = 5
 KEEP_ALIVE_SECONDS = 30
 COOKIE = "headwater_token"
 MESSAGE_BYTES_MAX = 64 * 1024
+STARTED_SECONDS = 0.01
+
+
+class Tls(NamedTuple):
+    """How a port is encrypted; `context` gives the certificate of the moment."""
+
+    context: Callable[[], ssl.SSLContext]
+    unfinished_max: int
+    timeout_seconds: float
 
 
 class Guard:
@@ -33,14 +50,37 @@ class Guard:
     do not say for whom. So every client needs a token as soon as one exists or the node has a public name.
     """
 
-    def __init__(self, app: ASGIApp, access: Access, tokens: Tokens | None, *, trusts_loopback: bool) -> None:
+    def __init__(
+        self, app: ASGIApp, access: Access, tokens: Tokens | None, *, trusts_loopback: bool,
+        enforcement: Enforcement | None = None,
+    ) -> None:  # fmt: skip
+        """With `enforcement` everybody needs a token, and the one it stands for needs the permission."""
         self._app, self._access, self._tokens, self._trusts_loopback = app, access, tokens, trusts_loopback
+        self._enforcement = enforcement
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer: ASGIApp = self._app
         if scope["type"] in ("http", "websocket"):
-            answer = self._refusal(scope) or self._app
+            answer = self._refusal(scope) or await self._permitted(scope)
         await answer(scope, receive, send)
+
+    async def _permitted(self, scope: Scope) -> ASGIApp:
+        """The application, as much of it as the client may see."""
+        paths, method = paths_of(scope), scope.get("method", "WEBSOCKET")
+        if any(map(names_secret, paths)):
+            return failed(403, "nobody may read this topic: it holds what passwords are compared with")
+        if self._enforcement is None or self._tokens is None:
+            return self._app
+        token = self._tokens.find(token_in(Headers(scope=scope)))
+        principal = ANONYMOUS if token is None else token.principal
+        client = Client(principal, scope["client"][0] if scope.get("client") else "")
+        if needed_scope(method, scope["path"]) is not None:
+            why = await refusal(self._enforcement, client, method, paths)
+            if why:
+                return failed(403, why)
+        if is_list(method, paths[0]):
+            return FilteredList(self._app, self._enforcement, client, paths[0][0])
+        return self._app
 
     def _refusal(self, scope: Scope) -> Response | None:
         closing = {"connection": "close"}
@@ -55,6 +95,8 @@ class Guard:
             return failed(503, str(error))
 
     def _demands_token(self, scope: Scope, tokens: Tokens) -> bool:
+        if self._enforcement is not None:
+            return True
         if not _is_near(scope):
             return True
         return not self._trusts_loopback and (self._access.has_public_name or tokens.exist())
@@ -79,6 +121,15 @@ def _is_near(scope: Scope) -> bool:
     return client is not None and not passed_on and is_loopback(client[0])
 
 
+def paths_of(scope: Scope) -> list[list[str]]:
+    """The parts of a path: as routes match it, decoded first, and as services divide it, decoded last. A name with a
+    slash in it is told apart by one of them, and both must be allowed."""
+    decoded = [part for part in scope["path"].strip("/").split("/") if part]
+    raw = (scope.get("raw_path") or scope["path"].encode()).strip(b"/").split(b"/")
+    divided = [unquote(part.decode("latin-1")) for part in raw if part]
+    return [decoded] if divided == decoded else [decoded, divided]
+
+
 def token_in(headers: Headers) -> str:
     """Returns the token of a request: from the Authorization header, or a browser's cookie."""
     kind, _, said = headers.get("authorization", "").partition(" ")
@@ -93,12 +144,20 @@ def _only(scope: Scope, name: bytes) -> str | None:
     return None if not found else found[0] if len(found) == 1 else ""
 
 
-def build_app(routes: Sequence[BaseRoute], settings: HttpSettings, tokens: Tokens | None = None) -> Starlette:
+def build_app(
+    routes: Sequence[BaseRoute],
+    settings: HttpSettings,
+    tokens: Tokens | None = None,
+    enforcement: Enforcement | None = None,
+) -> Starlette:
     """All routes under one application, others can be mounted in it. Without `tokens` none are needed."""
     access = Access(settings.host, settings.allowed_hosts, public=settings.insecure_public_bind)
+    guard = Middleware(
+        Guard, access=access, tokens=tokens, trusts_loopback=settings.loopback_without_token, enforcement=enforcement
+    )
     return Starlette(
         routes=list(routes),
-        middleware=[Middleware(Guard, access=access, tokens=tokens, trusts_loopback=settings.loopback_without_token)],
+        middleware=[guard],
         exception_handlers={404: _nothing_here, 405: _not_allowed},
     )
 
@@ -114,6 +173,25 @@ async def _not_allowed(request: Request, error: Exception) -> Response:
 def is_no_cut_off_request(record: logging.LogRecord) -> bool:
     """False for the stack trace of a request that was still under way when the node stopped: uvicorn counts them."""
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+
+
+async def serve_encrypted(server: uvicorn.Server, plain: socket.socket, listening: socket.socket, tls: Tls) -> None:
+    """Serve one socket as it is, and another one encrypted."""
+    serving = asyncio.ensure_future(server.serve(sockets=[plain]))
+    while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn has no event to wait for
+        await asyncio.sleep(STARTED_SECONDS)
+    config = server.config
+
+    def protocol() -> asyncio.Protocol:
+        made: Any = config.http_protocol_class
+        return cast(asyncio.Protocol, made(config=config, server_state=server.server_state, app_state={}))
+
+    listener = TlsListener(protocol, tls.context, Unfinished(tls.unfinished_max), tls.timeout_seconds)
+    listener.start(listening)
+    try:
+        await serving
+    finally:
+        listener.close()
 
 
 def server_of(app: ASGIApp, settings: HttpSettings) -> uvicorn.Server:

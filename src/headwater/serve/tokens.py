@@ -2,25 +2,22 @@
 
 data/tokens.json    {"dashboard": {"hash": "…", "scopes": ["read"]}}, readable by its owner alone; a small file, with a
                     checksum and a copy (small_file.py): a deleted file is not the end of all tokens
-data/local.token    the token of this machine, for commands; created again when a node starts, readable by its owner
-alone
+data/local.token    the token of this machine, for commands; created again when a node starts (access/local_token.py)
 """
 
 import hashlib
 import hmac
-import logging
-import os
 import re
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from headwater.access.principals import LOCAL as LOCAL_PRINCIPAL
+from headwater.access.principals import Principal, parse_principal
 from headwater.errors import DamagedFile, UsageError
 from headwater.log.storage import LocalStorage, read_small_file, write_small_file
-from headwater.settings import LOCAL_TOKEN_FILE
 from headwater.small_file import copy_path
-
-_logger = logging.getLogger(__name__)
 
 FILE = "tokens.json"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -38,19 +35,29 @@ LOCAL = "of this machine"
 class Token(NamedTuple):
     name: str
     scopes: tuple[str, ...]
+    mapped: str = ""
+    """The principal that it stands for, if one was said."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who has it, for permissions. Without a mapping it is nobody's but its own."""
+        if self.name == LOCAL:
+            return LOCAL_PRINCIPAL
+        return parse_principal(self.mapped) if self.mapped else Principal("Token", self.name)
 
 
 class Tokens:
     """The tokens of one data directory. What a command changes counts from the next request on."""
 
-    def __init__(self, data: Path) -> None:
-        self._file, self._local_file = data / FILE, data / LOCAL_TOKEN_FILE
+    def __init__(self, data: Path, local: Callable[[], str] = str) -> None:
+        """`local` returns the token of this machine, "" if there is none."""
+        self._file = data / FILE
         self._storage = LocalStorage(data, private=True)
-        self._local = ""
+        self._local = local
         self._seen: tuple[object, ...] = ()
         self._known: dict[str, dict[str, object]] = {}
 
-    def add(self, name: str, scopes: tuple[str, ...]) -> str:
+    def add(self, name: str, scopes: tuple[str, ...], principal: str = "") -> str:
         """Returns a new token, which is shown once and never again."""
         if not NAME.fullmatch(name):
             raise UsageError(f"{name[:80]!r} cannot name a token; use up to 100 letters, digits, dots and dashes")
@@ -61,7 +68,10 @@ class Tokens:
         if name in known:
             raise UsageError(f"there is a token {name} already; remove it first")
         made = PREFIX + secrets.token_urlsafe(32)
-        self._write({**known, name: {"hash": _hash(made), "scopes": list(scopes)}})
+        said: dict[str, object] = {"hash": _hash(made), "scopes": list(scopes)}
+        if principal:
+            said["principal"] = str(parse_principal(principal))
+        self._write({**known, name: said})
         return made
 
     def remove(self, name: str) -> None:
@@ -73,18 +83,6 @@ class Tokens:
     def all(self) -> list[Token]:
         return [_token(name, said) for name, said in sorted(self._read().items())]
 
-    def open_local(self) -> None:
-        """Make the token of this machine: a user who may read the data directory may do everything with the node."""
-        self._local = PREFIX + secrets.token_urlsafe(32)
-        try:
-            _write_privately(self._local_file, self._local)
-        except OSError as error:
-            # A full disk must not keep a node from serving what is on it; commands then need a token where one exists.
-            _logger.warning("%s cannot be written: %s", self._local_file, error)
-
-    def close_local(self) -> None:
-        self._local_file.unlink(missing_ok=True)
-
     def exist(self) -> bool:
         """Returns whether a token exists; that of this machine does not count."""
         return bool(self._fresh())
@@ -92,7 +90,8 @@ class Tokens:
     def find(self, said: str) -> Token | None:
         """Returns the owner of a token. Every one is compared, and in constant time, so that timing reveals nothing."""
         wanted, found = _hash(said), None
-        if self._local and hmac.compare_digest(_hash(self._local), wanted):
+        local = self._local()
+        if local and hmac.compare_digest(_hash(local), wanted):
             found = Token(LOCAL, tuple(SCOPES))
         for name, one in self._fresh().items():
             if hmac.compare_digest(str(one["hash"]), wanted):
@@ -109,7 +108,10 @@ class Tokens:
         """UsageError if the list of tokens cannot be read: then every request is refused."""
         try:
             found: dict[str, dict[str, object]] = read_small_file(self._storage, FILE).content
-            return {name: {"hash": str(said["hash"]), "scopes": said["scopes"]} for name, said in found.items()}
+            return {
+                name: {"hash": str(said["hash"]), "scopes": said["scopes"], "principal": str(said.get("principal", ""))}
+                for name, said in found.items()
+            }
         except FileNotFoundError:
             return {}
         except (DamagedFile, AttributeError, KeyError, TypeError) as error:
@@ -132,20 +134,10 @@ def _seen(file: Path) -> object:
     return about.st_mtime_ns, about.st_ino
 
 
-def _write_privately(path: Path, text: str) -> None:
-    fresh = path.with_suffix(".new")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-
-
 def _token(name: str, said: dict[str, object]) -> Token:
     scopes = said["scopes"]
     assert isinstance(scopes, list)
-    return Token(name, tuple(str(one) for one in scopes))
+    return Token(name, tuple(str(one) for one in scopes), str(said.get("principal", "")))
 
 
 def _hash(token: str) -> str:

@@ -10,6 +10,7 @@ from headwater.wire.context import Node
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+GROUP_RESOURCE = 32
 
 # Where a value comes from, by Kafka's numbers.
 SET_ON_TOPIC = 1

@@ -15,15 +15,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from headwater.errors import HeadwaterError
 from headwater.wire.answers import NO_ANSWER, Later, elements_in
+from headwater.wire.authentication.login import SASL_AUTHENTICATE
 from headwater.wire.context import Context, Node
 from headwater.wire.dispatch import Call, carries_records, read_call, write_answer
 from headwater.wire.frames import Frame, FrameAssembler
-from headwater.wire.protocol.headers import RequestStart
+from headwater.wire.permissions.guard import guarded
+from headwater.wire.permissions.permits import Permits
+from headwater.wire.protocol.headers import RequestStart, read_start
 from headwater.wire.routes import Route
 from headwater.wire.sender import Part, Sender
+from headwater.wire.throttling import Spent, wait_ms
 
 if TYPE_CHECKING:
+    from headwater.wire.authentication.session import Session
     from headwater.wire.port import Port
+    from headwater.wire.security import Security
 
 logger = logging.getLogger("headwater.wire")
 
@@ -47,6 +53,9 @@ class Pending(NamedTuple):
     route: Route
     answer: Any
 
+    throttle_ms: int = 0
+    """How long the client has to wait before it asks again."""
+
     @property
     def ready(self) -> bool:
         """Can it be written now, and quickly?"""
@@ -54,8 +63,12 @@ class Pending(NamedTuple):
 
 
 class Connection(asyncio.BufferedProtocol):
-    def __init__(self, port: "Port") -> None:
-        self._port = port
+    def __init__(self, port: "Port", *, local: bool = False) -> None:
+        """`local`: it comes from this machine, and logs in with the token of the data directory."""
+        self._port, self._local = port, local
+        self._session: Session | None = None
+        self._full_early = False  # the end of a handshake was still leaving when the connection was made
+        self._muted_until = 0.0  # a client that took more than its quota
         settings = port.settings
         self._assembler = FrameAssembler(port.scratch, bytes_max=settings.request_bytes_max, budget=port.budget)
         self._requests_max = settings.requests_in_flight_max
@@ -71,7 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         self._interruptible = False  # the current request can be dropped once the client disconnects
         self._closing = False
         self._lost = False
-        self._active_at = port.now
+        self._active_at = self._made_at = port.now
         self._partial_since = port.now
         self._partial_bytes = 0
         self._swept_at, self._swept_bytes = port.now, 0
@@ -96,12 +109,43 @@ class Connection(asyncio.BufferedProtocol):
             self._transport,
             chunk_bytes=self._port.settings.response_chunk_bytes,
             read_slowly=self._port.read_slowly,
-            descriptor=transport.get_extra_info("socket").fileno(),
+            descriptor=self._descriptor(transport),
         )
-        self._node = self._port.node_for(_host(transport.get_extra_info("sockname")))
-        if not self._port.admit(self):
+        if self._full_early:
+            self._sender.pause()
+        self._node = self._port.node_for(_host(transport.get_extra_info("sockname")), local=self._local)
+        if not self._port.admit(self) or not self._begin_session():
             self._closing = True
             self._transport.abort()
+
+    @staticmethod
+    def _descriptor(transport: asyncio.BaseTransport) -> int | None:
+        """Bytes may go around the transport only where it does not encrypt them."""
+        if transport.get_extra_info("ssl_object") is not None:
+            return None
+        number: int = transport.get_extra_info("socket").fileno()
+        return number
+
+    def _begin_session(self) -> bool:
+        """Begin to find out who it is, where that matters; False if it is nobody who is let in."""
+        security = self._port.security
+        if security is None or not security.enforcing:
+            return True
+        session = self._session = security.session(self.peer, self._transport, local=self._local)
+        if session is None:
+            logger.info("closing the connection from %s: its certificate names nobody who is let in", self.peer)
+            return False
+        if session.open:
+            security.unfinished.add(self)
+            self._assembler.bytes_max = security.settings.login_request_bytes_max
+        return True
+
+    def _note_login(self, session: "Session") -> None:
+        security = self._port.security
+        assert security is not None
+        if not session.open:
+            security.unfinished.remove(self)
+            self._assembler.bytes_max = self._port.settings.request_bytes_max
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._assembler.buffer()
@@ -126,6 +170,8 @@ class Connection(asyncio.BufferedProtocol):
         """The client has disconnected. Records that were received whole are stored all the same: a producer that
         waits for no answer may send and close at once."""
         self._closing = self._lost = True
+        if self._port.security is not None:
+            self._port.security.unfinished.remove(self)
         self._assembler.discard()
         self._answers.clear()
         self._unsent = 0
@@ -148,11 +194,17 @@ class Connection(asyncio.BufferedProtocol):
         self._frames_bytes = sum([len(frame.view) for frame in self._frames])
 
     def pause_writing(self) -> None:
+        if not hasattr(self, "_sender"):
+            self._full_early = True
+            return
         self._sender.pause()
         self._active_at = self._port.now
         self.untaken_since = self._port.loop.time()
 
     def resume_writing(self) -> None:
+        if not hasattr(self, "_sender"):
+            self._full_early = False
+            return
         self._sender.resume()
         self._active_at = self._port.now
 
@@ -206,6 +258,8 @@ class Connection(asyncio.BufferedProtocol):
                     self._room = self._port.loop.create_future()
                     await self._room
                     continue
+                if self._muted_until and not self._lost:
+                    await self._wait_muted()
                 frame = self._frames.popleft()
                 self._frames_bytes -= len(frame.view)
                 try:
@@ -228,7 +282,19 @@ class Connection(asyncio.BufferedProtocol):
             elif self._lost:
                 self._port.forget(self)
 
+    async def _wait_muted(self) -> None:
+        """A client that took more than its quota is read from no more for a while."""
+        wait, self._muted_until = self._muted_until - self._port.loop.time(), 0.0
+        self._interruptible = True
+        try:
+            if wait > 0:
+                await asyncio.sleep(wait)
+        finally:
+            self._interruptible = False
+
     async def _serve(self, frame: Frame) -> None:
+        if self._session is not None:
+            self._session.check(read_start(frame.view).api_key)
         self._interruptible = not carries_records(frame.view)
         if not self._interruptible or len(frame.view) <= DECODE_INLINE_BYTES:
             call = read_call(frame.view)
@@ -237,9 +303,33 @@ class Connection(asyncio.BufferedProtocol):
         if not isinstance(call, Call):
             self._queue(call)
             return
-        answer = await call.route.handle(call.request, self._context(call))
+        if self._port.security is None:
+            answer, throttle_ms = await call.route.handle(call.request, self._context(call)), 0
+        else:
+            answer, throttle_ms = await self._secured(self._port.security, call, len(frame.view))
         if answer is not NO_ANSWER:
-            self._queue(Pending(call.start, call.route, answer))
+            self._queue(Pending(call.start, call.route, answer, throttle_ms))
+        session = self._session
+        if session is not None and session.failed:
+            self._close_with("it could not log in", level=logging.DEBUG)
+        elif session is not None and call.start.api_key == SASL_AUTHENTICATE:
+            self._note_login(session)
+
+    async def _secured(self, security: "Security", call: Call, frame_bytes: int) -> tuple[Any, int]:
+        """The answer by what the client may do, and how long it has to wait by its quotas."""
+        context = self._context(call)
+        context.security, context.session = security, self._session
+        if self._session is not None:
+            context.permits = Permits(security, self._session.principal, self.peer, call.route.name)
+        quotas = security.fresh_quotas()
+        if not quotas.any or self._local:
+            return await guarded(call.route, call.request, context), 0
+        spent = Spent(self._port.loop.time)
+        answer = await spent.measured(guarded(call.route, call.request, context))
+        throttle_ms = wait_ms(quotas, call, context, answer, frame_bytes, spent)
+        if throttle_ms:
+            self._muted_until = self._port.loop.time() + throttle_ms / 1000
+        return answer, throttle_ms
 
     def _context(self, call: Call) -> Context:
         port = self._port
@@ -294,12 +384,12 @@ class Connection(asyncio.BufferedProtocol):
             self._port.note_unsent(self, 0)
 
     async def _parts_of(self, pending: Pending) -> list[Part]:
-        start, route, answer = pending
+        start, route, answer, throttle_ms = pending
         if isinstance(answer, Later):
             answer = await answer.finish()
         if elements_in(answer, INLINE_ELEMENTS) >= INLINE_ELEMENTS:
-            return await self._port.encode(start, route, answer)
-        return write_answer(start, route, answer)
+            return await self._port.encode(start, route, answer, throttle_ms)
+        return write_answer(start, route, answer, throttle_ms)
 
     def _make_room(self) -> None:
         if self._room is not None and not self._room.done():
@@ -319,9 +409,9 @@ class Connection(asyncio.BufferedProtocol):
     def _running_tasks(self) -> list["asyncio.Task[None]"]:
         return [task for task in (self._working, self._answering) if task is not None and not task.done()]
 
-    def _close_with(self, why: str) -> None:
+    def _close_with(self, why: str, *, level: int = logging.WARNING) -> None:
         if not self._closing:
-            logger.warning("closing the connection from %s: %s", self.peer, why)
+            logger.log(level, "closing the connection from %s: %s", self.peer, why)
             self._closing = True
             self._drop_frames(keep_records=False)
             self._transport.close()
@@ -370,6 +460,11 @@ class Connection(asyncio.BufferedProtocol):
         self._note_pace()
         if self._closing:
             self.abort()  # it had one sweep's time to take what was under way
+        elif self._session is not None and self._session.open:
+            security = self._port.security
+            assert security is not None
+            limit = security.settings.login_timeout.total_seconds()
+            self._cut_after(limit, now - self._made_at, "it does not log in")
         elif self._sender.blocked:
             self._cut_after(settings.stalled_client_timeout.total_seconds(), now - self._active_at, "it does not read")
         elif self._assembler.partial and self._reading:

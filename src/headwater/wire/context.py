@@ -6,13 +6,18 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
+from headwater.access.audit import CHANGED, Event
+from headwater.access.principals import ANONYMOUS, Principal
 from headwater.errors import UnavailableError
 from headwater.settings import WireSettings
 from headwater.wire.shared import Shared
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
+    from headwater.wire.authentication.session import Session
     from headwater.wire.group_service import GroupService
+    from headwater.wire.permissions.permits import Permits
+    from headwater.wire.security import Security
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -39,6 +44,27 @@ class Context:
     node: Node
     executor: Executor | None = None
     shared: Shared = field(default_factory=Shared)
+    security: "Security | None" = None
+    session: "Session | None" = None
+    """The login of the connection; None where there is none to be had."""
+    permits: "Permits | None" = None
+    """What the client may do; None: everything."""
+
+    @property
+    def principal(self) -> Principal:
+        return ANONYMOUS if self.session is None else self.session.principal
+
+    @property
+    def secured(self) -> "Security":
+        """UnavailableError on a port that was opened without users, permissions and quotas."""
+        if self.security is None:
+            raise UnavailableError("this port has neither users nor permissions")
+        return self.security
+
+    def note_change(self, operation: str, resource: str) -> None:
+        """For the audit topic: an administrator has changed something."""
+        if self.security is not None:
+            self.security.audit.note(Event(CHANGED, str(self.principal), self.client_host, "", operation, resource))
 
     async def run(
         self, function: Callable[Parameters, Result], *args: Parameters.args, **named: Parameters.kwargs

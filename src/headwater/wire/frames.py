@@ -39,7 +39,8 @@ class FrameAssembler:
 
     def __init__(self, scratch: memoryview, *, bytes_max: int, budget: Budget) -> None:
         self._scratch = scratch
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
+        """Of one request; smaller before a login."""
         self._budget = budget
         self._length = bytearray()  # of a request whose length has not wholly arrived
         self._body = bytearray()
@@ -108,10 +109,10 @@ class FrameAssembler:
             if len(self._length) < LENGTH_BYTES:
                 break
             declared = self._take_length()
-            if not FRAME_BYTES_MIN <= declared <= self._bytes_max:
+            if not FRAME_BYTES_MIN <= declared <= self.bytes_max:
                 for frame in frames:
                     frame.lease.release()
-                raise ProtocolError(f"a request announces {declared} bytes; {self._bytes_max} are allowed")
+                raise ProtocolError(f"a request announces {declared} bytes; {self.bytes_max} are allowed")
             if declared <= end - position:
                 body = bytearray(view[position : position + declared])
                 frames.append(Frame(memoryview(body), self._budget.lease(declared)))

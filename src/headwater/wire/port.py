@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from headwater.log.log import Log
     from headwater.wire.connection import Connection
     from headwater.wire.group_service import GroupService
+    from headwater.wire.security import Security
 
+LOOPBACK = "127.0.0.1"
 WORK_THREADS = 8
 CODEC_THREADS = 2
 """For requests and responses of thousands of elements. Few: they are Python through and through, and whatever runs
@@ -38,10 +40,14 @@ logger = logging.getLogger("headwater.wire")
 
 
 class Port:
-    def __init__(self, log: "Log", groups: "GroupService", settings: WireSettings) -> None:
-        self.log, self.groups, self.settings = log, groups, settings
+    def __init__(
+        self, log: "Log", groups: "GroupService", settings: WireSettings, security: "Security | None" = None
+    ) -> None:
+        self.log, self.groups, self.settings, self.security = log, groups, settings, security
         self.loop = asyncio.get_running_loop()
         self.number = settings.port
+        self.local_number = 0
+        """Where programs of this machine connect, if others have to log in."""
         self.now = self.loop.time()
         """The time of the last sweep: exact enough for timeouts, and free."""
         self.scratch = new_scratch()
@@ -82,15 +88,17 @@ class Port:
             if not self._per_address[connection.peer]:
                 del self._per_address[connection.peer]
 
-    def node_for(self, local_host: str) -> Node:
+    def node_for(self, local_host: str, *, local: bool = False) -> Node:
         """This server as the client that connected to `local_host` can reach it."""
+        if local:
+            return Node(self.settings.node_id, LOOPBACK, self.local_number)
         return Node(self.settings.node_id, self.settings.advertised_host or _plain(local_host), self.number)
 
     async def decode(self, frame: memoryview) -> Call | list[Part]:
         return await self.loop.run_in_executor(self._codec_executor, read_call, frame)
 
-    async def encode(self, start: RequestStart, route: Route, response: Any) -> list[Part]:
-        return await self.loop.run_in_executor(self._codec_executor, write_answer, start, route, response)
+    async def encode(self, start: RequestStart, route: Route, response: Any, throttle_ms: int = 0) -> list[Part]:
+        return await self.loop.run_in_executor(self._codec_executor, write_answer, start, route, response, throttle_ms)
 
     async def read_slowly(self, file: File, position: int, length: int) -> bytes:
         return await self.loop.run_in_executor(self._cold_executor, file.read_at, position, length)

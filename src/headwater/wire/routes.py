@@ -13,19 +13,26 @@ from headwater.wire.context import Context
 from headwater.wire.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
+    alter_user_scram_credentials,
     api_versions,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
+    describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
     describe_log_dirs,
     describe_producers,
     describe_transactions,
+    describe_user_scram_credentials,
     end_txn,
     fetch,
     find_coordinator,
@@ -43,6 +50,8 @@ from headwater.wire.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
     txn_offset_commit,
     write_txn_markers,
@@ -94,6 +103,14 @@ class Route(NamedTuple):
     def carries_records(self) -> bool:
         return self.api_key == PRODUCE
 
+    def throttle_position(self, version: int) -> int | None:
+        """Where a response that is written by hand says how long the client has to wait; None: its schema knows."""
+        if self.api_key == PRODUCE:
+            return -5 if version >= produce_format.FLEXIBLE_FROM else -4
+        if self.api_key == FETCH or (self.api_key == METADATA and version >= metadata_format.THROTTLE_FROM):
+            return 0
+        return None
+
     def codec(self, version: int) -> Codec:
         return _codec(self.api_key, version)
 
@@ -119,6 +136,8 @@ ROUTES: tuple[Route, ...] = (
     Route(14, versions(0, 5), sync_group.handle),
     Route(15, versions(0, 6), describe_groups.handle),
     Route(16, versions(0, 5), list_groups.handle),
+    # Version 0 is followed by bare tokens that are no requests; every client of today knows version 1.
+    Route(17, versions(1, 1), sasl_handshake.handle),
     Route(API_VERSIONS, versions(0, 4), api_versions.handle_for(lambda: ROUTES)),
     Route(19, versions(2, 7), create_topics.handle),
     Route(20, versions(1, 6), delete_topics.handle),
@@ -131,13 +150,21 @@ ROUTES: tuple[Route, ...] = (
     Route(26, versions(0, 5), end_txn.handle),
     Route(27, versions(1, 1), write_txn_markers.handle),
     Route(28, versions(0, 5), txn_offset_commit.handle),
+    Route(29, versions(1, 3), describe_acls.handle),
+    Route(30, versions(1, 3), create_acls.handle),
+    Route(31, versions(1, 3), delete_acls.handle),
     Route(32, versions(1, 4), describe_configs.handle),
     Route(33, versions(0, 2), alter_configs.handle),
     Route(35, versions(1, 5), describe_log_dirs.handle),
+    Route(36, versions(0, 2), sasl_authenticate.handle),
     Route(37, versions(0, 3), create_partitions.handle),
     Route(42, versions(0, 2), delete_groups.handle),
     Route(44, versions(0, 1), incremental_alter_configs.handle),
     Route(47, versions(0, 0), offset_delete.handle),
+    Route(48, versions(0, 1), describe_client_quotas.handle),
+    Route(49, versions(0, 1), alter_client_quotas.handle),
+    Route(50, versions(0, 0), describe_user_scram_credentials.handle),
+    Route(51, versions(0, 0), alter_user_scram_credentials.handle),
     Route(60, versions(0, 2), describe_cluster.handle),
     Route(61, versions(0, 0), describe_producers.handle),
     Route(65, versions(0, 0), describe_transactions.handle),

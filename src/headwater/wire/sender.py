@@ -43,8 +43,9 @@ class Sender:
         read_slowly: ReadSlowly,
         descriptor: int | None = None,
     ) -> None:
-        # Nothing may pile up in the transport: paused means that the last chunk has not left yet.
-        transport.set_write_buffer_limits(high=0)
+        # Nothing may pile up in the transport: paused means that the last chunk has not left yet. One that encrypts
+        # would take 0 for full at once.
+        transport.set_write_buffer_limits(high=0 if descriptor is not None else 1, low=0)
         self._transport = transport
         self._descriptor = descriptor
         self._chunk_bytes = chunk_bytes

@@ -49,3 +49,13 @@ def epoch_error(partition: "Partition", current_leader_epoch: int) -> ErrorCode:
     if current_leader_epoch < partition.leader_epoch:
         return ErrorCode.fenced_leader_epoch
     return ErrorCode.unknown_leader_epoch
+
+
+def name_of(log: "Log", topic: str | UUID | None) -> str | None:
+    """The name of a topic, however it is named; None for an id that no topic has."""
+    if not isinstance(topic, UUID):
+        return topic
+    try:
+        return log.topic_by_id(topic).name
+    except UnknownTopic:
+        return None

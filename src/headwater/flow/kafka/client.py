@@ -23,6 +23,7 @@ from headwater.flow.kafka.connection import Address, Broken, Connection, parse_a
 from headwater.flow.kafka.error_codes import LOOK_AGAIN, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, error_for
 from headwater.flow.kafka.fields import Reader
 from headwater.flow.kafka.messages import EARLIEST, LATEST, Aborted, Broker, Buffer, Metadata, ProducerIdentity, Request
+from headwater.kafka_login import KafkaLogin, from_environment
 from headwater.log.batch_format import first_batch_bytes
 from headwater.record import TopicPartition
 
@@ -49,8 +50,16 @@ class FetchedRecords(NamedTuple):
 
 class Client:
     def __init__(
-        self, address: str, *, timeout_seconds: float = 30.0, client_id: str = "headwater", clock: Clock | None = None
+        self,
+        address: str,
+        *,
+        timeout_seconds: float = 30.0,
+        client_id: str = "headwater",
+        clock: Clock | None = None,
+        login: KafkaLogin | None = None,
     ) -> None:
+        """Without a `login` it logs in as the environment says, if it says so (kafka_login.py)."""
+        self._login = from_environment() if login is None else login
         self._address = parse_address(address)
         self._timeout_seconds = timeout_seconds
         self._client_id = client_id
@@ -295,7 +304,7 @@ class Client:
         address = self._find(broker)
         if address not in self._connections:
             self._connections[address] = Connection(
-                address, client_id=self._client_id, timeout_seconds=self._timeout_seconds
+                address, client_id=self._client_id, timeout_seconds=self._timeout_seconds, login=self._login
             )
         return self._connections[address]
 

@@ -4,15 +4,20 @@ request   int32 length, int16 api key, int16 version, int32 correlation id, stri
 answer    int32 length, int32 correlation id, body
 """
 
+import ipaddress
 import socket
+import ssl
 from collections import deque
+from pathlib import Path
 from typing import NamedTuple
 
-from headwater.errors import InvalidSetting, ProtocolError, UnavailableError
+from headwater.errors import InvalidSetting, LoginRefused, ProtocolError, UnavailableError
 from headwater.flow.kafka.fields import Reader, int16, int32, string
 from headwater.flow.kafka.messages import Request
+from headwater.kafka_login import NO_LOGIN, KafkaLogin
 
 ANSWER_BYTES_MAX = 256 * 1024**2
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 
 
 class Address(NamedTuple):
@@ -43,7 +48,9 @@ class Broken(UnavailableError):
 class Connection:
     """Not thread-safe. After Broken or ProtocolError it is of no more use."""
 
-    def __init__(self, address: Address, *, client_id: str, timeout_seconds: float) -> None:
+    def __init__(
+        self, address: Address, *, client_id: str, timeout_seconds: float, login: KafkaLogin = NO_LOGIN
+    ) -> None:
         self.address = address
         self._client_id = client_id
         self._correlation = 0
@@ -53,6 +60,29 @@ class Connection:
         except OSError as error:
             raise UnavailableError(f"nothing answers at {address} ({error})") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            if login.authority is not None:
+                self._socket = encrypted(self._socket, address.host, login.authority)
+            if login.user:
+                self._log_in(login)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _log_in(self, login: KafkaLogin) -> None:
+        """Only by PLAIN, so never over a network that is not encrypted. LoginRefused if it is not let in."""
+        if login.authority is None and not is_loopback(self._socket.getpeername()[0]):
+            raise LoginRefused(str(self.address), "a password is not sent without encryption; name its authority")
+        try:
+            password = login.password
+        except OSError as error:
+            raise LoginRefused(str(self.address), f"{login.password_file} cannot be read: {error.strerror}") from None
+        if self.ask(Request(SASL_HANDSHAKE, 1, [string("PLAIN")])).int16():
+            raise LoginRefused(str(self.address), "it does not take user and password (PLAIN)")
+        token = b"\0".join([b"", login.user.encode(), password.encode()])
+        answer = self.ask(Request(SASL_AUTHENTICATE, 0, [int32(len(token)), token]))
+        if answer.int16():
+            raise LoginRefused(str(self.address), f"user {login.user} or the password is wrong")
 
     def ask(self, request: Request) -> Reader:
         self.send(request)
@@ -96,6 +126,19 @@ class Connection:
         except OSError as error:
             raise Broken(f"the connection to {self.address} broke ({error})") from None
         return content
+
+
+def encrypted(plain: socket.socket, host: str, authority: Path) -> socket.socket:
+    """UnavailableError if the other side has no certificate of the authority for this name."""
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        return context.wrap_socket(plain, server_hostname=host)
+    except (OSError, ValueError) as error:
+        raise UnavailableError(f"{host} cannot be reached with encryption ({error})") from None
+
+
+def is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
 def _pieces(parts: "list[bytes | bytearray | memoryview]") -> "list[bytes | bytearray | memoryview]":

@@ -18,9 +18,11 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from headwater.access.acls import Operation, ResourceType
 from headwater.errors import HeadwaterError
 from headwater.log.partition import Partition
 from headwater.log.snapshot import Slice
+from headwater.log.topic import SECRET
 from headwater.settings import milliseconds
 from headwater.wire.context import Context
 from headwater.wire.fetch_sessions import Answered, Plan, Wanted
@@ -113,12 +115,22 @@ def _find(wanted: Iterable[Wanted], context: Context, *, committed: bool) -> lis
     for topic, fetch_partition in wanted:
         try:
             partition = find_partition(context.log, topic, fetch_partition.number)
+            if not _may_fetch(context, partition.topic):
+                targets.append(Target(topic, fetch_partition, None, ErrorCode.topic_authorization_failed))
+                continue
         except HeadwaterError as error:
             targets.append(Target(topic, fetch_partition, None, code_for(error, topic), committed))
         else:
             error_code = epoch_error(partition, fetch_partition.current_leader_epoch)
             targets.append(Target(topic, fetch_partition, partition, error_code, committed))
     return targets
+
+
+def _may_fetch(context: Context, name: str) -> bool:
+    """Asked here and not before: what is in a session is not in the request. What is secret is for nobody."""
+    return name not in SECRET and (
+        context.permits is None or context.permits.may(Operation.READ, ResourceType.TOPIC, name)
+    )
 
 
 async def _read(

@@ -81,9 +81,9 @@ def fitted(entity: Entity, entity_type: Any) -> Fields:
     flexible: bool = entity_type.__flexible__
     values = {}
     for field in dataclasses.fields(entity_type):
-        shape, value = _shape(field.type), getattr(entity, field.name)
+        shape, value = shape_of(field.type), getattr(entity, field.name)
         if value is None and not shape.nullable:
-            value = _default(field)
+            value = default_of(field)
         elif shape.array and value is not None:
             value = tuple(_fitted_value(one, field, shape, flexible) for one in value)
         elif value is not None:
@@ -113,7 +113,7 @@ def entity_reader(entity_type: Any) -> Read:
             plain.append((field.name, _field_reader(field, flexible)))
         else:
             tagged[tag] = (field.name, _field_reader(field, flexible, tagged=True))
-            defaults[field.name] = _default(field)
+            defaults[field.name] = default_of(field)
 
     def read(reader: Reader) -> Entity:
         values = dict(defaults)
@@ -140,10 +140,10 @@ def _read_tagged(reader: Reader, tagged: dict[int, tuple[str, Read]], values: di
             raise ProtocolError(f"tagged field {name} does not end where it says")
 
 
-def _default(field: "dataclasses.Field[Any]") -> Any:
+def default_of(field: "dataclasses.Field[Any]") -> Any:
     if field.default is not dataclasses.MISSING:
         return field.default
-    shape = _shape(field.type)
+    shape = shape_of(field.type)
     if shape.nullable:
         return None
     if shape.array:
@@ -158,7 +158,7 @@ class Shape(NamedTuple):
     nullable: bool
 
 
-def _shape(annotation: Any) -> Shape:
+def shape_of(annotation: Any) -> Shape:
     """What a field's annotation says: tuple[X, ...] is an array, X | None may be null."""
     nullable = False
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
@@ -171,7 +171,7 @@ def _shape(annotation: Any) -> Shape:
 
 
 def _field_reader(field: "dataclasses.Field[Any]", flexible: bool, *, tagged: bool = False) -> Read:
-    shape = _shape(field.type)
+    shape = shape_of(field.type)
     if "kafka_type" not in field.metadata:
         read_one = entity_reader(shape.inner)
         # A tagged field says by its absence that it is null; any other nullable struct by a byte in front of it.

@@ -23,6 +23,8 @@ CODES: dict[type[errors.HeadwaterError], ErrorCode] = {
     errors.InvalidGroup: ErrorCode.invalid_group_id,
     errors.OffsetMetadataTooLarge: ErrorCode.offset_metadata_too_large,
     errors.UnsafeBind: ErrorCode.invalid_request,
+    errors.LoginRefused: ErrorCode.sasl_authentication_failed,
+    errors.NotAllowed: ErrorCode.cluster_authorization_failed,
     errors.TopicExists: ErrorCode.topic_already_exists,
     errors.DataDirectoryLocked: ErrorCode.kafka_storage_error,
     errors.PortUnavailable: ErrorCode.invalid_request,
