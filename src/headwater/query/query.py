@@ -12,6 +12,7 @@ import pyarrow as pa
 from headwater.clock import Clock, SystemClock
 from headwater.errors import InvalidQuery, QueryStopped, ViewBehind
 from headwater.query.catalogue import KnownView, Stores, ViewCatalogue
+from headwater.query.gathering import PlaceBarrier, by_job, gathered
 from headwater.query.moment import check_comparable, check_reachable, joint, reached, slowest
 from headwater.query.workers import INSTALL, ROWS_MAX, SMALLER, Computed, Refused, Workers
 from headwater.views.locations import ViewLocation
@@ -27,6 +28,8 @@ SECONDS, SECONDS_MAX = 10.0, 60.0
 ROWS = 1000
 SCANNED_ROWS_MAX, SCANNED_BYTES_MAX = 2_000_000, 512 * 1024**2
 PAUSE_SECONDS = 0.02
+GATHER_SECONDS = 1.0
+"""How long views are looked at closely before others may ask."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +76,10 @@ class Answer(NamedTuple):
 class Engine:
     """Safe to use from many threads."""
 
-    def __init__(self, stores: Stores, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, stores: Stores, *, clock: Clock | None = None, place_barrier: PlaceBarrier = lambda topics: None
+    ) -> None:
+        self._place_barrier = place_barrier
         self._stores, self._clock = stores, clock or SystemClock()
         self._workers = Workers()
 
@@ -111,7 +117,7 @@ class Engine:
         """The answer, if the views are where they were asked to be."""
         asked, statement = prepared.asked, prepared.statement
         with ExitStack() as open:
-            found = self._snapshots(prepared.views, open)
+            found = self._found(prepared, open)
             positions, version = _positions(found), _version(found)
             if not _fits(positions, asked) or (asked.after and version == asked.after):
                 return None
@@ -145,6 +151,20 @@ class Engine:
 
     def close(self) -> None:
         self._workers.close()
+
+    def _found(self, prepared: Prepared, open: ExitStack) -> Mapping[KnownView, Snapshot]:
+        """The views as they are, or, if one position is asked for and they differ, as they pass one."""
+        with ExitStack() as first:
+            found = self._snapshots(prepared.views, first)
+            positions, jobs = _positions(found), by_job(found)
+            check_comparable(positions if prepared.asked.one_position else {})
+            if not prepared.asked.one_position or joint(positions) is not None or len(jobs) < 2:
+                open.enter_context(first.pop_all())
+                return found
+        self._place_barrier(frozenset(topic for position in positions.values() for topic in position))
+        left_seconds = (prepared.deadline_ms - self._clock.elapsed_ms()) / 1000
+        # Those that were found first are let go, but still say how far the views were.
+        return gathered(jobs, self._clock, min(GATHER_SECONDS, left_seconds), open) or found
 
     def _snapshots(self, views: Sequence[KnownView], open: ExitStack) -> dict[KnownView, Snapshot]:
         """Each database is seen at one moment."""

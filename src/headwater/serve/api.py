@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from headwater.log.log import Log
 from headwater.query.query import Engine
 from headwater.serve.answers import json_bytes
+from headwater.serve.barriers import Barriers
 from headwater.serve.bodies import Bodies
 from headwater.serve.controls import CaptureControls, Controls
 from headwater.serve.endpoints import Endpoint, routes_of_endpoints
@@ -61,7 +62,7 @@ class Api:
             metrics.endpoint(),
             self.history.endpoint(),
         ]
-        self._engine = Engine(self._stores)
+        self._engine = Engine(self._stores, place_barrier=Barriers(log, data).place)
         self._queries = Queries(self._engine, Bodies(settings), self._stopping)
         self._controls, self._captures = Controls(sources.control), CaptureControls(sources.remove_capture)
         documents = (
