@@ -16,7 +16,7 @@ import pytest
 from headwater.errors import InvalidQuery, JobRefused, UnknownView, UnstorableValue, ViewBehind
 from headwater.record import Position
 from headwater.views.mark import Mark
-from headwater.views.query import Query
+from headwater.views.query import Query, parse_query
 from headwater.views.store import ViewStore, open_store
 from headwater.views.tables import DELETES, SqlStore
 from headwater.views.view import Change, View
@@ -53,6 +53,51 @@ class ViewStoreContract:
     def view(self, where: Where, store: ViewStore) -> Iterator[View]:
         with View.open(where, "shop", "revenue") as view:
             yield view
+
+    # Several views, and columns of many rows
+
+    def test_views_of_one_transaction_are_seen_at_the_same_batch(self, where: Where, store: ViewStore) -> None:
+        store.prepare("counts", SCHEMA, ["country"])
+        before, torn = open_store(where, "shop", read_only=True), []
+        stopping = threading.Event()
+
+        def write() -> None:
+            for batch in range(60):
+                with store.in_one_transaction():
+                    for view in ("revenue", "counts"):
+                        store.write(view, mark(batch), changed(("c", "DE", "1.00", batch)))
+            stopping.set()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        while not stopping.is_set():
+            with before.snapshots(["counts", "revenue"]) as both:
+                seen = [(one.mark.batch, [row["orders"] for row in one.select(Query())]) for one in both]
+            torn += [seen] if seen[0] != seen[1] else []
+        writer.join()
+        before.close()
+        assert torn == []
+
+    def test_a_scan_gives_the_columns_that_were_asked_for_as_arrow(self, store: ViewStore, where: Where) -> None:
+        store.prepare("samples", samples.SCHEMA, ["id"])
+        store.write("samples", mark(0), samples.table(samples.ALL))
+        names = samples.SCHEMA.names[::-1]
+        reader = open_store(where, "shop", read_only=True)
+        with reader.snapshot("samples") as snapshot:
+            found = pa.Table.from_batches(list(snapshot.scan(names, Query())))
+        reader.close()
+        assert found.schema.names == names
+        written = samples.table(samples.ALL).select(names)
+        assert found.schema.types == written.schema.types
+        assert samples.shown(by_id(found)) == samples.shown(by_id(written))
+
+    def test_a_scan_reads_only_rows_that_fit(self, store: ViewStore) -> None:
+        store.write("revenue", mark(0), changed(*(("c", f"{n:05}", "1.00", n) for n in range(50))))
+        with store.snapshot("revenue") as snapshot:
+            query = parse_query(snapshot.shape, {"orders >=": 10, "orders <": 40}, None, 5)
+            (batch,) = snapshot.scan(["orders"], query)
+        assert batch.schema.names == ["orders"]
+        assert batch.num_rows == 5
 
     # Batches
 
@@ -617,6 +662,10 @@ FIVE_AND_A_NULL = changed(
     ("c", "E", "-100.25", 5),
     ("c", "F", None, 6),
 )
+
+
+def by_id(table: pa.Table) -> list[dict[str, object]]:
+    return sorted(table.to_pylist(maps_as_pydicts="strict"), key=lambda row: str(row["id"]))
 
 
 class Watching:

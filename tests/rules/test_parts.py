@@ -12,19 +12,20 @@ WORDS = {"clock", "errors", "record", "secret_urls", "settings", "small_file"}
 MAY_IMPORT: dict[str, set[str]] = {
     "log": set(),
     "views": set(),
+    "query": {"views"},
     "wire": {"log"},
     "capture": {"log"},
     "webhooks": set(),
     "alerts": {"log", "views", "webhooks"},
     "registry": {"log"},
-    "serve": {"log", "views"},
+    "serve": {"log", "views", "query"},
     "client": set(),
     "flow": {"log", "views", "webhooks"},
     "http_port": {"log", "wire", "alerts", "capture", "registry", "serve", "flow"},
     "node": {"log", "wire", "alerts", "capture", "http_port"},
     "testing": {"log", "flow", "node"},
     "demo": {"flow"},
-    "cli": {"log", "views", "wire", "alerts", "capture", "flow", "node", "serve", "demo"},
+    "cli": {"log", "views", "wire", "alerts", "capture", "flow", "node", "serve", "query", "demo"},
 }
 
 # Siblings of wire that are drawn in the picture and not built yet. Building one moves it into the table above.
@@ -46,7 +47,9 @@ HOMES_OF_LIBRARIES: dict[str, set[str]] = {
     "argparse": {"cli"},
     "fsspec": {"log", "flow"},
     "numba": {"log", "flow"},
-    "pyarrow": {"views", "flow"},
+    "duckdb": {"query"},
+    "sqlglot": {"query", "flow", "errors"},
+    "pyarrow": {"views", "query", "flow"},
     "sqlite3": {"views", "capture"},
     "psycopg": {"views", "capture", "demo"},
     "pymysql": {"capture"},

@@ -93,7 +93,9 @@ The branches answer the caller's only question: may I try again?
         ├── NumberOverflow        a sum outgrew its type
         ├── UnknownFlow           no flow of this name has run on the data directory
         ├── UnknownView           there is no such view in the store
-        ├── InvalidQuery          a look-up names a column, key or comparison that a view does not have
+        ├── InvalidQuery          a query is no SQL, or names a view, column, key or comparison that there is not
+        ├── QueryStopped          a query would have taken more time, memory or rows than one may have
+        ├── NotComparable         views were asked for at one position, and there is none that both could be at
         ├── UnstorableValue       a value that the store cannot hold
         ├── ViewBehind            a view did not reach the wanted position in time
         └── StoreUnavailable      the database of a view does not answer; try again later, unchanged
@@ -128,7 +130,9 @@ from headwater.errors.flows import (
     InvalidSchema,
     JobRefused,
     JvmEnded,
+    NotComparable,
     NumberOverflow,
+    QueryStopped,
     RequestRefused,
     StateDamaged,
     StateMismatch,
@@ -254,6 +258,7 @@ __all__ = [
     "MemberIdRequired",
     "NoOwnCompatibility",
     "NotAllowed",
+    "NotComparable",
     "NotYetDeleted",
     "NumberOverflow",
     "OffsetMetadataTooLarge",
@@ -263,6 +268,7 @@ __all__ = [
     "PortUnavailable",
     "ProducerFenced",
     "ProtocolError",
+    "QueryStopped",
     "ReadFailed",
     "RebalanceUnderWay",
     "RegistryUnavailable",

@@ -77,7 +77,15 @@ class UnknownView(FlowError):
 
 
 class InvalidQuery(FlowError):
-    """A look-up names a column, a key or a comparison that the view does not have."""
+    """A query is no SQL, or names a view, a column, a key or a comparison that there is not."""
+
+
+class QueryStopped(FlowError):
+    """A query would have taken more time, memory or rows than one may have; the same query is stopped again."""
+
+
+class NotComparable(FlowError):
+    """Views were asked for at one position, and there is none that both could be at."""
 
 
 class UnstorableValue(FlowError):

@@ -10,7 +10,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from headwater.log.log import Log
+from headwater.query.query import Engine
 from headwater.serve.answers import json_bytes
+from headwater.serve.barriers import Barriers
+from headwater.serve.bodies import Bodies
 from headwater.serve.controls import CaptureControls, Controls
 from headwater.serve.endpoints import Endpoint, routes_of_endpoints
 from headwater.serve.history import History
@@ -18,6 +21,7 @@ from headwater.serve.live.subscriptions import Live
 from headwater.serve.metrics import Metrics
 from headwater.serve.openapi import document, failure
 from headwater.serve.operations import Operations, Sources
+from headwater.serve.queries import Queries
 from headwater.serve.records import Decode
 from headwater.serve.search import Search
 from headwater.serve.stores import Stores
@@ -58,8 +62,15 @@ class Api:
             metrics.endpoint(),
             self.history.endpoint(),
         ]
+        self._engine = Engine(self._stores, place_barrier=Barriers(log, data).place)
+        self._queries = Queries(self._engine, Bodies(settings), self._stopping)
         self._controls, self._captures = Controls(sources.control), CaptureControls(sources.remove_capture)
-        documents = (self._live.document(), self._controls.document(), self._captures.document())
+        documents = (
+            self._live.document(),
+            self._queries.document(),
+            self._controls.document(),
+            self._captures.document(),
+        )
         paths = {**_posting(), **{path: said for one in documents for path, said in one.items()}}
         self._document = json_bytes(document(self.endpoints, version=version("headwater"), more=paths))
 
@@ -73,6 +84,7 @@ class Api:
         return [
             *self._live.routes(),
             *routes_of_endpoints(self.endpoints),
+            *self._queries.routes(),
             *self._controls.routes(),
             *self._captures.routes(),
             openapi,
@@ -88,6 +100,7 @@ class Api:
 
     def close(self) -> None:
         self._live.close()
+        self._engine.close()
         self._stores.close()
 
 

@@ -150,6 +150,8 @@ def needed_scope(method: str, path: str) -> str | None:
 
     >>> needed_scope("GET", "/views"), needed_scope("POST", "/topics/orders"), needed_scope("POST", "/hooks/shop")
     ('read', 'produce', None)
+    >>> needed_scope("POST", "/query")
+    'read'
     """
     root = path.strip("/").partition("/")[0]
     if root in ("hooks", "health", "ready", "session", "ui", ""):
@@ -158,7 +160,7 @@ def needed_scope(method: str, path: str) -> str | None:
         return "metrics"
     if method in ("GET", "HEAD", "WEBSOCKET"):
         return "read"
-    return {"topics": "produce", "flows": "operate", "captures": "operate"}.get(root, "schemas")
+    return {"query": "read", "topics": "produce", "flows": "operate", "captures": "operate"}.get(root, "schemas")
 
 
 def allows(token: Token, scope: str) -> bool:

@@ -77,6 +77,12 @@ class PostgresStore(SqlStore):
             self._affected = cursor.rowcount
             return cursor.fetchall() if cursor.description else []
 
+    def _scan(self, sql: str, values: Values, rows: int) -> Iterator[list[tuple[object, ...]]]:
+        with self._lock, self._translated():
+            cursor = self._connection().execute(sql.encode(), values)
+            while found := cursor.fetchmany(rows):
+                yield found
+
     def _copy(self, target: str, rows: pa.Table) -> None:
         with self._lock, self._translated(), self._connection().cursor() as cursor:
             sql = f"COPY {target} ({listed(rows.column_names)}) FROM STDIN (FORMAT csv)"
@@ -110,19 +116,21 @@ class PostgresStore(SqlStore):
             yield
 
     @contextmanager
-    def _reading(self, table: str | None = None) -> Iterator[None]:
+    def _reading(self, tables: Sequence[str] = ()) -> Iterator[None]:
         with self._lock:
-            held = table is not None and self._begin_holding(table)
+            held = bool(tables) and self._begin_holding(tables)
             with self._transaction("" if held else BEGIN_READING):
                 yield
 
-    def _begin_holding(self, table: str) -> bool:
+    def _begin_holding(self, tables: Sequence[str]) -> bool:
         """Begin with a lock that only a swap waits for: PostgreSQL finds a table by its name as it is now, but its rows
         as they were when the transaction first looked, and these two must not be on different sides of a swap."""
         self._run(BEGIN_READING)
         try:
             with self._translated():
-                self._connection().execute(f"LOCK TABLE {self._table(table)} IN ACCESS SHARE MODE".encode())
+                # In one order, so that two who hold several cannot wait for each other.
+                names = ", ".join(self._table(table) for table in sorted(set(tables)))
+                self._connection().execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE".encode())
         except StoreUnavailable as error:
             self._roll_back()
             if isinstance(error.__cause__, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
@@ -243,6 +251,9 @@ class PostgresStore(SqlStore):
 
     def _decode(self, column: Column, value: object) -> object:
         return postgres_columns.decode(column, value)
+
+    def _array(self, column: Column, values: Sequence[object]) -> pa.Array:
+        return postgres_columns.array(column, values)
 
     def _comparison(self, condition: Condition, first: int) -> tuple[str, list[object]]:
         values = postgres_columns.bound(condition)

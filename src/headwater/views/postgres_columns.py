@@ -5,6 +5,7 @@ bytea, date, timestamptz, timestamp; array, map and struct are jsonb
 """
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from headwater.errors import InvalidQuery
 from headwater.views.json_text import check_years, hex_text, json_text, plain_text
 from headwater.views.query import Condition
 from headwater.views.shape import Column
-from headwater.views.values import as_column, as_exact, as_float32, as_utc, from_json_text
+from headwater.views.values import as_column, as_exact, as_float32, as_utc, from_json_text, from_json_texts
 
 TYPES = {
     pa.bool_(): "boolean",
@@ -79,3 +80,8 @@ def decode(column: Column, value: Any) -> object:
     if pa.types.is_timestamp(column.type) and column.type.tz:
         return as_utc(value)
     return value
+
+
+def array(column: Column, values: Sequence[Any]) -> pa.Array:
+    """What `decode` makes of each, all at once."""
+    return from_json_texts(values, column.type) if column.nested else pa.array(values, column.type)

@@ -71,6 +71,12 @@ class SqliteStore(SqlStore):
         with self._lock, self._translated():
             return self._connection().execute(sql, values).fetchall()
 
+    def _scan(self, sql: str, values: Values, rows: int) -> Iterator[list[tuple[object, ...]]]:
+        with self._lock, self._translated():
+            cursor = self._connection().execute(sql, values)
+            while found := cursor.fetchmany(rows):
+                yield found
+
     def _run_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
         with self._lock, self._translated():
             self._connection().executemany(sql, rows)
@@ -95,7 +101,7 @@ class SqliteStore(SqlStore):
             yield
 
     @contextmanager
-    def _reading(self, table: str | None = None) -> Iterator[None]:
+    def _reading(self, tables: Sequence[str] = ()) -> Iterator[None]:
         if self._read_only and not self._file.exists():
             yield  # `_exists` says that nothing is there
             return
@@ -150,6 +156,9 @@ class SqliteStore(SqlStore):
 
     def _decode(self, column: Column, value: object) -> object:
         return sqlite_columns.decode(column, value)
+
+    def _array(self, column: Column, values: Sequence[object]) -> pa.Array:
+        return sqlite_columns.array(column, values)
 
     def _comparison(self, condition: Condition, first: int) -> tuple[str, list[object]]:
         return sqlite_columns.comparison(condition, first)

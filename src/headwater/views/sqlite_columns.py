@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from headwater.views.json_text import json_text, plain_text
 from headwater.views.query import Condition
 from headwater.views.shape import Column, quoted
-from headwater.views.values import as_column, as_exact, as_float32, as_utc, from_json_text, from_text
+from headwater.views.values import as_column, as_exact, as_float32, as_utc, from_json_text, from_json_texts, from_text
 
 _EXACT = Context(prec=100)
 _PIECE_DIGITS = 18  # as many as surely fit into 64 bits
@@ -83,6 +83,25 @@ def decode(column: Column, value: Any) -> object:
     if pa.types.is_decimal(type) or pa.types.is_timestamp(type) or pa.types.is_date(type):
         return from_text(value, type)
     return value
+
+
+def array(column: Column, values: Sequence[Any]) -> pa.Array:
+    """What `decode` makes of each, all at once.
+
+    >>> array(Column("amount", pa.decimal128(12, 2)), ["3.50", None]).to_pylist()
+    [Decimal('3.50'), None]
+    """
+    type = column.type
+    if column.nested:
+        return from_json_texts(values, type)
+    if pa.types.is_boolean(type):
+        return pa.array(values, pa.int64()).cast(type)
+    if pa.types.is_floating(type):
+        numbers = [float(value) if isinstance(value, str) else value for value in values] if "NaN" in values else values
+        return pa.array(numbers, pa.float64()).cast(type)
+    if pa.types.is_decimal(type) or pa.types.is_timestamp(type) or pa.types.is_date(type):
+        return pa.array(values, pa.string()).cast(type)
+    return pa.array(values, type)
 
 
 def comparison(condition: Condition, first: int) -> tuple[str, list[object]]:

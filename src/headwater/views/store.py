@@ -42,6 +42,9 @@ class Snapshot(Protocol):
 
     def select(self, query: Query) -> list[Row]: ...
 
+    def scan(self, names: Sequence[str], query: Query) -> Iterator[pa.RecordBatch]:
+        """Some columns of the rows that fit, batch by batch; read it to the end before the moment is over."""
+
     def count(self, query: Query) -> int: ...
 
     def changes_after(self, change: int) -> Iterator[ChangedRow]:
@@ -107,6 +110,9 @@ class ViewStore(Protocol):
     def views(self) -> list[str]: ...
 
     def snapshot(self, view: str) -> AbstractContextManager[Snapshot]: ...
+
+    def snapshots(self, views: Sequence[str]) -> AbstractContextManager[Sequence[Snapshot]]:
+        """Several views at the same moment: what was written in one transaction is in all of them, or in none."""
 
     def close(self) -> None: ...
 

@@ -32,6 +32,8 @@ SHADOW = "_shadow_"
 NAME_BYTES_MAX = 48  # PostgreSQL cuts names at 63, and ours are made longer
 WRITES_REMEMBERED = 10_000  # whose deletes a subscriber can still receive one by one
 
+SCAN_ROWS = 20_000
+
 _MARK_COLUMNS = "job, batch, position, change, generation, changes_from, updated_ms"
 
 Values = Sequence[object]
@@ -71,8 +73,8 @@ class SqlStore(ABC):
         """A transaction; takes the lock of this store. Other writers are kept away here, or by `row_lock`."""
 
     @abstractmethod
-    def _reading(self, table: str | None = None) -> AbstractContextManager[None]:
-        """A transaction that sees one moment, and `table`, if there is one, as it is at that moment."""
+    def _reading(self, tables: Sequence[str] = ()) -> AbstractContextManager[None]:
+        """A transaction that sees one moment, and those of `tables` that there are as they are at that moment."""
 
     @abstractmethod
     def _bind(self, number: int) -> str:
@@ -106,11 +108,19 @@ class SqlStore(ABC):
     def _load_deletes(self, table: str, keys: pa.Array, change: int) -> None: ...
 
     @abstractmethod
+    def _scan(self, sql: str, values: Values, rows: int) -> Iterator[list[tuple[object, ...]]]:
+        """The answer to one statement in pieces of at most so many rows, inside of a transaction."""
+
+    @abstractmethod
     def _selected(self, column: Column) -> str:
         """How a column is asked for, so that `_decode` understands the answer."""
 
     @abstractmethod
     def _decode(self, column: Column, value: object) -> object: ...
+
+    @abstractmethod
+    def _array(self, column: Column, values: Sequence[object]) -> pa.Array:
+        """The answers for a column, decoded all at once."""
 
     @abstractmethod
     def _comparison(self, condition: Condition, first: int) -> tuple[str, list[object]]:
@@ -360,9 +370,13 @@ class SqlStore(ABC):
 
     @contextmanager
     def snapshot(self, view: str) -> "Iterator[SqlSnapshot]":
-        with self._reading(view):
-            shape, mark = self._known(view, locked=False)
-            yield SqlSnapshot(self, view, shape, mark)
+        with self.snapshots([view]) as (snapshot,):
+            yield snapshot
+
+    @contextmanager
+    def snapshots(self, views: Sequence[str]) -> "Iterator[list[SqlSnapshot]]":
+        with self._reading(views):
+            yield [SqlSnapshot(self, view, *self._known(view, locked=False)) for view in views]
 
 
 class SqlSnapshot:
@@ -374,6 +388,17 @@ class SqlSnapshot:
         clauses, values = self._clauses(query)
         rows = self._rows(self.shape.columns, clauses, values)
         return [self._row(self.shape.columns, row) for row in rows]
+
+    def scan(self, names: Sequence[str], query: Query) -> Iterator[pa.RecordBatch]:
+        columns = [self.shape.column(name) for name in names]
+        clauses, values = self._clauses(query)
+        selected = ", ".join(self._store._selected(column) for column in columns)
+        sql = f"SELECT {selected} FROM {self._store._table(self._view)}{clauses}"
+        for rows in self._store._scan(sql, values, SCAN_ROWS):
+            arrays = [
+                self._store._array(column, each) for column, each in zip(columns, zip(*rows, strict=True), strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(names))
 
     def count(self, query: Query) -> int:
         clauses, values = self._clauses(query)

@@ -16,6 +16,7 @@ from headwater.flow.source.batch_plan.stream_times import StreamTimes
 from headwater.flow.source.options import SourceOptions
 from headwater.flow.source.reach import Reach
 from headwater.record import TopicPartition
+from headwater.views.barrier import read_barrier
 
 DISCOVERY_MS = 30_000
 """How often new partitions of the topics are looked for."""
@@ -114,6 +115,7 @@ class BatchPlanner:
     def _plan(self, client: Client, start: Offsets, rows_max: int | None, bytes_max: int | None) -> Plan:
         ends = self.latest = self._ends(client)
         histories = self._histories(client)
+        ends = self._up_to_barrier(start, ends)
         if self._fixed_ends is not None:
             ends = {place: min(ends.get(place, end), end) for place, end in self._fixed_ends.items()}
         positions.check_reachable(start, ends)
@@ -129,6 +131,18 @@ class BatchPlanner:
             step = FIRST_STEP_MS if self._guess is None else made.time_ms - self._guess.time_ms
             self._guess = Guess(made.time_ms, max(1, step))
         return made
+
+    def _up_to_barrier(self, start: Offsets, ends: Offsets) -> Offsets:
+        """The same, but not beyond a barrier that lies before us: a read waits for a batch that ends there."""
+        found = read_barrier(self._options.data, self._clock.now_ms()) if self._options.data is not None else None
+        if found is None:
+            return ends
+        stops = {place: found.ends.get(place.topic, {}).get(place.partition, end) for place, end in ends.items()}
+        if any(start.get(place, 0) > stop for place, stop in stops.items()) or all(
+            start.get(place, 0) >= stop for place, stop in stops.items()
+        ):
+            return ends  # it was passed, or reached
+        return {place: min(end, stops[place]) for place, end in ends.items()}
 
     def _limit(
         self, client: Client, start: Offsets, ends: Offsets, rows_max: int | None, bytes_max: int | None

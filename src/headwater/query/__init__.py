@@ -1,0 +1,1 @@
+"""SELECT over views: statements, the tables they read, and the process that computes them."""
