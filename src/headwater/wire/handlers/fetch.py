@@ -116,7 +116,7 @@ def _find(wanted: Iterable[Wanted], context: Context, *, committed: bool) -> lis
         try:
             partition = find_partition(context.log, topic, fetch_partition.number)
             if not _may_fetch(context, partition.topic):
-                targets.append(Target(topic, fetch_partition, None, ErrorCode.topic_authorization_failed))
+                targets.append(Target(topic, fetch_partition, None, ErrorCode.topic_authorization_failed, committed))
                 continue
         except HeadwaterError as error:
             targets.append(Target(topic, fetch_partition, None, code_for(error, topic), committed))
