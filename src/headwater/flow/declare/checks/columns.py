@@ -70,7 +70,7 @@ WITHOUT = {
 }
 
 
-def _without_key(output: Output, name: str) -> InvalidDeclaration:
+def _without_key(output: "Output", name: str) -> InvalidDeclaration:
     if name not in WITHOUT:
         return InvalidDeclaration(f"{output} drops {name}, which is part of its table's key")
     what, says, way_out = WITHOUT[name]
