@@ -1,5 +1,5 @@
-"""Every aggregate over a table whose rows change and go, from its topic to a view: as plain Python finds it after each of
-several batches, one of which comes twice, and Spark in one."""
+"""Every aggregate over a table whose rows change and are deleted, from its topic to a view: equal to plain Python after
+each of several batches, one of which comes twice, and to Spark in one."""
 
 from collections.abc import Callable
 from decimal import Decimal

@@ -102,7 +102,8 @@ def test_a_reader_of_committed_records_is_given_the_aborted_transactions(version
     answer = PartitionAnswer[bytes](0, aborted=[(7, 40), (9, 55)])
     response: FetchResponse[Any] = FetchResponse([TopicAnswer(topic_in(version), [answer])], 0, 0, True)
     data = b"".join(write_response(response, version))
-    read = kio_reader(load_response_schema(1, version))(data, 0)[0].responses[0].partitions[0]
+    response_type: Any = load_response_schema(1, version)
+    read = kio_reader(response_type)(data, 0)[0].responses[0].partitions[0]
     assert [(one.producer_id, one.first_offset) for one in read.aborted_transactions] == [(7, 40), (9, 55)]
 
 

@@ -224,8 +224,9 @@ class App:
         return Table(self._known(node))
 
     def sql(self, text: str) -> Stream | Table:
-        """SQL over what the app reads and keeps, by its names: `app.sql("select id, amount from orders")` is a stream or
-        a table. Statements that begin with CREATE declare the same as in a file; it answers what the last one stands for.
+        """SQL over what the app reads and keeps, by its names: `app.sql("select id, amount from orders")` is a stream
+        or a table. Statements that begin with CREATE declare the same as in a file; the result is what the last
+        one declares.
         """
         from headwater.flow.sql.declaring import run_sql  # it declares what is in this module
 

@@ -358,7 +358,8 @@ class Table(Flowing):
         return Table(join_of(self.node, other.node, Words(matching, how, prefix, name)))
 
     def with_scalar(self, other: "Table", *, prefix: str = "", name: str = "") -> "Table":
-        """The columns of another table's only row, in every row: `orders.with_scalar(orders.agg("avg(amount) as mean"))`.
+        """The columns of another table's only row, in every row:
+        `orders.with_scalar(orders.agg("avg(amount) as mean"))`.
 
         They are null while the other table is empty; that it has several rows is an error. When it changes, every row
         does.
@@ -408,9 +409,10 @@ class Table(Flowing):
         limit: int | None = None,
         name: str = "",
     ) -> "Table":
-        """The first rows of each group, with their places as a column: `rank(by="country", order="spent desc", limit=3)`.
+        """The first rows of each group, with their ranks as a column:
+        `rank(by="country", order="spent desc", limit=3)`.
 
-        `how` is row_number (rows of one place are told apart by the table's key), rank or dense_rank, as in SQL; without
+        `how` is row_number (ties are broken by the table's key), rank or dense_rank, as in SQL; without
         `by` all rows are one group. Rows whose place is above `limit` are not in the result.
         """
         place = calling_place()

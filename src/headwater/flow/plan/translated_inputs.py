@@ -24,8 +24,9 @@ from headwater.flow.expressions.tree import Untranslatable
 from headwater.flow.operators.spark_hashes import can_hash
 from headwater.flow.prepare.inputs import AnyPrepare, InputSteps, LogSteps, ResultSteps
 from headwater.flow.prepare.join_sides import PrepareEvents, PrepareTable
-from headwater.flow.prepare.newest_rows import HashByKey
-from headwater.flow.prepare.reduced_rows import ReduceByWindow
+from headwater.flow.prepare.late_bounds import MarkLate
+from headwater.flow.prepare.newest_rows import HashByKey, NewestByKey
+from headwater.flow.prepare.reduced_rows import ReduceByKey, ReduceByWindow
 from headwater.flow.rows.arrow_types import arrow_schema
 from headwater.flow.rows.deletion_keys import can_be_read as can_be_key
 from headwater.flow.rows.evaluation import Evaluation
@@ -58,8 +59,8 @@ def _below(node: Node) -> Node:
 
 def _can_be_read(source: Source, prepare: AnyPrepare) -> bool:
     """Whether tasks that read a source can prepare its rows for an operator: its times and keys need no Spark."""
-    if isinstance(prepare, HashByKey):  # of tables, or of rows whose position is among their columns
-        return False
+    if not isinstance(prepare, ReduceByKey | ReduceByWindow | NewestByKey | MarkLate | PrepareEvents | PrepareTable):
+        return False  # rows of tables, or rows whose position is among their columns
     if not isinstance(prepare, PrepareEvents | PrepareTable):
         key = prepare.by if isinstance(prepare, ReduceByWindow) else prepare.key
         if not all(can_hash(field.type) for field in key):

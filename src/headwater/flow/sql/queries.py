@@ -111,8 +111,7 @@ class _Block:
         if (qualify := self.select.args.get("qualify")) is not None:
             stage = replace(stage, flow=stage.flow.where(stage.text(qualify.this)))
         relation = self._projected(stage, rows)
-        relation = self._distinct(relation) if self.select.args.get("distinct") else relation
-        return relation
+        return self._distinct(relation) if self.select.args.get("distinct") else relation
 
     def _refuse_others(self) -> None:
         for name, said in NOT_READ.items():
@@ -381,7 +380,7 @@ class _Block:
                     "ORDER BY: a view has no order",
                     "Leave it out, or add LIMIT; readers order what they read.",
                 )
-            raise self.source.refusal(start_of(order if order is not None else limit), said, hint)
+            raise self.source.refusal(start_of(order or limit or self.select), said, hint)
         return *chosen, first_rows(stage, order, limit, self.select, self.source)
 
     def _distinct(self, relation: Relation) -> Relation:

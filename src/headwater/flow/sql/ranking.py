@@ -75,7 +75,7 @@ def ranked(stage: Stage, windows: Sequence[tuple[exp.Window, str]], bounds: Mapp
         most = bounds.get(window.sql(), most)
         if most is None:
             raise rows.source.refusal(
-                start_of(window), f"{name}() has no bound, and one changed row could change the places of all behind it",
+                start_of(window), f"{name}() has no bound, and one changed row could change the ranks of all after it",
                 f"Put a query around it with WHERE {alias or 'place'} <= 10, say.",
             )  # fmt: skip
         flow = facts_of(flow) if isinstance(flow, Stream) else flow

@@ -63,7 +63,8 @@ def test_after_every_batch_the_first_rows_have_the_places_that_sqlite_gives_them
     query = (
         f"select * from (select *, {how}() over ({partition}order by {told}) as place from t) where place <= {limit}"
     )
-    for changed, times in [(begin, 1), *drawn]:
+    whole: dict[int, Row | None] = dict(begin)
+    for changed, times in [(whole, 1), *drawn]:
         now = dict(table)
         for id, row in changed.items():
             now.pop(id, None)

@@ -62,7 +62,8 @@ class SetOperation(TableOperator):
         names = names_of(self.left)
         if names is None:
             raise InvalidDeclaration(
-                f"the columns of {self.method} at {self.place} are not known before Spark reads it, and they are its key",
+                f"the columns of {self.method} at {self.place} are not known before Spark reads it, "
+                "and they are its key",
                 'Name them with select("...") before it.',
             )
         return (*names, *([self.copy] if self.copy else []))

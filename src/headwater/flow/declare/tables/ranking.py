@@ -13,7 +13,7 @@ By = str | Sequence[str]
 
 
 def rank_of(
-    place: Place, node: Node, *, by: By, order: str | Sequence[str], into: str, how: str, limit: int | None, name: str
+    place: Place, node: Node, *, by: By, order: str | Sequence[str], into: str, how: str, limit: object, name: str
 ) -> Rank:
     what = f"rank() at {place}"
     if how not in WAYS:
@@ -39,7 +39,8 @@ def rank_of(
 def columns_of_group(by: By, what: str) -> tuple[str, ...]:
     """Names of columns, each once; none for all rows together."""
     chosen = (by,) if isinstance(by, str) else tuple(by)
-    if wrong := [one for one in chosen if not isinstance(one, str)]:
+    given: tuple[object, ...] = chosen
+    if wrong := [one for one in given if not isinstance(one, str)]:
         raise InvalidDeclaration(
             f"{what} groups by {wrong[0]!r}, which is no name of a column",
             "Make a column first with with_columns(name=...) and then name it.",

@@ -58,7 +58,8 @@ def not_in_of(
         raise InvalidDeclaration(
             f"{what} is null_aware over a whole table, on {', '.join(names)}"
             f"{' and a further condition' if matching.further else ''}: every row would be compared with every other",
-            f"Say null_aware={names[0]!r} if only that column may be null, or put conditions on the right into its where(...).",
+            f"Say null_aware={names[0]!r} if only that column may be null, or put conditions on the right into its "
+            "where(...).",
         )
     ((one, other),) = aware
     met = TableJoin(place, left, right, tuple(aware), (), ANTI, "", f"{name}.met" if name else "")

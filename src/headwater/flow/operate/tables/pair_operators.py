@@ -69,7 +69,8 @@ def set_operator(node: SetNode, frames: Sequence[DataFrame], name: str) -> SetOp
     for field in left:
         if field.type != right.field(field.name).type:
             raise InvalidDeclaration(
-                f"{what}: column {field.name} of the left is {field.type}, and of the right {right.field(field.name).type}",
+                f"{what}: column {field.name} of the left is {field.type}, "
+                f"and of the right {right.field(field.name).type}",
                 f'Make them the same, for example with with_columns({field.name}="cast({field.name} as ...)").',
             )
         if not can_hash(field.type):

@@ -1,4 +1,4 @@
-"""Rows of a table by group, kept in an order: what a batch changes, beside the first rows of each group it touches (pure).
+"""Rows of a table by group, kept in an order: what a batch changes beside the first rows of each touched group (pure).
 
 All rows of a group are kept, for any of them may be among the first when another goes. They lie in their order, so that
 the first of a group are read without those behind them: as many as are wanted, and as a batch takes away. What was
@@ -143,11 +143,12 @@ def numbered(placed: Placed, high: list[Integers], own: Integers, count: int) ->
     fresh = np.ones(len(order), np.bool_)
     fresh[1:] = ~_follows([column[order] for column in columns])
     index = np.arange(len(order))
-    of_values = np.cumsum(fresh)
+    of_values: Integers = np.cumsum(fresh)
+    first: Integers = np.maximum.accumulate(np.where(fresh, index, 0))
     return Numbered(
         order,
         index - begins + 1,
-        np.maximum.accumulate(np.where(fresh, index, 0)) - begins + 1,
+        first - begins + 1,
         of_values - of_values[begins] + 1,
     )
 

@@ -98,7 +98,7 @@ def set_step(
 
 
 def given_names(work: SetOperation) -> list[str]:
-    return counted_schema(work.rows).names
+    return list(counted_schema(work.rows).names)
 
 
 def _changes(work: SetOperation, keys: pa.RecordBatch, before: Integers, after: Integers) -> pa.RecordBatch:
