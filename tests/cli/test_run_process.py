@@ -123,3 +123,42 @@ def test_warnings_of_a_run_that_is_done_once_are_said_and_are_the_exit_code(term
     assert "topic ordres did not exist and was made, empty." in misspelt
     assert "did you mean orders?" in misspelt
     assert "Traceback" not in errors
+
+
+CHANGING_APP = """\
+import headwater as hw
+app = hw.App("shop", shards=1)
+visits = app.stream("visits", "id long")
+app.view(key="id", name="visited")(lambda: visits.where("id >= {least}").latest("id"))
+"""
+
+
+def test_a_run_takes_an_app_over_and_the_other_process_ends_well(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running_node(data) as node, ExitStack() as stack:
+        node.log.create_topic("visits")
+        node.log.append("visits", [Record(b'{"id": 1}'), Record(b'{"id": 2}')])
+        (tmp_path / "shop.py").write_text(CHANGING_APP.format(least=2))
+        old = stack.enter_context(running(tmp_path))
+        until(old, lambda: rows(data, "visited") == 1)
+        (tmp_path / "shop.py").write_text(CHANGING_APP.format(least=1))
+        new = stack.enter_context(running(tmp_path, "--take-over", "--rebuild", "visited"))
+        until(new, lambda: rows(data, "visited") == 2)
+        _, said = old.communicate()
+        assert (old.returncode, "is handed over to the run" in said) == (0, True), said
+        node.log.append("visits", [Record(b'{"id": 3}')])
+        until(new, lambda: rows(data, "visited") == 3)
+
+
+def test_a_run_whose_node_would_end_with_it_is_not_taken_over(tmp_path: Path) -> None:
+    write(tmp_path / "data", "visits")
+    with ExitStack() as stack:
+        (tmp_path / "shop.py").write_text(CHANGING_APP.format(least=1))
+        old = stack.enter_context(running(tmp_path))
+        until(old, lambda: rows(tmp_path / "data", "visited") == 2)
+        new = stack.enter_context(running(tmp_path, "--take-over"))
+        _, said = new.communicate()
+        assert new.returncode == 1
+        assert "lives in the run that would be taken over" in said
+        assert "Traceback" not in said
+        assert old.poll() is None

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from headwater.cli.arguments import add_json, checked, duration_seconds, number, positive
 from headwater.cli.capture_runs import define, wait_for
-from headwater.cli.connection import OwnNode, reach
-from headwater.cli.failure import FAILED, WARNED
+from headwater.cli.connection import LOCK_FILE, OwnNode, locked, reach
+from headwater.cli.failure import FAILED, WARNED, Failure
 from headwater.cli.flows import FLOWS, add_app, add_spark, beginning_spark, check, left_behind, load, remember
 from headwater.cli.output import Cell, ago, console, note, plain_table, say, write_json, write_table
 from headwater.cli.stop_signals import Stopping, listening
@@ -55,6 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rebuild", metavar="OUTPUT", action="append", default=[], help="rebuild a view from the log, then continue"
     )
     parser.add_argument(
+        "--take-over", action="store_true",
+        help="where another process runs the app: build what has to be rebuilt beside it, then go on in its place",
+    )  # fmt: skip
+    parser.add_argument(
         "--capture-attempts",
         metavar="N",
         type=checked(positive),
@@ -71,7 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     app = load(arguments)
     arguments.data = arguments.data.absolute()
-    refuse_if_running(arguments.data / FLOWS / app.name)
+    if arguments.take_over:
+        refuse_if_its_node_would_end(arguments.data, arguments.data / FLOWS / app.name)
+    else:
+        refuse_if_running(arguments.data / FLOWS / app.name)
     check(app)
     board, warnings = Board(as_json=arguments.json), list[str]()
     # A run over the current records has a user who waits; one that runs for ever can wait for a database for ever.
@@ -110,6 +117,8 @@ def run(arguments: argparse.Namespace) -> int:
             app, session, settings, watch=board.tell, report=tell, rebuild=frozenset(arguments.rebuild)
         )
         stack.callback(running.stop)
+        if arguments.take_over:
+            running.take_over()
         left = left_behind(app, arguments.data)  # before what is noted of outputs is written again
         running.start()
         for one in left:
@@ -177,6 +186,20 @@ def refuse_if_running(folder: Path) -> None:
         job = JobFolder(identity.parent)
         job.lock()
         job.unlock()
+
+
+def refuse_if_its_node_would_end(data: Path, folder: Path) -> None:
+    """Failure if the node that the app needs lives in the process that is asked to end."""
+    if not locked(data / LOCK_FILE):
+        return
+    owner = (data / LOCK_FILE).read_text(encoding="utf-8").strip()
+    for identity in small_files(folder, "*/identity.json"):
+        lock = identity.parent / LOCK_FILE
+        if locked(lock) and lock.read_text(encoding="utf-8").strip() == owner:
+            raise Failure(
+                f"the node of {data} lives in the run that would be taken over (process {owner}), and would end "
+                'with it. Stop that run, start a node with "headwater start", and run the app beside it'
+            )
 
 
 def ended_by_itself(running: "RunningApp", seconds: float | None, stopping: Stopping) -> bool:

@@ -18,6 +18,9 @@ from headwater.flow.sinks.sink import Sink
 from headwater.flow.sinks.view import ViewSink
 from headwater.views.store import ViewStore, open_store
 
+ROWS_BESIDE = 100_000
+"""Read in a batch that is built beside a running job, at most: meanwhile a store of one file takes no other writer."""
+
 
 @dataclass(frozen=True)
 class Deployment:
@@ -53,6 +56,29 @@ class Deployment:
                 self._bring_up(one, now, planned, last)
         save(self._folder, now)
 
+    def build_ahead(self, rebuild: frozenset[str]) -> None:
+        """Build what `settle` would rebuild, while another process runs the job: nothing of that one's is changed."""
+        last = self._folder.last_finished()
+        if last is None or unfinished(self._folder):
+            return  # there is nothing to build beside, or it was built and has only to be put in place
+        now = descriptions(self.context.job, self.context.resolved)
+        planned = {one.name: one for one in self.context.job.outputs}
+        verdicts = [_asked(one, rebuild) for one in compare(self._folder, now)]
+        self._refuse_unasked(verdicts, planned, rebuild)
+        for one in verdicts:
+            if _is_built(one, now):
+                self._check_log_is_whole(one, last)
+                self._with_store(planned[one.output], lambda output, store: self._follow(output, store, now))
+
+    def _follow(self, planned: Planned, store: ViewStore | None, now: Described) -> None:
+        rows = min(self.rows_per_batch, ROWS_BESIDE)
+        Rebuild(self.context, self.environment, _changed(now, planned, store), rows, self.report).follow(self._newest)
+
+    def _newest(self) -> BatchRecord:
+        found = self._folder.last_finished()
+        assert found is not None  # one was finished before
+        return found
+
     def _report_verdicts(self, verdicts: list[Verdict]) -> None:
         """One line for each output, if there is anything to say."""
         if any(one.what != KEEP for one in verdicts):
@@ -78,7 +104,7 @@ class Deployment:
     def _bring_up(self, verdict: Verdict, now: Described, planned: Mapping[str, Planned], last: BatchRecord) -> None:
         if verdict.what == MIGRATE or verdict.rewrite:
             self._migrate(verdict, planned[verdict.output], now, last)
-        elif verdict.what in (NEW, REBUILD) and now.uses[verdict.output] and not verdict.carries:
+        elif _is_built(verdict, now):
             self._check_log_is_whole(verdict, last)
             self._with_store(planned[verdict.output], lambda one, store: self._rebuild(one, store, now, last))
 
@@ -135,6 +161,12 @@ class Deployment:
             work(planned, store)
         finally:
             store.close()
+
+
+def _is_built(verdict: Verdict, now: Described) -> bool:
+    """Whether it is built from the log."""
+    built = verdict.what in (NEW, REBUILD) and not verdict.carries and not verdict.rewrite
+    return built and bool(now.uses[verdict.output])
 
 
 def _asked(verdict: Verdict, rebuild: frozenset[str]) -> Verdict:

@@ -3,20 +3,24 @@
 <job>/rebuild/<output>/     a job's folder of its own, with the state being built, and from what code
 <job>/rebuild/<output>.json written when it has caught up: from here on the change is only carried out, never undone
 
-The job itself is paused meanwhile, at a finished batch; what is built is exactly what the job would hold there.
-Readers see the old view until the swap, which is one transaction of the store.
+What is built is exactly what the job would hold at a finished batch, at which it is paused. While another process still
+runs the job, most of it is built ahead, up to one of its batches after the other (`follow`), so that little is left for
+the pause. Readers see the old view until the swap, which is one transaction of the store.
+
+<job>/rebuild/.lock         held by the process that builds
 """
 
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from headwater.errors import JobRefused
 from headwater.flow.commit.batch_processor import Outputs, Processor
 from headwater.flow.commit.job_context import Environment, JobContext
-from headwater.flow.commit.job_folder import BatchRecord, JobFolder
+from headwater.flow.commit.job_folder import LOCK, BatchRecord, JobFolder
 from headwater.flow.commit.job_identity import Identity
 from headwater.flow.commit.outputs import own_topic_sink
 from headwater.flow.declare.topology.graph import VIEW, Job, Planned
@@ -40,6 +44,7 @@ from headwater.flow.source.options import parse_options
 from headwater.flow.state.files import DiskFiles
 from headwater.flow.state.manifest import path_of_version
 from headwater.flow.state.store import read_manifest, versions_of
+from headwater.log.storage import LocalStorage, read_whole
 from headwater.record import TopicPartition
 from headwater.small_file import small_files
 from headwater.views.shape import ONE_ROW
@@ -63,7 +68,7 @@ class ChangedOutput:
 
 @dataclass(frozen=True)
 class Rebuild:
-    """One output of a job that is paused at a finished batch."""
+    """One output of a job."""
 
     context: JobContext
     environment: Environment
@@ -76,7 +81,29 @@ class Rebuild:
         return self.output.planned.name
 
     def run(self, until: BatchRecord) -> None:
-        """Build, then take the old one's place. After a crash it resumes where it was."""
+        """Build, then take the old one's place; the job is paused at this batch. After a crash it resumes where it
+        was."""
+        output, folder = self.output, self.context.folder
+        with built_by_one(folder):
+            note_caught_up(folder, output, self._build(until))
+            carry_out(folder, output.planned, self.context.identity, output.store, until)
+
+    def follow(self, newest: Callable[[], BatchRecord]) -> None:
+        """Build while the job goes on, until it is at most one batch ahead, or comes no nearer. `newest` returns the
+        batch that it finished last."""
+        with built_by_one(self.context.folder):
+            until, ahead = newest(), None
+            while ahead is None or ahead > self.rows_per_batch:
+                self._build(until)
+                following = newest()
+                left = _rows(following.end) - _rows(until.end)
+                if ahead is not None and left >= ahead:
+                    self.report(f"{self._name}: the job reads new records as quickly as they can be replayed beside it")
+                    return
+                until, ahead = following, left
+
+    def _build(self, until: BatchRecord) -> "CaughtUp":
+        """Up to a finished batch of the job, from where it was left."""
         output, folder = self.output, self.context.folder
         goal = recent(until.passed, batches_behind([output.planned.node]))
         shadow = begun(folder, output, output.made_from, usable=lambda kept: not_ahead(kept, until.end, goal))
@@ -84,14 +111,13 @@ class Rebuild:
         try:
             options = parse_options(source_options(self.context.job, self.environment.where))
             with closing(StreamTimes(options)) as times:
-                self._replay(shadow, processor, until, goal, times)
+                return self._replay(shadow, processor, until, goal, times)
         finally:
             processor.close()
-        carry_out(folder, output.planned, self.context.identity, output.store, until)
 
     def _replay(
         self, shadow: JobFolder, processor: Processor, until: BatchRecord, goal: Passed, times: StreamTimes
-    ) -> None:
+    ) -> "CaughtUp":
         runner = BatchRunner(processor)
         last = shadow.last_finished()
         batch = last.batch + 1 if last else 0
@@ -107,9 +133,7 @@ class Rebuild:
             self.report(f"{self._name}: {_rows(planned.end):,} of {_rows(until.end):,} records replayed")
             last = shadow.finished(batch)
             start, batch = planned.end, batch + 1
-        note_caught_up(
-            self.context.folder, self.output, CaughtUp(until.batch, version=batch - 1, attempt=attempt_of(shadow))
-        )
+        return CaughtUp(until.batch, version=batch - 1, attempt=attempt_of(shadow))
 
     def _recorded(self, until: BatchRecord) -> list[Processed]:
         """The batches of the job so far, where windows go by when they were."""
@@ -148,6 +172,26 @@ class Rebuild:
         for one, offset in made.ends.items():
             following.setdefault(one.topic, {})[one.partition] = offset
         return PlannedBatch(batch, start, following, self.environment.clock.now_ms(), made.left)
+
+
+@contextmanager
+def built_by_one(folder: JobFolder) -> Iterator[None]:
+    """JobRefused if another process builds an output of the job."""
+    path = folder.path / FOLDER
+    path.mkdir(exist_ok=True)
+    storage = LocalStorage(path)
+    try:
+        storage.lock(LOCK)
+    except BlockingIOError:
+        owner = read_whole(storage, LOCK).decode(errors="replace").strip()
+        raise JobRefused(
+            f"outputs of job {folder.path.name} are being rebuilt by process {owner or 'unknown'}",
+            "Stop that one first.",
+        ) from None
+    try:
+        yield
+    finally:
+        storage.close()
 
 
 def beginning(client: Client, end: Offsets) -> Offsets:

@@ -1,8 +1,9 @@
-"""What a user asked of a job while it runs: to pause, to resume, to restart. Needs no Spark.
+"""What is asked of a job while it runs: to pause, to resume, to restart, to be handed over. Needs no Spark.
 
-<job>/control.json    {"paused": true, "restarts": 3}, written by the command, read by the process that runs the job
+<job>/control.json    {"paused": true, "restarts": 3, "handovers": 0}, read by the process that runs the job
 
-It outlives the process: a job that is paused stays so when its app is run again, until it is resumed.
+The command writes it, or a run that takes the app over. It outlives the process: a job that is paused stays so when its
+app is run again, until it is resumed.
 """
 
 import logging
@@ -28,12 +29,15 @@ class Control:
     paused: bool = False
     restarts: int = 0
     """How often a restart was asked for: the process that sees another number than before restarts the job."""
+    handovers: int = 0
+    """How often another process asked for the job: the one that runs it, and sees another number, lets it go."""
 
 
 CHANGES: dict[str, Callable[[Control], Control]] = {
     "pause": lambda control: replace(control, paused=True),
     "resume": lambda control: replace(control, paused=False),
-    "restart": lambda control: Control(paused=False, restarts=control.restarts + 1),
+    "restart": lambda control: replace(control, paused=False, restarts=control.restarts + 1),
+    "hand over": lambda control: replace(control, handovers=control.handovers + 1),
 }
 
 
@@ -41,7 +45,7 @@ def control_of(job: Path) -> Control:
     """What is asked of the job in a folder. If neither the file nor its copy can be read, nothing is."""
     try:
         said = read_newest(str(job / FILE), lambda path: Path(path).read_bytes()).content
-        return Control(bool(said["paused"]), int(said["restarts"]))
+        return Control(bool(said["paused"]), int(said["restarts"]), int(said.get("handovers", 0)))
     except FileNotFoundError:
         return Control()
     except (KeyError, TypeError, ValueError) as error:

@@ -33,6 +33,7 @@ from headwater.flow.plan.batch_loop import BatchLoop
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.resolution import Resolved, resolve, resolve_all
 from headwater.flow.run.control import control_of
+from headwater.flow.run.handing_over import hand_over, taken
 from headwater.flow.run.supervised_job import SupervisedJob
 from headwater.flow.run.supervision import Event, State
 from headwater.flow.source.reach import address_of_node
@@ -88,7 +89,8 @@ def paused_sentence(app: str, job: str) -> str:
 @dataclass
 class RunningApp:
     """Start with `start`, then call `wait` again and again: it starts failed jobs again, and obeys what is asked of
-    jobs. It returns when all jobs have ended, and raises the first failure when none is left that runs."""
+    jobs. It returns when all jobs have ended, or were handed over to another process, and raises the first failure when
+    none is left that runs."""
 
     app: App
     session: SparkSession
@@ -141,6 +143,22 @@ class RunningApp:
             for one in self.jobs.values():
                 self._begin(one, made)
         self._raise_if_none_is_left()
+
+    def take_over(self) -> None:
+        """Build what has to be rebuilt beside the process that runs the app, then ask that one for its jobs and wait
+        until it has let them go. Call `start` after it. It returns at once where no process runs the app."""
+        settle(self.app, self.settings.data)
+        others = taken(self.settings.data, self.app.name)
+        planned = [job for job in plan(self.app, explain) if self._wanted(job)]
+        with speaking_to_spark():
+            for job in planned:
+                folder = next((one for one in others if one.path.name == job.name), None)
+                if folder is None or folder.last_finished() is None:
+                    continue
+                with ExitStack() as open:
+                    context, environment = self._context(job, resolve(self.session, job), folder, open)
+                    self._deployment(context, environment).build_ahead(self.rebuild)
+        hand_over(others, self.settings.data, self.app.name, self.report, self._stopping)
 
     def _wanted(self, job: Job) -> bool:
         return self.only is None or job.name in self.only
@@ -195,17 +213,25 @@ class RunningApp:
         self, job: Job, resolved: Mapping[str, Resolved], folder: JobFolder, open: ExitStack, rebuild: frozenset[str]
     ) -> tuple[JobContext, Environment]:
         """The job, with state and outputs as its code says now."""
-        settings, app = self.settings, self.app.name
         finish_resharding(folder)
-        client = Client(self._address())
-        open.callback(client.close)
-        environment = Environment(self.session, client, settings.where(self.app), self.clock)
-        identity = identify(folder, app=app, job=job.name, cluster=client.cluster_id(), shards=self._shards())
-        folder.take_over(lambda end: beginning(client, end))  # only now: a folder without an identity has no checkpoint
+        context, environment = self._context(job, resolved, folder, open)
+        # Only now: a folder without an identity has no checkpoint.
+        folder.take_over(lambda end: beginning(environment.client, end))
         folder.last_planned()
-        context = JobContext(app, job, resolved, identity, folder)
-        Deployment(context, environment, settings.rows_per_batch, settings.data, self.report).settle(rebuild)
+        self._deployment(context, environment).settle(rebuild)
         return context, environment
+
+    def _context(
+        self, job: Job, resolved: Mapping[str, Resolved], folder: JobFolder, open: ExitStack
+    ) -> tuple[JobContext, Environment]:
+        app, client = self.app.name, Client(self._address())
+        open.callback(client.close)
+        environment = Environment(self.session, client, self.settings.where(self.app), self.clock)
+        identity = identify(folder, app=app, job=job.name, cluster=client.cluster_id(), shards=self._shards())
+        return JobContext(app, job, resolved, identity, folder), environment
+
+    def _deployment(self, context: JobContext, environment: Environment) -> Deployment:
+        return Deployment(context, environment, self.settings.rows_per_batch, self.settings.data, self.report)
 
     def _processor(
         self, context: JobContext, environment: Environment, open: ExitStack,
@@ -309,15 +335,18 @@ class RunningApp:
     # -- supervision ---------------------------------------------------------------------------------------------------
 
     def obey(self) -> None:
-        """Pause, resume and restart jobs as it was asked. Not where all that is there is to be done once."""
+        """Pause, resume, restart and hand over jobs as it was asked. Not where all that is there is to be done once."""
         if self.settings.once:
             return
-        for one in self.jobs.values():
+        for one in list(self.jobs.values()):
             asked = control_of(one.folder.path)
             if asked == one.control or one.attempt is not None:
                 continue
             if not one.paused:
                 self._end_loop(one)
+            if asked.handovers != one.control.handovers:
+                self._let_go(one)
+                continue
             one.control, one.due_ms = asked, None
             if asked.paused:
                 one.save(one.health.after(Event.PAUSED))
@@ -326,6 +355,13 @@ class RunningApp:
                 one.save(one.health.resumed())
                 self.report(f"job {one.name} resumes")
                 self._attempt_beside(one)
+
+    def _let_go(self, one: SupervisedJob) -> None:
+        """Another process goes on with the job; from here on nothing is written into its folder."""
+        one.stop()
+        del self.jobs[one.name]
+        one.folder.unlock()
+        self.report(f"job {one.name} is handed over to the run that takes app {self.app.name} over")
 
     def _end_loop(self, one: SupervisedJob) -> None:
         """Between two batches, so that none has to be run again."""
