@@ -67,6 +67,8 @@ class Audit:
             self._thread = None
 
     def note(self, event: Event) -> None:
+        # What waits is bounded in number and in length: names are what clients say.
+        event = Event(*[value[:TEXT_MAX] for value in event])
         with self._lock:
             if event in self._waiting or len(self._waiting) < WAITING_MAX:
                 self._waiting[event] += 1
@@ -97,5 +99,5 @@ class Audit:
 
 
 def _row(event: Event, times: int, now_ms: int) -> dict[str, object]:
-    said = {name: value[:TEXT_MAX] for name, value in event._asdict().items() if value}
+    said = {name: value for name, value in event._asdict().items() if value}
     return {"time_ms": now_ms, **said, "times": times}

@@ -3,12 +3,12 @@
 from collections import OrderedDict
 from collections.abc import Collection
 
-from headwater.access.acls import CLUSTER_NAME, Operation, ResourceType, decide, may_on_any
+from headwater.access.acls import CLUSTER_NAME, NAME_LENGTH_MAX, Operation, ResourceType, decide, may_on_any
 from headwater.access.principals import LOCAL, Principal
 from headwater.access.store import AccessStore
 from headwater.log.topic import ACCESS_TOPIC, AUDIT_TOPIC
 
-DECISIONS_MAX = 100_000
+DECISIONS_MAX = 20_000
 
 Question = tuple[Principal, str, Operation, ResourceType, str]
 
@@ -38,6 +38,8 @@ class Authorizer:
         if kept is not None:
             return kept
         found = self._decide(question)
+        if len(name) > NAME_LENGTH_MAX:
+            return found  # no resource has such a name: decisions about made-up ones would fill the memory
         self._decisions[question] = found
         if len(self._decisions) > DECISIONS_MAX:
             self._decisions.popitem(last=False)

@@ -137,7 +137,9 @@ class AccessStore:
     def _write(self, entries: Sequence[Entry]) -> None:
         if not entries:
             return
-        if len(self._users) + len(self._acls) + len(self._quotas) + len(entries) > ENTRIES_MAX:
+        kept = len(self._users) + len(self._acls) + len(self._quotas)
+        # What takes something away is possible in any case, or a full node could not be made emptier.
+        if kept + sum(entry.value is not None for entry in entries) > ENTRIES_MAX:
             raise ConflictError(f"there are {ENTRIES_MAX} users, permissions and quotas; more are not kept")
         ensure_own_topic(self._log, TOPIC, CONFIGS)
         rows = [records.encode(entry) for entry in entries]

@@ -25,7 +25,9 @@ async def guarded(route: "Route", request: Any, context: Context) -> Any:
     rule = RULES[route.name]
     for need in rule.whole:
         name = need.name(request)
-        if name is not None and not permits.may(need.operation, need.resource_type, name):
+        if name is None or (need.alternative and permits.sees(need.alternative, need.resource_type, name)):
+            continue
+        if not permits.may(need.operation, need.resource_type, name):
             return refusal(request, route.api_key, context.api_version, CODES[need.resource_type])
     handle: Handle = route.handle
     if rule.special is not None:
@@ -52,7 +54,11 @@ async def _each(each: Each, route: "Route", request: Any, context: Context, hand
             denied.append(element)
     if not denied:
         return await handle(request, context)
-    answer = await handle(dataclasses.replace(request, **{each.array: tuple(allowed)}), context)
+    if allowed:
+        answer = await handle(dataclasses.replace(request, **{each.array: tuple(allowed)}), context)
+    else:
+        # Nothing is left to ask for: a group, say, that does not exist would hide what is refused.
+        answer = refusal(Fields(), route.api_key, context.api_version, ErrorCode.none)
     kind = element_type(route.api_key, context.api_version, each.answers)
     refused = [_refused(element, each, kind) for element in denied]
     return with_more(answer, each.answers, refused)

@@ -31,6 +31,8 @@ UNAUTHORIZED_TOPIC = ErrorCode.topic_authorization_failed
 UNAUTHORIZED_CLUSTER = ErrorCode.cluster_authorization_failed
 UNAUTHORIZED_TRANSACTION = ErrorCode.transactional_id_authorization_failed
 REFUSED = "Authorization failed."
+GROUP_ERROR_FROM = 2
+"""The version of OffsetFetch from which on an answer has an error of its own."""
 
 
 def permits_of(context: Context) -> Permits:
@@ -309,10 +311,10 @@ async def offset_fetch(request: Any, context: Context, handle: Handle) -> Any:
     if not hasattr(request, "groups"):
         kept, refused = _offsets_asked(request, context)
         if kept is None:
-            return Fields(
-                throttle_time=UNTHROTTLED, error_code=ErrorCode.group_authorization_failed,
-                topics=_no_offsets(request.topics or (), context, ErrorCode.group_authorization_failed),
-            )  # fmt: skip
+            code = ErrorCode.group_authorization_failed
+            # Only the answers of old versions have no error of their own.
+            topics = () if context.api_version >= GROUP_ERROR_FROM else _no_offsets(request.topics or (), code)
+            return Fields(throttle_time=UNTHROTTLED, error_code=code, topics=topics)
         answer = await handle(kept, context)
         answer.topics = (*_visible(answer.topics, permits), *refused)
         return answer
@@ -341,10 +343,10 @@ def _offsets_asked(group: Any, context: Context) -> tuple[Any, tuple[Fields, ...
     may = [name is None or permits.may(Operation.DESCRIBE, TOPIC, name) for name in names]
     kept = tuple(one for one, fine in zip(group.topics, may, strict=True) if fine)
     denied = [one for one, fine in zip(group.topics, may, strict=True) if not fine]
-    return dataclasses.replace(group, topics=kept), _no_offsets(denied, context, UNAUTHORIZED_TOPIC)
+    return dataclasses.replace(group, topics=kept), _no_offsets(denied, UNAUTHORIZED_TOPIC)
 
 
-def _no_offsets(topics: Any, context: Context, code: ErrorCode) -> tuple[Fields, ...]:
+def _no_offsets(topics: Any, code: ErrorCode) -> tuple[Fields, ...]:
     return tuple(
         Fields(
             name=getattr(one, "name", ""), topic_id=getattr(one, "topic_id", None),
@@ -413,6 +415,14 @@ def _not_added(topics: Any, codes: dict[str, ErrorCode]) -> Fields:
             for one in topics
         ),
     )
+
+
+async def describe_transactions(request: Any, context: Context, handle: Handle) -> Any:
+    """Topics of a transaction that may not be seen are left out."""
+    permits, answer = permits_of(context), await handle(request, context)
+    for state in answer.transaction_states:
+        state.topics = tuple(one for one in state.topics if permits.sees(Operation.DESCRIBE, TOPIC, one.topic))
+    return answer
 
 
 async def list_transactions(request: Any, context: Context, handle: Handle) -> Any:

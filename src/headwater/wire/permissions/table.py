@@ -36,6 +36,8 @@ class Whole(NamedTuple):
     resource_type: ResourceType
     field: str = ""
     """Of the request, with the name of the resource; "" is the cluster."""
+    alternative: Operation | None = None
+    """Another operation that is as good."""
 
     def name(self, request: Any) -> str | None:
         """None: the request names none, and needs nothing."""
@@ -90,7 +92,8 @@ RULES: Mapping[str, Rule] = {
     "add_partitions_to_txn": Rule(special=special.add_partitions_to_txn),
     "add_offsets_to_txn": Rule((Whole(write, TRANSACTION, "transactional_id"), Whole(read, GROUP, "group_id"))),
     "end_txn": Rule((Whole(write, TRANSACTION, "transactional_id"),)),
-    "write_txn_markers": Rule((Whole(Operation.CLUSTER_ACTION, CLUSTER),)),
+    # Brokers write markers, and administrators, who abort a transaction that hangs.
+    "write_txn_markers": Rule((Whole(Operation.CLUSTER_ACTION, CLUSTER, alternative=alter),)),
     "txn_offset_commit": Rule((Whole(write, TRANSACTION, "transactional_id"), Whole(read, GROUP, "group_id")),
                               Each(read, TOPIC, "topics", "topics")),
     "describe_acls": Rule((Whole(describe, CLUSTER),)),
@@ -110,7 +113,8 @@ RULES: Mapping[str, Rule] = {
     "alter_user_scram_credentials": Rule(special=special.alter_user_scram_credentials),
     "describe_cluster": Rule(special=special.describe_cluster),
     "describe_producers": Rule(each=Each(read, TOPIC, "topics", "topics")),
-    "describe_transactions": Rule(each=Each(describe, TRANSACTION, "transactional_ids", "transaction_states",
+    "describe_transactions": Rule(special=special.describe_transactions,
+                                  each=Each(describe, TRANSACTION, "transactional_ids", "transaction_states",
                                             "transactional_id")),
     "list_transactions": Rule(special=special.list_transactions),
 }  # fmt: skip

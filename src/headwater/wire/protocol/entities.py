@@ -9,7 +9,7 @@ import datetime
 import io
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -140,6 +140,18 @@ def _read_tagged(reader: Reader, tagged: dict[int, tuple[str, Read]], values: di
             raise ProtocolError(f"tagged field {name} does not end where it says")
 
 
+EMPTY: Mapping[str, Any] = {
+    "string": "",
+    "bytes": b"",
+    "bool": False,
+    "uuid": None,
+    "timedelta_i32": datetime.timedelta(0),
+    "timedelta_i64": datetime.timedelta(0),
+    "datetime_i64": datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC),
+}
+"""Values of fields without a default, by their type; 0 of all others."""
+
+
 def default_of(field: "dataclasses.Field[Any]") -> Any:
     if field.default is not dataclasses.MISSING:
         return field.default
@@ -148,8 +160,7 @@ def default_of(field: "dataclasses.Field[Any]") -> Any:
         return None
     if shape.array:
         return ()
-    kind = field.metadata.get("kafka_type")
-    return {"string": "", "bytes": b"", "bool": False, "uuid": None}.get(str(kind), 0)
+    return EMPTY.get(str(field.metadata.get("kafka_type")), 0)
 
 
 class Shape(NamedTuple):
