@@ -1,6 +1,7 @@
 """Names of what a client may not see are in no answer, and what is not there looks the same as what is hidden."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +24,10 @@ CLUSTER, GROUP, TOPIC = ResourceType.CLUSTER, ResourceType.GROUP, ResourceType.T
 TRANSACTION = ResourceType.TRANSACTIONAL_ID
 HIDDEN = "payroll"
 ALICE = "User:alice"
+MINUTE = timedelta(minutes=1)
+CHANGES = [("delete_records", 2), ("create_partitions", 3), ("incremental_alter_configs", 1), ("alter_configs", 2),
+           ("delete_topics", 5)]  # fmt: skip
+"""APIs that change what a topic is or has, and a version of each."""
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +54,7 @@ def alice(guarded: RunningServer) -> Iterator[RawClient]:
 
 def begin_transaction(admin: RawClient, server: RunningServer) -> None:
     """The transaction payments, with partitions of both topics, and offsets of the group shop for both."""
-    made = admin.call(
-        request_of(Row("init_producer_id", fields={"producer_id": -1, "producer_epoch": -1}), 4, server.log)
-    )
+    made = admin.call(request_of(Row("init_producer_id", fields={"transaction_timeout": MINUTE}), 4, server.log))
     assert made.error_code is ErrorCode.none, made
     said = {"producer_id": made.producer_id, "producer_epoch": made.producer_epoch}
     for topic in ("orders", HIDDEN):
@@ -173,10 +176,7 @@ def test_the_topic_with_the_passwords_is_read_and_written_by_no_client(server: R
         assert written.responses[0].partition_responses[0].error_code is not ErrorCode.none
 
 
-@pytest.mark.parametrize(
-    "api, version", [("delete_records", 2), ("create_partitions", 3), ("incremental_alter_configs", 1), ("alter_configs", 2),
-                     ("delete_topics", 5)],
-)  # fmt: skip
+@pytest.mark.parametrize("api, version", CHANGES)
 def test_the_topic_with_the_permissions_is_changed_by_no_client(api: str, version: int, server: RunningServer) -> None:
     allow(server, ALICE, Operation.ALL, TOPIC, "*")
     before = server.log.topic(ACCESS_TOPIC), server.log.partition(ACCESS_TOPIC, 0).start_offset

@@ -140,7 +140,7 @@ def filled(entity_type: Any, fields: Mapping[str, Any]) -> Any:
 
 def _value(one: Any, fields: Mapping[str, Any]) -> Any:
     shape, kind = shape_of(one.type), one.metadata.get("kafka_type")
-    if one.name in fields and (kind is not None or one.name == "coordinator_keys"):
+    if one.name in fields:
         return fields[one.name]
     if one.name == "replica_state":
         return default_of(one)
