@@ -157,7 +157,7 @@ def test_a_failed_write_changes_nothing() -> None:
     assert opened.content() == before
 
 
-# -- the authorizer, on a store ------------------------------------------------------------------------------------------
+# -- the authorizer, on a store --------------------------------------------------------------------------------------
 
 
 def allowed(authorizer: Authorizer, who: Principal, name: str) -> bool:

@@ -11,6 +11,7 @@ from headwater.access.tls import ServerTls
 from headwater.errors import InvalidSetting
 from headwater.settings import SecuritySettings
 from tests.access.secured import Certificates, certificates_in
+from tests.waiting import wait_until
 from tests.wire.logins import guarded_server
 from tests.wire.running import RunningServer
 
@@ -71,15 +72,34 @@ def test_ciphers_without_forward_secrecy_or_authentication_are_not(
         spoken(server, context)
 
 
-def test_a_session_is_not_resumed(server: RunningServer, certificates: Certificates) -> None:
+def test_a_session_is_not_resumed_after_the_certificate_has_changed(tmp_path: Path) -> None:
+    certificates = certificates_in(tmp_path)
+    with guarded_server(certificates.settings(mechanisms=("PLAIN",))) as server:
+        context = certificates.context()
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        before, session, _ = a_session(server, context)
+        certificates.issue_server()
+        wait_until(lambda: a_session(server, context)[0] != before, "the new certificate")
+        assert not a_session(server, context, session)[2]
+
+
+def test_a_session_of_tls_13_is_not_resumed(server: RunningServer, certificates: Certificates) -> None:
     context = certificates.context()
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
-    with socket.create_connection((server.host, server.port)) as plain:
-        with context.wrap_socket(plain, server_hostname="localhost") as first:
-            session = first.session
-    with socket.create_connection((server.host, server.port)) as plain:
-        with context.wrap_socket(plain, server_hostname="localhost", session=session) as second:
-            assert not second.session_reused
+    _, session, _ = a_session(server, context)
+    assert session is None or not session.has_ticket
+
+
+def a_session(
+    server: RunningServer, context: ssl.SSLContext, session: ssl.SSLSession | None = None
+) -> tuple[str, ssl.SSLSession | None, bool | None]:
+    """The certificate's number, the session, and whether it was resumed."""
+    with (
+        socket.create_connection((server.host, server.port)) as plain,
+        context.wrap_socket(plain, server_hostname="localhost", session=session) as secure,
+    ):
+        shown = secure.getpeercert()
+        assert shown is not None
+        return str(shown["serialNumber"]), secure.session, secure.session_reused
 
 
 @pytest.mark.parametrize("broken", ["missing", "not a certificate", "another key"])

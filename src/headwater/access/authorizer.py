@@ -9,6 +9,8 @@ from headwater.access.store import AccessStore
 from headwater.log.topic import ACCESS_TOPIC, AUDIT_TOPIC
 
 DECISIONS_MAX = 20_000
+NO_NAME = ""
+"""Of a resource that only an ACL for all of its type is about."""
 
 Question = tuple[Principal, str, Operation, ResourceType, str]
 
@@ -65,4 +67,7 @@ class Authorizer:
             return False
         with self._store.lock:
             acls = self._store.index.for_type(resource_type)
-        return self._without_acl or may_on_any(acls, str(principal), host, operation)
+            of_all = self._store.index.for_resource(resource_type, NO_NAME)
+        # What no ACL is about is free; unless one is about everything.
+        free = self._without_acl and decide(of_all, str(principal), host, operation, without_acl=True)
+        return free or may_on_any(acls, str(principal), host, operation)

@@ -63,7 +63,8 @@ class ServerTls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
-        # A resumed session would keep what an old certificate or authority said.
+        # A session that is resumed keeps what was said of certificates before. With tickets it could be for long; what
+        # OpenSSL itself remembers of TLS 1.2 cannot be switched off from here, and ends with the context.
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
         context.set_ciphers(CIPHERS)
