@@ -28,7 +28,7 @@ ALICE, BOB = "User:alice", "User:bob"
 def acl(said: str) -> Acl:
     """From "allow User:alice read orders", with "orders*" for a prefix, "*" for all, and "from HOST" at the end.
 
-    >>> acl("deny User:* write orders* from 10.0.0.1").pattern.name
+    >>> acl("deny User:* write orders* from 127.0.0.1").pattern.name
     'PREFIXED'
     """
     permission, principal, operation, name, *rest = said.split()
@@ -41,7 +41,7 @@ def acl(said: str) -> Acl:
 
 
 def allowed(
-    acls: list[str], principal: str, operation: str, name: str, host: str = "10.0.0.9", *, free: bool = False
+    acls: list[str], principal: str, operation: str, name: str, host: str = "127.0.0.9", *, free: bool = False
 ) -> bool:
     index = AclIndex()
     for said in acls:
@@ -82,11 +82,11 @@ DECISIONS = [
     ("who alters settings may see them", ["allow User:alice alter_configs orders"], "describe_configs orders", True),
     ("a denial to read is none to describe", ["allow User:alice all orders", "deny User:alice read orders"],
      "describe orders", True),
-    ("a host that is named counts", ["allow User:alice read orders from 10.0.0.9"], "read orders", True),
-    ("another host does not", ["allow User:alice read orders from 10.0.0.8"], "read orders", False),
+    ("a host that is named counts", ["allow User:alice read orders from 127.0.0.9"], "read orders", True),
+    ("another host does not", ["allow User:alice read orders from 127.0.0.8"], "read orders", False),
     ("a denial for one host counts there",
-     ["allow User:alice read orders", "deny User:alice read orders from 10.0.0.9"], "read orders", False),
-    ("and not elsewhere", ["allow User:alice read orders", "deny User:alice read orders from 10.0.0.8"],
+     ["allow User:alice read orders", "deny User:alice read orders from 127.0.0.9"], "read orders", False),
+    ("and not elsewhere", ["allow User:alice read orders", "deny User:alice read orders from 127.0.0.8"],
      "read orders", True),
 ]  # fmt: skip
 
@@ -110,7 +110,7 @@ acls = st.builds(
     st.sampled_from([Pattern.LITERAL, Pattern.PREFIXED]),
     names | st.just("*"),
     st.sampled_from([ALICE, BOB, "User:*"]),
-    st.sampled_from(["*", "10.0.0.1", "10.0.0.2"]),
+    st.sampled_from(["*", "127.0.0.1", "127.0.0.2"]),
     st.sampled_from([Operation.ALL, Operation.READ, Operation.WRITE, Operation.DESCRIBE]),
     st.sampled_from([Permission.ALLOW, Permission.DENY]),
 )
@@ -133,7 +133,7 @@ def plainly(found: set[Acl], principal: str, host: str, operation: Operation, na
 @settings(max_examples=100)
 @given(
     added=st.lists(acls, max_size=12), removed=st.sets(st.integers(0, 11)), name=names,
-    principal=st.sampled_from([ALICE, BOB]), host=st.sampled_from(["10.0.0.1", "10.0.0.2"]),
+    principal=st.sampled_from([ALICE, BOB]), host=st.sampled_from(["127.0.0.1", "127.0.0.2"]),
     operation=st.sampled_from([Operation.READ, Operation.WRITE, Operation.DESCRIBE]),
 )  # fmt: skip
 def test_the_index_decides_as_looking_at_every_acl_does(
@@ -162,9 +162,9 @@ def test_something_is_allowed_on_any_resource_only_if_it_is_allowed_on_one(
     """All names that the ACLs can distinguish: each prefix alone and continued."""
     ours = [one for one in found if one.resource_type is TOPIC]
     candidates = {f"{one.resource}{more}" for one in ours for more in ("", "!") if one.resource != "*"} | {"elsewhere"}
-    some = any(plainly(found, ALICE, "10.0.0.1", operation, name) for name in candidates)
+    some = any(plainly(found, ALICE, "127.0.0.1", operation, name) for name in candidates)
     if some:
-        assert may_on_any(ours, ALICE, "10.0.0.1", operation)
+        assert may_on_any(ours, ALICE, "127.0.0.1", operation)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_something_is_allowed_on_any_resource_only_if_it_is_allowed_on_one(
         (AclFilter(TOPIC, Pattern.MATCH, "payments"), 2),
         (AclFilter(principal=BOB), 1),
         (AclFilter(principal="User:*"), 0),
-        (AclFilter(host="10.0.0.1"), 1),
+        (AclFilter(host="127.0.0.1"), 1),
         (AclFilter(operation=Operation.WRITE), 1),
         (AclFilter(permission=Permission.DENY), 1),
     ],
@@ -188,7 +188,7 @@ def test_something_is_allowed_on_any_resource_only_if_it_is_allowed_on_one(
 def test_a_filter_finds(wanted: AclFilter, found: int) -> None:
     index = AclIndex()
     for said in ("allow User:alice read orders", "allow User:alice write ord*", "deny User:bob all payments",
-                 "allow User:alice read * from 10.0.0.1"):  # fmt: skip
+                 "allow User:alice read * from 127.0.0.1"):  # fmt: skip
         index.add(acl(said))
     assert len(index.find(wanted)) == found
 

@@ -31,7 +31,7 @@ def rows(log: Log) -> list[dict[str, Any]]:
 
 
 FRESH = {"name": "made", "num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
-DENIAL = Event(DENIED, "User:eve", "10.0.0.9", "produce", "WRITE", "TOPIC:orders")
+DENIAL = Event(DENIED, "User:eve", "127.0.0.9", "produce", "WRITE", "TOPIC:orders")
 
 
 def test_the_same_events_are_one_record_with_their_number(log: Log) -> None:
@@ -42,7 +42,7 @@ def test_the_same_events_are_one_record_with_their_number(log: Log) -> None:
     audit.stop()
     (row,) = rows(log)
     assert {name: row[name] for name in ("what", "principal", "host", "api", "operation", "resource", "times")} == {
-        "what": "denied", "principal": "User:eve", "host": "10.0.0.9", "api": "produce", "operation": "WRITE",
+        "what": "denied", "principal": "User:eve", "host": "127.0.0.9", "api": "produce", "operation": "WRITE",
         "resource": "TOPIC:orders", "times": 3,
     }  # fmt: skip
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from headwater.access.acls import OPERATIONS, Acl, Pattern, Permission, problem_of
 from headwater.access.quotas import KEYS, Entity
-from headwater.access.records import Entry, UserKey, decode, encode
+from headwater.access.records import Entry, Key, UserKey, Value, decode, encode
 from headwater.access.scram import MECHANISMS, Credential
 from headwater.errors import CorruptBatch
 
@@ -30,7 +30,7 @@ entities = st.dictionaries(st.sampled_from(["user", "client-id"]), st.none() | t
     lambda parts: Entity(tuple(sorted(parts.items())))
 )
 limits = st.dictionaries(st.sampled_from([*KEYS]), st.floats(0.001, 1e12), min_size=1)
-entries = users | st.tuples(acls, st.none() | st.just({})) | st.tuples(entities, st.none() | limits)
+entries: st.SearchStrategy[tuple[Key, Value]] = users | st.tuples(acls, st.none() | st.just({})) | st.tuples(entities, st.none() | limits)
 
 
 @given(entry=entries.map(lambda pair: Entry(*pair)))

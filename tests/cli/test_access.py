@@ -82,7 +82,7 @@ def test_acls_of_every_kind_of_resource_are_listed_as_they_were_added(terminal: 
     added = [terminal.type("acl", "add", "User:alice", kind, name, "--operation", what) for kind, name, what in said]
     assert [one.code for one in added] == [0] * len(said)
     assert (
-        terminal.type("acl", "add", "User:alice", "--cluster", "--operation", "describe", "--host", "10.0.0.9").code
+        terminal.type("acl", "add", "User:alice", "--cluster", "--operation", "describe", "--host", "127.0.0.9").code
         == 0
     )
     listed = {
@@ -93,7 +93,7 @@ def test_acls_of_every_kind_of_resource_are_listed_as_they_were_added(terminal: 
         ("topic", "orders", "read", "*"), ("group", "shop", "read", "*"), ("transactional-id", "pay", "write", "*"),
         ("topic", "view:totals", "read", "*"), ("topic", "schema:orders-value", "read", "*"),
         ("topic", "flow:shop", "alter", "*"), ("topic", "capture:shop", "delete", "*"),
-        ("cluster", "kafka-cluster", "describe", "10.0.0.9"),
+        ("cluster", "kafka-cluster", "describe", "127.0.0.9"),
     }  # fmt: skip
     assert len(terminal.type("acl", "list", "--view", "totals", "--json").json) == 1
 

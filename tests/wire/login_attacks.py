@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
+from tests.waiting import LONG
 from tests.wire.fuzz_attacks import _mutate, corpus
 from tests.wire.logins import token
 from tests.wire.raw_client import request_frame
@@ -120,4 +121,4 @@ class LoginAttacker:
             self._kept.pop(self._dice.randrange(KEPT_MAX)).close()
 
     def _connected(self) -> socket.socket:
-        return socket.create_connection(self._address, timeout=2.0)
+        return socket.create_connection(self._address, timeout=LONG)
