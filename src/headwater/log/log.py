@@ -525,7 +525,7 @@ class Log:
         """Append to any number of topics, and commit a group's offsets, all or nothing: committed when the block ends,
         aborted if it raises, or takes longer than `timeout`.
 
-        Whoever enters a second block under the same id ends the first one, whose end then raises ProducerFenced.
+        A second block under the same id fences the first one, whose end then raises ProducerFenced.
         """
         from headwater.log.transactions.in_process import run_transaction
 

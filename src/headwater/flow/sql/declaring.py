@@ -251,7 +251,7 @@ class _Declaring:
         names = [each.name for each in relation.columns or ()]
         if relation.columns is not None and (missing := [name for name in own if name not in names]):
             raise self.source.refusal(
-                one.start, f"the rows of materialized view {one.name} are told apart by {', '.join(own)}, and it does "
+                one.start, f"the rows of materialized view {one.name} have the key {', '.join(own)}, and it does "
                 f"not select {missing[0]}",
                 f"Add {missing[0]} to its SELECT, or group by what it selects.",
             )  # fmt: skip
@@ -280,7 +280,7 @@ class _Declaring:
         own = key_of(relation.flow.node) if relation.flow.node.keyed else ()
         flats = {each.flat for each in relation.columns}
         if any(name not in flats for name in own):
-            return relation.flow  # whoever wants a key says what is missing
+            return relation.flow  # an output that needs a key names what is missing
         chosen = [as_column(name_text(each.flat), each.name) for each in relation.columns]
         return relation.flow.select(*chosen)
 
