@@ -1,6 +1,6 @@
 """The audit topic: what was refused, who logged in in vain, and what administrators changed.
 
-    {"time_ms": …, "what": "denied", "principal": "User:eve", "host": "10.0.0.9", "api": "produce",
+    {"time_ms": …, "what": "denied", "principal": "User:eve", "host": "127.0.0.9", "api": "produce",
      "operation": "WRITE", "resource": "TOPIC:orders", "times": 3}
 
 Events wait in memory for the next write, the same ones counted together; beyond a bound they are only counted, and
