@@ -9,9 +9,7 @@ import pytest
 
 import headwater
 from headwater.access.audit import CONFIGS as AUDIT_CONFIGS
-from headwater.access.audit import TOPIC as AUDIT
 from headwater.access.store import CONFIGS as ACCESS_CONFIGS
-from headwater.access.store import TOPIC as ACCESS
 from headwater.alerts.definition import alerts_topic, deliveries_topic
 from headwater.alerts.journal import ensure_topic as ensure_alerts
 from headwater.alerts.targets import by_topic
@@ -25,10 +23,12 @@ from headwater.flow.commit.outputs import own_topic_sink
 from headwater.flow.declare.topology.naming import accounts_topic, late_topic, poisoned_topic
 from headwater.flow.kafka.client import Client
 from headwater.log.commit_points import TOPIC as COMMIT_POINTS
+from headwater.log.groups.journal import CONFIGS as OFFSETS_CONFIGS
 from headwater.log.groups.journal import TOPIC as OFFSETS
 from headwater.log.groups.journal import ensure_topic as ensure_offsets
 from headwater.log.own_topics import ensure_own_topic
-from headwater.log.transactions.state_log import CONFIGS as TRANSACTIONS_CONFIGS
+from headwater.log.topic import ACCESS_TOPIC as ACCESS
+from headwater.log.topic import AUDIT_TOPIC as AUDIT
 from headwater.log.transactions.state_log import TOPIC as TRANSACTIONS
 from headwater.node import Node
 from headwater.record import Record
@@ -60,7 +60,7 @@ def job_topic(name: str) -> Callable[[Node], object]:
 
 OWN: dict[str, Callable[[Node], object]] = {
     OFFSETS: lambda node: ensure_offsets(node.log),
-    TRANSACTIONS: lambda node: ensure_own_topic(node.log, TRANSACTIONS, TRANSACTIONS_CONFIGS, partitions=1),
+    TRANSACTIONS: lambda node: ensure_own_topic(node.log, TRANSACTIONS, OFFSETS_CONFIGS, partitions=1),
     ACCESS: lambda node: ensure_own_topic(node.log, ACCESS, ACCESS_CONFIGS),
     AUDIT: lambda node: ensure_own_topic(node.log, AUDIT, AUDIT_CONFIGS),
     SCHEMAS: lambda node: ensure_own_topic(node.log, SCHEMAS, SCHEMAS_CONFIGS),

@@ -78,7 +78,9 @@ def test_columns_of_sql_are_looked_for_in_its_table() -> None:
     other = hw.App("other")
     other.stream("orders", SCHEMA)
     other.topic("t")(lambda: other.sql("select id, o.amont from orders o where place.city = 'Ulm'"))
-    with pytest.raises(InvalidDeclaration, match=rf"sql at {HERE}: there is no column o\.amont; did you mean o\.amount\?"):
+    with pytest.raises(
+        InvalidDeclaration, match=rf"sql at {HERE}: there is no column o\.amont; did you mean o\.amount\?"
+    ):
         check(other)
 
 
