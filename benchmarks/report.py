@@ -22,12 +22,12 @@ a million bytes of record values. Broker and client share the machine. Broker CP
 broker's process for a gigabyte of values.
 
 With acks=all headwater answers after the records are on disk (one flush for all who wait). Apache Kafka answers
-acks=all from memory and trusts its replicas; "Kafka, flush.messages=1" is the same broker told to flush as well. acks=1
+acks=all from memory and trusts its replicas; "Kafka, flush.messages=1" is the same broker set to flush as well. acks=1
 is answered from memory by both.
 
 Flows run on Spark in this machine's cores, with the session that `headwater run` starts and 4 GiB for the JVM. Their
 rows are JSON of 100 B with five fields: a string, a long, a decimal, a string and a timestamp. Their rates count the
-seconds of the batches as Spark tells them, planning and checkpoint included, the start of the JVM not.
+seconds of the batches as Spark reports them, planning and checkpoint included, the start of the JVM not.
 """
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import headwater
+from headwater.access.audit import CONFIGS as AUDIT_CONFIGS
+from headwater.access.store import CONFIGS as ACCESS_CONFIGS
 from headwater.alerts.definition import alerts_topic, deliveries_topic
 from headwater.alerts.journal import ensure_topic as ensure_alerts
 from headwater.alerts.targets import by_topic
@@ -21,9 +23,13 @@ from headwater.flow.commit.outputs import own_topic_sink
 from headwater.flow.declare.topology.naming import accounts_topic, late_topic, poisoned_topic
 from headwater.flow.kafka.client import Client
 from headwater.log.commit_points import TOPIC as COMMIT_POINTS
+from headwater.log.groups.journal import CONFIGS as OFFSETS_CONFIGS
 from headwater.log.groups.journal import TOPIC as OFFSETS
 from headwater.log.groups.journal import ensure_topic as ensure_offsets
 from headwater.log.own_topics import ensure_own_topic
+from headwater.log.topic import ACCESS_TOPIC as ACCESS
+from headwater.log.topic import AUDIT_TOPIC as AUDIT
+from headwater.log.transactions.state_log import TOPIC as TRANSACTIONS
 from headwater.node import Node
 from headwater.record import Record
 from headwater.registry.journal import CONFIGS as SCHEMAS_CONFIGS
@@ -54,6 +60,9 @@ def job_topic(name: str) -> Callable[[Node], object]:
 
 OWN: dict[str, Callable[[Node], object]] = {
     OFFSETS: lambda node: ensure_offsets(node.log),
+    TRANSACTIONS: lambda node: ensure_own_topic(node.log, TRANSACTIONS, OFFSETS_CONFIGS, partitions=1),
+    ACCESS: lambda node: ensure_own_topic(node.log, ACCESS, ACCESS_CONFIGS),
+    AUDIT: lambda node: ensure_own_topic(node.log, AUDIT, AUDIT_CONFIGS),
     SCHEMAS: lambda node: ensure_own_topic(node.log, SCHEMAS, SCHEMAS_CONFIGS),
     REQUESTS: lambda node: ensure_own_topic(node.log, REQUESTS, REQUESTS_CONFIGS),
     NOTES: lambda node: Notes(LogAppender(node.log), "users"),
@@ -67,11 +76,22 @@ OWN: dict[str, Callable[[Node], object]] = {
     late_topic("shop", "orders"): job_topic(late_topic("shop", "orders")),
     poisoned_topic("shop", "orders"): job_topic(poisoned_topic("shop", "orders")),
 }
-KEPT = [OFFSETS, SCHEMAS, REQUESTS, NOTES, COMMIT_POINTS, alerts_topic("shop"), deliveries_topic("shop")]
+KEPT = [
+    OFFSETS,
+    TRANSACTIONS,
+    ACCESS,
+    SCHEMAS,
+    REQUESTS,
+    NOTES,
+    COMMIT_POINTS,
+    alerts_topic("shop"),
+    deliveries_topic("shop"),
+]
 MAKERS = {
     "log/groups/journal.py", "registry/journal.py", "capture/http/once.py", "capture/appender.py", "alerts/journal.py",
     "flow/commit/outputs.py", "flow/run/running_app.py", "flow/deploy/rebuild.py", "alerts/delivery.py",
     "alerts/targets.py", "capture/notes.py", "capture/commit_points.py", "capture/runner.py", "log/groups/offsets.py",
+    "log/transactions/state_log.py", "access/store.py", "access/audit.py",
 }  # fmt: skip
 """Modules that make topics of headwater's own: the topics of each are above, but for the tables of captures
 (`capture/runner.py`)."""

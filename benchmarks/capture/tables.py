@@ -16,7 +16,7 @@ CHANGES_NOTE = (
 COPY_NOTE = "Rows a second of a table that is there already, from the first rows to the last; the start is left out."
 LATENCY_NOTE = (
     "From the moment a commit of one row has returned to the moment its record can be read, at 1,000 commits a second; "
-    "somebody looks every 2 ms. The goal is p99 below 200 ms."
+    "a reader polls every 2 ms. The goal is p99 below 200 ms."
 )
 
 

@@ -208,7 +208,7 @@ class SecuritySettings:
     """Principals that may do everything, such as User:admin."""
 
     allowed_without_acl: bool = False
-    """Let everybody who has logged in use what no ACL is about."""
+    """Let every user who has logged in use what no ACL is about."""
 
     session_lifetime_max: timedelta = timedelta(0)
     """How long a login counts before the client has to log in again on the same connection; 0 is for ever."""
@@ -243,7 +243,7 @@ class SecuritySettings:
 
     @property
     def demands_login(self) -> bool:
-        """Is everybody known who makes a request?"""
+        """Is each request made by a client that is known?"""
         return bool(self.mechanisms) or (self.encrypted and self.client_certificate_required)
 
     @property

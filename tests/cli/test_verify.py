@@ -1,13 +1,19 @@
 """What headwater verify says of views, and how it ends."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from headwater.cli.verify import exit_code, show, summary
 from headwater.flow.proof.proofs import Unproved
 from headwater.flow.proof.verification import DeclaredLate, Difference, Verified
+from tests.cli.conftest import Terminal
 
+SHOP = """
+CREATE STREAM orders (id BIGINT, amount BIGINT) FROM TOPIC orders;
+CREATE MATERIALIZED VIEW revenue KEY (id) AS SELECT id, sum(amount) AS revenue FROM orders GROUP BY id;
+"""
 POSITION = {"orders": {0: 4}}
 GOOD = Verified("revenue", POSITION, 2, 0, [])
 LATE = [DeclaredLate("orders/0@3", 7, "its window was over")]
@@ -61,3 +67,18 @@ def test_the_exit_code_says_whether_anything_differs_or_is_unknown(
     results: list[Verified | Unproved], allow_late: bool, code: int
 ) -> None:
     assert exit_code([one.result for one in results], allow_late=allow_late) == code
+
+
+def test_a_file_in_the_place_of_a_view_is_named_with_the_option_for_it(terminal: Terminal) -> None:
+    said = terminal.type("verify", "shop.sql")
+    assert (said.code, said.errors) == (
+        1, "headwater: shop.sql is the file of an app, and no view. Write --file shop.sql, and names of views if any.\n"
+    )  # fmt: skip
+
+
+def test_a_view_that_there_is_not_is_one_sentence_before_spark_is_started(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "shop.sql"
+    file.write_text(SHOP)
+    said = terminal.type("verify", "--file", str(file), "revenu")
+    assert said.code == 1
+    assert said.errors == "headwater: app shop has no view revenu. It has: revenue.\n"

@@ -1,1 +1,1 @@
-"""Who somebody is and what they may do: users, permissions, quotas, certificates, tokens. Knows no protocol."""
+"""Who a client is and what it may do: users, permissions, quotas, certificates, tokens. Knows no protocol."""

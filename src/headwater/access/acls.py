@@ -58,7 +58,7 @@ class Permission(IntEnum):
 
 CLUSTER_NAME = "kafka-cluster"
 WILDCARD = "*"
-EVERYBODY = "User:*"
+EVERY_USER = "User:*"
 NAME_LENGTH_MAX = 1024
 
 OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
@@ -221,7 +221,7 @@ def decide(acls: Iterable[Acl], principal: str, host: str, operation: Operation,
     concerned = list(acls)
     if not concerned:
         return without_acl
-    who = (principal, EVERYBODY) if principal.startswith("User:") else (principal,)
+    who = (principal, EVERY_USER) if principal.startswith("User:") else (principal,)
     matching = [acl for acl in concerned if acl.principal in who and acl.host in (host, WILDCARD)]
     if any(acl.permission is Permission.DENY and acl.operation in (operation, Operation.ALL) for acl in matching):
         return False
@@ -240,7 +240,7 @@ def may_on_any(acls: Iterable[Acl], principal: str, host: str, operation: Operat
     mine = [
         acl
         for acl in acls
-        if acl.principal in (principal, EVERYBODY) and acl.host in (host, WILDCARD)
+        if acl.principal in (principal, EVERY_USER) and acl.host in (host, WILDCARD)
         and (acl.operation in (operation, Operation.ALL)
              or (acl.permission is Permission.ALLOW and acl.operation in ALLOWED_BY.get(operation, ())))
     ]  # fmt: skip

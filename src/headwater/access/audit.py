@@ -4,7 +4,7 @@
      "operation": "WRITE", "resource": "TOPIC:orders", "times": 3}
 
 Events wait in memory for the next write, the same ones counted together; beyond a bound they are only counted, and
-the count is written. Nobody's request waits for it. What was asked is never written, only its name: no secret can get
+the count is written. No request waits for it. What was asked is never written, only its name: no secret can get
 in.
 """
 

@@ -1,4 +1,4 @@
-"""A small authority of one's own: certificates to try encryption with, and for a network where nobody else has one.
+"""A small authority of one's own: certificates to try encryption with, and for a network that has no other authority.
 
     authority.pem authority.key      believed by clients, and by the node for client certificates
     NAME.pem NAME.key                of a server or a client, signed by the authority

@@ -1,4 +1,4 @@
-"""The token of this machine: whoever can read it in the data directory may do everything with the node."""
+"""The token of this machine: a program that can read it in the data directory may do everything with the node."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ class LocalToken:
 
     @property
     def value(self) -> str:
-        """ "" while there is none, which is nobody's."""
+        """ "" while there is none; it matches no request."""
         return self._token
 
     def open(self) -> None:

@@ -23,7 +23,7 @@ from headwater.errors import InvalidSetting
 from headwater.settings import SecuritySettings
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
-"""Signatures alone: with a shared secret whoever can check a token could make one."""
+"""Signatures alone: with a shared secret a server that can check a token could make one."""
 
 TOKEN_BYTES_MAX = 32 * 1024
 KEYS_BYTES_MAX = 1024**2
@@ -82,7 +82,7 @@ class TokenVerifier:
             raise TokenRefused("the token is of another issuer")
         audience = claims.get("aud")
         if settings.oauth_audience not in (audience if isinstance(audience, list) else [audience]):
-            raise TokenRefused("the token is for somebody else")
+            raise TokenRefused("the token is for another audience")
         if not isinstance(user, str) or not user:
             raise TokenRefused(f"the token has no claim {settings.oauth_user_claim} that names a user")
         return user, int(expires * 1000)
@@ -125,7 +125,7 @@ def _source(where: str) -> Callable[[], bytes]:
 
 
 def _fetched(url: str) -> bytes:
-    # A redirect could lead from https to http, and to keys of somebody else.
+    # A redirect could lead from https to http, and to keys of another party.
     with build_opener(_NoRedirect).open(url, timeout=FETCH_SECONDS_MAX) as answer:
         return _bounded(answer.read(KEYS_BYTES_MAX + 1))
 

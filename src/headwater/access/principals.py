@@ -30,7 +30,7 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS = Principal(USER, "ANONYMOUS")
-"""Whoever did not log in."""
+"""Clients that did not log in."""
 
 LOCAL = Principal("Local", "node")
 """A program of this machine that can read the token in the data directory: it may do everything."""
@@ -91,7 +91,7 @@ def _checked(rule: MappingRule) -> MappingRule:
 
 
 def principal_of_subject(subject: str, rules: Sequence[MappingRule]) -> Principal | None:
-    """Who the owner of a certificate is; None if no rule fits, and nobody is let in by it then.
+    """Who the owner of a certificate is; None if no rule fits: the certificate is refused then.
 
     >>> str(principal_of_subject("CN=Alice,OU=services", parse_rules("RULE:^CN=(.*?),.*$/$1/L")))
     'User:alice'

@@ -54,7 +54,7 @@ def candidates(user: str, client_id: str) -> list[Entity]:
 
 
 class Bucket:
-    """What somebody may still take; below zero what was taken too early."""
+    """What a client may still take; below zero what was taken too early."""
 
     def __init__(self, rate: float, now: float) -> None:
         self.rate, self._left, self._at = rate, rate * BURST_SECONDS, now
@@ -91,7 +91,7 @@ class Quotas:
         return None
 
     def take(self, key: str, user: str, client_id: str, amount: float, now: float) -> float:
-        """How many seconds somebody has to wait who takes so much now; 0 without a quota."""
+        """How many seconds a client has to wait that takes `amount` now; 0 without a quota."""
         limit = self.limit(key, user, client_id)
         if limit is None:
             return 0.0

@@ -5,9 +5,9 @@
     client   c=biws,r=<both nonces>,p=<proof>
     server   v=<our own proof>
 
-Of a password are kept: salt, iterations, StoredKey, ServerKey. Neither tells the password, and the client's proof
-cannot be made from them. A user who does not exist gets a salt of their own, always the same, so that nobody learns
-who exists.
+Of a password are kept: salt, iterations, StoredKey, ServerKey. Neither reveals the password, and the client's proof
+cannot be made from them. A user who does not exist gets a salt of their own, always the same, so that no client
+learns who exists.
 """
 
 import base64
@@ -85,7 +85,7 @@ class ClientFirst(NamedTuple):
 
 
 def parse_first(message: bytes) -> ClientFirst:
-    """Refused if it is not what a client begins with, or asks to act for somebody else."""
+    """Refused if it is not what a client begins with, or asks to act for another user."""
     text = _text(message)
     parts = text.split(",", 2)
     if len(parts) != 3 or parts[0] not in ("n", "y") or (parts[1] and not parts[1].startswith("a=")):

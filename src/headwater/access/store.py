@@ -1,7 +1,7 @@
 """Users, permissions and quotas, as the compacted topic __headwater_access keeps them; read at the start.
 
 What was written counts once it is durable. If some of the topic cannot be read, a denial may be missing: then `doubt`
-says why, and nobody but super users may do anything.
+says why, and only super users may do anything.
 """
 
 import logging

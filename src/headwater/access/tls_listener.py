@@ -1,6 +1,6 @@
 """An encrypted port: takes connections, and hands them over once they are encrypted.
 
-asyncio tells a protocol of its connection only after the handshake, and bounds neither how many there are nor how
+asyncio passes a connection to its protocol only after the handshake, and bounds neither how many there are nor how
 long they take together. So connections are taken here one by one, counted until they have logged in, and upgraded.
 """
 

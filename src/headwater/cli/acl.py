@@ -4,7 +4,7 @@ import argparse
 
 from headwater.access.acls import (
     CLUSTER_NAME,
-    EVERYBODY,
+    EVERY_USER,
     WILDCARD,
     Acl,
     AclFilter,
@@ -36,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     adding = add_action(actions, "add", "allow principals something, or deny it", run_add)
     listing = add_action(actions, "list", "list ACLs", run_list)
     removing = add_action(actions, "remove", "remove ACLs", run_remove)
-    adding.add_argument("principal", metavar="PRINCIPAL", help=f"who, such as User:alice, or {EVERYBODY} for everybody")
+    adding.add_argument(
+        "principal", metavar="PRINCIPAL", help=f"who, such as User:alice, or {EVERY_USER} for every user"
+    )
     for child in (listing, removing):
         child.add_argument("--principal", metavar="PRINCIPAL", help="only those of this principal")
     for child in (adding, listing, removing):

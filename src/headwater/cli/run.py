@@ -124,14 +124,19 @@ def run(arguments: argparse.Namespace) -> int:
         for one in left:
             note(str(one))
         remember(arguments, app)
-        caught_up = False
-        try:
-            with board.shown():
-                caught_up = ended_by_itself(running, arguments.seconds, stopping) and arguments.once
-        finally:
-            board.finish(caught_up=caught_up)
+        watch(running, board, arguments, stopping)
         warnings += running.warnings
         return outcome(running.failures, warnings, once=arguments.once, asked_by=stopping.asked_by)
+
+
+def watch(running: "RunningApp", board: "Board", arguments: argparse.Namespace, stopping: Stopping) -> None:
+    """Show what the app does until it ends."""
+    caught_up = False
+    try:
+        with board.shown():
+            caught_up = ended_by_itself(running, arguments.seconds, stopping) and arguments.once
+    finally:
+        board.finish(caught_up=caught_up)
 
 
 def outcome(failures: Mapping[str, HeadwaterError], warnings: list[str], *, once: bool, asked_by: int) -> int:

@@ -25,7 +25,9 @@ UNPROVABLE_CODE = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("view", metavar="VIEW", nargs="*", help="views to prove, as VIEW or APP.VIEW (default: all)")
-    parser.add_argument("--file", metavar="APP.py", type=Path, help="the app's file, if it is not where it last ran")
+    parser.add_argument(
+        "--file", metavar="FILE", type=Path, help="the app's file (.py or .sql), if it is not where it last ran"
+    )
     parser.add_argument("--app", metavar="NAME", default="", help="which app, if there are several")
     parser.add_argument(
         "--allow-late", action="store_true",
@@ -50,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     names = find_app(arguments)
     app = load(arguments)
+    _refuse_unknown(app, names)
     results: list[Verified | Unproved] = []
     with ExitStack() as stack:
         address = stack.enter_context(reach(arguments, http=asks_the_node(app)))
@@ -70,6 +73,14 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json and len(results) != 1:
         say(summary(results))
     return exit_code([one.result for one in results], allow_late=arguments.allow_late)
+
+
+def _refuse_unknown(app: "App", names: Sequence[str]) -> None:
+    from headwater.flow.declare.app import VIEW
+
+    known = sorted(name for name, output in app.outputs.items() if output.kind == VIEW)
+    if unknown := [name for name in names if name not in known]:
+        raise Failure(f"app {app.name} has no view {unknown[0]}. It has: {', '.join(known) or 'none'}")
 
 
 def _certify(file: Path, app: str, results: "Sequence[Verified | Unproved]") -> None:
@@ -150,6 +161,10 @@ def summary(results: "Sequence[Verified | Unproved]") -> str:
 
 def find_app(arguments: argparse.Namespace) -> list[str]:
     """Set the file of the app that the views belong to; returns the names of the views without it."""
+    if files := [name for name in arguments.view if name.endswith((".py", ".sql"))]:
+        raise Failure(
+            f"{files[0]} is the file of an app, and no view. Write --file {files[0]}, and names of views if any"
+        )
     apps = {name.rpartition(".")[0] for name in arguments.view} - {""}
     arguments.app = arguments.app or (apps.pop() if len(apps) == 1 else "")
     if arguments.file is None:

@@ -110,7 +110,7 @@ def jvm_options(cores: int, memory: str) -> list[str]:
 
 @dataclass
 class Starting:
-    """A session whose JVM is on its way up. Whoever begins one ends it."""
+    """A session whose JVM is on its way up. The caller that begins one ends it."""
 
     conf: SparkConf
     jvm: Jvm

@@ -42,16 +42,9 @@ from headwater.errors import (
     UsageError,
 )
 from headwater.log.archive import Archive
-from headwater.log.identity import (
-    NAME as IDENTITY,
-)
-from headwater.log.identity import (
-    Identity,
-    holds_data,
-    read_identity,
-    restored_identity,
-    write_identity,
-)
+from headwater.log.boot_id import boot_id
+from headwater.log.identity import NAME as IDENTITY
+from headwater.log.identity import Identity, holds_data, read_identity, restored_identity, write_identity
 from headwater.log.maintenance import Maintenance
 from headwater.log.partition import Owner, Partition
 from headwater.log.partitioner import choose_partitions
@@ -229,7 +222,7 @@ class Log:
         self.cluster_id = identity.cluster_id
         self._next_producer_id = self._reserved_producer_ids = identity.producer_ids
         now_ms, elapsed_ms = self.clock.now_ms(), self.clock.elapsed_ms()
-        self.trusted_time = TrustedTime(now_ms=now_ms, elapsed_ms=elapsed_ms, boot_id=_boot_id(), last=identity.moment)
+        self.trusted_time = TrustedTime(now_ms=now_ms, elapsed_ms=elapsed_ms, boot_id=boot_id(), last=identity.moment)
         if fresh:
             self._save_identity()
 
@@ -525,7 +518,7 @@ class Log:
         """Append to any number of topics, and commit a group's offsets, all or nothing: committed when the block ends,
         aborted if it raises, or takes longer than `timeout`.
 
-        Whoever enters a second block under the same id ends the first one, whose end then raises ProducerFenced.
+        A second block under the same id fences the first one, whose end then raises ProducerFenced.
         """
         from headwater.log.transactions.in_process import run_transaction
 
@@ -570,9 +563,7 @@ class Log:
 
     def _raise_if_in_doubt(self) -> None:
         if self._doubt is not None:
-            raise UnavailableError(
-                f"a folder could not be synced ({self._doubt}); restart before you make anything new"
-            )
+            raise UnavailableError(f"a folder could not be synced ({self._doubt}); restart before making anything new")
 
     @_disk_errors_as_unavailable
     def close(self) -> None:
@@ -601,10 +592,3 @@ class Log:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

@@ -25,6 +25,7 @@ from headwater.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from headwater.log.time_index import TimeIndex, entry_before, index_ends
 
 NO_TIMESTAMP = -1
+HIGHEST_OFFSET = 2**63 - 1
 RELATIVE_OFFSET_MAX = 2**31 - 1
 SCAN_BYTES = 16 * 1024
 
@@ -241,10 +242,15 @@ class Segment:
         return entry[1] if entry is not None and self._ends_as_indexed(entry, offset) else 0
 
     def offset_bound(self, position: int) -> int:
-        """An offset at or after those of all batches that begin before a byte, as near as the index knows."""
+        """An offset at or after those of all batches that begin before a byte, as near as the index knows.
+
+        A wrong entry, too, gives one that is too high, never one that is too low.
+        """
         entries = self._offset_entries()
         following = bisect_left(entries, position, key=itemgetter(1))
-        return self.base_offset + entries[following][0] + 1 if following < len(entries) else 2**63 - 1
+        if following == len(entries) or not self._ends_as_indexed(entries[following], HIGHEST_OFFSET):
+            return HIGHEST_OFFSET
+        return self.base_offset + entries[following][0] + 1
 
     def _ends_as_indexed(self, entry: tuple[int, int], offset: int) -> bool:
         last_offset, position = entry[0] + self.base_offset, entry[1]

@@ -54,7 +54,7 @@ class Guard:
         self, app: ASGIApp, access: Access, tokens: Tokens | None, *, trusts_loopback: bool,
         enforcement: Enforcement | None = None,
     ) -> None:  # fmt: skip
-        """With `enforcement` everybody needs a token, and the one it stands for needs the permission."""
+        """With `enforcement` each client needs a token, and the token's principal needs the permission."""
         self._app, self._access, self._tokens, self._trusts_loopback = app, access, tokens, trusts_loopback
         self._enforcement = enforcement
 
@@ -68,7 +68,7 @@ class Guard:
         """The application, as much of it as the client may see."""
         paths, method = paths_of(scope), scope.get("method", "WEBSOCKET")
         if any(map(names_secret, paths)):
-            return failed(403, "nobody may read this topic: it holds what passwords are compared with")
+            return failed(403, "this topic cannot be read: it holds what passwords are compared with")
         if self._enforcement is None or self._tokens is None:
             return self._app
         token = self._tokens.find(token_in(Headers(scope=scope)))
@@ -123,7 +123,7 @@ def _is_near(scope: Scope) -> bool:
 
 def paths_of(scope: Scope) -> list[list[str]]:
     """The parts of a path: as routes match it, decoded first, and as services divide it, decoded last. A name with a
-    slash in it is told apart by one of them, and both must be allowed."""
+    slash in it differs between the two, and both must be allowed."""
     decoded = [part for part in scope["path"].strip("/").split("/") if part]
     raw = (scope.get("raw_path") or scope["path"].encode()).strip(b"/").split(b"/")
     divided = [unquote(part.decode("latin-1")) for part in raw if part]

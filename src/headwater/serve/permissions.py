@@ -120,7 +120,7 @@ def _names(path: str, parts: Sequence[str]) -> list[str] | None:
 
 
 def names_secret(parts: Sequence[str]) -> bool:
-    """Is it about the content of a topic that nobody may read?"""
+    """Is it about the content of a topic that no client may read?"""
     return len(parts) > 2 and parts[0] == "topics" and parts[1] in SECRET
 
 

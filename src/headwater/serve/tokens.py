@@ -40,7 +40,7 @@ class Token(NamedTuple):
 
     @property
     def principal(self) -> Principal:
-        """Who has it, for permissions. Without a mapping it is nobody's but its own."""
+        """Who has it, for permissions. Without a mapping it is one of its own, named after the token."""
         if self.name == LOCAL:
             return LOCAL_PRINCIPAL
         return parse_principal(self.mapped) if self.mapped else Principal("Token", self.name)

@@ -127,13 +127,13 @@ class Connection(asyncio.BufferedProtocol):
         return number
 
     def _begin_session(self) -> bool:
-        """Begin to find out who it is, where that matters; False if it is nobody who is let in."""
+        """Begin to find out who the client is, where that matters; False if it is refused."""
         security = self._port.security
         if security is None or not security.enforcing:
             return True
         session = self._session = security.session(self.peer, self._transport, local=self._local)
         if session is None:
-            logger.info("closing the connection from %s: its certificate names nobody who is let in", self.peer)
+            logger.info("closing the connection from %s: its certificate maps to no principal", self.peer)
             return False
         if session.open:
             security.unfinished.add(self)

@@ -75,7 +75,7 @@ class Security:
         return min(limits, default=None)
 
     def session(self, host: str, transport: Any, *, local: bool) -> Session | None:
-        """Of a connection that was just made; None if its certificate says nobody that is let in."""
+        """Of a connection that was just made; None if its certificate maps to no principal."""
         if local:
             return Session(self, self._local, host)
         certified = None

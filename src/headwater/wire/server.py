@@ -35,7 +35,7 @@ class KafkaServer:
         groups: GroupService | None = None,
         security: Security | None = None,
     ) -> None:
-        """Without `security` a port of its own kind is made: nobody logs in, and everything is allowed."""
+        """Without `security` a port of its own kind is made: there are no logins, and everything is allowed."""
         self._log = log
         self._own_security = security is None
         self._security = security or Security(log, SecuritySettings())

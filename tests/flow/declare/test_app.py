@@ -9,6 +9,7 @@ import headwater as hw
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.app import App
 from headwater.flow.declare.stream import Table
+from headwater.flow.declare.topology.nodes import key_of
 
 HERE = r"test_app\.py:\d+"
 ORDERS = "id string, user_id long, amount decimal(12,2), at timestamp"
@@ -65,7 +66,7 @@ def refusal(declare: Callable[[App], object]) -> str:
         ),
         (
             lambda app: app.sql("select * from orders"),
-            rf"the SQL at {HERE} names no stream of the app\. There are: none yet\.",
+            rf"sql at {HERE}: there is no stream, table or view orders \(line 1, column 15 of it\)\. Declare one .*",
         ),
         (
             lambda app: app.topic("big orders"),
@@ -144,13 +145,12 @@ def test_topics_whose_names_differ_only_in_capital_letters_are_two() -> None:
     assert list(app.outputs) == ["big", "Big"]
 
 
-def test_sql_over_a_table_is_refused_with_what_to_do_instead() -> None:
+def test_sql_over_a_table_is_a_table_with_its_key() -> None:
     app = hw.App("shop")
     app.table("users", "id long, name string", key="id")
-    with pytest.raises(
-        InvalidDeclaration, match=rf"the SQL at {HERE} reads users, which is a table\. SQL looks at rows"
-    ):
-        app.sql("select name from users")
+    named = app.sql("select id as user, upper(name) as name from users")
+    assert named.node.keyed
+    assert key_of(named.node) == ("user",)
 
 
 def test_sql_finds_the_streams_it_names() -> None:

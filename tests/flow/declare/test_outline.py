@@ -44,7 +44,7 @@ def test_steps_say_in_the_users_words_what_they_do() -> None:
     assert others == {
         ("explode", "tags into tag"),
         ("select", "tag, url"),
-        ("sql", "select session, url from clicks"),
+        ("select", "`session`, url"),
         ("apply", "cleaned"),
         ("latest", "by session"),
         ("changes", ""),

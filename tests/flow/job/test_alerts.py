@@ -92,7 +92,7 @@ def test_an_alert_on_what_is_no_view_is_refused() -> None:
 
 
 def test_an_alert_that_tells_nobody_is_refused() -> None:
-    with pytest.raises(hw.HeadwaterError, match="notifies nobody"):
+    with pytest.raises(hw.HeadwaterError, match="has no target to notify"):
         kitchen().alert("again", on="fridges", when="true", notify=[])
 
 

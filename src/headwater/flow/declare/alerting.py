@@ -16,7 +16,7 @@ class Target(Protocol):
 
     @property
     def name(self) -> str:
-        """Tells it from others, and nothing that is secret."""
+        """Identifies it, without anything that is secret."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def checked_targets(app: str, alert: str, notify: Sequence[Target], place: Place
     targets = tuple(notify)
     hint = 'Write notify=[hw.notify.webhook("https://...")], or .email(...), or .topic(...).'
     if not targets:
-        raise InvalidDeclaration(f"alert {alert} ({place}) notifies nobody", hint)
+        raise InvalidDeclaration(f"alert {alert} ({place}) has no target to notify", hint)
     if wrong := [one for one in targets if not isinstance(getattr(one, "name", None), str)]:
         raise InvalidDeclaration(f"alert {alert} ({place}) cannot notify a {type(wrong[0]).__name__}", hint)
     if own := [topic for one in targets if (topic := getattr(one, "topic", None)) in alert_topics(app)]:

@@ -1,4 +1,4 @@
-"""What an app knows of a capture: nothing but that it was declared. Whoever runs the app sees to it."""
+"""What an app knows of a capture: nothing but that it was declared. `headwater run` sees to it."""
 
 from typing import Protocol
 

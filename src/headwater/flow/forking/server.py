@@ -6,7 +6,7 @@ the user. Each would import pyspark, pyarrow and numba again, one after the othe
     driver ── standard input, open as long as it lives ──► server ──fork──► process
     Spark  ── starts ──► launcher ── its arguments, environment and streams, by socket ──┘
 
-A forked process ends with its launcher: the kernel tells it when the other end of the socket is closed.
+A forked process ends with its launcher: the kernel signals it when the other end of the socket is closed.
 """
 
 import array

@@ -57,7 +57,7 @@ def order_codes(columns: Sequence[pa.Array], order: Sequence[Order]) -> Integers
                 break
             bits -= own
             codes |= values << np.uint64(bits)
-    # The highest number is left to whoever wants to say: behind all.
+    # The highest number is left to callers for: after all others.
     return np.minimum((codes ^ SIGN).view(np.int64), HIGHEST - 1)
 
 

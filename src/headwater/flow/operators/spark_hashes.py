@@ -192,7 +192,7 @@ def _fixed(values: npt.NDArray[Any], column: pa.Array) -> _Part:
 
 
 def _part(data: Bytes, starts: Integers, ends: Integers, column: pa.Array) -> _Part:
-    """Compiled code is made anew for arrays that can, or cannot, be written to."""
+    """Compiled code is made again for arrays that can, or cannot, be written to."""
     data.setflags(write=False)
     return _Part(data, starts, ends, valid(column).copy())
 

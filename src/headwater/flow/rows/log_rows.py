@@ -28,7 +28,7 @@ ROW_NUMBER = "row"
 
 
 class TooManyBytes(Exception):
-    """The rows of a batch are larger than whoever reads them can hold."""
+    """The rows of a batch are larger than the reading process can hold."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def hand_over(
 
 
 def _owner(folder: JobFolder) -> str:
-    """Who runs the job, in words; "" if nobody does."""
+    """Who runs the job, in words; "" if no process does."""
     try:
         folder.lock()
     except JobRefused as refusal:

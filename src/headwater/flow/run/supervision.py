@@ -160,7 +160,7 @@ class Health:
         return replace(self.after(Event.HEALED), trouble=trouble, attempts=0)
 
     def resumed(self) -> "Health":
-        """Somebody asked: a job that was failing has yet to show that it works."""
+        """A user asked for it: a job that was failing has yet to show that it works."""
         return replace(self.after(Event.RESTARTED if self.ails else Event.STARTED), attempts=0)
 
     def warned(self, warning: Warned) -> "Health":

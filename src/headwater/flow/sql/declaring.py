@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import headwater  # targets of alerts and captures, as the user's own Python would name them
 from headwater.errors import HeadwaterError, InvalidDeclaration
 from headwater.flow.declare import sinks
 from headwater.flow.declare.checks.mistakes import Mistakes
@@ -158,8 +159,6 @@ class _Declaring:
         return self._keep(one.name, lambda: relation_of(made.node))
 
     def _capture(self, one: TableStatement, said: dict[str, Any]) -> Any:
-        from headwater import capture
-
         if "capture" in said:
             said["name"] = said.pop("capture")
         kind, _, rest = one.url.partition("://")
@@ -171,7 +170,7 @@ class _Declaring:
             )  # fmt: skip
         where = rest.removeprefix("/") if made == "sqlite" else one.url
         try:
-            return getattr(capture, made)(where, table=one.captured, **said)
+            return getattr(headwater.capture, made)(where, table=one.captured, **said)
         except TypeError:
             wrong = next(iter(set(said) - {"partitions", "snapshot", "name"}), "")
             raise self.source.refusal(one.start, f"captures from {kind} have no option {wrong}") from None
@@ -251,7 +250,7 @@ class _Declaring:
         names = [each.name for each in relation.columns or ()]
         if relation.columns is not None and (missing := [name for name in own if name not in names]):
             raise self.source.refusal(
-                one.start, f"the rows of materialized view {one.name} are told apart by {', '.join(own)}, and it does "
+                one.start, f"the rows of materialized view {one.name} have the key {', '.join(own)}, and it does "
                 f"not select {missing[0]}",
                 f"Add {missing[0]} to its SELECT, or group by what it selects.",
             )  # fmt: skip
@@ -280,7 +279,7 @@ class _Declaring:
         own = key_of(relation.flow.node) if relation.flow.node.keyed else ()
         flats = {each.flat for each in relation.columns}
         if any(name not in flats for name in own):
-            return relation.flow  # whoever wants a key says what is missing
+            return relation.flow  # an output that needs a key names what is missing
         chosen = [as_column(name_text(each.flat), each.name) for each in relation.columns]
         return relation.flow.select(*chosen)
 
@@ -388,8 +387,6 @@ class _Declaring:
         return self.script.named()[one.view.lower()]
 
     def _target(self, one: Notified) -> Any:
-        from headwater.alerts import notify
-
         known = {
             "webhook": ("secret", "allow_private", "timeout_seconds", "retry_hours"),
             "email": ("sender", "host", "port", "username", "password", "security", "timeout_seconds", "retry_hours"),
@@ -399,7 +396,7 @@ class _Declaring:
         if one.kind == "email" and (missing := [name for name in ("sender", "host") if name not in options]):
             raise self.source.refusal(one.start, f"EMAIL has no {missing[0]}", f"Add WITH ({missing[0]} = '...').")
         with self._at(one.start):
-            return getattr(notify, one.kind)(one.target, **options)
+            return getattr(headwater.notify, one.kind)(one.target, **options)
 
     # -- words ---------------------------------------------------------------------------------------------------------
 

@@ -112,7 +112,9 @@ class _Grouping:
         one_row = not self.by and self.window is None
         stage = Stage(flow, self._rewrite, frozenset(taken), one_row, self.window is not None)
         having = self.select.args.get("having")
-        return stage if having is None else replace(stage, flow=flow.where(stage.text(having.this)))
+        if having is None:
+            return stage
+        return replace(stage, flow=flow.where(stage.text(having.this.transform(self._item_named))))
 
     @property
     def _window_names(self) -> tuple[str, ...]:
@@ -139,10 +141,14 @@ class _Grouping:
                 raise self.source.refusal(start_of(node), f"GROUP BY {number} is none of {len(items)} columns")
             meant: exp.Expr = items[number - 1].unalias()
             return meant
+        return self._item_named(node)
+
+    def _item_named(self, node: exp.Expr) -> exp.Expr:
+        """What SELECT computes under a name that no column of FROM has; anything else as it is."""
         if isinstance(node, exp.Column) and not node.table and self.rows.find(node) is None:
-            for one in items:
+            for one in self.select.expressions:
                 if isinstance(one, exp.Alias) and one.alias.lower() == node.name.lower():
-                    return one.unalias()
+                    return one.unalias().copy()
         return node
 
     def _add_key(self, node: exp.Expr) -> None:

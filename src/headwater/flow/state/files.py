@@ -25,7 +25,7 @@ class StoredFile(NamedTuple):
 
 
 class StateWriter(Protocol):
-    """A file that is being written. Nobody may rely on it before `finish` returned."""
+    """A file that is being written. Nothing may rely on it before `finish` returned."""
 
     def write(self, buffers: list[Buffer]) -> None: ...
 

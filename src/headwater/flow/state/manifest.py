@@ -134,7 +134,7 @@ class Manifest:
 
     @property
     def token(self) -> str:
-        """Tells this version from one of the same number that was made another time."""
+        """Distinguishes this version from another of the same number."""
         return f"{self.version}-{crc32c(_canonical(self._state())):08x}"
 
     def run_names(self) -> set[str]:

@@ -2,7 +2,7 @@
 
 `transactions.json`, a small file with a copy beside it (small_file.py):
 
-    end       offset up to which it tells what is in the log
+    end       offset up to which it covers the log
     open      rows of [producer id, epoch, first offset, first timestamp]: no marker below `end`
     aborted   rows of [producer id, first offset, offset of the marker, last stable offset after it]
 

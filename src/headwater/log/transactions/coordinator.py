@@ -252,7 +252,7 @@ class Transactions:
     # -- looking after them ------------------------------------------------------------------------------------------
 
     def look_after(self) -> None:
-        """Abort what takes too long, write markers that are missing, forget ids that nobody uses."""
+        """Abort what takes too long, write markers that are missing, forget ids that are no longer in use."""
         now_ms = self._log.clock.elapsed_ms()
         for transactional_id, known in list(self._known.items()):
             try:

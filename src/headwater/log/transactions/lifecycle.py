@@ -42,7 +42,7 @@ class Event(StrEnum):
 
 
 class Answer(StrEnum):
-    """What a client is told where its request moves nothing."""
+    """The answer to a request that moves nothing."""
 
     DONE = "this has been done before"
     WAIT = "the transaction before is still being ended"

@@ -95,7 +95,7 @@ class OpenTransactions:
         elif marker is not None and (begun := self._open.pop(header.producer_id, None)) is not None:
             self._ended = (*self._ended, begun._replace(marker_offset=header.last_offset))
             if not marker.commit:
-                # Before `undecided` changes: whoever sees that it is decided must also see how.
+                # Before `undecided` changes: a reader that sees it decided must also see how.
                 stable = min(self.first_open, header.next_offset)
                 self.aborted.append(Aborted(header.producer_id, begun.first_offset, header.last_offset, stable))
         else:

@@ -84,7 +84,7 @@ class LocalExchange:
 def parse_plain(token: bytes) -> tuple[str, str]:
     parts = token.split(b"\0") if len(token) <= PLAIN_BYTES_MAX else []
     if len(parts) != 3 or not parts[1] or not parts[2] or parts[0] not in (b"", parts[1]):
-        raise Refused("the token is not one of PLAIN: a user, who acts for nobody else, and a password")
+        raise Refused("the token is not one of PLAIN: a user, who acts for themselves, and a password")
     try:
         return parts[1].decode(), parts[2].decode()
     except UnicodeDecodeError:

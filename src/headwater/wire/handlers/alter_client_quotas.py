@@ -44,7 +44,7 @@ def _problem(parts: list[tuple[str, str | None]], ops: Any) -> str:
     if not kinds or len(set(kinds)) < len(kinds) or any(kind not in (USER, CLIENT) for kind in kinds):
         return f"a quota is for a {USER}, a {CLIENT}, or both"
     if any(name == "" for _, name in parts):
-        return "an empty name is nobody's"
+        return "an empty name names no client"
     for op in ops:
         if op.key not in KEYS:
             return f"there is no quota {op.key[:80]!r}; there are {', '.join(KEYS)}"

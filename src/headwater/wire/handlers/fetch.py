@@ -127,7 +127,7 @@ def _find(wanted: Iterable[Wanted], context: Context, *, committed: bool) -> lis
 
 
 def _may_fetch(context: Context, name: str) -> bool:
-    """Asked here and not before: what is in a session is not in the request. What is secret is for nobody."""
+    """Asked here and not before: what is in a session is not in the request. Secret topics are for no client."""
     return name not in SECRET and (
         context.permits is None or context.permits.may(Operation.READ, ResourceType.TOPIC, name)
     )

@@ -21,7 +21,7 @@ class Permits:
         return str(self._principal)
 
     def sees(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
-        """May it? For what is left out where it may not: nobody has asked for it, so nothing is noted."""
+        """May it? For what is left out where it may not: it was not asked for, so nothing is audited."""
         return self._security.authorizer.allowed(self._principal, self._host, operation, resource_type, name)
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:

@@ -114,7 +114,7 @@ def _seen(asked: Any, request: Any, context: Context, refused: list[TopicAnswer]
         name = name_of(log, topic_id)
         if name is None or permits.may(Operation.DESCRIBE, TOPIC, name):
             return True
-        # An id that is refused looks like one that nobody has: what it is called must not be found out.
+        # An id that is refused looks like one that does not exist: its name must not be revealed.
         refused.append(TopicAnswer(None, topic_id or NO_ID, ErrorCode.unknown_topic_id.value))
         return False
     name = str(asked.name)
@@ -170,7 +170,7 @@ async def create_topics(request: Any, context: Context, handle: Handle) -> Any:
 
 
 def _with_configs(made: Any, permits: Permits) -> Any:
-    """Who may create a topic may still not be told how the node would set it up."""
+    """A client that may create a topic may still not see how the node would set it up."""
     if made.error_code is not ErrorCode.none or permits.sees(Operation.DESCRIBE_CONFIGS, TOPIC, made.name):
         return made
     return dataclasses.replace(
@@ -245,7 +245,7 @@ def _config_refusal(one: Any, operation: Operation, permits: Permits) -> ErrorCo
     if one.resource_type == GROUP_RESOURCE:
         allowed = permits.may(operation, GROUP, one.resource_name)
         return None if allowed else ErrorCode.group_authorization_failed
-    # The node itself; and kinds that the handler refuses, which nobody learns anything from.
+    # The node itself; and kinds that the handler refuses, which reveal nothing.
     if one.resource_type == BROKER_RESOURCE and not permits.may(operation, CLUSTER):
         return UNAUTHORIZED_CLUSTER
     return None

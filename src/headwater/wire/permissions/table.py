@@ -1,6 +1,6 @@
 """Which permissions each API needs: the one table. A test holds that every API that is served has its row.
 
-    FREE          everybody may, also before the login
+    FREE          every client may, also before the login
     Whole         one refusal for the whole request
     Each          each element that may not be touched is taken out, and refused in the answer
     anything else is a function of special.py: what Kafka asks there does not fit the two above

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from headwater.flow.declare.checks.source_line import Place
+from headwater.flow.declare.topology.column_names import renamed_key
 from headwater.flow.declare.topology.registered import Registered, options_of, schema_of
 from headwater.flow.declare.windows import Emission
 from headwater.flow.formats.schema import Schema
@@ -578,27 +579,6 @@ def key_of(node: Node) -> tuple[str, ...]:
         return (node.part or PART, *key_of(node.parts[0]))
     key = key_of(node.inputs[0])
     return renamed_key(key, node.columns) if isinstance(node, Select) else key
-
-
-RENAMED = re.compile(r"\s*(?P<what>`(?:[^`]|``)+`|[^\W\d]\w*)\s+as\s+(?P<name>`(?:[^`]|``)+`|[^\W\d]\w*)\s*", re.I)
-
-
-def renamed_key(key: tuple[str, ...], columns: tuple[Expression, ...]) -> tuple[str, ...]:
-    """A key after a choice of columns that may give its columns other names; one that is kept as it is keeps its name.
-
-    >>> renamed_key(("id", "day"), ("id as user_id", "day", "day as again"))
-    ('user_id', 'day')
-    """
-    kept = {unquoted(one.strip()) for one in columns if isinstance(one, str)}
-    found = [RENAMED.fullmatch(one) for one in columns if isinstance(one, str)]
-    names: dict[str, str] = {}
-    for one in filter(None, found):
-        names.setdefault(unquoted(one["what"]), unquoted(one["name"]))
-    return tuple(name if name in kept or "*" in kept else names.get(name, name) for name in key)
-
-
-def unquoted(name: str) -> str:
-    return name[1:-1].replace("``", "`") if name.startswith("`") and name.endswith("`") else name
 
 
 def sources_of(node: Node) -> list[Source]:

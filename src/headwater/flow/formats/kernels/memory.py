@@ -1,7 +1,7 @@
 """Memory by address, for compiled code only.
 
 An array that is handed from one compiled function to another is counted up and down each time, which takes longer than
-reading a byte of it. The inner functions therefore take the address of the bytes, a plain number. Whoever calls from
+reading a byte of it. The inner functions therefore take the address of the bytes, a plain number. The caller in
 Python holds the array, so the bytes outlive the call; nothing here looks at bounds.
 """
 

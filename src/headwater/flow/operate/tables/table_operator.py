@@ -1,7 +1,7 @@
 """What operators have in common that are given both sides of the changes of tables.
 
 A row of the result may go from one shard to another, with the columns that it is grouped by. Then both emit a side of
-it, and whoever is given them puts them together (rows/evaluation.py, commit/collection.py).
+it, and the next operator or the driver joins the two (rows/evaluation.py, commit/collection.py).
 """
 
 import hashlib

@@ -38,7 +38,7 @@ class Recomputed(Held):
         if can_hash(self._type(spec)):
             return None
         return InvalidDeclaration(
-            f'"{spec.name}" is of a column of {spec.input_type}, whose values cannot be told apart',
+            f'"{spec.name}" is of a column of {spec.input_type}, whose values cannot be compared',
             "Use a part of it, or to_json(...) of it.",
         )
 

@@ -1,6 +1,6 @@
 """The first rows of each group of a table with their places, kept right whatever is changed or deleted (pure).
 
-    row_number    1 2 3 4 5     rows of one place in the order are told apart by the key of their table
+    row_number    1 2 3 4 5     rows equal in the order are ordered by the key of their table
     rank          1 2 2 4 5
     dense_rank    1 2 2 3 4
 

@@ -84,7 +84,7 @@ def _order(values: pa.Array, counts: Integers) -> npt.NDArray[np.int64]:
 
 
 def top(sketch: Frequent, most: int) -> tuple[pa.Array, Integers]:
-    """The most frequent, with the most that each may have come: none is told less often than it was."""
+    """The most frequent, with the most that each may have come: no count is too low."""
     return sketch.values[:most], sketch.counts[:most] + sketch.error
 
 

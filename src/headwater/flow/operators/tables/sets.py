@@ -109,6 +109,6 @@ def _changes(work: SetOperation, keys: pa.RecordBatch, before: Integers, after: 
     number = np.arange(len(of)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + lowest[of] + 1
     own = keys.take(pa.array(of))
     columns = [*own.columns, *([pa.array(number)] if work.copy else [])]
-    told = pa.RecordBatch.from_arrays(columns, schema=work.columns)
-    nothing = told.select([])
-    return merge_changes(told, (after < before)[of], nothing, (after > before)[of], nothing)
+    emitted = pa.RecordBatch.from_arrays(columns, schema=work.columns)
+    nothing = emitted.select([])
+    return merge_changes(emitted, (after < before)[of], nothing, (after > before)[of], nothing)

@@ -22,7 +22,7 @@ PROBES_MAX = 50
 ENOUGH, AIM = 0.75, 0.9
 """Of the limit: looking for a better time would cost more than it gives; and what is aimed at, so as to find one."""
 FIRST_STEP_MS = 60_000
-"""How far the second plan tries to go, when nobody knows yet how far plans go."""
+"""How far the second plan tries to go, while it is unknown how far plans go."""
 
 
 Estimate = Callable[[], OffsetsAtTime]

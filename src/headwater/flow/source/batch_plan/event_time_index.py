@@ -130,7 +130,7 @@ class EventTimeIndex:
 
     def time_line(self, place: TopicPartition, start: int, stop: int, end: int) -> TimeLine:
         """What is known of the times of rows from `start` to `stop`; the first, one in the middle and the last are read
-        if nobody has."""
+        if they have not been."""
         for offset in (start, (start + stop) // 2, stop - 1):
             if self._holding(place, offset) is None and self._room(place):
                 self._probe(place, offset, end)

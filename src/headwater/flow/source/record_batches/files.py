@@ -53,9 +53,9 @@ def partition_directory(data: Path, topic: str, partition: int) -> Path:
 
 
 def read_files(directory: Path, first: int, end: int, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
-    """Chunks from `first` on for as long as the files tell; the last one's next_offset is `end` if they told all.
+    """Chunks from `first` on as far as the files reach; the last one's next_offset is `end` if they hold all.
 
-    A chunk may hold records from `end` on, in the batch that holds the last one before it; they are for nobody to see.
+    A chunk may hold records from `end` on, in the batch that holds the last one before it; the caller cuts them off.
     A gap within a file is what compaction left. One between two files may be a file that is just being replaced: there
     the reading ends.
     """

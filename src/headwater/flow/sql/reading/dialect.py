@@ -18,6 +18,8 @@ from headwater.flow.sql.reading.source_text import SourceText
 
 WINDOW_FUNCTIONS = ("tumble", "hop", "session")
 """Table functions whose first input may have TABLE before its name."""
+WITH_WORDS = ("CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST")
+"""Functions with words between their arguments, such as CAST(x AS INT)."""
 BEFORE_TABLE = (TokenType.FROM, TokenType.JOIN, TokenType.COMMA)
 PLAIN = re.compile(r"[A-Za-z]\w*")
 DEPTH_MAX = 200
@@ -25,9 +27,12 @@ DEPTH_MAX = 200
 
 
 class QueryParser(SparkParser):
-    """Spark's, without a form of its own for any function."""
+    """Spark's, without a form of its own for any function whose arguments are a list of expressions."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr | None]]] = {
+        name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in WITH_WORDS
+    }
 
 
 class Dialect(Spark):
@@ -72,8 +77,8 @@ def written(node: exp.Expr) -> str:
 def name_text(name: str) -> str:
     """A column's name as Spark reads it.
 
-    >>> name_text("amount"), name_text("order"), name_text("a b")
-    ('amount', '`order`', '`a b`')
+    >>> name_text("amount"), name_text("select"), name_text("a b")
+    ('amount', '`select`', '`a b`')
     """
     plain = PLAIN.fullmatch(name) and name.upper() not in KEYWORDS
     return name if plain else "`" + name.replace("`", "``") + "`"

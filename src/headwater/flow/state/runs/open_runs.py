@@ -41,7 +41,7 @@ class OpenedRuns:
         with self._lock:
             self._runs[place] = run
             while len(self._runs) > self._limit:
-                # Whoever still reads it holds it; its memory goes when the last of them is done.
+                # Readers still hold it; its memory is freed when the last of them is done.
                 self._runs.popitem(last=False)
         return run
 
