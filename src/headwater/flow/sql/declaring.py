@@ -253,13 +253,21 @@ class _Declaring:
             raise self.source.refusal(
                 one.start, f"the rows of materialized view {one.name} are told apart by {', '.join(own)}, and it does "
                 f"not select {missing[0]}",
-                f"Add {missing[0]} to its SELECT, or group by what it selects.",
+                self._way_to_key(missing[0], one),
             )  # fmt: skip
         if one.key and set(one.key) != set(own):
             raise self.source.refusal(
                 one.start, f"the key of materialized view {one.name} is {', '.join(one.key)}, and its query has a row "
                 f"for each {', '.join(own)}", f"Say KEY ({', '.join(own)}), or leave it out.",
             )  # fmt: skip
+
+    def _way_to_key(self, missing: str, one: ViewStatement) -> str:
+        words = {each.text.upper() for each in one.query.tokens}
+        if "ALL" in words:
+            return "After ALL rows may be alike: leave ALL out, or group by what it selects and count(*)."
+        if words & {"FULL", "RIGHT"}:
+            return "Of what an outer join compares, select coalesce(a.id, b.id); and the keys of both sides."
+        return f"Add {missing} to its SELECT, or group by what it selects."
 
     def _shown(self, relation: Relation, query: QueryText) -> Flow:
         """A flow with just the columns that the query selects, under their names, in their order."""

@@ -18,7 +18,7 @@ from headwater.flow.sql.joining import JoinText, joined
 from headwater.flow.sql.ranking import bounds_of, first_rows, newest_of, ranked, windows_in
 from headwater.flow.sql.reading.dialect import name_text
 from headwater.flow.sql.reading.source_text import start_of
-from headwater.flow.sql.relations import Column, Flow, Relation, Rows, as_column, conjuncts, flow_of, fresh
+from headwater.flow.sql.relations import Column, Flow, Relation, Rows, as_column, conjuncts, flow_of, fresh, transformed
 from headwater.flow.sql.subqueries import Queries, filtered, with_scalars
 from headwater.flow.sql.subqueries import has_query as has_query_in
 
@@ -36,6 +36,8 @@ class Hints:
     bounds: Mapping[str, int] = field(default_factory=dict)
     """Of ranks: the highest that is looked at, by the name of the column."""
     key: tuple[str, ...] = ()
+    grouped: bool = False
+    """Its rows are grouped, and nothing else looks at them."""
 
 
 def compiled(query: exp.Expr, environment: Environment, hints: Hints | None = None) -> Relation:
@@ -44,8 +46,9 @@ def compiled(query: exp.Expr, environment: Environment, hints: Hints | None = No
     query = query.unnest() if isinstance(query, exp.Subquery | exp.Paren) else query
     environment = _with_named(query, environment)
     if isinstance(query, exp.SetOperation):
-        sides = [compiled(one, environment, replace(hints, bounds={})) for one in (query.left, query.right)]
-        relation = combined(query, sides[0], sides[1], environment.source)
+        within = replace(hints, bounds={}, grouped=hints.grouped and isinstance(query, exp.Union))
+        sides = [compiled(one, environment, within) for one in (query.left, query.right)]
+        relation = combined(query, sides[0], sides[1], environment.source, grouped=hints.grouped)
         return _ordered_set(query, relation, environment)
     if not isinstance(query, exp.Select):
         raise environment.source.refusal(
@@ -108,8 +111,8 @@ class _Block:
                 "Add GROUP BY window_start, window_end.",
             )  # fmt: skip
         stage = ranked(stage, self._windows(), self._bounds(), rows)
-        if (qualify := self.select.args.get("qualify")) is not None:
-            stage = replace(stage, flow=stage.flow.where(stage.text(qualify.this)))
+        if (qualify := self._qualify(rows)) is not None:
+            stage = replace(stage, flow=stage.flow.where(stage.text(qualify)))
         relation = self._projected(stage, rows)
         return self._distinct(relation) if self.select.args.get("distinct") else relation
 
@@ -141,7 +144,7 @@ class _Block:
         parts = [*self.select.expressions, *(one for one in (self.select.args.get("having"),) if one is not None)]
         for part in parts:
             if has_query_in(part):
-                rows, made = with_scalars(rows, part, self._queries)
+                rows, made = with_scalars(rows, part, self._queries, grouped=is_grouped(self.select))
                 part.replace(made)
         return rows
 
@@ -180,8 +183,15 @@ class _Block:
         return items, joins
 
     def _item(self, node: exp.Expr) -> Rows:
-        bounds = self._bounds_under(node)
-        return rows_of(node, self.environment, lambda query, inner: compiled(query, inner, Hints(bounds)))
+        hints = Hints(self._bounds_under(node), grouped=self._groups_alone())
+        return rows_of(node, self.environment, lambda query, inner: compiled(query, inner, hints))
+
+    def _groups_alone(self) -> bool:
+        """Whether rows of FROM are grouped as they are: nothing is joined with them or looked up for them."""
+        others = any(self.select.args.get(name) for name in ("joins", "laterals"))
+        parts = [*self.select.expressions, self.select.args.get("where"), self.select.args.get("having")]
+        looks = any(has_query_in(one) for one in parts if one is not None)
+        return is_grouped(self.select) and not others and not looks
 
     def _bounds_under(self, node: exp.Expr) -> dict[str, int]:
         """What WHERE says of ranks that a query in FROM computes."""
@@ -231,9 +241,10 @@ class _Block:
         found: list[exp.Expr] = []
         for name in using:
             owners = [one.alias for one in rows.items if one.columns is not None and one.find(name)]
+            owners = [""] if "" in owners else owners
             if not owners or item.items[0].find(name) is None:
                 raise self.source.refusal(start_of(join), f"USING ({name}) is not a column of both sides")
-            sides = [exp.column(name, table=alias) for alias in (owners[0], item.items[0].alias)]
+            sides = [exp.column(name, table=alias or None) for alias in (owners[0], item.items[0].alias)]
             found.append(exp.EQ(this=sides[0], expression=sides[1]))
         return found
 
@@ -260,6 +271,20 @@ class _Block:
                 found.append((window, one.alias if isinstance(one, exp.Alias) and one.this is window else ""))
         qualify = self.select.args.get("qualify")
         return [*found, *((window, "") for window in (windows_in(qualify) if qualify is not None else ()))]
+
+    def _qualify(self, rows: Rows) -> exp.Expr | None:
+        """The condition of QUALIFY, with what SELECT computes under a name where the condition has the name."""
+        given = self.select.args.get("qualify")
+        if given is None:
+            return None
+        named = {one.alias.lower(): one.this for one in self.select.expressions if isinstance(one, exp.Alias)}
+
+        def meant(one: exp.Expr) -> exp.Expr:
+            if isinstance(one, exp.Column) and not one.table and rows.find(one) is None:
+                return named.get(one.name.lower(), one)
+            return one
+
+        return transformed(given.this.copy(), meant)
 
     def _bounds(self) -> Mapping[str, int]:
         qualify = self.select.args.get("qualify")
@@ -327,7 +352,7 @@ class _Block:
                     "Select window.start AS ... and window.end AS ....",
                 )  # fmt: skip
             return [(Column(name, name), name) for name in (START, END)]
-        text = stage.text(inner)
+        text = rows.shared_key(inner) or stage.text(inner)
         name = one.alias or (inner.name if isinstance(inner, exp.Column | exp.Dot) else "")
         if stage.windowed and not one.alias and text in (START, END):
             name = text
