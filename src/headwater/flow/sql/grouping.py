@@ -32,6 +32,11 @@ CUT = ("window", "session_window")
 """Functions of Spark that cut time into windows."""
 PARTS = {("window_start",): START, ("window_end",): END, ("window", "start"): START, ("window", "end"): END}
 PARTS |= {("session_window", "start"): START, ("session_window", "end"): END}
+SEVERAL: dict[type[exp.Expr], str] = {
+    exp.Rollup: "rollup",
+    exp.Cube: "cube",
+    exp.GroupingSets: "grouping_sets",
+}
 OF_SEVERAL = ("rollup", "cube", "grouping_sets", "all", "totals")
 Rewrite = Callable[[exp.Expr], exp.Expr]
 
@@ -123,7 +128,9 @@ class _Grouping:
     def _keys(self, group: exp.Group | None) -> list[exp.Expr]:
         if group is None:
             return []
-        if several := [name for name in OF_SEVERAL if group.args.get(name)]:
+        several = [name for name in OF_SEVERAL if group.args.get(name)]
+        several += [SEVERAL[type(one)] for one in group.expressions if type(one) in SEVERAL]
+        if several:
             said = several[0].replace("_", " ").upper()
             raise self.source.refusal(
                 start_of(group), f"GROUP BY {said} cannot be kept from batch to batch", "Write one query for each."

@@ -117,6 +117,8 @@ class _Block:
         return self._distinct(relation) if self.select.args.get("distinct") else relation
 
     def _refuse_others(self) -> None:
+        if not self.select.expressions:
+            raise self.source.refusal(start_of(self.select), "SELECT has no columns", "Name them, or write *.")
         for name, said in NOT_READ.items():
             if said and (part := self.select.args.get(name)):
                 where = part if isinstance(part, exp.Expr) else part[0]

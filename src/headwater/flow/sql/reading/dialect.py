@@ -125,6 +125,8 @@ def _without_table_words(tokens: Sequence[Token]) -> list[Token]:
             found.pop()
         if kind == TokenType.VAR and one.text.lower() == "stream" and _names_stream(before, after):
             continue
+        if kind == TokenType.WINDOW and (_opens(after) or (after and after[0].text == ".")):
+            one = _as_name(one)  # a function or its result, and not WINDOW name AS (...)
         depth += kind == TokenType.L_PAREN
         depth -= kind == TokenType.R_PAREN
         if kind == TokenType.R_PAREN and closing and depth == closing[-1]:
@@ -132,6 +134,10 @@ def _without_table_words(tokens: Sequence[Token]) -> list[Token]:
             continue
         found.append(one)
     return found
+
+
+def _as_name(token: Token) -> Token:
+    return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end, token.comments)
 
 
 def _calls_window(tokens: Sequence[Token], number: int) -> bool:
