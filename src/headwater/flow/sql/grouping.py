@@ -9,13 +9,14 @@ from headwater.flow.declare.aggregates import distinct, percentile
 from headwater.flow.declare.duration import spelled
 from headwater.flow.declare.stream import Grouped, Stream, Table
 from headwater.flow.declare.topology.nodes import Expression
+from headwater.flow.declare.windows import EVENT, PROCESSING
 from headwater.flow.operators.aggregation.kinds.registry import FUNCTIONS, REPLACED
 from headwater.flow.operators.windows.kinds.hopping import hopping
 from headwater.flow.operators.windows.kinds.session import session
 from headwater.flow.operators.windows.kinds.tumbling import tumbling
 from headwater.flow.operators.windows.step import END, START
 from headwater.flow.sql.from_items import check_event_time
-from headwater.flow.sql.intervals import interval_us
+from headwater.flow.sql.intervals import interval_us, is_now
 from headwater.flow.sql.reading.dialect import written
 from headwater.flow.sql.reading.source_text import start_of
 from headwater.flow.sql.relations import Flow, Rows, as_column, flat_tree, fresh
@@ -102,7 +103,7 @@ class _Grouping:
     def __init__(self, rows: Rows, select: exp.Select) -> None:
         self.rows, self.select, self.source = rows, select, rows.source
         self.names = _Names()
-        self.window = rows.window
+        self.window, self.processing = rows.window, rows.processing
         self.by: list[str] = []
         self.made: dict[str, str] = {}
         """Columns that keys are computed into."""
@@ -177,7 +178,8 @@ class _Grouping:
             raise self.source.refusal(start_of(node), "time is cut into windows twice", "Once is enough.")
         if not 2 <= len(inputs) <= (4 if name == "window" else 2):
             raise self.source.refusal(start_of(node), f"{name}(...) cannot be read", "Write window(at, '5 minutes').")
-        if isinstance(self.rows.flow, Stream):
+        self.processing = is_now(inputs[0])
+        if isinstance(self.rows.flow, Stream) and not self.processing:
             check_event_time(self.rows, inputs[0])
         sizes = [spelled(interval_us(one, self.source)) for one in inputs[1:]]
         if name == "session_window":
@@ -263,7 +265,7 @@ class _Grouping:
         if self.made:
             flow = flow.with_columns(**self.made)
         if isinstance(flow, Stream) and self.window is not None:
-            cut = flow.window(self.window)
+            cut = flow.window(self.window, time=PROCESSING if self.processing else EVENT)
             return (cut.by(*self.by) if self.by else cut).agg(*aggregates)
         return Grouped(flow.node, tuple(self.by)).agg(*aggregates)
 

@@ -20,7 +20,7 @@ from headwater.flow.declare.stream import Stream
 from headwater.flow.declare.topology.nodes import SourceStream, SourceTable, walk
 from headwater.flow.operators.joins.pairing import ANTI, EXISTENCE, FULL, INNER, LEFT, RIGHT, SEMI, Condition
 from headwater.flow.sql.facts import facts_of
-from headwater.flow.sql.intervals import MIRRORED, Bounds, time_bounds
+from headwater.flow.sql.intervals import MIRRORED, Bounds, is_now, time_bounds
 from headwater.flow.sql.reading.dialect import name_text
 from headwater.flow.sql.reading.source_text import start_of
 from headwater.flow.sql.relations import Column, Item, Rows, as_column, flow_of, fresh
@@ -28,7 +28,6 @@ from headwater.flow.sql.relations import Column, Item, Rows, as_column, flow_of,
 SIGNS: dict[type[exp.Expr], str] = {
     exp.EQ: "==", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
 }  # fmt: skip
-NOW = ("current_timestamp", "now", "proctime", "localtimestamp")
 ONE = "cast(1 as int)"
 
 
@@ -280,7 +279,7 @@ class _Join:
             return Words(matching, how, "", "", between=between)
         if self.text.as_of is None:
             return Words(matching, how, "", "")
-        if isinstance(self.text.as_of, exp.CurrentTimestamp | exp.Localtimestamp) or _is_now(self.text.as_of):
+        if is_now(self.text.as_of):
             return Words(matching, how, "", "")
         column = self.both.plain(self.text.as_of)
         if column is None or not column.event_time:
@@ -298,10 +297,6 @@ class _Join:
 
 def keeps_versions(rows: Rows) -> bool:
     return any(isinstance(one, SourceTable) and one.versions_us for one in walk(rows.flow.node))
-
-
-def _is_now(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Anonymous) and str(node.this).lower() in NOW
 
 
 def _chosen(rows: Rows, needed: Sequence[str], wanted: frozenset[str] | None) -> tuple[list[str], list[Item]]:

@@ -81,6 +81,8 @@ class Rows:
     source: SourceText
     window: Window | None = None
     """Its rows are grouped by the windows of a table function."""
+    processing: bool = False
+    """Those windows go by when rows are processed, and not by when they happened."""
     outer: "Rows | None" = None
     """Rows of the query that this one is within."""
     shared: Mapping[frozenset[str], str] = field(default_factory=dict)

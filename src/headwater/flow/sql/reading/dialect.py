@@ -18,6 +18,8 @@ from headwater.flow.sql.reading.source_text import SourceText
 
 WINDOW_FUNCTIONS = ("tumble", "hop", "session")
 """Table functions whose first input may have TABLE before its name."""
+FUNCTIONS_TOO = (TokenType.WINDOW, TokenType.SESSION)
+"""Words that are functions, or names of their results, before a bracket or a dot."""
 BEFORE_TABLE = (TokenType.FROM, TokenType.JOIN, TokenType.COMMA)
 PLAIN = re.compile(r"[A-Za-z]\w*")
 DEPTH_MAX = 200
@@ -125,8 +127,8 @@ def _without_table_words(tokens: Sequence[Token]) -> list[Token]:
             found.pop()
         if kind == TokenType.VAR and one.text.lower() == "stream" and _names_stream(before, after):
             continue
-        if kind == TokenType.WINDOW and (_opens(after) or (after and after[0].text == ".")):
-            one = _as_name(one)  # a function or its result, and not WINDOW name AS (...)
+        if kind in FUNCTIONS_TOO and (_opens(after) or (after and after[0].text == ".")):
+            one = _as_name(one)
         depth += kind == TokenType.L_PAREN
         depth -= kind == TokenType.R_PAREN
         if kind == TokenType.R_PAREN and closing and depth == closing[-1]:

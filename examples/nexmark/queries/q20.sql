@@ -1,0 +1,6 @@
+-- Bids with their auctions, of one category.
+CREATE MATERIALIZED VIEW q20 AS
+  SELECT b.auction, b.bidder, b.price, b.date_time, a.item_name, a.seller, count(*) AS bids
+  FROM bid b JOIN auction a ON b.auction = a.id
+  WHERE a.category = 10
+  GROUP BY b.auction, b.bidder, b.price, b.date_time, a.item_name, a.seller;
