@@ -39,7 +39,7 @@ class House:
         }  # fmt: skip
 
     def auction(self, at: datetime) -> dict[str, Any]:
-        number = 1000 + len(self.auctions)
+        number = 1100 + len(self.auctions)
         self.auctions.append(number)
         least = self.dice.randrange(1, 1000)
         return {

@@ -1,6 +1,6 @@
 -- Who registered and opened an auction within the same ten seconds.
 CREATE MATERIALIZED VIEW q8 AS
-  SELECT p.id, p.name, p.window_start
+  SELECT p.id, p.name, p.window_start, p.window_end
   FROM (
     SELECT id, name, window_start, window_end, count(*) AS n
     FROM TUMBLE(person, DESCRIPTOR(date_time), INTERVAL '10' SECONDS)

@@ -48,7 +48,7 @@ def rows_of(node: exp.Expr, environment: Environment, compiled: Compile) -> Rows
 
 def _rows(relation: Relation, alias: str, node: exp.Expr, environment: Environment) -> Rows:
     item = Item(alias, relation.columns, start_of(node))
-    return Rows(relation.flow, (item,), environment.source)
+    return Rows(relation.flow, (item,), environment.source, unique=relation.unique)
 
 
 def _renamed(relation: Relation, node: exp.Expr) -> Relation:
@@ -127,7 +127,7 @@ def with_lateral(rows: Rows, node: exp.Lateral) -> Rows:
         )
     flow = flow.explode(made, into, outer=outer)
     item = Item(alias.name if alias is not None else "", (Column(names[0] if names else "col", into),))
-    return replace(rows, flow=flow, items=(*rows.items, item))
+    return replace(rows, flow=flow, items=(*rows.items, item), unique=())
 
 
 def versioned(rows: Rows) -> bool:

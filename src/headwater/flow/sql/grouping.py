@@ -52,6 +52,8 @@ class Stage:
     """Names of the frame, in small letters."""
     one_row: bool = False
     windowed: bool = False
+    unique: tuple[str, ...] = ()
+    """Columns that distinguish the rows beside those of the table's key."""
 
     def text(self, node: exp.Expr) -> str:
         return written(self.rewrite(node))

@@ -82,7 +82,8 @@ class _Join:
         kept, further = self._keep_columns(on, further)
         words = self._words(Matching(tuple(on), tuple(further)))
         node = join_of(self.left.flow.node, self.right.flow.node, words)
-        rows = replace(self.left, flow=flow_of(node), items=kept, shared={**self.left.shared, **self.shared})
+        shared = {**self.left.shared, **self.shared}
+        rows = replace(self.left, flow=flow_of(node), items=kept, unique=(), shared=shared)
         for one in self.after:
             rows = rows.where(rows.text(one))
         return rows

@@ -263,7 +263,7 @@ class _Block:
     # -- SELECT --------------------------------------------------------------------------------------------------------
 
     def _plain(self, rows: Rows) -> Stage:
-        return Stage(rows.flow, rows.rewritten, frozenset(rows.taken))
+        return Stage(rows.flow, rows.rewritten, frozenset(rows.taken), unique=rows.unique)
 
     def _windows(self) -> list[tuple[exp.Window, str]]:
         """Ranks and their like, each with the name that SELECT gives it."""
@@ -320,9 +320,9 @@ class _Block:
                 hidden.append(as_column(name_text(name), fresh(name, flats)))
         whole = [*texts, *hidden]
         if self._selects_all(stage, rows, texts):
-            return Relation(flow, tuple(columns) if rows.known else None, stage.one_row)
+            return Relation(flow, tuple(columns) if rows.known else None, stage.one_row, stage.unique)
         chosen = flow.select(*whole)
-        return Relation(flow_of(chosen.node), tuple(columns), stage.one_row)
+        return Relation(flow_of(chosen.node), tuple(columns), stage.one_row, _selected(stage.unique, columns, texts))
 
     def _selects_all(self, stage: Stage, rows: Rows, texts: Sequence[str]) -> bool:
         if not rows.known and texts == ["*"]:
@@ -420,6 +420,17 @@ class _Block:
 
 def rows_key(flow: Flow) -> tuple[str, ...]:
     return key_of(flow.node) if flow.node.keyed else ()
+
+
+def _selected(names: Sequence[str], columns: Sequence[Column], texts: Sequence[str]) -> tuple[str, ...]:
+    """What columns of the frame are called after SELECT; none if it does not have all of them."""
+    found = []
+    for name in names:
+        own = [one.flat for one, text in zip(columns, texts, strict=True) if text == name_text(name) or _renames(text, name)]
+        if not own:
+            return ()
+        found.append(own[0])
+    return tuple(found)
 
 
 def _renames(text: str, name: str) -> bool:

@@ -47,6 +47,8 @@ class Relation:
     columns: tuple[Column, ...] | None
     one_row: bool = False
     """It is an aggregate of all rows."""
+    unique: tuple[str, ...] = ()
+    """Columns of the frame that distinguish its rows beside those of its key: those of a rank."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Rows:
     """Those windows go by when rows are processed, and not by when they happened."""
     outer: "Rows | None" = None
     """Rows of the query that this one is within."""
+    unique: tuple[str, ...] = ()
     shared: Mapping[frozenset[str], str] = field(default_factory=dict)
     """Of outer joins: the column that has what either side has, by those of both sides."""
 
