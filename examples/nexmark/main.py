@@ -1,7 +1,4 @@
-"""The queries of Nexmark as an app: headwater run examples/nexmark/main.py, after which it follows what comes.
-
-python examples/nexmark/main.py LOCALHOST:PORT COUNT writes events to a node that runs.
-"""
+"""The queries of Nexmark as an app, and events for it: python -m examples.nexmark.main HOST:PORT COUNT writes them."""
 
 import json
 import sys

@@ -48,8 +48,6 @@ def kept(queries: Sequence[str], folder: Path, *, seed: int = SEED, count: int =
     rows, found = [*events(seed, count)], {}
     with running_app(app_of(queries), folder) as tester:
         tester.feed_rows("side_input", side_input())
-        for topic in ("person", "auction", "bid"):
-            tester.feed(topic, [])
         for part in range(PORTIONS):
             feed(tester, rows[part * count // PORTIONS : (part + 1) * count // PORTIONS])
             tester.run()
