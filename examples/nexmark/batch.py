@@ -8,7 +8,8 @@ from examples.nexmark.generator import events
 from examples.nexmark.main import side_input
 
 TABLES = {
-    "person": "id BIGINT, name VARCHAR, email VARCHAR, city VARCHAR, state VARCHAR, date_time TIMESTAMPTZ, extra VARCHAR",
+    "person": "id BIGINT, name VARCHAR, email VARCHAR, city VARCHAR, state VARCHAR, date_time TIMESTAMPTZ, "
+    "extra VARCHAR",
     "auction": "id BIGINT, item_name VARCHAR, description VARCHAR, initial_bid BIGINT, reserve BIGINT, "
     "date_time TIMESTAMPTZ, expires TIMESTAMPTZ, seller BIGINT, category INT, extra VARCHAR",
     "bid": "auction BIGINT, bidder BIGINT, price BIGINT, channel VARCHAR, url VARCHAR, date_time TIMESTAMPTZ, "
@@ -38,7 +39,8 @@ QUERIES = {
     "seller ORDER BY expires DESC, id) <= 10) GROUP BY seller",
     "q7": f"SELECT auction, bidder, price, date_time FROM (SELECT *, max(price) OVER (PARTITION BY "
     f"{TEN}) AS highest FROM bid) WHERE price = highest",
-    "q8": f"SELECT DISTINCT p.id, p.name, p.s AS window_start, p.s + INTERVAL '10 seconds' AS window_end FROM (SELECT *, {TEN} AS s FROM person) p JOIN "
+    "q8": f"SELECT DISTINCT p.id, p.name, p.s AS window_start, p.s + INTERVAL '10 seconds' AS window_end FROM "
+    f"(SELECT *, {TEN} AS s FROM person) p JOIN "
     f"(SELECT *, {TEN} AS s FROM auction) a ON a.seller = p.id AND a.s = p.s",
     "q9": "SELECT a.id, item_name, seller, category, bidder, price, b.date_time AS bid_time FROM auction a JOIN bid b "
     "ON a.id = b.auction AND b.date_time BETWEEN a.date_time AND a.expires QUALIFY row_number() OVER (PARTITION BY "

@@ -34,8 +34,8 @@ class House:
         self.people.append(number)
         name = self.dice.choice(NAMES)
         return {
-            "id": number, "name": name, "email": f"{name.lower()}{number}@example.com", "city": self.dice.choice(CITIES),
-            "state": self.dice.choice(STATES), "date_time": _text(at), "extra": self._extra(),
+            "id": number, "name": name, "email": f"{name.lower()}{number}@example.com",
+            "city": self.dice.choice(CITIES), "state": self.dice.choice(STATES), "date_time": _text(at), "extra": self._extra(),
         }  # fmt: skip
 
     def auction(self, at: datetime) -> dict[str, Any]:
@@ -52,14 +52,14 @@ class House:
 
     def bid(self, at: datetime) -> dict[str, Any]:
         """Most bids are on auctions that are new, and half of these on one."""
-        late = timedelta(milliseconds=self.dice.randrange(LATE_MAX_MS)) if self.dice.random() < 0.2 else timedelta(0)
+        late = timedelta(milliseconds=self.dice.randrange(LATE_MAX_MS) if self.dice.random() < 0.2 else 0)
         newest = self.auctions[-1] if self.dice.random() < 0.5 else self.dice.choice(self.auctions[-20:])
         channel = self.dice.choice(CHANNELS)
         folders = "/".join(self.dice.choice(("lamps", "chairs", "maps", "coins")) for _ in range(3))
         known = f"?page=2&channel_id={self.dice.randrange(100)}" if self.dice.random() < 0.5 else ""
         return {
-            "auction": newest, "bidder": self.dice.choice(self.people), "price": 1 + int(10 ** (self.dice.random() * 8)),
-            "channel": channel, "url": f"https://bids.example.com/{folders}/item.htm{known}",
+            "auction": newest, "bidder": self.dice.choice(self.people),
+            "price": 1 + int(10 ** (self.dice.random() * 8)), "channel": channel, "url": f"https://bids.example.com/{folders}/item.htm{known}",
             "date_time": _text(at - late), "extra": self._extra(),
         }  # fmt: skip
 

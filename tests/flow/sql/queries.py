@@ -131,7 +131,8 @@ IN_TIME = [
         "sum(amount) AS s FROM orders GROUP BY ALL",
     ),
     Asked(
-        "SELECT window.start AS begin_at, window.end AS end_at, count(n) AS n FROM orders GROUP BY window(ts, '10 minutes')",
+        "SELECT window.start AS begin_at, window.end AS end_at, count(n) AS n FROM orders "
+        "GROUP BY window(ts, '10 minutes')",
         f"SELECT {TEN} AS begin_at, {TEN} + INTERVAL '10 minutes' AS end_at, count(n) AS n FROM orders GROUP BY ALL",
     ),
     Asked(
@@ -162,7 +163,8 @@ IN_TIME = [
     Asked(
         "SELECT window_start, window_end, page, n FROM (SELECT *, row_number() OVER (PARTITION BY window_start, "
         "window_end ORDER BY n DESC, page) AS place FROM (SELECT window_start, window_end, page, count(*) AS n FROM "
-        "TUMBLE(clicks, DESCRIPTOR(ts), INTERVAL '10' MINUTES) GROUP BY window_start, window_end, page)) WHERE place = 1",
+        "TUMBLE(clicks, DESCRIPTOR(ts), INTERVAL '10' MINUTES) GROUP BY window_start, window_end, page)) "
+        "WHERE place = 1",
         f"SELECT window_start, window_start + INTERVAL '10 minutes' AS window_end, page, n FROM (SELECT {TEN} AS "
         "window_start, page, count(*) AS n FROM clicks GROUP BY ALL) QUALIFY row_number() OVER (PARTITION BY "
         "window_start ORDER BY n DESC, page) = 1",

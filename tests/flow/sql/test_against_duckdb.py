@@ -1,4 +1,4 @@
-"""Views of SQL, kept from batch to batch while rows change and are deleted: each time what DuckDB answers to the same."""
+"""Views of SQL, kept while rows change and are deleted: after each batch what DuckDB answers to the same query."""
 
 from collections.abc import Sequence
 from pathlib import Path

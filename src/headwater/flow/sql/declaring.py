@@ -287,7 +287,9 @@ class _Declaring:
     def _way_to_key(self, missing: str, one: ViewStatement) -> str:
         words = {each.text.upper() for each in one.query.tokens}
         if "ALL" in words:
-            return "After ALL rows may be alike: leave ALL out, say KEY (...), or group by what it selects and count(*)."
+            return (
+                "After ALL rows may be alike: leave ALL out, say KEY (...), or group by what it selects and count(*)."
+            )
         if words & {"FULL", "RIGHT"}:
             return "Of what an outer join compares, select coalesce(a.id, b.id); and the keys of both sides."
         return f"Add {missing} to its SELECT, group by what it selects, or say KEY (...): one row of each counts."

@@ -426,7 +426,11 @@ def _selected(names: Sequence[str], columns: Sequence[Column], texts: Sequence[s
     """What columns of the frame are called after SELECT; none if it does not have all of them."""
     found = []
     for name in names:
-        own = [one.flat for one, text in zip(columns, texts, strict=True) if text == name_text(name) or _renames(text, name)]
+        own = [
+            one.flat
+            for one, text in zip(columns, texts, strict=True)
+            if text == name_text(name) or _renames(text, name)
+        ]
         if not own:
             return ()
         found.append(own[0])

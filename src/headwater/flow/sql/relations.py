@@ -184,7 +184,7 @@ class Rows:
         return None if found.fields else found.column
 
     def shared_key(self, node: exp.Expr) -> str | None:
-        """The text of the column that coalesce(a.id, b.id) is, where these were joined on: it is a part of their key."""
+        """The text of the column that coalesce(a.id, b.id) is, where these were joined on: it is part of their key."""
         inner = node.unnest() if isinstance(node, exp.Paren) else node
         if not isinstance(inner, exp.Anonymous) or str(inner.this).lower() != "coalesce" or not self.shared:
             return None

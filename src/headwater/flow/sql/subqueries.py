@@ -207,9 +207,7 @@ def _pair(node: exp.Expr, scope: Rows, rows: Rows) -> tuple[exp.Expr, type[exp.E
 # -- queries of one value ----------------------------------------------------------------------------------------------
 
 
-def with_scalars(
-    rows: Rows, node: exp.Expr, queries: Queries, *, grouped: bool = False
-) -> tuple[Rows, exp.Expr]:
+def with_scalars(rows: Rows, node: exp.Expr, queries: Queries, *, grouped: bool = False) -> tuple[Rows, exp.Expr]:
     """The rows with the values of queries as columns, and the expression with those in their places. Where rows are
     `grouped`, all of a group have the same value, and the expression has an aggregate of it."""
     node = node.copy()
