@@ -170,3 +170,37 @@ IN_TIME = [
         "window_start ORDER BY n DESC, page) = 1",
     ),
 ]
+SPARKS = [
+    Asked(
+        "SELECT i.item, b.id, b.t FROM items i JOIN (SELECT id, country AS t FROM users UNION ALL SELECT id, tag FROM "
+        "bans) b ON b.t = i.tag",
+        "SELECT DISTINCT item, id, tag AS t FROM items JOIN bans USING (tag)",
+        "KEY (item, id)",
+    ),
+    Asked(
+        "SELECT p.item, p.tag, b.id FROM (SELECT item, tag FROM items UNION ALL SELECT age, country FROM users) p "
+        "JOIN bans b ON b.tag = p.tag",
+        "SELECT DISTINCT item, tag, id FROM items JOIN bans USING (tag)",
+        "KEY (item, id)",
+    ),
+    Asked(
+        "SELECT letter, count(*) AS n FROM clicks LATERAL VIEW explode(split(page, '')) l AS letter "
+        "WHERE letter <> '' GROUP BY letter",
+        "SELECT letter, count(*) AS n FROM (SELECT unnest(split(page, '')) AS letter FROM clicks) "
+        "WHERE letter <> '' GROUP BY letter",
+    ),
+    Asked(
+        "SELECT id, regexp_extract(tag, '([a-z])([xy])', 2) AS end FROM bans WHERE tag RLIKE '^[ab]'",
+        "SELECT id, regexp_extract(tag, '([a-z])([xy])', 2) AS end FROM bans WHERE regexp_matches(tag, '^[ab]')",
+    ),
+    Asked(
+        "SELECT u.id, u.age, b.id AS ban FROM users u JOIN bans b ON b.tag = u.country OR b.user_id = u.id",
+    ),
+    Asked(
+        "SELECT user_id, percentile(n, 0.5) AS middle, stddev_samp(n) AS s, bool_or(n > 2) AS any_high FROM orders "
+        "GROUP BY user_id",
+        "SELECT user_id, quantile_cont(n, 0.5) AS middle, stddev_samp(n) AS s, bool_or(n > 2) AS any_high FROM orders "
+        "GROUP BY user_id",
+    ),
+]
+"""With functions or steps that the test kit leaves to Spark."""

@@ -77,13 +77,15 @@ def _called(node: exp.Table, environment: Environment) -> Rows:
         return rows
     time = inputs[1].expressions[0] if len(inputs) > 1 and isinstance(inputs[1], exp.Anonymous) else None
     sizes = [interval_us(one, source) for one in inputs[2:] if not isinstance(one, exp.PropertyEQ)]
-    processing = time is not None and is_now(time)
-    if not (processing or isinstance(time, exp.Column)) or len(sizes) != (2 if name == "hop" else 1):
+    if not (isinstance(time, exp.Column) or (time is not None and is_now(time))) or len(sizes) != (
+        2 if name == "hop" else 1
+    ):
         raise source.refusal(
             start_of(node), f"{name.upper()}(...) cannot be read",
             "Write TUMBLE(orders, DESCRIPTOR(at), INTERVAL '5' MINUTES); HOP has the step and then the size; SESSION "
             "the gap.",
         )  # fmt: skip
+    processing = is_now(time)
     if not processing:
         check_event_time(rows, time)
     return replace(rows, window=_window(name, sizes), processing=processing)

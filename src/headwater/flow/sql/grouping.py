@@ -76,6 +76,8 @@ def is_aggregate(node: exp.Expr) -> bool:
     inner = node
     while isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
         inner = inner.this
+    if isinstance(inner, exp.Any):
+        return not isinstance(inner.this, exp.Query | exp.Subquery)
     return isinstance(inner, exp.Anonymous) and str(inner.this).lower() in AGGREGATES
 
 

@@ -279,7 +279,9 @@ class _Block:
         given = self.select.args.get("qualify")
         if given is None:
             return None
-        named = {one.alias.lower(): one.this for one in self.select.expressions if isinstance(one, exp.Alias)}
+        named: dict[str, exp.Expr] = {
+            one.alias.lower(): one.this for one in self.select.expressions if isinstance(one, exp.Alias)
+        }
 
         def meant(one: exp.Expr) -> exp.Expr:
             if isinstance(one, exp.Column) and not one.table and rows.find(one) is None:
@@ -442,7 +444,7 @@ def _renames(text: str, name: str) -> bool:
 
 
 def _cast_type(node: exp.Expr) -> object:
-    if not isinstance(node, exp.Cast) or isinstance(node, exp.TryCast):
+    if not isinstance(node, exp.Cast):
         return None
     try:
         return parse_ddl(f"x {node.args['to'].sql(dialect='spark')}").fields[0].type

@@ -95,8 +95,8 @@ def ranked(stage: Stage, windows: Sequence[tuple[exp.Window, str]], bounds: Mapp
             transformed(copy, lambda one: flat_tree(made[one.sql()]) if isinstance(one, exp.Window) else one)
         )
 
-    taken = stage.taken | {one.lower() for one in made.values()}
-    return replace(stage, flow=flow, rewrite=rewrite, taken=taken, unique=unique)
+    names = stage.taken | {one.lower() for one in made.values()}
+    return replace(stage, flow=flow, rewrite=rewrite, taken=names, unique=unique)
 
 
 def _checked(window: exp.Window, source: SourceText) -> str:

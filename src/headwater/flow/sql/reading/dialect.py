@@ -26,10 +26,17 @@ DEPTH_MAX = 200
 """Brackets within each other: more would be too deep for a recursive parser."""
 
 
+WITH_WORDS = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "OVERLAY")
+"""Functions that have words between their brackets: CAST(x AS INT)."""
+
+
 class QueryParser(SparkParser):
     """Spark's, without a form of its own for any function."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr | None]]] = {
+        name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in WITH_WORDS
+    }
 
 
 class Dialect(Spark):
