@@ -234,10 +234,10 @@ SPARKS = [
         "SELECT u.id, u.age, b.id AS ban FROM users u JOIN bans b ON b.tag = u.country OR b.user_id = u.id",
     ),
     Asked(
-        "SELECT user_id, percentile(n, 0.5) AS middle, stddev_samp(n) AS s, bool_or(n > 2) AS any_high FROM orders "
-        "GROUP BY user_id",
-        "SELECT user_id, quantile_cont(n, 0.5) AS middle, stddev_samp(n) AS s, bool_or(n > 2) AS any_high FROM orders "
-        "GROUP BY user_id",
+        "SELECT owner, percentile(price, 0.5) AS middle, stddev_samp(price) AS s, bool_or(price > 2) AS high, "
+        "max_by(item, item) AS last FROM items GROUP BY owner",
+        "SELECT owner, quantile_cont(price, 0.5) AS middle, stddev_samp(price) AS s, bool_or(price > 2) AS high, "
+        "max_by(item, item) AS last FROM items GROUP BY owner",
     ),
 ]
 """With functions or steps that the test kit leaves to Spark."""
