@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import headwater  # targets of alerts and captures, as the user's own Python would name them
@@ -10,7 +10,7 @@ from headwater.errors import HeadwaterError, InvalidDeclaration
 from headwater.flow.declare import sinks
 from headwater.flow.declare.checks.mistakes import Mistakes
 from headwater.flow.declare.checks.source_line import Place, declared_at
-from headwater.flow.declare.stream import Stream, Table
+from headwater.flow.declare.stream import Grouped, Stream, Table
 from headwater.flow.declare.topology.nodes import key_of
 from headwater.flow.formats.schema import nearest, parse_ddl
 from headwater.flow.sql.environment import Environment, Provide, relation_of
@@ -36,7 +36,7 @@ from headwater.flow.sql.reading.statements import (
     Value,
     ViewStatement,
 )
-from headwater.flow.sql.relations import Column, Flow, Relation, as_column
+from headwater.flow.sql.relations import Column, Flow, Relation, as_column, fresh
 
 if TYPE_CHECKING:
     from headwater.flow.declare.app import App, Output
@@ -225,6 +225,7 @@ class _Declaring:
         """The table of a view: its key is that of the query's table; of a stream, what KEY says."""
         relation = self.query(one.query, one.key)
         with self._at(one.start):
+            relation = self._keyed(one, relation)
             flow = self._shown(relation, one.query)
             if isinstance(flow, Stream):
                 if not one.key:
@@ -237,6 +238,28 @@ class _Declaring:
             self._check_key(one, flow, relation)
             columns = tuple(Column(each.name, each.name, each.type) for each in relation.columns or ())
             return Relation(flow, columns or None, relation.one_row)
+
+    def _keyed(self, one: ViewStatement, relation: Relation) -> Relation:
+        """With a key that the view can have, if the query does not select that of its rows: what KEY says, of which one
+        row counts; or the columns of a rank."""
+        columns, flow = {each.name: each.flat for each in relation.columns or ()}, relation.flow
+        if not isinstance(flow, Table) or not columns:
+            return relation
+        own = key_of(flow.node)
+        missing = [name for name in own if name not in columns.values()]
+        if one.key and missing and set(one.key) <= set(columns):
+            key = tuple(columns[name] for name in one.key)
+            order = [f"{name_text(name)} desc" for name in own if name not in key]
+            place = fresh("rank", {name.lower() for name in (*own, *columns.values())})
+            flow = flow.rank(by=key, order=order, into=place, limit=1)
+        elif missing and relation.unique and not one.key:
+            key = relation.unique
+        else:
+            return relation
+        others = [flat for flat in columns.values() if flat not in key]
+        aggregates = [as_column(f"max({name_text(flat)})", flat) for flat in others]  # of one row
+        counted = as_column("count(*)", fresh("rows_in_group", {name.lower() for name in columns.values()}))
+        return replace(relation, flow=Grouped(flow.node, key).agg(*(aggregates or [counted])), unique=())
 
     def _key_columns(self, key: Sequence[str], relation: Relation, one: Statement) -> list[str]:
         names = [each.name for each in relation.columns or ()]
@@ -252,13 +275,23 @@ class _Declaring:
             raise self.source.refusal(
                 one.start, f"the rows of materialized view {one.name} have the key {', '.join(own)}, and it does "
                 f"not select {missing[0]}",
-                f"Add {missing[0]} to its SELECT, or group by what it selects.",
+                self._way_to_key(missing[0], one),
             )  # fmt: skip
         if one.key and set(one.key) != set(own):
             raise self.source.refusal(
                 one.start, f"the key of materialized view {one.name} is {', '.join(one.key)}, and its query has a row "
                 f"for each {', '.join(own)}", f"Say KEY ({', '.join(own)}), or leave it out.",
             )  # fmt: skip
+
+    def _way_to_key(self, missing: str, one: ViewStatement) -> str:
+        words = {each.text.upper() for each in one.query.tokens}
+        if "ALL" in words:
+            return (
+                "After ALL rows may be alike: leave ALL out, say KEY (...), or group by what it selects and count(*)."
+            )
+        if words & {"FULL", "RIGHT"}:
+            return "Of what an outer join compares, select coalesce(a.id, b.id); and the keys of both sides."
+        return f"Add {missing} to its SELECT, group by what it selects, or say KEY (...): one row of each counts."
 
     def _shown(self, relation: Relation, query: QueryText) -> Flow:
         """A flow with just the columns that the query selects, under their names, in their order."""

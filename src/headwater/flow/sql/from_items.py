@@ -13,7 +13,7 @@ from headwater.flow.operators.windows.kinds.session import session
 from headwater.flow.operators.windows.kinds.tumbling import tumbling
 from headwater.flow.operators.windows.window import Window
 from headwater.flow.sql.environment import Environment
-from headwater.flow.sql.intervals import interval_us
+from headwater.flow.sql.intervals import interval_us, is_now
 from headwater.flow.sql.reading.dialect import WINDOW_FUNCTIONS, name_text
 from headwater.flow.sql.reading.source_text import start_of
 from headwater.flow.sql.relations import Column, Item, Relation, Rows
@@ -48,7 +48,7 @@ def rows_of(node: exp.Expr, environment: Environment, compiled: Compile) -> Rows
 
 def _rows(relation: Relation, alias: str, node: exp.Expr, environment: Environment) -> Rows:
     item = Item(alias, relation.columns, start_of(node))
-    return Rows(relation.flow, (item,), environment.source)
+    return Rows(relation.flow, (item,), environment.source, unique=relation.unique)
 
 
 def _renamed(relation: Relation, node: exp.Expr) -> Relation:
@@ -77,14 +77,18 @@ def _called(node: exp.Table, environment: Environment) -> Rows:
         return rows
     time = inputs[1].expressions[0] if len(inputs) > 1 and isinstance(inputs[1], exp.Anonymous) else None
     sizes = [interval_us(one, source) for one in inputs[2:] if not isinstance(one, exp.PropertyEQ)]
-    if not isinstance(time, exp.Column) or len(sizes) != (2 if name == "hop" else 1):
+    if not (isinstance(time, exp.Column) or (time is not None and is_now(time))) or len(sizes) != (
+        2 if name == "hop" else 1
+    ):
         raise source.refusal(
             start_of(node), f"{name.upper()}(...) cannot be read",
             "Write TUMBLE(orders, DESCRIPTOR(at), INTERVAL '5' MINUTES); HOP has the step and then the size; SESSION "
             "the gap.",
         )  # fmt: skip
-    check_event_time(rows, time)
-    return replace(rows, window=_window(name, sizes))
+    processing = is_now(time)
+    if not processing:
+        check_event_time(rows, time)
+    return replace(rows, window=_window(name, sizes), processing=processing)
 
 
 def _window(name: str, sizes: list[int]) -> Window:
@@ -125,7 +129,7 @@ def with_lateral(rows: Rows, node: exp.Lateral) -> Rows:
         )
     flow = flow.explode(made, into, outer=outer)
     item = Item(alias.name if alias is not None else "", (Column(names[0] if names else "col", into),))
-    return replace(rows, flow=flow, items=(*rows.items, item))
+    return replace(rows, flow=flow, items=(*rows.items, item), unique=())
 
 
 def versioned(rows: Rows) -> bool:

@@ -9,13 +9,14 @@ from headwater.flow.declare.aggregates import distinct, percentile
 from headwater.flow.declare.duration import spelled
 from headwater.flow.declare.stream import Grouped, Stream, Table
 from headwater.flow.declare.topology.nodes import Expression
+from headwater.flow.declare.windows import EVENT, PROCESSING
 from headwater.flow.operators.aggregation.kinds.registry import FUNCTIONS, REPLACED
 from headwater.flow.operators.windows.kinds.hopping import hopping
 from headwater.flow.operators.windows.kinds.session import session
 from headwater.flow.operators.windows.kinds.tumbling import tumbling
 from headwater.flow.operators.windows.step import END, START
 from headwater.flow.sql.from_items import check_event_time
-from headwater.flow.sql.intervals import interval_us
+from headwater.flow.sql.intervals import interval_us, is_now
 from headwater.flow.sql.reading.dialect import written
 from headwater.flow.sql.reading.source_text import start_of
 from headwater.flow.sql.relations import Flow, Rows, as_column, flat_tree, fresh
@@ -32,6 +33,11 @@ CUT = ("window", "session_window")
 """Functions of Spark that cut time into windows."""
 PARTS = {("window_start",): START, ("window_end",): END, ("window", "start"): START, ("window", "end"): END}
 PARTS |= {("session_window", "start"): START, ("session_window", "end"): END}
+SEVERAL: dict[type[exp.Expr], str] = {
+    exp.Rollup: "rollup",
+    exp.Cube: "cube",
+    exp.GroupingSets: "grouping_sets",
+}
 OF_SEVERAL = ("rollup", "cube", "grouping_sets", "all", "totals")
 Rewrite = Callable[[exp.Expr], exp.Expr]
 
@@ -46,6 +52,8 @@ class Stage:
     """Names of the frame, in small letters."""
     one_row: bool = False
     windowed: bool = False
+    unique: tuple[str, ...] = ()
+    """Columns that distinguish the rows beside those of the table's key."""
 
     def text(self, node: exp.Expr) -> str:
         return written(self.rewrite(node))
@@ -68,6 +76,8 @@ def is_aggregate(node: exp.Expr) -> bool:
     inner = node
     while isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
         inner = inner.this
+    if isinstance(inner, exp.Any):
+        return not isinstance(inner.this, exp.Query | exp.Subquery)
     return isinstance(inner, exp.Anonymous) and str(inner.this).lower() in AGGREGATES
 
 
@@ -97,7 +107,7 @@ class _Grouping:
     def __init__(self, rows: Rows, select: exp.Select) -> None:
         self.rows, self.select, self.source = rows, select, rows.source
         self.names = _Names()
-        self.window = rows.window
+        self.window, self.processing = rows.window, rows.processing
         self.by: list[str] = []
         self.made: dict[str, str] = {}
         """Columns that keys are computed into."""
@@ -125,7 +135,9 @@ class _Grouping:
     def _keys(self, group: exp.Group | None) -> list[exp.Expr]:
         if group is None:
             return []
-        if several := [name for name in OF_SEVERAL if group.args.get(name)]:
+        several = [name for name in OF_SEVERAL if group.args.get(name)]
+        several += [SEVERAL[type(one)] for one in group.expressions if type(one) in SEVERAL]
+        if several:
             said = several[0].replace("_", " ").upper()
             raise self.source.refusal(
                 start_of(group), f"GROUP BY {said} cannot be kept from batch to batch", "Write one query for each."
@@ -176,7 +188,8 @@ class _Grouping:
             raise self.source.refusal(start_of(node), "time is cut into windows twice", "Once is enough.")
         if not 2 <= len(inputs) <= (4 if name == "window" else 2):
             raise self.source.refusal(start_of(node), f"{name}(...) cannot be read", "Write window(at, '5 minutes').")
-        if isinstance(self.rows.flow, Stream):
+        self.processing = is_now(inputs[0])
+        if isinstance(self.rows.flow, Stream) and not self.processing:
             check_event_time(self.rows, inputs[0])
         sizes = [spelled(interval_us(one, self.source)) for one in inputs[1:]]
         if name == "session_window":
@@ -262,7 +275,7 @@ class _Grouping:
         if self.made:
             flow = flow.with_columns(**self.made)
         if isinstance(flow, Stream) and self.window is not None:
-            cut = flow.window(self.window)
+            cut = flow.window(self.window, time=PROCESSING if self.processing else EVENT)
             return (cut.by(*self.by) if self.by else cut).agg(*aggregates)
         return Grouped(flow.node, tuple(self.by)).agg(*aggregates)
 

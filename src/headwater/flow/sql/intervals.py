@@ -17,6 +17,16 @@ MIRRORED: dict[Sign, Sign] = {
 }  # fmt: skip
 
 
+NOW = ("current_timestamp", "now", "proctime", "localtimestamp")
+
+
+def is_now(node: exp.Expr) -> bool:
+    """Whether it is the time at which rows are processed."""
+    if isinstance(node, exp.CurrentTimestamp | exp.Localtimestamp):
+        return True
+    return isinstance(node, exp.Anonymous) and str(node.this).lower() in NOW
+
+
 def interval_us(node: exp.Expr, source: SourceText) -> int:
     """Of INTERVAL '5' MINUTES, or a text such as '5 minutes'. InvalidDeclaration if its length is not fixed."""
     text = ""

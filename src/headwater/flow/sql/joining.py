@@ -6,7 +6,7 @@ stream, table FOR SYSTEM_TIME AS OF now()        the table as it is when the eve
 everything else                                  a join of tables, that follows both; streams as tables of facts
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from headwater.flow.declare.stream import Stream
 from headwater.flow.declare.topology.nodes import SourceStream, SourceTable, walk
 from headwater.flow.operators.joins.pairing import ANTI, EXISTENCE, FULL, INNER, LEFT, RIGHT, SEMI, Condition
 from headwater.flow.sql.facts import facts_of
-from headwater.flow.sql.intervals import MIRRORED, Bounds, time_bounds
+from headwater.flow.sql.intervals import MIRRORED, Bounds, is_now, time_bounds
 from headwater.flow.sql.reading.dialect import name_text
 from headwater.flow.sql.reading.source_text import start_of
 from headwater.flow.sql.relations import Column, Item, Rows, as_column, flow_of, fresh
@@ -28,7 +28,6 @@ from headwater.flow.sql.relations import Column, Item, Rows, as_column, flow_of,
 SIGNS: dict[type[exp.Expr], str] = {
     exp.EQ: "==", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
 }  # fmt: skip
-NOW = ("current_timestamp", "now", "proctime", "localtimestamp")
 ONE = "cast(1 as int)"
 
 
@@ -69,6 +68,7 @@ class _Join:
         self.equal: list[Pair] = []
         self.further: list[Pair] = []
         self.after: list[exp.Expr] = []
+        self.shared: dict[frozenset[str], str] = {}
         self.only: tuple[list[exp.Expr], list[exp.Expr]] = ([], [])
         self.bounds = Bounds()
 
@@ -82,7 +82,8 @@ class _Join:
         kept, further = self._keep_columns(on, further)
         words = self._words(Matching(tuple(on), tuple(further)))
         node = join_of(self.left.flow.node, self.right.flow.node, words)
-        rows = replace(self.left, flow=flow_of(node), items=kept)
+        shared = {**self.left.shared, **self.shared}
+        rows = replace(self.left, flow=flow_of(node), items=kept, unique=(), shared=shared)
         for one in self.after:
             rows = rows.where(rows.text(one))
         return rows
@@ -222,7 +223,8 @@ class _Join:
         if how in EXISTENCE:  # what the left has, and nothing of the right
             needed = dict.fromkeys([*self.right.key, *(other for _, other in on), *(one.right for one in further)])
             self.right = _selected(self.right, [*map(name_text, needed)], [*needed])
-            return tuple(one for one in self.left.items if one.alias), list(further)
+            named = [one for one in self.left.items if one.alias or any(each.name for each in one.columns or ())]
+            return tuple(named), list(further)
         ours, left = _chosen(self.left, [*(a for a, _ in on), *(one.left for one in further)], wanted)
         partners = {right: left for left, right in on}
         seen = {one.flat for item in left for one in item.columns or ()}
@@ -249,18 +251,34 @@ class _Join:
                 taken.add(merged[name].lower())
                 columns.append(as_column(name_text(name), merged[name]))
         copies = merged.values() if how in (LEFT, FULL) else ()
-        self.right = _selected(self.right, columns, [*names.values(), *copies])
-        items = tuple(
-            replace(
-                item, columns=tuple(replace(one, flat=copied.get(one.flat, one.flat)) for one in item.columns or ())
-            )
-            for item in left
-        )
+        validity = [name for name in self._validity() if names.get(name) != name]
+        columns += map(name_text, validity)
+        self.right = _selected(self.right, columns, [*names.values(), *copies, *validity])
+        items = tuple(self._without_partner(item, copied) for item in left)
+        both = [one for item in left for one in item.columns or () if one.flat in copied]
+        shared = [one for one in both if one.name.lower() in self.text.using]
+        if shared:  # by its name alone it is that of whichever side has the row
+            items = (*items, Item("", tuple(replace(one, event_time=False) for one in shared)))
         found = right[0]
         moved = {**names, **merged}
+        self.shared = {frozenset({copied[name], moved[other]}): name for name, other in on if name in copied}
         own = tuple(replace(one, flat=moved.get(one.flat, one.flat), event_time=False) for one in found.columns or ())
         renamed = [Condition(one.left, one.sign, names[one.right]) for one in further]
         return (*items, replace(found, columns=own, merged=frozenset(self.text.using))), renamed
+
+    def _validity(self) -> list[str]:
+        """Columns that say when versions hold: a join as of a time reads them under their own names."""
+        if self.text.as_of is None or is_now(self.text.as_of):
+            return []
+        tables = [one for one in walk(self.right.flow.node) if isinstance(one, SourceTable)]
+        return [name for one in tables for name in (one.valid_from, one.valid_to) if name is not None]
+
+    def _without_partner(self, item: Item, copied: Mapping[str, str]) -> Item:
+        """An item of the left, whose columns are null in rows of the right alone."""
+        columns = item.columns or ()
+        found = [one for one in columns if one.flat in copied and one.name.lower() in self.text.using]
+        own = tuple(replace(one, flat=copied.get(one.flat, one.flat)) for one in columns)
+        return replace(item, columns=own, merged=item.merged | {one.name.lower() for one in found})
 
     def _words(self, matching: Matching) -> Words:
         how = self.text.how
@@ -271,7 +289,7 @@ class _Join:
             return Words(matching, how, "", "", between=between)
         if self.text.as_of is None:
             return Words(matching, how, "", "")
-        if isinstance(self.text.as_of, exp.CurrentTimestamp | exp.Localtimestamp) or _is_now(self.text.as_of):
+        if is_now(self.text.as_of):
             return Words(matching, how, "", "")
         column = self.both.plain(self.text.as_of)
         if column is None or not column.event_time:
@@ -289,10 +307,6 @@ class _Join:
 
 def keeps_versions(rows: Rows) -> bool:
     return any(isinstance(one, SourceTable) and one.versions_us for one in walk(rows.flow.node))
-
-
-def _is_now(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Anonymous) and str(node.this).lower() in NOW
 
 
 def _chosen(rows: Rows, needed: Sequence[str], wanted: frozenset[str] | None) -> tuple[list[str], list[Item]]:

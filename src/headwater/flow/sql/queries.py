@@ -8,7 +8,7 @@ from sqlglot import exp
 from headwater.flow.declare.stream import Grouped, Stream
 from headwater.flow.declare.topology.nodes import key_of
 from headwater.flow.formats.schema import parse_ddl
-from headwater.flow.operators.joins.pairing import FULL, INNER, LEFT, RIGHT
+from headwater.flow.operators.joins.pairing import ANTI, EXISTENCE, FULL, INNER, LEFT, RIGHT, SEMI
 from headwater.flow.operators.windows.step import END, START
 from headwater.flow.sql.combining import combined
 from headwater.flow.sql.environment import Environment
@@ -18,7 +18,7 @@ from headwater.flow.sql.joining import JoinText, joined
 from headwater.flow.sql.ranking import bounds_of, first_rows, newest_of, ranked, windows_in
 from headwater.flow.sql.reading.dialect import name_text
 from headwater.flow.sql.reading.source_text import start_of
-from headwater.flow.sql.relations import Column, Flow, Relation, Rows, as_column, conjuncts, flow_of, fresh
+from headwater.flow.sql.relations import Column, Flow, Relation, Rows, as_column, conjuncts, flow_of, fresh, transformed
 from headwater.flow.sql.subqueries import Queries, filtered, with_scalars
 from headwater.flow.sql.subqueries import has_query as has_query_in
 
@@ -36,6 +36,8 @@ class Hints:
     bounds: Mapping[str, int] = field(default_factory=dict)
     """Of ranks: the highest that is looked at, by the name of the column."""
     key: tuple[str, ...] = ()
+    grouped: bool = False
+    """Its rows are grouped, and nothing else looks at them."""
 
 
 def compiled(query: exp.Expr, environment: Environment, hints: Hints | None = None) -> Relation:
@@ -44,8 +46,9 @@ def compiled(query: exp.Expr, environment: Environment, hints: Hints | None = No
     query = query.unnest() if isinstance(query, exp.Subquery | exp.Paren) else query
     environment = _with_named(query, environment)
     if isinstance(query, exp.SetOperation):
-        sides = [compiled(one, environment, replace(hints, bounds={})) for one in (query.left, query.right)]
-        relation = combined(query, sides[0], sides[1], environment.source)
+        within = replace(hints, bounds={}, grouped=hints.grouped and isinstance(query, exp.Union))
+        sides = [compiled(one, environment, within) for one in (query.left, query.right)]
+        relation = combined(query, sides[0], sides[1], environment.source, grouped=hints.grouped)
         return _ordered_set(query, relation, environment)
     if not isinstance(query, exp.Select):
         raise environment.source.refusal(
@@ -108,12 +111,14 @@ class _Block:
                 "Add GROUP BY window_start, window_end.",
             )  # fmt: skip
         stage = ranked(stage, self._windows(), self._bounds(), rows)
-        if (qualify := self.select.args.get("qualify")) is not None:
-            stage = replace(stage, flow=stage.flow.where(stage.text(qualify.this)))
+        if (qualify := self._qualify(rows)) is not None:
+            stage = replace(stage, flow=stage.flow.where(stage.text(qualify)))
         relation = self._projected(stage, rows)
         return self._distinct(relation) if self.select.args.get("distinct") else relation
 
     def _refuse_others(self) -> None:
+        if not self.select.expressions:
+            raise self.source.refusal(start_of(self.select), "SELECT has no columns", "Name them, or write *.")
         for name, said in NOT_READ.items():
             if said and (part := self.select.args.get(name)):
                 where = part if isinstance(part, exp.Expr) else part[0]
@@ -141,7 +146,7 @@ class _Block:
         parts = [*self.select.expressions, *(one for one in (self.select.args.get("having"),) if one is not None)]
         for part in parts:
             if has_query_in(part):
-                rows, made = with_scalars(rows, part, self._queries)
+                rows, made = with_scalars(rows, part, self._queries, grouped=is_grouped(self.select))
                 part.replace(made)
         return rows
 
@@ -154,7 +159,7 @@ class _Block:
         early = not self.select.args.get("laterals") and not {RIGHT, FULL} & set(hows)
         everything = Rows(items[0].flow, tuple(item.items[0] for item in items), self.source)
         of = {id(one): self._items_of(one, everything) for one in conditions} if early else {}
-        optional = {number for number, how in enumerate(hows, 1) if how == LEFT}
+        optional = {number for number, how in enumerate(hows, 1) if how in (LEFT, *EXISTENCE)}
         left = list(conditions)
         for number, _ in enumerate(items):
             for one in [one for one in left if of.get(id(one)) == {number} and number not in optional]:
@@ -180,8 +185,15 @@ class _Block:
         return items, joins
 
     def _item(self, node: exp.Expr) -> Rows:
-        bounds = self._bounds_under(node)
-        return rows_of(node, self.environment, lambda query, inner: compiled(query, inner, Hints(bounds)))
+        hints = Hints(self._bounds_under(node), grouped=self._groups_alone())
+        return rows_of(node, self.environment, lambda query, inner: compiled(query, inner, hints))
+
+    def _groups_alone(self) -> bool:
+        """Whether rows of FROM are grouped as they are: nothing is joined with them or looked up for them."""
+        others = any(self.select.args.get(name) for name in ("joins", "laterals"))
+        parts = [*self.select.expressions, self.select.args.get("where"), self.select.args.get("having")]
+        looks = any(has_query_in(one) for one in parts if one is not None)
+        return is_grouped(self.select) and not others and not looks
 
     def _bounds_under(self, node: exp.Expr) -> dict[str, int]:
         """What WHERE says of ranks that a query in FROM computes."""
@@ -206,11 +218,12 @@ class _Block:
 
     def _how(self, join: exp.Join) -> str:
         side, kind = (join.side or "").upper(), (join.kind or "").upper()
-        if kind in ("SEMI", "ANTI") or join.method:
+        if join.method:
             raise self.source.refusal(
-                start_of(join), f"{join.method or ''}{side} {kind} JOIN is not read".replace("  ", " "),
-                "Write WHERE EXISTS (SELECT ...), NOT EXISTS, or JOIN ... ON.",
-            )  # fmt: skip
+                start_of(join), f"{join.method}{side} {kind} JOIN is not read".replace("  ", " "), "Write JOIN ... ON."
+            )
+        if kind in ("SEMI", "ANTI"):
+            return {"SEMI": SEMI, "ANTI": ANTI}[kind]
         return {"LEFT": LEFT, "RIGHT": RIGHT, "FULL": FULL}.get(side, INNER)
 
     def _joined(self, rows: Rows, item: Rows, join: exp.Join, how: str, more: Sequence[exp.Expr]) -> Rows:
@@ -231,9 +244,10 @@ class _Block:
         found: list[exp.Expr] = []
         for name in using:
             owners = [one.alias for one in rows.items if one.columns is not None and one.find(name)]
+            owners = [""] if "" in owners else owners
             if not owners or item.items[0].find(name) is None:
                 raise self.source.refusal(start_of(join), f"USING ({name}) is not a column of both sides")
-            sides = [exp.column(name, table=alias) for alias in (owners[0], item.items[0].alias)]
+            sides = [exp.column(name, table=alias or None) for alias in (owners[0], item.items[0].alias)]
             found.append(exp.EQ(this=sides[0], expression=sides[1]))
         return found
 
@@ -250,7 +264,7 @@ class _Block:
     # -- SELECT --------------------------------------------------------------------------------------------------------
 
     def _plain(self, rows: Rows) -> Stage:
-        return Stage(rows.flow, rows.rewritten, frozenset(rows.taken))
+        return Stage(rows.flow, rows.rewritten, frozenset(rows.taken), unique=rows.unique)
 
     def _windows(self) -> list[tuple[exp.Window, str]]:
         """Ranks and their like, each with the name that SELECT gives it."""
@@ -260,6 +274,22 @@ class _Block:
                 found.append((window, one.alias if isinstance(one, exp.Alias) and one.this is window else ""))
         qualify = self.select.args.get("qualify")
         return [*found, *((window, "") for window in (windows_in(qualify) if qualify is not None else ()))]
+
+    def _qualify(self, rows: Rows) -> exp.Expr | None:
+        """The condition of QUALIFY, with what SELECT computes under a name where the condition has the name."""
+        given = self.select.args.get("qualify")
+        if given is None:
+            return None
+        named: dict[str, exp.Expr] = {
+            one.alias.lower(): one.this for one in self.select.expressions if isinstance(one, exp.Alias)
+        }
+
+        def meant(one: exp.Expr) -> exp.Expr:
+            if isinstance(one, exp.Column) and not one.table and rows.find(one) is None:
+                return named.get(one.name.lower(), one)
+            return one
+
+        return transformed(given.this.copy(), meant)
 
     def _bounds(self) -> Mapping[str, int]:
         qualify = self.select.args.get("qualify")
@@ -293,9 +323,9 @@ class _Block:
                 hidden.append(as_column(name_text(name), fresh(name, flats)))
         whole = [*texts, *hidden]
         if self._selects_all(stage, rows, texts):
-            return Relation(flow, tuple(columns) if rows.known else None, stage.one_row)
+            return Relation(flow, tuple(columns) if rows.known else None, stage.one_row, stage.unique)
         chosen = flow.select(*whole)
-        return Relation(flow_of(chosen.node), tuple(columns), stage.one_row)
+        return Relation(flow_of(chosen.node), tuple(columns), stage.one_row, _selected(stage.unique, columns, texts))
 
     def _selects_all(self, stage: Stage, rows: Rows, texts: Sequence[str]) -> bool:
         if not rows.known and texts == ["*"]:
@@ -327,7 +357,7 @@ class _Block:
                     "Select window.start AS ... and window.end AS ....",
                 )  # fmt: skip
             return [(Column(name, name), name) for name in (START, END)]
-        text = stage.text(inner)
+        text = rows.shared_key(inner) or stage.text(inner)
         name = one.alias or (inner.name if isinstance(inner, exp.Column | exp.Dot) else "")
         if stage.windowed and not one.alias and text in (START, END):
             name = text
@@ -395,12 +425,27 @@ def rows_key(flow: Flow) -> tuple[str, ...]:
     return key_of(flow.node) if flow.node.keyed else ()
 
 
+def _selected(names: Sequence[str], columns: Sequence[Column], texts: Sequence[str]) -> tuple[str, ...]:
+    """What columns of the frame are called after SELECT; none if it does not have all of them."""
+    found = []
+    for name in names:
+        own = [
+            one.flat
+            for one, text in zip(columns, texts, strict=True)
+            if text == name_text(name) or _renames(text, name)
+        ]
+        if not own:
+            return ()
+        found.append(own[0])
+    return tuple(found)
+
+
 def _renames(text: str, name: str) -> bool:
     return text.startswith(f"{name_text(name)} as ")
 
 
 def _cast_type(node: exp.Expr) -> object:
-    if not isinstance(node, exp.Cast) or isinstance(node, exp.TryCast):
+    if not isinstance(node, exp.Cast):
         return None
     try:
         return parse_ddl(f"x {node.args['to'].sql(dialect='spark')}").fields[0].type

@@ -66,7 +66,7 @@ def _ranked_name(node: exp.Expr, alias: str) -> str:
 def ranked(stage: Stage, windows: Sequence[tuple[exp.Window, str]], bounds: Mapping[str, int], rows: Rows) -> Stage:
     """The stage with a column for every function OVER (...), by the name that SELECT gives it where that is free."""
     made: dict[str, str] = {}
-    flow = stage.flow
+    flow, unique = stage.flow, stage.unique
     for window, alias in windows:
         if window.sql() in made:
             continue
@@ -84,6 +84,8 @@ def ranked(stage: Stage, windows: Sequence[tuple[exp.Window, str]], bounds: Mapp
         into = fresh(alias if alias and not alias.startswith("_") else "rank", {one.lower() for one in taken})
         flow = flow.rank(by=by, order=order, into=into, how=name, limit=max(most, 1))
         made[window.sql()] = into
+        if name == "row_number":
+            unique = (*by, *([into] if most > 1 else []))
     if not made:
         return stage
 
@@ -93,7 +95,8 @@ def ranked(stage: Stage, windows: Sequence[tuple[exp.Window, str]], bounds: Mapp
             transformed(copy, lambda one: flat_tree(made[one.sql()]) if isinstance(one, exp.Window) else one)
         )
 
-    return replace(stage, flow=flow, rewrite=rewrite, taken=stage.taken | {one.lower() for one in made.values()})
+    names = stage.taken | {one.lower() for one in made.values()}
+    return replace(stage, flow=flow, rewrite=rewrite, taken=names, unique=unique)
 
 
 def _checked(window: exp.Window, source: SourceText) -> str:

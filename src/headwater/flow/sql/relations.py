@@ -4,8 +4,8 @@ A frame may have more columns than a query can name: those that distinguish the 
 before the end. Names of a query are resolved here, and what is handed to Spark has names of the frame only.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -47,6 +47,8 @@ class Relation:
     columns: tuple[Column, ...] | None
     one_row: bool = False
     """It is an aggregate of all rows."""
+    unique: tuple[str, ...] = ()
+    """Columns of the frame that distinguish its rows beside those of its key: those of a rank."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,13 @@ class Rows:
     source: SourceText
     window: Window | None = None
     """Its rows are grouped by the windows of a table function."""
+    processing: bool = False
+    """Those windows go by when rows are processed, and not by when they happened."""
     outer: "Rows | None" = None
     """Rows of the query that this one is within."""
+    unique: tuple[str, ...] = ()
+    shared: Mapping[frozenset[str], str] = field(default_factory=dict)
+    """Of outer joins: the column that has what either side has, by those of both sides."""
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
@@ -175,6 +182,15 @@ class Rows:
             return None
         found = self.resolve(inner)
         return None if found.fields else found.column
+
+    def shared_key(self, node: exp.Expr) -> str | None:
+        """The text of the column that coalesce(a.id, b.id) is, where these were joined on: it is part of their key."""
+        inner = node.unnest() if isinstance(node, exp.Paren) else node
+        if not isinstance(inner, exp.Anonymous) or str(inner.this).lower() != "coalesce" or not self.shared:
+            return None
+        sides = [self.plain(one) for one in inner.expressions]
+        flat = self.shared.get(frozenset(one.flat for one in sides if one is not None))
+        return None if flat is None or len(sides) != 2 else name_text(flat)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 

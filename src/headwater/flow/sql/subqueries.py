@@ -207,22 +207,28 @@ def _pair(node: exp.Expr, scope: Rows, rows: Rows) -> tuple[exp.Expr, type[exp.E
 # -- queries of one value ----------------------------------------------------------------------------------------------
 
 
-def with_scalars(rows: Rows, node: exp.Expr, queries: Queries) -> tuple[Rows, exp.Expr]:
-    """The rows with the values of queries as columns, and the expression with those in their places."""
+def with_scalars(rows: Rows, node: exp.Expr, queries: Queries, *, grouped: bool = False) -> tuple[Rows, exp.Expr]:
+    """The rows with the values of queries as columns, and the expression with those in their places. Where rows are
+    `grouped`, all of a group have the same value, and the expression has an aggregate of it."""
     node = node.copy()
     for query in list(queries_in(node)):
         if isinstance(query.parent, exp.In | exp.Exists):
             raise rows.source.refusal(
                 start_of(query), "IN or EXISTS stands where a value is computed", "Put it into WHERE."
             )
-        rows, column = _scalar(rows, query, queries)
-        query.replace(column)
+        rows, column = _scalar(rows, query, queries, grouped=grouped)
+        query.replace(exp.Anonymous(this="max", expressions=[column]) if grouped else column)
     return rows, node
 
 
-def _scalar(rows: Rows, given: exp.Expr, queries: Queries) -> tuple[Rows, exp.Expr]:
+def _scalar(rows: Rows, given: exp.Expr, queries: Queries, *, grouped: bool) -> tuple[Rows, exp.Expr]:
     query = given.unnest() if isinstance(given, exp.Subquery) else given
     inner, pairs = _taken_out(rows, query, queries, given)
+    if pairs and grouped:
+        raise rows.source.refusal(
+            start_of(given), "a query beside groups depends on their rows",
+            "Compute the groups in FROM (SELECT ... GROUP BY ...), and compare them in a query around it.",
+        )  # fmt: skip
     relation = queries.compiled(inner)
     columns = _columns(relation, rows, given)
     alone = isinstance(query, exp.Select) and is_grouped(query) and not query.args.get("group")

@@ -48,6 +48,7 @@ READ: dict[type[exp.Expression], frozenset[str]] = {
 }  # fmt: skip
 """What else than its inputs is looked at of a form; one that says more is not read."""
 INPUTS = frozenset({"this", "expression", "expressions", "safe", "nulls_excluded"})
+QUOTED = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"", re.DOTALL)
 CALLED = re.compile(r"([A-Za-z_]\w*)\s*\(")
 NAMES = frozenset({
     "in", "and", "or", "not", "when", "then", "else", "case", "filter", "where", "as", "distinct", "between",
@@ -74,12 +75,21 @@ distinct=False, condition=None, ignore_nulls=False), name='more')
     if unknown := [one for one in CALLED.findall(text) if one.lower() not in NAMES]:
         raise Untranslatable(f"{unknown[0]}(...)")
     try:
-        tree = sqlglot.parse_one(text, dialect="spark")
+        tree = sqlglot.parse_one(QUOTED.sub(_one_text, text), dialect="spark")
     except SqlglotError as error:
         raise Untranslatable(f"`{text}`, which only Spark can read") from error
     if not isinstance(tree, exp.Expression):
         raise Untranslatable(f"`{text}`, which only Spark can read")
     return _read(tree)
+
+
+def _one_text(found: re.Match[str]) -> str:
+    """'it''s' is one text to Spark, and two to sqlglot, which would connect them: 'it\\'s' is the same to both."""
+    text, quote = found.group(), found.group()[0]
+    if quote not in "'\"":
+        return text
+    within = re.sub(rf"\\.|{quote}{quote}", lambda one: one.group().replace(quote * 2, f"\\{quote}"), text[1:-1])
+    return f"{quote}{within}{quote}"
 
 
 def _read(node: exp.Expression) -> Unresolved:

@@ -18,8 +18,10 @@ from headwater.flow.sql.reading.source_text import SourceText
 
 WINDOW_FUNCTIONS = ("tumble", "hop", "session")
 """Table functions whose first input may have TABLE before its name."""
-WITH_WORDS = ("CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST")
-"""Functions with words between their arguments, such as CAST(x AS INT)."""
+FUNCTIONS_TOO = (TokenType.WINDOW, TokenType.SESSION)
+"""Words that are functions, or names of their results, before a bracket or a dot."""
+WITH_WORDS = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "OVERLAY")
+"""Functions that have words between their brackets: CAST(x AS INT)."""
 BEFORE_TABLE = (TokenType.FROM, TokenType.JOIN, TokenType.COMMA)
 PLAIN = re.compile(r"[A-Za-z]\w*")
 DEPTH_MAX = 200
@@ -130,6 +132,8 @@ def _without_table_words(tokens: Sequence[Token]) -> list[Token]:
             found.pop()
         if kind == TokenType.VAR and one.text.lower() == "stream" and _names_stream(before, after):
             continue
+        if kind in FUNCTIONS_TOO and (_opens(after) or (after and after[0].text == ".")):
+            one = _as_name(one)
         depth += kind == TokenType.L_PAREN
         depth -= kind == TokenType.R_PAREN
         if kind == TokenType.R_PAREN and closing and depth == closing[-1]:
@@ -137,6 +141,10 @@ def _without_table_words(tokens: Sequence[Token]) -> list[Token]:
             continue
         found.append(one)
     return found
+
+
+def _as_name(token: Token) -> Token:
+    return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end, token.comments)
 
 
 def _calls_window(tokens: Sequence[Token], number: int) -> bool:

@@ -1,0 +1,11 @@
+-- Statistics of bids by channel and day.
+CREATE MATERIALIZED VIEW q16 AS
+  SELECT channel, date_format(date_time, 'yyyy-MM-dd') AS day,
+    max(date_format(date_time, 'HH:mm')) AS minute,
+    count(*) AS total_bids,
+    count(*) FILTER (WHERE price < 10000) AS rank1_bids,
+    count(DISTINCT bidder) AS total_bidders,
+    count(DISTINCT bidder) FILTER (WHERE price >= 1000000) AS rank3_bidders,
+    count(DISTINCT auction) AS total_auctions
+  FROM bid
+  GROUP BY channel, date_format(date_time, 'yyyy-MM-dd');

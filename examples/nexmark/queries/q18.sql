@@ -1,0 +1,5 @@
+-- The last bid of each bidder on each auction.
+CREATE MATERIALIZED VIEW q18 AS
+  SELECT auction, bidder, price, channel, date_time
+  FROM (SELECT *, row_number() OVER (PARTITION BY bidder, auction ORDER BY date_time DESC) AS place FROM bid)
+  WHERE place = 1;

@@ -1,0 +1,5 @@
+-- Who sells in some states, in one category.
+CREATE MATERIALIZED VIEW q3 KEY (id) AS
+  SELECT p.name, p.city, p.state, a.id
+  FROM auction a JOIN person p ON a.seller = p.id
+  WHERE a.category = 10 AND p.state IN ('OR', 'ID', 'CA');

@@ -1,0 +1,99 @@
+"""Each query over the same events as DuckDB: what is kept from batch to batch is what one batch answers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from examples.nexmark.batch import QUERIES, Batch
+from examples.nexmark.generator import events
+from examples.nexmark.main import app_of, side_input
+from headwater.flow.run.app_tester import AppTester
+from headwater.testing import running_app
+
+SEED, EVENTS, PORTIONS = 1, 600, 3
+STREAMS = ("q0", "q1", "q2", "q13", "q14", "q21", "q22")
+ON_SPARK = ("q14", "q15", "q16", "q17", "q21", "q22")
+"""They have functions that the test kit leaves to Spark."""
+QUICK = tuple(query for query in QUERIES if query not in ("q10", "q12", *ON_SPARK))
+MOMENT = "2026-03-01T12:00:05Z"
+
+
+def comparable(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    return sorted(str({name: _value(row[name]) for name in sorted(row)}) for row in rows)
+
+
+def _value(value: Any) -> Any:
+    """Records have times and decimals as texts of JSON."""
+    if isinstance(value, str) and value.startswith("2026-") and "T" in value:
+        value = datetime.fromisoformat(value)
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    if isinstance(value, float | Decimal):
+        return f"{float(value):.6f}"
+    return value
+
+
+def feed(tester: AppTester, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    for topic in dict.fromkeys(topic for topic, _ in rows):
+        tester.feed(topic, [row for own, row in rows if own == topic])
+
+
+def kept(queries: Sequence[str], folder: Path, *, seed: int = SEED, count: int = EVENTS) -> dict[str, list[Any]]:
+    """The results of queries, for events that come in portions."""
+    rows, found = [*events(seed, count)], {}
+    with running_app(app_of(queries), folder) as tester:
+        tester.feed_rows("side_input", side_input())
+        for part in range(PORTIONS):
+            feed(tester, rows[part * count // PORTIONS : (part + 1) * count // PORTIONS])
+            tester.run()
+        tester.flush()
+        for query in queries:
+            if query != "q10":
+                found[query] = tester.values(query) if query in STREAMS else tester.rows(query)
+    return found
+
+
+def different(found: Mapping[str, list[Any]], *, seed: int = SEED, count: int = EVENTS) -> list[Any]:
+    """Queries whose results are others than those of one batch, or that have none."""
+    batch, wrong = Batch(seed, count), []
+    for query, rows in found.items():
+        ours, theirs = comparable(rows), comparable(batch.rows(query))
+        if ours != theirs or not theirs:
+            wrong.append((query, len(ours), len(theirs), sorted({*ours} ^ {*theirs})[:4]))
+    return wrong
+
+
+@pytest.mark.timeout(600)
+def test_each_query_is_what_one_batch_answers(tmp_path: Path) -> None:
+    assert different(kept(QUICK, tmp_path)) == []
+
+
+@pytest.mark.timeout(600)
+def test_windows_by_processing_time_have_what_was_processed_in_them(tmp_path: Path) -> None:
+    with running_app(app_of(["q12"]), tmp_path) as tester:
+        feed(tester, list(events(SEED, EVENTS)))
+        tester.run_at(MOMENT)
+        assert different({"q12": tester.rows("q12")}) == []
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", [2, 3])
+def test_all_of_them_are_for_more_events(tmp_path: Path, seed: int) -> None:
+    found = kept([*QUICK, *ON_SPARK], tmp_path / "data", seed=seed, count=3000)
+    assert different(found, seed=seed, count=3000) == []
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(600)
+def test_bids_become_files_by_day_and_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    kept(["q10"], tmp_path / "data")
+    found = [row for file in (tmp_path / "q10-files").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    names = ("auction", "bidder", "price", "date_time", "extra", "dt", "hm")
+    assert different({"q10": [{name: row[name] for name in names} for row in found]}) == []
