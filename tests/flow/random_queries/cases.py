@@ -15,6 +15,7 @@ import headwater as hw
 from headwater.errors import HeadwaterError, InvalidDeclaration
 from headwater.flow.declare.app import App
 from headwater.flow.declare.topology.nodes import key_of
+from headwater.flow.local.jobs import local_jobs
 from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.run.app_tester import AppTester, RunningNode
 from headwater.flow.run.fed_records import table_records
@@ -149,12 +150,12 @@ def shown_text(app: App, query: Query) -> str:
 
 
 def refusal(case: Case) -> str:
-    """Why an app with these queries is refused; empty if it is not."""
+    """Why an app with these queries is refused, or needs Spark; empty if it does not."""
     try:
-        app_of(case)
+        reasons = local_jobs(app_of(case), {}).reasons
     except InvalidDeclaration as error:
         return str(error)
-    return ""
+    return next((f"needs Spark: {why}" for why in reasons.values()), "")
 
 
 def _compare(case: Case, tester: AppTester, database: "psycopg.Connection[Any]", outcome: Outcome) -> None:

@@ -44,7 +44,7 @@ LITERALS = {
     INT: ("0", "1", "2", "3"), TEXT: ("'a'", "'ab'", "''"), BOOL: ("true", "false"),
     DECIMAL: ("cast(0.50 as decimal(9,2))", "cast(1.25 as decimal(9,2))"),
     REAL: ("cast(0.5 as double)", "cast(1 as double)"),
-    TIME: ("timestamp '2026-01-01 00:14:00+00:00'",),
+    TIME: ("timestamp '2026-01-01 00:14:00'",),
 }  # fmt: skip
 
 
@@ -58,13 +58,15 @@ def expression(random: Random, columns: list[Value], kind: str) -> Value | None:
     own = [one for one in columns if one.kind == kind]
     texts = [one for one in columns if one.kind == TEXT]
     if kind == INT and texts and random.random() < 0.15:
-        return Value(said("length({})", random.choice(texts).text), INT)
+        return Value(said("cast(length({}) as bigint)", random.choice(texts).text), INT)
     if not own:
         return None
     one, other = random.choice(own).text, random.choice(own).text
     if random.random() < 0.55:
         return Value(one, kind)
     small = literal(random, kind)
+    if kind == INT:
+        small = said("cast({} as bigint)", small)
     ways = {
         INT: ("{0} + {1}", "{0} - {1}", "{0} * 2", "abs({0})", "{0} % 3", "-{0}", "greatest({0}, {1})"),
         TEXT: ("upper({0})", "{0} || {1}", "{0} || 'x'", "substring({0}, 1, 1)", "lower({0})"),
@@ -96,9 +98,7 @@ def predicate(random: Random, columns: list[Value], depth: int = 2) -> Text:
     if one.kind == TEXT and roll < 0.4:
         return said(random.choice(("{} like 'a%'", "{} not like '%b'")), one.text)
     if roll < 0.4:
-        return said(
-            random.choice(("{} in ({}, {})", "{} not in ({}, {})", "{} between {} and {}")), one.text,
-            literal(random, one.kind), other,
-        )  # fmt: skip
+        way = random.choice(("{0} in ({1}, {2})", "{0} not in ({1}, {2})", "{0} between {1} and {3}"))
+        return said(way, one.text, literal(random, one.kind), literal(random, one.kind), other)
     sign = random.choice(("=", "<>", "<", "<=", ">", ">="))
     return said(f"{{}} {sign} {{}}", one.text, other)

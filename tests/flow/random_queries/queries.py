@@ -169,7 +169,7 @@ class Generator:
         partition = said("PARTITION BY {} ", joined_text([one.text for one in by], ", ")) if by else said("")
         made, texts = self.selected(columns)
         place = said(f"{how}() OVER ({{}}ORDER BY {{}}) AS place", partition, over)
-        names = ", ".join(f"{outer}.{one.name}" for one in (*made, Column("place", INT)))
+        names = ", ".join([*(f"{outer}.{one.name}" for one in made), f"cast({outer}.place as bigint) AS place"])
         limit = self.random.randint(1, 3)
         text = said(
             f"SELECT {names} FROM (SELECT {{}}, {{}} FROM {{}}) AS {outer} WHERE {outer}.place <= {limit}",
@@ -347,6 +347,7 @@ class Generator:
         within = [
             (a.text.spark.split(".")[1], b.text.spark.split(".")[1]) for a, b in pairs if a != ours and b != theirs
         ]
+        within = [pair for pair in within if not {mine, other} & set(pair)]  # which Python's join refuses
         within = within[:1] if self.random.random() < 0.5 else []
         one, two = self.alias(), self.alias()
         names = ", ".join(f"{one}.{each.name}" for each in left.columns)

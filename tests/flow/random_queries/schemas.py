@@ -83,7 +83,7 @@ def random_changes(random: Random, sources: tuple[Source, ...], positions: int) 
                 changes += [Change(source.name, key, None) for key in rows]
                 rows.clear()
                 continue
-            for _ in range(random.randint(0, 9) if position else random.randint(2, 9)):
+            for _ in range(random.randint(0, 10) if position else random.randint(4, 18)):
                 changes.append(_change(random, source, rows))
         random.shuffle(changes)
         made.append(_settled(changes, there))
@@ -91,7 +91,7 @@ def random_changes(random: Random, sources: tuple[Source, ...], positions: int) 
 
 
 def _change(random: Random, source: Source, rows: dict[tuple[Any, ...], dict[str, Any]]) -> Change:
-    key = tuple(random.randint(1, 9 if len(source.key) == 1 else 3) for _ in source.key)
+    key = tuple(random.randint(1, 14 if len(source.key) == 1 else 4) for _ in source.key)
     if rows and random.random() < 0.45:
         key = random.choice(list(rows))
         if random.random() < 0.6:
