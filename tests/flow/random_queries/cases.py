@@ -22,7 +22,7 @@ from headwater.flow.run.fed_records import table_records
 from tests.flow.job.steps import SteppedJob, stepped_job
 from tests.flow.random_queries.aggregates import APPROXIMATE, LIST
 from tests.flow.random_queries.queries import Generator, Query
-from tests.flow.random_queries.schemas import Changes, Source, random_changes, random_source, rows_after
+from tests.flow.random_queries.schemas import POSTGRES_TYPES, Changes, Source, random_changes, random_source, rows_after
 
 PARTITIONS = 2
 DIGITS = 9
@@ -224,7 +224,8 @@ def _fill(case: Case, database: "psycopg.Connection[Any]", position: int) -> Non
             cursor.execute(f"DELETE FROM {one.name}")
             values = [[row[column.name] for column in one.columns] for row in there[one.name]]
             if values:
-                cursor.executemany(f"INSERT INTO {one.name} VALUES ({', '.join(['%s'] * len(one.columns))})", values)
+                typed = ", ".join(f"%s::{POSTGRES_TYPES[column.kind].split()[0]}" for column in one.columns)
+                cursor.executemany(f"INSERT INTO {one.name} VALUES ({typed})", values)
 
 
 def _expected(database: "psycopg.Connection[Any]", query: Query) -> Rows:

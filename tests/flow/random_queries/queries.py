@@ -265,6 +265,8 @@ class Generator:
         ours = [column_of(one, column) for column in left.columns]
         theirs = [column_of(other, column) for column in right.columns]
         aggregate = random_aggregate(self.random, theirs, approximate=False)
+        computed = ("{}", "coalesce({}, 1)", "{} + 1") if aggregate.kind == INT else ("{}",)
+        aggregate = Value(said(self.random.choice(computed), aggregate.text), aggregate.kind)
         inner = said("SELECT {} FROM {}", aggregate.text, right.item(other))
         pairs = [(a, b) for a in ours for b in theirs if a.kind == b.kind]
         if pairs and self.random.random() < 0.5:

@@ -65,7 +65,7 @@ def random_value(random: Random, kind: str) -> Any:
         return None
     number = random.randint(-2, 5)
     return {
-        INT: number, TEXT: random.choice(("", "a", "A", "ab", "b", "é")), BOOL: number > 1,
+        INT: number, TEXT: random.choice(("", "a", "A", "ab", "b", "日")), BOOL: number > 1,
         DECIMAL: Decimal(number * 25) / 100, REAL: number * 0.25, TIME: BEGIN + timedelta(minutes=7 * number),
     }[kind]  # fmt: skip
 

@@ -25,7 +25,7 @@ def node() -> Iterator[RunningNode]:
 
 @pytest.fixture(scope="module")
 def database(postgres_server: str) -> "Iterator[psycopg.Connection[Any]]":
-    with psycopg.connect(postgres_server, autocommit=True) as database:
+    with psycopg.connect(postgres_server, autocommit=True, prepare_threshold=None) as database:
         database.execute("SET timezone TO 'UTC'")
         yield database
 
