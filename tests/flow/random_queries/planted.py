@@ -55,10 +55,10 @@ def keep_empty_groups(patch: pytest.MonkeyPatch) -> None:
 def unite_without_copies(patch: pytest.MonkeyPatch) -> None:
     """UNION ALL has each row once."""
 
-    def once(query: Any, *sides: Any) -> Any:
+    def once(query: Any, *sides: Any, **more: Any) -> Any:
         made = query.copy()
         made.set("distinct", True)
-        return combined(made, *sides)
+        return combined(made, *sides, **more)
 
     patch.setattr(queries, "combined", once)
 

@@ -285,10 +285,12 @@ class Generator:
 
     def combined(self, depth: int) -> Query:
         first, second = self.below(depth), self.below(depth)
-        sides = [self._fitted(each, first.columns) for each in (first, second)]
+        # Few columns, so that rows are there several times.
+        chosen = tuple(self.random.sample(first.columns, min(len(first.columns), self.random.choice((1, 1, 2, 3)))))
+        sides = [self._fitted(each, chosen) for each in (first, second)]
         kind = self.random.choice(("UNION", "UNION", "INTERSECT", "EXCEPT"))
         whole = self.random.random() < 0.6
-        made = tuple(Column(f"c{place}", one.kind) for place, one in enumerate(first.columns))
+        made = tuple(Column(f"c{place}", one.kind) for place, one in enumerate(chosen))
         text = said(f"({{}}) {kind} {'ALL ' if whole else ''}({{}})", *sides)
         if self.python and self.random.random() < 0.5:
             return self._combined(first, second, made, sides, text, kind, whole=whole)
@@ -301,8 +303,7 @@ class Generator:
         texts = []
         for place, one in enumerate(columns):
             same = [each.text for each in own if each.kind == one.kind]
-            named = child.columns[place] if place < len(child.columns) and child.columns == columns else None
-            found = own[place].text if named else self.random.choice(same) if same else literal(self.random, one.kind)
+            found = self.random.choice(same) if same else literal(self.random, one.kind)
             texts.append(said(f"{{}} AS c{place}", found))
         return said("SELECT {} FROM {}", joined_text(texts, ", "), child.item(alias))
 
