@@ -34,6 +34,8 @@ consumer group web.clicks+searches
   keeps state
       by_url.1  dedupe by session
       seen      aggregate by url
+  state that grows for ever
+      seen  a row for each url that ever comes
   late rows go to topic web.clicks-searches.late
   poisoned rows go to topic web.clicks-searches.poisoned, accounts to topic web.accounts"""
     )

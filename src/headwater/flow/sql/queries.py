@@ -322,7 +322,8 @@ class _Block:
             if name_text(name) not in kept and not any(_renames(text, name) for text in texts):
                 hidden.append(as_column(name_text(name), fresh(name, flats)))
         whole = [*texts, *hidden]
-        if self._selects_all(stage, rows, texts):
+        # The first rows of all have their ranks beside the columns, which no query around this one may see.
+        if self._selects_all(stage, rows, texts) and (flow is stage.flow or not rows.known):
             return Relation(flow, tuple(columns) if rows.known else None, stage.one_row, stage.unique)
         chosen = flow.select(*whole)
         return Relation(flow_of(chosen.node), tuple(columns), stage.one_row, _selected(stage.unique, columns, texts))

@@ -10,14 +10,15 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from headwater.flow.operators.joins.pairing import ANTI, LEFT, SEMI
-from headwater.flow.sql.grouping import is_grouped
+from headwater.flow.sql.grouping import is_aggregate, is_grouped
 from headwater.flow.sql.intervals import MIRRORED
 from headwater.flow.sql.joining import JoinText, joined
 from headwater.flow.sql.reading.source_text import start_of
-from headwater.flow.sql.relations import Column, Item, Relation, Rows, columns_of, conjuncts
+from headwater.flow.sql.relations import Column, Item, Relation, Rows, columns_of, conjuncts, transformed
 
 UNDER = " query"
 """The name of an inner query among items: one that no query can say."""
+COUNTS = ("count", "count_if", "approx_count_distinct", "regr_count")
 
 
 @dataclass(frozen=True)
@@ -247,12 +248,36 @@ def _scalar(rows: Rows, given: exp.Expr, queries: Queries, *, grouped: bool) -> 
     value: exp.Expr = exp.Column(
         this=exp.to_identifier("column 0", quoted=True), table=exp.to_identifier(alias, quoted=True)
     )
-    if pairs and _counts(query):
-        value = exp.Anonymous(this="coalesce", expressions=[value, exp.Literal.number(0)])
+    if not pairs:
+        return rows, value
+    without = _of_no_rows(query)
+    if isinstance(without, exp.Literal):
+        value = exp.Anonymous(this="coalesce", expressions=[value, without])
+    elif without is not None:
+        met = exp.Column(
+            this=exp.to_identifier(f"column {first}", quoted=True), table=exp.to_identifier(alias, quoted=True)
+        )
+        unmet = exp.If(this=exp.Is(this=met, expression=exp.Null()), true=without)
+        value = exp.Case(ifs=[unmet], default=value)
     return rows, value
 
 
-def _counts(query: exp.Expr) -> bool:
+def _of_no_rows(query: exp.Expr) -> exp.Expr | None:
+    """What the value of a query is where no row of it fits: counts are 0. None if it is null."""
+    given = query.expressions[0].unalias()
+    if is_aggregate(given):
+        return exp.Literal.number(0) if _counts(given) else None
+
+    def step(node: exp.Expr) -> exp.Expr:
+        if not is_aggregate(node):
+            return node
+        return exp.Literal.number(0) if _counts(node) else exp.Null()
+
+    return transformed(given.copy(), step)
+
+
+def _counts(node: exp.Expr) -> bool:
     """Of no rows it is 0, and not null."""
-    first = query.expressions[0].unalias() if query.expressions else None
-    return isinstance(first, exp.Anonymous) and str(first.this).lower() in ("count", "count_if")
+    while isinstance(node, exp.Filter):
+        node = node.this
+    return isinstance(node, exp.Anonymous) and str(node.this).lower() in COUNTS

@@ -7,6 +7,7 @@ from typing import Any
 from headwater.flow.declare.app import TOPIC, VIEW, App, Output
 from headwater.flow.declare.comparisons import in_words as compared_in_words
 from headwater.flow.declare.duration import spelled
+from headwater.flow.declare.pictures.growth import growth_of
 from headwater.flow.declare.sinks import Console, Database, Foreach, Parquet
 from headwater.flow.declare.topology import nodes
 from headwater.flow.declare.topology.graph import Job
@@ -45,6 +46,8 @@ class StepOutline:
     key: tuple[str, ...] = ()
     state: str = ""
     """What it keeps from batch to batch is found under this name; empty: nothing."""
+    grows: str = ""
+    """What it keeps a row for that is never removed; empty: its state ends."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,10 @@ def _step(node: Node, ids: Mapping[Node, str], operators: Mapping[Node, str]) ->
     does, words = what_it_does(node)
     inputs = tuple(ids[one] for one in node.inputs)
     key = tuple(name for name, _ in node.on) if isinstance(node, nodes.Join) else getattr(node, "key", ())
-    return StepOutline(ids[node], does, words, str(node.place), inputs, key, operators.get(node, ""))
+    state = operators.get(node, "")
+    return StepOutline(
+        ids[node], does, words, str(node.place), inputs, key, state, growth_of(node) if state else ""
+    )  # fmt: skip
 
 
 def what_it_does(node: Node) -> tuple[str, str]:

@@ -56,6 +56,10 @@ def _job_lines(job: JobOutline) -> list[str]:
         width = max(len(name) for name, _, _ in kept)
         lines += ["  keeps state"]
         lines += [f"      {name:<{width}}  {does} by {', '.join(key)}" for name, does, key in kept]
+    if growing := [one for one in job.steps if one.grows]:
+        width = max(len(one.state) for one in growing)
+        lines += ["  state that grows for ever"]
+        lines += [f"      {one.state:<{width}}  {one.grows}" for one in growing]
     late = [f"  late rows go to topic {job.late}"] if job.late else []
     return [*lines, *late, f"  poisoned rows go to topic {job.poisoned}, accounts to topic {job.accounts}"]
 

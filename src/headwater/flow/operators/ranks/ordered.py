@@ -116,6 +116,8 @@ def _heights(column: pa.Array, one: Order) -> Integers:
 
 def own_places(work: Ordered, rows: pa.RecordBatch) -> Integers:
     """Places of rows by the key of their table, which decides between rows of one place in the order."""
+    if not work.side.key:  # of a table of one row; before and after a batch it has one place
+        return np.zeros(rows.num_rows, np.int64)
     places = np.empty(rows.num_rows, np.int64)
     places[sorted_places([rows.column(name) for name in work.side.key])] = np.arange(rows.num_rows)
     return places

@@ -1,0 +1,1 @@
+"""Random queries over random tables whose rows change, compared with PostgreSQL."""
