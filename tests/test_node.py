@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from headwater import Log, LogSettings, Node, NodeSettings, WireSettings
-from headwater.errors import DataDirectoryLocked, PortUnavailable, UnsafeBind
-from headwater.node import MaintenanceTimer
+from headwater.errors import DataDirectoryLocked, PortUnavailable, TopicOffline, UnsafeBind
+from headwater.node import MaintenanceTimer, TransactionUpkeep
+from headwater.record import Record
 from headwater.settings import NODE_FILE
 from tests.waiting import LONG
 
@@ -130,6 +131,20 @@ def test_a_failed_maintenance_is_reported_and_tried_again(caplog: pytest.LogCapt
         maintenance.stop()
     assert maintenance.failures >= 2
     assert "the archive is away" in caplog.text
+
+
+def test_upkeep_of_transactions_waits_while_the_topic_of_their_states_is_offline(tmp_path: Path) -> None:
+    with Log.open(tmp_path) as log:
+        log.create_topic("orders")
+        with log.transaction("payments") as transaction:
+            transaction.append("orders", Record(b"1"))
+    for kind in ("json", "copy"):
+        (tmp_path / "topics" / f"__transaction_state.{kind}").write_bytes(b"")
+    with Log.open(tmp_path) as log:
+        with pytest.raises(TopicOffline):
+            log.transaction("payments").__enter__()
+        TransactionUpkeep(log).maintain()
+        assert [record.value for record in log.read("orders")] == [b"1"]
 
 
 def test_maintenance_runs_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,14 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from headwater.access.local_token import LocalToken
 from headwater.clock import Clock, SystemClock
-from headwater.errors import HeadwaterError, UnavailableError
+from headwater.errors import HeadwaterError, TopicOffline, UnavailableError
 from headwater.log.groups.member import DescribedGroup
 from headwater.log.log import Log
 from headwater.settings import NODE_FILE, NodeSettings
@@ -211,13 +211,15 @@ class Maintained(Protocol):
 
 
 class TransactionUpkeep:
-    """Aborts transactions that take too long: soon, however long other upkeep takes."""
+    """Aborts transactions that take too long: soon, however long other upkeep takes. While the topic that keeps their
+    states is offline, which is reported as that of any topic, none can be."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     def maintain(self) -> None:
-        self._log.transactions.look_after()
+        with suppress(TopicOffline):
+            self._log.transactions.look_after()
 
 
 class MaintenanceTimer:

@@ -13,6 +13,7 @@ from headwater.query.query import Answer, Asked, Engine
 from headwater.serve.stores import Stores
 from headwater.views.mark import Mark
 from headwater.views.store import ViewStore, open_store
+from tests.waiting import LONG
 
 WINDOW = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("us", "UTC"))])
 REVENUE = pa.schema(
@@ -71,7 +72,7 @@ def engine_on(data: Path) -> Iterator[Engine]:
 
 
 def answered(engine: Engine, sql: str, **more: Any) -> Answer:
-    found = engine.ask(Asked(sql=sql, **more))
+    found = engine.ask(Asked(sql=sql, **{"seconds": LONG, **more}))
     assert found is not None
     return found
 

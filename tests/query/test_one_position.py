@@ -96,7 +96,7 @@ def reads_at_one_position(node: Node, reads: int) -> list[tuple[Decimal, Decimal
             stack.callback(running.stop)
         stack.enter_context(Load(node))
         wait_for_both(engine)
-        for _ in range(reads):
+        while len(found) < reads or len({moves for *_, moves in found}) <= reads // 4:  # until money has moved enough
             answer = engine.ask(Asked(sql=BALANCE, one_position=True, seconds=LONG))
             assert answer is not None
             assert answer.position is not None
@@ -119,14 +119,13 @@ def wait_for_both(engine: Engine) -> None:
 def test_money_that_moves_is_never_missing_from_a_read_at_one_position(node: Node) -> None:
     found = reads_at_one_position(node, READS)
     assert [one for one in found if one[0] != one[1]] == []
-    assert len({moves for *_, moves in found}) > READS // 4, "the reads were made while money moved"
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(900)
 def test_a_thousand_reads_at_one_position_are_never_torn(node: Node) -> None:
     found = reads_at_one_position(node, READS_LONG)
-    assert len(found) == READS_LONG
+    assert len(found) >= READS_LONG
     assert [one for one in found if one[0] != one[1]] == []
 
 
@@ -151,7 +150,7 @@ def ends(planner: BatchPlanner, *start: int) -> list[int]:
     return [made.ends[place] for place in PLACES]
 
 
-def place(node: Node, *ends: int, lasting_ms: int = 60_000) -> None:
+def place(node: Node, *ends: int, lasting_ms: int = 1000 * LONG) -> None:
     until_ms = node.log.clock.now_ms() + lasting_ms
     write_barrier(node.data, Barrier(until_ms, {"transfers": dict(enumerate(ends))}))
 

@@ -80,14 +80,14 @@ def test_a_whole_row_comes_back_as_it_was_written(engine: Engine) -> None:
 )  # fmt: skip
 def test_a_statement_that_cannot_be_asked_is_refused_in_one_sentence(engine: Engine, sql: str, said: str) -> None:
     with pytest.raises(InvalidQuery) as raised:
-        engine.ask(Asked(sql=sql))
+        engine.ask(Asked(sql=sql, seconds=LONG))
     assert said in str(raised.value)
 
 
 @pytest.mark.parametrize("sql", ["SELECT length(repeat('x', 2000000000))", "SELECT size(sequence(1, 1000000000))"])
 def test_a_query_that_needs_too_much_memory_is_stopped_and_the_next_one_is_answered(engine: Engine, sql: str) -> None:
     with pytest.raises(QueryStopped, match=r"memory|not done"):
-        engine.ask(Asked(sql=sql))
+        engine.ask(Asked(sql=sql, seconds=LONG))
     assert values(engine, "SELECT 1") == [(1,)]
 
 

@@ -13,8 +13,9 @@ from headwater.flow.commit.job_identity import identify
 from headwater.flow.declare.retries import Retries
 from headwater.flow.run.health import HealthFile
 from headwater.flow.run.supervision import Event, Failure, Health, Warned
+from headwater.log.groups.offsets import CommittedOffset
 from headwater.node import Node
-from headwater.record import Record
+from headwater.record import Record, TopicPartition
 from headwater.settings import HttpSettings, NodeSettings, WireSettings
 from tests.serve.browsing import PATIENCE_MS, Watched, watched
 from tests.servers.chromium import chromium
@@ -97,6 +98,18 @@ def test_the_page_of_flows_says_state_reason_attempts_and_when_the_next_is(brows
     job.is_now(job.health.resumed().healed(120_000))
     expect(details).to_contain_text("running")
     expect(details).to_contain_text("runs again since")
+
+
+def test_offsets_of_a_flow_say_that_it_fails(browser: Watched, job: Job, node: Node) -> None:
+    node.log.group_offsets.commit("shop.orders", {TopicPartition("orders", 0): CommittedOffset(0)})
+    page = browser.go("#/")
+    offsets = page.get_by_role("region", name="Consumer groups").get_by_role("row", name="shop.orders")
+    job.is_now(job.health.failed(DOWN, Retries(), 1_000))
+    expect(offsets).to_contain_text("fails, and is tried again")
+    job.is_now(job.health.failed(Failure("JobRefused", "view revenue has changed"), Retries(), 99_000))
+    expect(offsets).to_contain_text("has failed")
+    job.is_now(job.health.resumed().healed(120_000))
+    expect(offsets).to_contain_text("is running")
 
 
 def test_a_paused_flow_has_no_banner_and_a_warning_has_one(browser: Watched, job: Job) -> None:

@@ -28,6 +28,7 @@ from headwater.log.segment_swap import problems_of_swap
 from headwater.log.storage import Storage, problems_of, read_small_file, read_whole
 from headwater.log.time_index import Entries, TimeIndex, index_ends, synced_entries
 from headwater.log.topic import FoundTopic, Topic, load_topics, partition_directory, raise_if_partition_lost
+from headwater.log.transactions.aborted_index import AbortedIndex
 
 Progress = Callable[[int], None]  # receives the bytes read since the last call
 
@@ -145,6 +146,7 @@ class _PartitionChecker:
         self._manifest = Manifest.read(storage, self.directory, say)
         below = None if checkpoint is None else checkpoint.segment
         self._manifest.believed_for(version=checkpoint.manifest if checkpoint else 0, below=below, say=say)
+        AbortedIndex.read(storage, self.directory, version=checkpoint.transactions if checkpoint else 0, say=say)
         self.found.problems += problems_of_swap(storage, self.directory)
         self.found.problems += problems_of(storage, f"{self.directory}/{CLEANING}")
         self._archived = self._archived_entries()

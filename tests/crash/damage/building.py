@@ -13,6 +13,7 @@ Three images of it, made once and copied for every case:
 import json
 import shutil
 import sqlite3
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +22,9 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import headwater as hw
+from headwater.access.acls import Acl, Operation, Pattern, Permission, ResourceType
+from headwater.access.scram import Credential
+from headwater.access.store import AccessStore
 from headwater.alerts.definition import Alert, AppAlerts
 from headwater.alerts.definition import Definitions as AlertDefinitions
 from headwater.alerts.episodes import Rule
@@ -48,13 +52,15 @@ from headwater.node import Node
 from headwater.record import Record, TopicPartition
 from headwater.serve.tokens import Tokens
 from headwater.settings import HttpSettings, LogSettings, NodeSettings, WireSettings
+from headwater.views.barrier import Barrier, write_barrier
 from tests.flow.engines import Engine, session_of
 from tests.waiting import wait_until
 
 APP = "shop"
 ORDERS, VISITS, PRICES, EVENTS, TOTALS = "orders", "visits", "prices", "events", "totals"
-WORN, LEAVING = "worn", "leaving"
+WORN, LEAVING, LEDGER = "worn", "leaving", "ledger"
 SMALL = {"segment.bytes": "4096"}
+ON_TOPIC = ResourceType.TOPIC, Pattern.LITERAL
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     ORDERS: (2, SMALL),
     VISITS: (1, {}),
@@ -62,10 +68,12 @@ TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     EVENTS: (1, {**SMALL, "remote.storage.enable": "true", "local.retention.ms": "0"}),
     WORN: (1, SMALL),
     LEAVING: (1, {}),
+    LEDGER: (1, SMALL),
 }
-LOG = LogSettings(offsets_partitions=2, maintenance_interval=timedelta(hours=1))
+LOG = LogSettings(offsets_partitions=2, transactions_partitions=1, maintenance_interval=timedelta(hours=1))
 RECORDS = 60
 BEGUN_MS = 1_772_323_200_000  # 2026-03-01
+LONGEST = timedelta(minutes=15)
 
 OLDER, KILLED, STOPPED, CUT_OFF = "older", "killed", "stopped", "cut off"
 
@@ -144,6 +152,8 @@ def changed(name: str) -> ChangedOutput:
 
 def work(node: Node, root: Path, half: int, engine: Engine) -> None:
     fill(node, half)
+    transact(node, half)
+    permit(node, half)
     declare_all(root / "data", root, half)
     post(node, half)
     capture(root, half)
@@ -178,6 +188,25 @@ def fill(node: Node, half: int) -> None:
         log.alter_topic(VISITS, {"segment.ms": str((half + number) * 86_400_000)})
     log.append(ORDERS, Record(b"this is no order", timestamp_ms=BEGUN_MS), partition=0)
     log.group_offsets.commit("readers", {TopicPartition(ORDERS, 0): CommittedOffset(half * 10)})
+
+
+def transact(node: Node, half: int) -> None:
+    """Transactions that are committed, and others that are aborted: of these no reader may ever see a record."""
+    padding = "x" * 200
+    for number in range(10 * half, 10 * half + 10):
+        records = [Record(f"l{number}-{row}-{padding}".encode(), timestamp_ms=BEGUN_MS) for row in range(4)]
+        with suppress(ZeroDivisionError), node.log.transaction(f"payer {number % 3}", timeout=LONGEST) as transaction:
+            transaction.append(LEDGER, records)
+            number // (number % 2)  # every second one is aborted
+
+
+def permit(node: Node, half: int) -> None:
+    """A user, and what must not be forgotten of him."""
+    store = AccessStore(node.log)
+    store.load()
+    store.set_credential("eve", "SCRAM-SHA-256", Credential(b"salt", 4096 * half, b"stored", b"server"))
+    topics = (VISITS,) if half == 1 else (PRICES, ORDERS)
+    store.add_acls([Acl(*ON_TOPIC, name, "User:eve", "*", Operation.READ, Permission.DENY) for name in topics])
 
 
 def declare_all(data: Path, root: Path, half: int) -> None:
@@ -265,6 +294,7 @@ def run(node: Node, root: Path, engine: Engine, half: int) -> None:
     finally:
         running.stop()
     ask(root / "data", APP, "restart")
+    write_barrier(root / "data", Barrier(BEGUN_MS + half, {ORDERS: {0: 1}}))
     note_rebuilt(JobFolder(root / "data" / "flows" / APP / ORDERS), ["spent"], batch=half - 2, attempt="built")
 
 

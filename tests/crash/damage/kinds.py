@@ -36,6 +36,8 @@ COPY = r"(json|copy)"
 SQLITE = "SQLite has no checksums: a changed value in a row is found by `headwater verify`"
 
 KINDS = (
+    Kind("states of transactions", r"(?P<owner>__transaction_state)-0/\d{20}\.log", TOPIC),
+    Kind("users and permissions", r"(?P<owner>__headwater_access)-0/\d{20}\.log", TOPIC),
     Kind("schemas", r"(?P<owner>_schemas)-0/\d{20}\.log", TOPIC),
     Kind("committed offsets", r"(?P<owner>__consumer_offsets)-\d+/\d{20}\.log", TOPIC),
     Kind("segment", rf"{PARTITION}/\d{{20}}\.log", TOPIC),
@@ -45,6 +47,7 @@ KINDS = (
     Kind("durable witness", rf"{PARTITION}/durable", TOPIC,
          harmless="it only says more than the checkpoint does; a start writes it again"),
     Kind("segment manifest", rf"{PARTITION}/(manifest)\.{COPY}", TOPIC),
+    Kind("aborted transactions", rf"{PARTITION}/transactions\.{COPY}", TOPIC),
     Kind("cleaning", rf"{PARTITION}/cleaning\.{COPY}", TOPIC),
     Kind("promised compaction", rf"{PARTITION}/swap\.{COPY}", TOPIC),
     Kind("compacted segment", rf"{PARTITION}/\d{{20}}\.(log|index|timeindex)\.cleaned", TOPIC,
@@ -66,6 +69,7 @@ KINDS = (
     Kind("token of this machine", r"local\.token", NODE, harmless="a start makes another", passing=True),
     Kind("history of the dashboard", r"history\.json", NODE, harmless="a chart begins again", passing=True),
     Kind("start that failed", r"start-failed\.json", NODE, harmless="that it is there says it, and a start removes it"),
+    Kind("barrier", r"flows/barrier\.json", NODE, harmless="it counts for a moment, and nothing depends on it"),
     Kind("Spark's own files", r"flows/(spark\.log|log4j2\.properties|warehouse/.+)", NODE,
          harmless="for people, or written again by each run", passing=True),
     Kind("tokens", rf"tokens\.{COPY}", TOKENS),

@@ -15,6 +15,8 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from headwater.access.acls import AclFilter
+from headwater.access.store import AccessStore
 from headwater.alerts.definition import Definitions as AlertDefinitions
 from headwater.capture.definition import Definitions
 from headwater.capture.http.hooks import Hooks
@@ -91,6 +93,7 @@ def look(data: Path) -> Seen:
     try:
         _look_at_log(seen, node.log)
         _ask(seen, f"{TOPIC}:__consumer_offsets:readers", lambda: _offsets(node.log))
+        _ask(seen, f"{TOPIC}:__headwater_access:denied", lambda: _permissions(node.log))
         for path in ("flows", "captures"):
             _ask(seen, f"list of {path}", partial(_names, node, path))
         _ask(seen, f"{TOPIC}:_schemas:versions", lambda: _get(node, "/subjects/orders-value/versions"))
@@ -110,6 +113,15 @@ def _offsets(log: Log) -> Any:
     return {
         f"{where.topic}/{where.partition}": said.offset for where, said in log.group_offsets.fetch("readers").items()
     }
+
+
+def _permissions(log: Log) -> Any:
+    """Who is in doubt lets nobody in."""
+    store = AccessStore(log)
+    store.load()
+    if store.doubt:
+        raise HeadwaterError(store.doubt)
+    return sorted(map(str, store.acls(AclFilter()))), str(store.credentials("eve"))
 
 
 def _names(node: Node, path: str) -> list[str]:

@@ -23,7 +23,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headwater.flow.commit.job_folder import JobFolder
-from tests.crash.flow import apps, shop
+from tests.crash.flow import apps, shop, times
 from tests.crash.flow.driver import ROWS_PER_BATCH, SENTENCE, WITHOUT_SPARK, Orders, board_of
 from tests.crash.flow.feeding import Fed, Feed
 from tests.crash.flow.moments import DRIVER, JVM, NODE, POINTS, REBUILD, WORKER
@@ -134,7 +134,7 @@ class Killing:
         had_rounds = sorted(self.outcome.apps)
         for app in had_rounds:
             views = [view for view in apps.PROVED[app] if self._proved is None or view in self._proved]
-            done = Round([], app=app, without_spark=not views and app == shop.APP)
+            done = Round([], app=app, without_spark=not views and app != times.APP)
             ended = self._drive(done, prove=views, last=app == had_rounds[-1])
             if ended.code != 0:
                 self.outcome.anomalies.append(f"the last run of {app}, in peace, ended with {ended.code}: {ended.said}")
@@ -183,10 +183,11 @@ class Killing:
         return self._drivers.pop() if self._drivers else self._started_driver()
 
     def _orders(self, now: Round, prove: Iterable[str]) -> Orders:
+        rows = apps.ROWS_PER_BATCH.get(now.app, ROWS_PER_BATCH)
         return Orders(
             now.app, self._least, self._node_process, self._rebuilding and now.app == shop.APP, list(prove),
             self._forgetful, points=[(strike.name, strike.nth) for strike in now.strikes], lowered=list(now.lowered),
-            rows_per_batch=max(ROWS_PER_BATCH, self._unread[now.app] * ROWS_PER_BATCH // self._rows),
+            rows_per_batch=max(rows, self._unread[now.app] * rows // self._rows),
         )  # fmt: skip
 
     def _started_driver(self, *flags: str) -> "subprocess.Popen[bytes]":

@@ -75,15 +75,20 @@ def customers_of(fed: Iterable[Fed]) -> list[dict[str, Any]]:
     return [row for _, row in sorted(there.items())]
 
 
-def governed_of(fed: Iterable[Fed]) -> list[dict[str, Any]]:
-    """Customers in a city that there is, and who its mayor is."""
-    mayors: dict[str, str] = {}
+def cities_of(fed: Iterable[Fed]) -> list[dict[str, Any]]:
+    there: dict[str, dict[str, Any]] = {}
     for one in (one for one in fed if one.topic == CITIES):
         if one.row is not None:
-            mayors[one.row["city"]] = one.row["mayor"]
+            there[one.row["city"]] = one.row
         else:
             assert one.key is not None
-            mayors.pop(json.loads(one.key)["city"], None)
+            there.pop(json.loads(one.key)["city"], None)
+    return [row for _, row in sorted(there.items())]
+
+
+def governed_of(fed: Iterable[Fed]) -> list[dict[str, Any]]:
+    """Customers in a city that there is, and who its mayor is."""
+    mayors = {row["city"]: row["mayor"] for row in cities_of(fed)}
     return [{**one, "mayor": mayors[one["city"]]} for one in customers_of(fed) if one["city"] in mayors]
 
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from tests.crash.flow.bounds import GATHERED, SMALL_BLOCKS, SPLIT, STAGED
 
 DRIVER, WORKER, JVM, NODE = "driver", "worker", "jvm", "node"
-SHOP, TIMES = APPS = ("shop", "times")
-"""The apps that are killed (shop.py, times.py). A round runs one of them."""
+SHOP, TIMES, TABLES = APPS = ("shop", "times", "tables")
+"""The apps that are killed (shop.py, times.py, tables.py). A round runs one of them."""
 
 
 class Moment(NamedTuple):
@@ -37,6 +37,8 @@ SLICE = "headwater.flow.operate.join_works:TableJoinWork._slice"
 COMPARE = "headwater.flow.operate.window_comparison:CompareOperator.step"
 LEARN = "headwater.flow.operate.model_operator:ModelOperator.step"
 KEEP_VERSIONS = "headwater.flow.operate.history_operator:HistoryOperator.step"
+GROUP = "headwater.flow.operate.grouping.group_operator:GroupWork.run"
+KEEP_TABLE = "headwater.flow.operate.tables.table_operator:KeptTableWork.run"
 
 STAGE_FILE = "headwater.flow.sinks.parquet:ParquetStager.stage"
 STAGE_RECORDS = "headwater.flow.sinks.topics.staging:TopicStager.stage"
@@ -61,6 +63,8 @@ IN_WORKERS = {
     "comparing": Moment(COMPARE),
     "learning": Moment(LEARN),
     "keeping versions": Moment(KEEP_VERSIONS),
+    "grouping": Moment(GROUP),
+    "keeping a table": Moment(KEEP_TABLE),
     "file staged": Moment(STAGE_FILE, after=True),
     "records staged": Moment(STAGE_RECORDS, after=True),
     "table staged": Moment(STAGE_TABLE, after=True),
@@ -100,11 +104,17 @@ REBUILD = "during a rebuild's swap"
 
 
 ONLY_IN = {
-    **dict.fromkeys((MERGE, DEDUPE, JOIN_TABLES, PREPARE_RESULTS, SLICE, STAGE_FILE, PARQUET, RENAME), SHOP),
-    **dict.fromkeys((COMPARE, LEARN, KEEP_VERSIONS), TIMES),
+    **dict.fromkeys((MERGE, DEDUPE, PREPARE_RESULTS, SLICE, STAGE_FILE, PARQUET, RENAME), (SHOP,)),
+    **dict.fromkeys((COMPARE, LEARN, KEEP_VERSIONS), (TIMES,)),
+    **dict.fromkeys((GROUP, KEEP_TABLE), (TABLES,)),
+    **dict.fromkeys((WINDOW, JOIN_EVENTS), (SHOP, TIMES)),
+    JOIN_TABLES: (SHOP, TABLES),
 }
-"""Moments that only one of the apps comes to."""
-OPERATING = {MERGE, WINDOW, DEDUPE, JOIN_EVENTS, JOIN_TABLES, PREPARE_RESULTS, SLICE, COMPARE, LEARN, KEEP_VERSIONS}
+"""Moments that not all of the apps come to."""
+OPERATING = {
+    MERGE, WINDOW, DEDUPE, JOIN_EVENTS, JOIN_TABLES, PREPARE_RESULTS, SLICE, COMPARE, LEARN, KEEP_VERSIONS, GROUP,
+    KEEP_TABLE,
+}  # fmt: skip
 """Moments that workers do not come to where the driver operates on what they prepared."""
 
 
@@ -120,9 +130,9 @@ class Point(NamedTuple):
     not_lowered: str | None = None
 
     @property
-    def app(self) -> str | None:
-        """The only app that comes to the moment; None: both do."""
-        return SHOP if self.named == REBUILD else ONLY_IN.get(self.moment.place)
+    def apps(self) -> tuple[str, ...]:
+        """Those that come to the moment."""
+        return (SHOP,) if self.named == REBUILD else ONLY_IN.get(self.moment.place, APPS)
 
     @property
     def spoiled_by(self) -> frozenset[str]:
@@ -172,6 +182,11 @@ POINTS = {
     "learning, driver": Point(MID_TASK, IN_WORKERS["learning"]),
     "keeping versions, worker": Point(MID_TASK, IN_WORKERS["keeping versions"], WORKER),
     "keeping versions, driver": Point(MID_TASK, IN_WORKERS["keeping versions"]),
+    "grouping, worker": Point(MID_TASK, IN_WORKERS["grouping"], WORKER),
+    "grouping, driver": Point(MID_TASK, IN_WORKERS["grouping"]),
+    "keeping a table, worker": Point(MID_TASK, IN_WORKERS["keeping a table"], WORKER),
+    "keeping a table, driver": Point(MID_TASK, IN_WORKERS["keeping a table"]),
+    "keeping a table, jvm": Point(MID_TASK, IN_WORKERS["keeping a table"], JVM),
     "view written": Point(BEFORE_THE_FINISH, Moment(VIEW_WRITE, after=True), most=4),
     "topic written": Point(BEFORE_THE_FINISH, Moment(TOPIC_WRITE, after=True), most=8),
     "topic sent": Point(BEFORE_THE_FINISH, Moment(TOPIC_SEND, after=True), most=6),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.crash.flow.bounds import LOWERED
-from tests.crash.flow.moments import APPS, POINTS, REBUILD, RESTART, SHOP, WORKER
+from tests.crash.flow.moments import POINTS, REBUILD, RESTART, SHOP, WORKER
 
 STRIKES_MAX = 3
 ROUNDS_OF_A_TURN = sum(point.victim != WORKER for point in POINTS.values())
@@ -52,7 +52,7 @@ def scheduled_rounds(random: Random, kills: Counter[str]) -> Iterator[Round]:
         waiting = _shuffled(random)
         while waiting:
             strikes = [waiting.pop(0)]
-            app = POINTS[strikes[0].name].app or random.choice(APPS)
+            app = random.choice(POINTS[strikes[0].name].apps)
             while _goes_on(strikes) and (another := _next(strikes, waiting, app)):
                 waiting.remove(another)
                 strikes.append(another)
@@ -71,7 +71,7 @@ def _next(strikes: Sequence[Strike], waiting: Sequence[Strike], app: str) -> Str
     needed, spoiling = _needed(strikes), _spoiling(strikes)
     for one in waiting:
         fits = not _needed([one]) & spoiling and not _spoiling([one]) & needed
-        if fits and POINTS[one.name].app in (None, app) and POINTS[one.name].named not in (RESTART, REBUILD):
+        if fits and app in POINTS[one.name].apps and POINTS[one.name].named not in (RESTART, REBUILD):
             return one
     return None
 

@@ -11,7 +11,7 @@ import pytest
 from tests.crash.flow import shop
 from tests.crash.flow.bounds import LOWERED, SMALL_BLOCKS, SPLIT
 from tests.crash.flow.killing import ENDS, Killing
-from tests.crash.flow.moments import POINTS
+from tests.crash.flow.moments import POINTS, TABLES
 from tests.crash.flow.round_schedule import Round, Strike, scheduled_rounds
 
 ROWS_PER_ROUND = 50
@@ -27,6 +27,7 @@ ROUNDS = (
     Round([Strike("planned")], without_spark=True),
     Round([Strike("settled, node")], without_spark=True),
     Round([Strike("state moved")], without_spark=True),
+    Round([Strike("topic written", 3)], app=TABLES, without_spark=True),
 )
 
 

@@ -580,7 +580,7 @@ WAYS = [
     Way("a record is too large for the output topic", record_too_large, "large", long=True),
     Way("accounts do not balance", accounts_wrong, "do not balance", long=True),
     Way("files of state are damaged", state_damaged, "is damaged"),
-    Way("files of state are gone", state_gone, "it is gone", long=True),
+    Way("files of state are gone", state_gone, "it is missing", long=True),
     Way("the job is refused", job_refused, "was written from another checkpoint", State.FAILED),
     Way("the plan of the last batch is damaged", plan_damaged, "planned.json", State.FAILED, long=True),
 ]

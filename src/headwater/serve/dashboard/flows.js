@@ -70,7 +70,7 @@ function drawn(graph, choose) {
     role: "group", "aria-label": "Flows, from topics to views" }, lines, shapes));
 }
 
-const stateOf = (flow) => flow.state ?? (flow.paused ? "paused" : flow.running ? "running" : "stopped");
+export const stateOf = (flow) => flow.state ?? (flow.paused ? "paused" : flow.running ? "running" : "stopped");
 const FAILING = ["failed", "retrying"];
 
 // Why a flow fails or has failed, how often, and when it is tried again.

@@ -1,4 +1,5 @@
 import { ask, brief, chart, count, el, empty, named, size, table, ago } from "./page.js";
+import { stateOf } from "./flows.js";
 import { damage } from "./topics.js";
 
 const KEPT = 90, DAY_EVERY_MS = 30_000;
@@ -20,8 +21,8 @@ async function dayOf() {
 const aboutGroup = (group, flows) => {
   const flow = flows.find((one) => one.name === group.name);
   if (!flow) return [group.state, count(group.members)];
-  const how = flow.status ?? (flow.paused ? "paused" : flow.running ? "running" : "stopped");
-  return [`offsets of a flow, which is ${how}`, "–"];
+  const state = stateOf(flow), how = { failed: "has failed", retrying: "fails, and is tried again" }[state];
+  return [`offsets of a flow, which ${how ?? `is ${state}`}`, "–"];
 };
 
 function sums(topics, groups, flows) {
