@@ -11,8 +11,9 @@ import uvloop
 from headwater.log.log import Log
 from headwater.log.storage import Storage
 from headwater.log.storage.memory import MemoryStorage
-from headwater.settings import LogSettings, WireSettings
+from headwater.settings import LogSettings, SecuritySettings, WireSettings
 from headwater.wire.port import Port
+from headwater.wire.security import Security
 from headwater.wire.server import KafkaServer
 from tests.waiting import LONG
 
@@ -20,11 +21,15 @@ Result = TypeVar("Result")
 
 
 class RunningServer:
-    def __init__(self, log: Log, settings: WireSettings, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, log: Log, settings: WireSettings, loop: asyncio.AbstractEventLoop, security: SecuritySettings
+    ) -> None:
         self.log = log
         self._loop = loop
-        self._server = KafkaServer(log, settings)
+        self.security = Security(log, security)
+        self._server = KafkaServer(log, settings, security=self.security)
         self.host, self.port = self.run(self._server.start())
+        self.security.start()
 
     @property
     def address(self) -> str:
@@ -50,6 +55,7 @@ class RunningServer:
 
     def stop(self) -> None:
         self.run(self._server.stop())
+        self.security.stop()
 
 
 @contextmanager
@@ -59,6 +65,7 @@ def running_server(
     log_settings: LogSettings | None = None,
     path: str = "data",
     new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
+    security: SecuritySettings | None = None,
     **settings: Any,
 ) -> Iterator[RunningServer]:
     loop = new_loop()
@@ -66,7 +73,7 @@ def running_server(
     thread.start()
     log = Log.open(path, storage=storage or MemoryStorage(), settings=log_settings)
     try:
-        server = RunningServer(log, WireSettings(**{"port": 0, **settings}), loop)
+        server = RunningServer(log, WireSettings(**{"port": 0, **settings}), loop, security or SecuritySettings())
         try:
             yield server
         finally:

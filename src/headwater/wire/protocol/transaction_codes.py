@@ -2,13 +2,19 @@
 
 from kio.schema.errors import ErrorCode
 
-from headwater.errors import ConcurrentTransactions, HeadwaterError, InvalidTransactionState, ProducerFenced
+from headwater.errors import ConcurrentTransactions, HeadwaterError, InvalidTransactionState, ProducerFenced, UsageError
 from headwater.wire.protocol.error_codes import error_code
 from headwater.wire.protocol.group_error_codes import group_error_code
 
 PRODUCE_ABORTABLE_FROM = 11
 PRODUCE_BEGINS_FROM = 12
 """From this version on, Produce makes a partition part of the transaction by itself."""
+
+
+def check_transactional_id(transactional_id: str) -> None:
+    """UsageError for the empty one: Kafka calls that an invalid request, and not an id that it does not know."""
+    if not transactional_id:
+        raise UsageError("a transactional id is not empty")
 
 
 def transaction_code(error: HeadwaterError | None, *, fenced_known: bool) -> ErrorCode:
