@@ -147,7 +147,7 @@ class GroupService:
         if claim == Claim("", claim.generation) and claim.generation < 0:
             return
         if live is not None:
-            live.group.check_commit(claim, self._now_ms())
+            live.group.check_transaction(claim, self._now_ms())
         elif claim.generation >= 0:
             raise errors.StaleGeneration(f'there is no group "{group_id}"')
 

@@ -146,6 +146,15 @@ class Group:
         if self.state is State.COMPLETING:
             raise errors.RebalanceUnderWay(f'group "{self.id}" is sharing out its partitions')
 
+    def check_transaction(self, claim: Claim, now_ms: int) -> None:
+        """As `check_commit`, for offsets of a transaction, which count also while the leader assigns partitions.
+
+        A producer cannot wait for the end of a rebalance: it takes that error for a fatal one.
+        """
+        if self.state is State.EMPTY and claim.generation < 0:
+            return
+        self._touch(self._current(claim), now_ms)
+
     def leave(self, member_id: str, instance_id: str | None, now_ms: int) -> Effects:
         """The member goes at once; UnknownMember, FencedMember. A static one may be named by its instance alone."""
         if instance_id is None and member_id in self._pending:

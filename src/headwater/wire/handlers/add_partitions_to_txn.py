@@ -9,14 +9,14 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, InvalidTransactionState
 from headwater.log.log import Log
 from headwater.log.transactions.transaction import NEWER_CLIENTS, ProducerIdentity
 from headwater.record import TopicPartition
 from headwater.wire.context import Context
 from headwater.wire.protocol.fields import UNTHROTTLED, Fields
 from headwater.wire.protocol.transaction_codes import transaction_code
-from headwater.wire.topics import code_for, refuse_reserved
+from headwater.wire.topics import RESERVED_TOPICS, code_for
 
 FENCED_KNOWN_FROM = 2
 SEVERAL_SINCE = 4
@@ -49,23 +49,16 @@ def _places(topics: Iterable[Any]) -> list[TopicPartition]:
 
 
 class _Adding:
-    """All of a transaction's partitions are added, or none."""
+    """All of a transaction's partitions are added, or none; `verify` says of each whether it was."""
 
     def __init__(self, log: Log, transactional_id: str, producer: ProducerIdentity, version: int) -> None:
         self._log, self._id, self._producer, self._version = log, transactional_id, producer, version
         self._wrong: dict[TopicPartition, ErrorCode] = {}
 
     def add(self, places: Collection[TopicPartition], *, fenced_known: bool) -> ErrorCode:
-        for place in places:
-            try:
-                refuse_reserved(place.topic)
-                self._log.partition(*place)
-            except HeadwaterError as error:
-                self._wrong[place] = code_for(error, place.topic)
-        if self._wrong:
-            return ErrorCode.operation_not_attempted
-        if not self._id:
-            return ErrorCode.invalid_request
+        refused = self._refused(places)
+        if refused is not ErrorCode.none:
+            return refused
         try:
             self._log.transactions.add(self._id, self._producer, set(places), version=self._version)
         except HeadwaterError as error:
@@ -73,13 +66,33 @@ class _Adding:
         return ErrorCode.none
 
     def verify(self, places: Collection[TopicPartition], *, fenced_known: bool) -> ErrorCode:
+        refused = self._refused(places)
+        if refused is not ErrorCode.none:
+            return refused
         for place in places:
             try:
                 with self._log.transactions.appending(self._id, self._producer, place):
                     continue
+            except InvalidTransactionState:
+                self._wrong[place] = ErrorCode.transaction_abortable
             except HeadwaterError as error:
                 self._wrong[place] = transaction_code(error, fenced_known=fenced_known)
         return ErrorCode.none
+
+    def _refused(self, places: Collection[TopicPartition]) -> ErrorCode:
+        """The code of partitions that are not to blame, if any other is or the request itself."""
+        for place in places:
+            try:
+                # The code of Kafka, after which a producer can abort its transaction and continue.
+                if place.topic in RESERVED_TOPICS:
+                    self._wrong[place] = ErrorCode.topic_authorization_failed
+                else:
+                    self._log.partition(*place)
+            except HeadwaterError as error:
+                self._wrong[place] = code_for(error, place.topic)
+        if self._wrong:
+            return ErrorCode.operation_not_attempted
+        return ErrorCode.none if self._id else ErrorCode.invalid_request
 
     def topics(self, topics: Iterable[Any], code: ErrorCode) -> tuple[Fields, ...]:
         return tuple(

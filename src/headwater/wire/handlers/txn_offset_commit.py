@@ -10,7 +10,7 @@ from headwater.record import TopicPartition
 from headwater.wire.context import Context
 from headwater.wire.group_writer import Refused
 from headwater.wire.protocol.fields import UNTHROTTLED, Fields
-from headwater.wire.protocol.transaction_codes import transaction_code
+from headwater.wire.protocol.transaction_codes import check_transactional_id, offsets_code
 
 NEWER_CLIENTS_FROM = 5
 
@@ -34,8 +34,8 @@ async def handle(request: Any, context: Context) -> Fields:
             partitions=tuple(
                 Fields(
                     partition_index=one.partition_index,
-                    error_code=transaction_code(
-                        refused.get(TopicPartition(topic.name, one.partition_index)), fenced_known=False
+                    error_code=offsets_code(
+                        refused.get(TopicPartition(topic.name, one.partition_index)), context.api_version
                     ),
                 )
                 for one in topic.partitions
@@ -47,6 +47,7 @@ async def handle(request: Any, context: Context) -> Fields:
 
 
 async def _commit(request: Any, context: Context, offsets: dict[TopicPartition, CommittedOffset]) -> Refused:
+    check_transactional_id(request.transactional_id)
     claim = Claim(
         getattr(request, "member_id", ""), getattr(request, "generation_id", -1),
         getattr(request, "group_instance_id", None),
