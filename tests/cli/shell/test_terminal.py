@@ -66,17 +66,34 @@ def begin(tmp_path: Path, shop: Shop) -> Iterator[Begin]:
 
 def test_a_statement_over_several_lines_is_answered(begin: Begin) -> None:
     typist = begin()
+    typist.child.send("SELECT country, amount\r")
+    typist.wait_for("->")
+    shown = typist.ask("FROM revenue WHERE orders > 5;")
+    assert " IT      | 100.10" in shown
+    assert "(1 row · position orders/0@0)" in shown
+
+
+def test_a_mistake_is_a_sentence_and_the_shell_goes_on(begin: Begin) -> None:
+    typist = begin()
+    shown = typist.ask("SELECT amont FROM revenue;", "amount, orders.")
+    assert 'error: line 1, column 8: there is no column "amont". Did you mean "amount"?' in shown
+    assert "Traceback" not in shown
+    assert " one" in typist.ask("SELECT 1 AS one;")
+
+
+def test_tab_completes_views_and_columns(begin: Begin) -> None:
+    typist = begin()
     typist.child.send("SELECT amount, country FROM reve\t")
-    typist.wait_for("revenue")
+    typist.wait_for("nue")  # only this is sure to be drawn at once
     typist.child.send(" WHERE revenue.ord\t")
-    typist.wait_for("revenue.orders")
+    typist.wait_for("ers")
     assert " 100.10 | IT" in typist.ask(" > 5;")
 
 
 def test_history_is_kept_for_the_next_time_and_for_its_owner_alone(begin: Begin, tmp_path: Path) -> None:
     first = begin()
     first.ask("SELECT 41 + 1 AS answer;")
-    first.child.send("\\q\r")
+    first.child.sendeof()
     first.child.expect(pexpect.EOF)
     assert stat.S_IMODE((tmp_path / "history").stat().st_mode) == 0o600
     second = begin()
@@ -124,6 +141,14 @@ def test_ctrl_d_ends_the_shell_and_ctrl_c_forgets_a_line(begin: Begin) -> None:
     typist.child.sendintr()
     assert " one" in typist.ask("SELECT 1 AS one;")
     typist.child.sendeof()
+    typist.child.expect(pexpect.EOF)
+    typist.child.wait()
+    assert typist.child.exitstatus == 0
+
+
+def test_a_command_ends_the_shell(begin: Begin) -> None:
+    typist = begin()
+    typist.child.send("\\q\r")
     typist.child.expect(pexpect.EOF)
     typist.child.wait()
     assert typist.child.exitstatus == 0

@@ -31,18 +31,20 @@ POSITIONS: tuple[Position, ...] = ("auto", "one", "own")
 SECONDS_MAX, LIMIT_MAX = 60.0, 100_000
 
 HELP = r"""A statement ends with a semicolon, which may be on another line.
-  SELECT …                       asks views, in Spark's dialect; APP.VIEW or VIEW
-  EXPLAIN SELECT …               what is read of each view
-  SUBSCRIBE TO (SELECT …)        follows a result until Ctrl-C: + is added, - is removed
-  SHOW VIEWS | TOPICS | FLOWS | CAPTURES | ALERTS | POSITIONS; SHOW COLUMNS FROM VIEW
-  \d [VIEW]                      views, or the columns of one
-  \position auto | one | own     several views are read at one position where there can be one (auto), always, or
-                                 each at its own
-  \at_least POSITION | off       wait until views include a record, such as orders/0@41
-  \format table | expanded | csv | json, \x switches between the first two
-  \limit N, \timeout TIME        rows at most, and how long a statement may take
-  \i FILE                        runs a file
-  \?, \q                         this list; end (also Ctrl-D)"""
+  SELECT …                asks views, named APP.VIEW or VIEW, in Spark's dialect
+  EXPLAIN SELECT …        what is read of each view
+  SUBSCRIBE TO (SELECT …) follows a result until Ctrl-C: + added, - removed
+  SHOW VIEWS              or TOPICS, FLOWS, CAPTURES, ALERTS, POSITIONS
+  \d [VIEW]               views, or the columns of one
+  \position auto          several views are read at one position if there can
+                          be one; one: or not at all; own: each at its own
+  \at_least POSITION      wait for a record, such as orders/0@41, or off
+  \format table           or expanded, csv, json; \x switches the first two
+  \limit N                rows at most
+  \timeout TIME           how long a statement may take, such as 30s
+  \i FILE                 runs a file
+  \?                      this list
+  \q                      ends the shell (also Ctrl-D)"""
 
 
 @dataclass
