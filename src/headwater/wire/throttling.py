@@ -21,7 +21,7 @@ class Spent:
     """Seconds that the event loop has worked on a request; what it waited for does not count."""
 
     def __init__(self, worked: Callable[[], float]) -> None:
-        """`worked` gives seconds that the thread has worked: the loop's time counts milliseconds, longer than most take."""
+        """`worked` gives seconds that the thread has worked. The loop counts milliseconds, which most do not take."""
         self._worked = worked
         self.seconds = 0.0
 
