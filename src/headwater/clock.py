@@ -21,6 +21,11 @@ class SystemClock:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
+def worked_seconds() -> float:
+    """Seconds of a processor that the calling thread has used: what work cost, not what time it is."""
+    return time.thread_time()
+
+
 @dataclass
 class ManualClock:
     """A clock for tests: time passes when the test advances it."""

@@ -30,7 +30,9 @@ entities = st.dictionaries(st.sampled_from(["user", "client-id"]), st.none() | t
     lambda parts: Entity(tuple(sorted(parts.items())))
 )
 limits = st.dictionaries(st.sampled_from([*KEYS]), st.floats(0.001, 1e12), min_size=1)
-entries: st.SearchStrategy[tuple[Key, Value]] = users | st.tuples(acls, st.none() | st.just({})) | st.tuples(entities, st.none() | limits)
+entries: st.SearchStrategy[tuple[Key, Value]] = (
+    users | st.tuples(acls, st.none() | st.just({})) | st.tuples(entities, st.none() | limits)
+)
 
 
 @given(entry=entries.map(lambda pair: Entry(*pair)))

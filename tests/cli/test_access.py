@@ -66,6 +66,22 @@ def test_a_user_is_added_allowed_denied_and_removed(terminal: Terminal, node: No
     assert (again.code, "no user 'alice'" in again.errors) == (1, True)
 
 
+def test_a_topic_is_consumed_by_a_user_who_may_read_it_and_use_no_group(
+    terminal: Terminal, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal.type("topic", "create", "orders")
+    terminal.type("produce", "orders", stdin="a\nb\n")
+    (terminal.folder / "password").write_text(PASSWORD)
+    terminal.type("user", "add", "alice", "--password-file", "password")
+    terminal.type("acl", "add", "User:alice", "--topic", "orders", "--operation", "read")
+    monkeypatch.setenv("HEADWATER_KAFKA_USER", "alice")
+    monkeypatch.setenv("HEADWATER_KAFKA_PASSWORD_FILE", str(terminal.folder / "password"))
+    read = terminal.type("consume", "orders", "--kafka", node.kafka_address)
+    assert (read.code, read.output) == (0, "a\nb\n")
+    as_member = terminal.type("consume", "orders", "--kafka", node.kafka_address, "--group", "shop")
+    assert (as_member.code, "roup authorization failed" in as_member.errors) == (1, True)
+
+
 def test_a_password_that_is_too_short_or_nowhere_is_refused(terminal: Terminal, node: Node) -> None:
     short = terminal.type("user", "add", "alice", "--password-file", "-", stdin="secret\n")
     assert (short.code, "8 to 1000 characters" in short.errors, "secret" in short.errors) == (1, True, False)

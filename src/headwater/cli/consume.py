@@ -127,6 +127,12 @@ def at_end(message: Message) -> bool:
     raise failure_of(error)
 
 
+def of_the_group(message: Message) -> bool:
+    """Whether it says that the group may not be used, which is no matter for a reader without a group."""
+    error = message.error()
+    return error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
 def consumer_settings(address: str, group: str) -> dict[str, object]:
     return {
         **client_settings(address),
@@ -150,7 +156,7 @@ class PartitionReader:
         self._follow: bool = arguments.follow
         self._ends = ends
         self._unfinished = {n for n in ends if self._follow or starts[n] < ends[n]}
-        # Without subscribe or commit the group's name is never sent; the library wants one all the same.
+        # The library wants the name of a group, and asks for its coordinator; nothing is joined or committed.
         self._consumer = Consumer(consumer_settings(address, "headwater-consume"))
         self._consumer.assign([TopicPartition(topic, n, starts[n]) for n in self._unfinished])
 
@@ -159,6 +165,8 @@ class PartitionReader:
             records = []
             for message in self._consumer.consume(BATCH_RECORDS, POLL_SECONDS):
                 partition, offset = message.partition(), message.offset()
+                if of_the_group(message):
+                    continue
                 if at_end(message):
                     # The last offsets of a compacted partition may hold no record: its end is news, not a record.
                     self._finish(partition)

@@ -13,6 +13,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from headwater.clock import worked_seconds
 from headwater.errors import HeadwaterError
 from headwater.wire.answers import NO_ANSWER, Later, elements_in
 from headwater.wire.authentication.login import SASL_AUTHENTICATE
@@ -24,7 +25,7 @@ from headwater.wire.permissions.permits import Permits
 from headwater.wire.protocol.headers import RequestStart, read_start
 from headwater.wire.routes import Route
 from headwater.wire.sender import Part, Sender
-from headwater.wire.throttling import Spent, wait_ms
+from headwater.wire.throttling import Spent, Taken, wait_ms
 
 if TYPE_CHECKING:
     from headwater.wire.authentication.session import Session
@@ -324,11 +325,12 @@ class Connection(asyncio.BufferedProtocol):
         quotas = security.fresh_quotas()
         if not quotas.any or self._local:
             return await guarded(call.route, call.request, context), 0
-        spent = Spent(self._port.loop.time)
+        spent = Spent(worked_seconds)
         answer = await spent.measured(guarded(call.route, call.request, context))
-        throttle_ms = wait_ms(quotas, call, context, answer, frame_bytes, spent)
+        now = self._port.loop.time()
+        throttle_ms = wait_ms(quotas, call, context, answer, Taken(frame_bytes, spent.seconds, now))
         if throttle_ms:
-            self._muted_until = self._port.loop.time() + throttle_ms / 1000
+            self._muted_until = now + throttle_ms / 1000
         return answer, throttle_ms
 
     def _context(self, call: Call) -> Context:

@@ -33,6 +33,7 @@ class Security:
         unknown = [name for name in settings.mechanisms if name not in ALL]
         if unknown:
             raise InvalidSetting("login", ", ".join(unknown), f"there are {', '.join(ALL)}")
+        _check_certificates(settings)
         self.settings, self._clock = settings, log.clock
         self._rules = parse_rules(settings.principal_mapping)
         self.store = AccessStore(log)
@@ -99,3 +100,16 @@ class Security:
             self._quotas_version = self.store.version
             self.quotas.replace(self.store.quotas())
         return self.quotas
+
+
+def _check_certificates(settings: SecuritySettings) -> None:
+    """InvalidSetting for certificates that would be demanded and never looked at."""
+    clients = settings.client_certificate_required or settings.client_authority is not None
+    if clients and settings.certificate is None:
+        raise InvalidSetting(
+            "certificate", "", "clients can show a certificate only on an encrypted port: give --certificate too"
+        )
+    if settings.client_certificate_required and settings.client_authority is None:
+        raise InvalidSetting(
+            "client authority", "", "it says whose client certificates are believed: give --client-authority too"
+        )

@@ -2,7 +2,7 @@
 
 import types
 from collections.abc import Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from headwater.access.quotas import FETCH, PRODUCE, REQUEST
 from headwater.wire.protocol.fetch import FetchResponse
@@ -20,8 +20,9 @@ PERCENT = 100.0
 class Spent:
     """Seconds that the event loop has worked on a request; what it waited for does not count."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self.now = now
+    def __init__(self, worked: Callable[[], float]) -> None:
+        """`worked` gives seconds that the thread has worked. The loop counts milliseconds, which most do not take."""
+        self._worked = worked
         self.seconds = 0.0
 
     @types.coroutine
@@ -29,14 +30,14 @@ class Spent:
         """Awaits `work`, and counts each step of it."""
         step: Callable[[], Any] = lambda: work.send(None)  # noqa: E731
         while True:
-            begun = self.now()
+            begun = self._worked()
             try:
                 waited_for = step()
             except StopIteration as done:
                 result: Result = done.value
                 return result
             finally:
-                self.seconds += self.now() - begun
+                self.seconds += self._worked() - begun
             try:
                 given = yield waited_for
             except BaseException as error:  # noqa: BLE001  it is raised where it belongs: inside the work
@@ -45,14 +46,22 @@ class Spent:
                 step = lambda given=given: work.send(given)  # type: ignore[misc]  # noqa: E731
 
 
-def wait_ms(quotas: "Quotas", call: "Call", context: "Context", answer: Any, frame_bytes: int, spent: Spent) -> int:
+class Taken(NamedTuple):
+    """What a request took of the node, and when."""
+
+    frame_bytes: int
+    worked_seconds: float
+    at_seconds: float
+
+
+def wait_ms(quotas: "Quotas", call: "Call", context: "Context", answer: Any, taken: Taken) -> int:
     """How long the client has to wait before its next request; 0 if it is within its quotas."""
-    user, client_id, now = context.principal.name, call.client_id or "", spent.now()
+    user, client_id, now = context.principal.name, call.client_id or "", taken.at_seconds
     seconds = 0.0
     if call.route.carries_records:
-        seconds = quotas.take(PRODUCE, user, client_id, frame_bytes, now)
+        seconds = quotas.take(PRODUCE, user, client_id, taken.frame_bytes, now)
     elif isinstance(answer, FetchResponse):
         fetched = sum(one.records_bytes for topic in answer.topics for one in topic.partitions)
         seconds = quotas.take(FETCH, user, client_id, fetched, now)
-    busy = quotas.take(REQUEST, user, client_id, PERCENT * spent.seconds, now)
+    busy = quotas.take(REQUEST, user, client_id, PERCENT * taken.worked_seconds, now)
     return round(1000 * max(seconds, busy))
