@@ -47,7 +47,9 @@ JOINS = [
     Asked("SELECT id, country, tag FROM users FULL JOIN bans USING (id)"),
     Asked("SELECT id, u.id AS u_id, b.id AS b_id FROM users u FULL JOIN bans b USING (id)"),
     Asked("SELECT * FROM users RIGHT JOIN bans USING (id)"),
-    Asked("SELECT id, a.country, b.tag, c.user_id FROM users a FULL JOIN bans b USING (id) FULL JOIN bans c USING (id)"),
+    Asked(
+        "SELECT id, a.country, b.tag, c.user_id FROM users a FULL JOIN bans b USING (id) FULL JOIN bans c USING (id)"
+    ),
     Asked(
         "SELECT u.id, b.id AS ban, i.item FROM users u LEFT JOIN bans b ON b.user_id = u.id "
         "LEFT JOIN items i ON i.owner = u.id"
@@ -122,12 +124,24 @@ SETS = [
 ]
 RANKS = [
     Asked(
+        "SELECT `order`, place, id FROM (SELECT country AS `order`, id, row_number() OVER (PARTITION BY country ORDER BY "
+        "id DESC) AS place FROM users) WHERE place <= 2",
+        'SELECT "order", place, id FROM (SELECT country AS "order", id, row_number() OVER (PARTITION BY country '
+        "ORDER BY id DESC) AS place FROM users) WHERE place <= 2",
+    ),
+    Asked(
+        "SELECT `order`, place, tag FROM (SELECT tag, user_id AS `order`, row_number() OVER (PARTITION BY user_id "
+        "ORDER BY tag DESC NULLS LAST, id) AS place FROM bans) WHERE place <= 2",
+        'SELECT "order", place, tag FROM (SELECT tag, user_id AS "order", row_number() OVER (PARTITION BY user_id '
+        "ORDER BY tag DESC NULLS LAST, id) AS place FROM bans) WHERE place <= 2",
+    ),
+    Asked(
         "SELECT n, user_id, count(*) AS c, row_number() OVER (PARTITION BY n ORDER BY count(*) DESC, user_id) AS place "
         "FROM orders GROUP BY n, user_id QUALIFY place <= 2",
     ),
     Asked(
-        "SELECT n, place, id, amount FROM (SELECT *, row_number() OVER (PARTITION BY n ORDER BY amount DESC NULLS LAST, "
-        "id) AS place FROM orders) WHERE place <= 3"
+        "SELECT n, place, id, amount FROM (SELECT *, row_number() OVER (PARTITION BY n ORDER BY amount DESC NULLS "
+        "LAST, id) AS place FROM orders) WHERE place <= 3"
     ),
     Asked(
         "SELECT place, country, age FROM (SELECT country, age, row_number() OVER (PARTITION BY country "
@@ -234,9 +248,9 @@ SPARKS = [
         "SELECT u.id, u.age, b.id AS ban FROM users u JOIN bans b ON b.tag = u.country OR b.user_id = u.id",
     ),
     Asked(
-        "SELECT owner, percentile(price, 0.5) AS middle, stddev_samp(price) AS s, bool_or(price > 2) AS high, "
+        "SELECT owner, stddev_samp(price) AS s, bool_or(price > 2) AS high, "
         "max_by(item, item) AS last FROM items GROUP BY owner",
-        "SELECT owner, quantile_cont(price, 0.5) AS middle, stddev_samp(price) AS s, bool_or(price > 2) AS high, "
+        "SELECT owner, stddev_samp(price) AS s, bool_or(price > 2) AS high, "
         "max_by(item, item) AS last FROM items GROUP BY owner",
     ),
 ]

@@ -7,7 +7,6 @@ from sqlglot import exp
 
 from headwater.flow.declare.duration import spelled
 from headwater.flow.declare.stream import Stream
-from headwater.flow.declare.topology.nodes import SourceTable
 from headwater.flow.operators.windows.kinds.hopping import hopping
 from headwater.flow.operators.windows.kinds.session import session
 from headwater.flow.operators.windows.kinds.tumbling import tumbling
@@ -130,7 +129,3 @@ def with_lateral(rows: Rows, node: exp.Lateral) -> Rows:
     flow = flow.explode(made, into, outer=outer)
     item = Item(alias.name if alias is not None else "", (Column(names[0] if names else "col", into),))
     return replace(rows, flow=flow, items=(*rows.items, item), unique=())
-
-
-def versioned(rows: Rows) -> bool:
-    return isinstance(rows.flow.node, SourceTable)
