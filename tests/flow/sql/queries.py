@@ -124,8 +124,8 @@ SETS = [
 ]
 RANKS = [
     Asked(
-        "SELECT `order`, place, id FROM (SELECT country AS `order`, id, row_number() OVER (PARTITION BY country ORDER BY "
-        "id DESC) AS place FROM users) WHERE place <= 2",
+        "SELECT `order`, place, id FROM (SELECT country AS `order`, id, row_number() OVER (PARTITION BY country "
+        "ORDER BY id DESC) AS place FROM users) WHERE place <= 2",
         'SELECT "order", place, id FROM (SELECT country AS "order", id, row_number() OVER (PARTITION BY country '
         "ORDER BY id DESC) AS place FROM users) WHERE place <= 2",
     ),

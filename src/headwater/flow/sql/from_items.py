@@ -74,7 +74,8 @@ def _called(node: exp.Table, environment: Environment) -> Rows:
     rows = _rows(relation, node.alias or read.name, node, environment)
     if name == "stream":
         return rows
-    time = inputs[1].expressions[0] if len(inputs) > 1 and isinstance(inputs[1], exp.Anonymous) else None
+    described = inputs[1].expressions if len(inputs) > 1 and isinstance(inputs[1], exp.Anonymous) else []
+    time = described[0] if described else None
     sizes = [interval_us(one, source) for one in inputs[2:] if not isinstance(one, exp.PropertyEQ)]
     if not (isinstance(time, exp.Column) or (time is not None and is_now(time))) or len(sizes) != (
         2 if name == "hop" else 1
