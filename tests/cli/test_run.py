@@ -37,7 +37,7 @@ def write_app(folder: Path, text: str = APP) -> None:
 def test_a_file_that_is_not_there_is_one_sentence(terminal: Terminal) -> None:
     ran = terminal.type("run", "nowhere.py")
     assert (ran.code, ran.output) == (1, "")
-    assert ran.errors == "headwater: there is no file nowhere.py. Give the Python file that declares your app.\n"
+    assert ran.errors == "headwater: there is no file nowhere.py. Give the Python or SQL file that declares your app.\n"
 
 
 def test_a_mistake_in_the_file_names_its_line(terminal: Terminal) -> None:

@@ -65,7 +65,8 @@ def refusal(declare: Callable[[App], object]) -> str:
         ),
         (
             lambda app: app.sql("select * from orders"),
-            rf"the SQL at {HERE} names no stream of the app\. There are: none yet\.",
+            rf"sql at {HERE}: there is no stream, table or view orders \(line 1, column 15 of it\)\. "
+            r"Declare one first\.",
         ),
         (
             lambda app: app.topic("big orders"),
@@ -144,13 +145,10 @@ def test_topics_whose_names_differ_only_in_capital_letters_are_two() -> None:
     assert list(app.outputs) == ["big", "Big"]
 
 
-def test_sql_over_a_table_is_refused_with_what_to_do_instead() -> None:
+def test_sql_over_a_table_is_a_table() -> None:
     app = hw.App("shop")
     app.table("users", "id long, name string", key="id")
-    with pytest.raises(
-        InvalidDeclaration, match=rf"the SQL at {HERE} reads users, which is a table\. SQL looks at rows"
-    ):
-        app.sql("select name from users")
+    assert isinstance(app.sql("select name, id from users"), Table)
 
 
 def test_sql_finds_the_streams_it_names() -> None:

@@ -61,7 +61,7 @@ def test_one_of_several_apps_is_chosen_by_its_name(folder: Path) -> None:
 def test_a_file_that_is_not_there_is_named(folder: Path) -> None:
     assert (
         refusal(folder / "shop.py")
-        == f"there is no file {folder / 'shop.py'}. Give the Python file that declares your app."
+        == f"there is no file {folder / 'shop.py'}. Give the Python or SQL file that declares your app."
     )
 
 

@@ -79,19 +79,16 @@ def test_it_keeps_the_same_state_as_by_and_agg(tester: Tester) -> None:
 @pytest.mark.parametrize(
     "text, sentence",
     [
-        ("select currency, count(*) n from orders group by currency having n > 3", r"HAVING cannot be kept .* \.where"),
         ("select currency, mode(id) n from orders group by currency", "mode cannot be kept"),
-        ("select currency, sum(amount) / count(*) as mean from orders group by currency", "is not a single aggregate"),
-        ("select currency, amount, count(*) n from orders group by currency", "is not a single aggregate|amount"),
-        ("select o.currency, count(*) n from orders o join orders p group by currency", "currency|Join"),
-        ("select count(*) n from orders", r"does more than look at one row \(Aggregate\)"),
+        ("select currency, amount, count(*) n from orders group by currency", "amount is neither grouped by nor agg"),
+        (
+            "select o.currency, count(*) n from orders o join orders p group by currency",
+            "currency may be that of o and p",
+        ),
     ],
 )
 def test_what_cannot_be_kept_is_refused_in_one_sentence(tester: Tester, text: str, sentence: str) -> None:
     app = app_of(text)
-    if "group by" not in text:
-        app.outputs.clear()
-        app.topic("counts")(lambda: app.sql(text))
     with pytest.raises(InvalidDeclaration, match=sentence) as refused:
         tester(app).run()
     assert "test_sql_grouping.py" in str(refused.value)

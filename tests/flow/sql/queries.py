@@ -15,6 +15,7 @@ class Asked(NamedTuple):
 
 
 GROUPS = [
+    Asked("SELECT country, count(*) AS many, max(age) AS m FROM users GROUP BY country HAVING many > 1 OR m > 30"),
     Asked("SELECT country, count(*) AS n, sum(age) AS s, min(age) AS lo, max(age) AS hi FROM users GROUP BY country"),
     Asked("SELECT count(*) AS n, sum(price) AS s, avg(price) AS m FROM items"),
     Asked("SELECT upper(tag) AS t, count(*) AS n FROM items WHERE tag LIKE '%x' GROUP BY upper(tag)"),

@@ -19,7 +19,7 @@ from headwater.flow.sql.from_items import check_event_time
 from headwater.flow.sql.intervals import interval_us, is_now
 from headwater.flow.sql.reading.dialect import written
 from headwater.flow.sql.reading.source_text import start_of
-from headwater.flow.sql.relations import Flow, Rows, as_column, flat_tree, fresh
+from headwater.flow.sql.relations import Flow, Rows, as_column, flat_tree, fresh, transformed
 
 AGGREGATES = frozenset(FUNCTIONS) | frozenset(REPLACED) | frozenset({
     "count", "sum", "avg", "mean", "min", "max", "count_if", "first", "first_value", "last", "last_value", "any_value",
@@ -123,7 +123,12 @@ class _Grouping:
         one_row = not self.by and self.window is None
         stage = Stage(flow, self._rewrite, frozenset(taken), one_row, self.window is not None)
         having = self.select.args.get("having")
-        return stage if having is None else replace(stage, flow=flow.where(stage.text(having.this)))
+        if having is None:
+            return stage
+        condition = transformed(
+            having.this.copy(), lambda one: self._meant(one) if isinstance(one, exp.Column) else one
+        )
+        return replace(stage, flow=flow.where(stage.text(condition)))
 
     @property
     def _window_names(self) -> tuple[str, ...]:
