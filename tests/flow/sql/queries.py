@@ -177,6 +177,25 @@ RANKS = [
 TEN = "time_bucket(INTERVAL '10 minutes', ts)"
 IN_TIME = [
     Asked(
+        "SELECT country, window_start, window_end, sum(o.n) AS s FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '10' "
+        "MINUTES) o JOIN users u ON u.id = o.user_id GROUP BY window_start, window_end, country",
+        f"SELECT country, {TEN} AS window_start, {TEN} + INTERVAL '10 minutes' AS window_end, sum(o.n) AS s "
+        "FROM orders o JOIN users u ON u.id = o.user_id GROUP BY ALL",
+    ),
+    Asked(
+        "SELECT c.page, window_start, window_end, count(*) AS n FROM (SELECT o.ts AS ts, c.page FROM orders o "
+        "JOIN clicks c ON c.user_id = o.user_id AND c.ts BETWEEN o.ts - INTERVAL '5' MINUTES AND o.ts) c "
+        "GROUP BY c.page, window(ts, '10 minutes')",
+        f"SELECT page, {TEN} AS window_start, {TEN} + INTERVAL '10 minutes' AS window_end, count(*) AS n FROM (SELECT "
+        "o.ts AS ts, c.page FROM orders o JOIN clicks c ON c.user_id = o.user_id AND c.ts BETWEEN o.ts - "
+        "INTERVAL '5' MINUTES AND o.ts) c GROUP BY ALL",
+    ),
+    Asked(
+        "SELECT o.id, c.id AS click FROM orders o FULL JOIN clicks c ON c.user_id = o.user_id AND c.ts BETWEEN "
+        "o.ts - INTERVAL '2' MINUTES AND o.ts + INTERVAL '2' MINUTES",
+        key="KEY (id, click)",
+    ),
+    Asked(
         "SELECT window_start, window_end, user_id, count(*) AS n, sum(amount) AS s "
         "FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '10' MINUTES) GROUP BY window_start, window_end, user_id",
         f"SELECT {TEN} AS window_start, {TEN} + INTERVAL '10 minutes' AS window_end, user_id, count(*) AS n, "

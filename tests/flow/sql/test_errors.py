@@ -88,6 +88,16 @@ QUERIES = [
     ),
     (TUMBLE.format("id", "'5' MINUTES"), "3:109: windows go by the time of their stream. That is ts."),
     (TUMBLE.format("ts", "'1' MONTH"), "3:123: INTERVAL '1' MONTH has no fixed length"),
+    (
+        "SELECT window_start, window_end, count(*) AS n FROM SESSION(orders, DESCRIPTOR(ts), INTERVAL '5' MINUTES) o "
+        "JOIN users u ON u.id = o.user_id GROUP BY window_start, window_end",
+        "rows of a table are grouped by windows of one size and of their own time only",
+    ),
+    (
+        "SELECT count(*) AS n, window_start, window_end FROM TUMBLE(orders, DESCRIPTOR(now()), INTERVAL '5' MINUTES) o "
+        "JOIN users u ON u.id = o.user_id GROUP BY window_start, window_end",
+        "rows of a table are grouped by windows of one size and of their own time only",
+    ),
     ("SELECT * FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '5' MINUTES)", "3:38: rows of TUMBLE, HOP or SESSION are"),
     ("SELECT country, count(*) AS n FROM users GROUP BY country EMIT LATER", "3:89: it cannot be read"),
     (

@@ -15,7 +15,7 @@ from headwater.flow.sql.environment import Environment
 from headwater.flow.sql.intervals import interval_us, is_now
 from headwater.flow.sql.reading.dialect import WINDOW_FUNCTIONS, name_text
 from headwater.flow.sql.reading.source_text import start_of
-from headwater.flow.sql.relations import Column, Item, Relation, Rows
+from headwater.flow.sql.relations import Column, Cut, Item, Relation, Rows
 
 Compile = Callable[[exp.Query, Environment], Relation]
 EXPLODES = {"explode": False, "explode_outer": True}
@@ -88,7 +88,10 @@ def _called(node: exp.Table, environment: Environment) -> Rows:
     processing = is_now(time)
     if not processing:
         check_event_time(rows, time)
-    return replace(rows, window=_window(name, sizes), processing=processing)
+    if isinstance(time, exp.Column):
+        time = exp.column(time.this.copy(), table=rows.items[0].alias)
+    cut = Cut(name, time, tuple(sizes))
+    return replace(rows, window=_window(name, sizes), processing=processing, cut=cut)
 
 
 def _window(name: str, sizes: list[int]) -> Window:

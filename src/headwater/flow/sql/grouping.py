@@ -115,6 +115,9 @@ class _Grouping:
 
     def stage(self) -> Stage:
         group = self.select.args.get("group")
+        cut = self.rows.cut
+        if cut is not None and isinstance(self.rows.flow, Table):  # joined with one
+            self._add_moments(cut.time, cut.sizes_us, "window" if cut.function == "tumble" else "", self.select)
         for one in self._keys(group):
             self._add_key(one)
         aggregates = self._aggregates()
@@ -203,10 +206,11 @@ class _Grouping:
 
     def _add_moments(self, time: exp.Expr, sizes: Sequence[int], name: str, node: exp.Expr) -> None:
         """Rows of a table are not late: windows of one size are columns of theirs."""
-        if name != "window" or (len(sizes) > 1 and sizes[1] != sizes[0]):
+        if name != "window" or (len(sizes) > 1 and sizes[1] != sizes[0]) or self.processing:
             raise self.source.refusal(
-                start_of(node), "rows of a table are grouped by windows of one size only", "Leave the step out."
-            )
+                start_of(node), "rows of a table are grouped by windows of one size and of their own time only",
+                "Use TUMBLE or window(at, '5 minutes'), or group the stream before it is joined.",
+            )  # fmt: skip
         offset = sizes[2] if len(sizes) > 2 else 0
         micros = f"unix_micros({self.rows.text(time)})"
         begin = f"({micros} - pmod({micros} - {offset}, {sizes[0]}))"
