@@ -24,7 +24,7 @@ FLOWS = "flows"
 
 
 def add_app(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="APP.py", type=Path, help="the Python file that declares the app")
+    parser.add_argument("file", metavar="APP.py", type=Path, help="the Python or SQL file that declares the app")
     parser.add_argument("--app", metavar="NAME", default="", help="which app, if the file declares several")
 
 

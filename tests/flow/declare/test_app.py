@@ -66,7 +66,8 @@ def refusal(declare: Callable[[App], object]) -> str:
         ),
         (
             lambda app: app.sql("select * from orders"),
-            rf"sql at {HERE}: there is no stream, table or view orders \(line 1, column 15 of it\)\. Declare one .*",
+            rf"sql at {HERE}: there is no stream, table or view orders \(line 1, column 15 of it\)\. "
+            r"Declare one first\.",
         ),
         (
             lambda app: app.topic("big orders"),

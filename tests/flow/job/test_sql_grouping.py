@@ -105,18 +105,15 @@ def test_it_keeps_the_same_state_as_by_and_agg(tester: Tester) -> None:
     "text, sentence",
     [
         ("select currency, mode(id) n from orders group by currency", "mode cannot be kept"),
+        ("select currency, amount, count(*) n from orders group by currency", "amount is neither grouped by nor agg"),
         (
-            "select currency, amount, count(*) n from orders group by currency",
-            "amount is neither grouped by nor aggregated",
+            "select o.currency, count(*) n from orders o join orders p group by currency",
+            "currency may be that of o and p",
         ),
-        ("select o.currency, count(*) n from orders o join orders p group by currency", "currency|Join"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_in_one_sentence(tester: Tester, text: str, sentence: str) -> None:
     app = app_of(text)
-    if "group by" not in text:
-        app.outputs.clear()
-        app.topic("counts")(lambda: app.sql(text))
     with pytest.raises(InvalidDeclaration, match=sentence) as refused:
         tester(app).run()
     assert "test_sql_grouping.py" in str(refused.value)

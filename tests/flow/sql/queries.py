@@ -15,6 +15,7 @@ class Asked(NamedTuple):
 
 
 GROUPS = [
+    Asked("SELECT country, count(*) AS many, max(age) AS m FROM users GROUP BY country HAVING many > 1 OR m > 30"),
     Asked("SELECT country, count(*) AS n, sum(age) AS s, min(age) AS lo, max(age) AS hi FROM users GROUP BY country"),
     Asked("SELECT count(*) AS n, sum(price) AS s, avg(price) AS m FROM items"),
     Asked("SELECT upper(tag) AS t, count(*) AS n FROM items WHERE tag LIKE '%x' GROUP BY upper(tag)"),
@@ -47,7 +48,9 @@ JOINS = [
     Asked("SELECT id, country, tag FROM users FULL JOIN bans USING (id)"),
     Asked("SELECT id, u.id AS u_id, b.id AS b_id FROM users u FULL JOIN bans b USING (id)"),
     Asked("SELECT * FROM users RIGHT JOIN bans USING (id)"),
-    Asked("SELECT id, a.country, b.tag, c.user_id FROM users a FULL JOIN bans b USING (id) FULL JOIN bans c USING (id)"),
+    Asked(
+        "SELECT id, a.country, b.tag, c.user_id FROM users a FULL JOIN bans b USING (id) FULL JOIN bans c USING (id)"
+    ),
     Asked(
         "SELECT u.id, b.id AS ban, i.item FROM users u LEFT JOIN bans b ON b.user_id = u.id "
         "LEFT JOIN items i ON i.owner = u.id"
@@ -122,12 +125,24 @@ SETS = [
 ]
 RANKS = [
     Asked(
+        "SELECT `order`, place, id FROM (SELECT country AS `order`, id, row_number() OVER (PARTITION BY country "
+        "ORDER BY id DESC) AS place FROM users) WHERE place <= 2",
+        'SELECT "order", place, id FROM (SELECT country AS "order", id, row_number() OVER (PARTITION BY country '
+        "ORDER BY id DESC) AS place FROM users) WHERE place <= 2",
+    ),
+    Asked(
+        "SELECT `order`, place, tag FROM (SELECT tag, user_id AS `order`, row_number() OVER (PARTITION BY user_id "
+        "ORDER BY tag DESC NULLS LAST, id) AS place FROM bans) WHERE place <= 2",
+        'SELECT "order", place, tag FROM (SELECT tag, user_id AS "order", row_number() OVER (PARTITION BY user_id '
+        "ORDER BY tag DESC NULLS LAST, id) AS place FROM bans) WHERE place <= 2",
+    ),
+    Asked(
         "SELECT n, user_id, count(*) AS c, row_number() OVER (PARTITION BY n ORDER BY count(*) DESC, user_id) AS place "
         "FROM orders GROUP BY n, user_id QUALIFY place <= 2",
     ),
     Asked(
-        "SELECT n, place, id, amount FROM (SELECT *, row_number() OVER (PARTITION BY n ORDER BY amount DESC NULLS LAST, "
-        "id) AS place FROM orders) WHERE place <= 3"
+        "SELECT n, place, id, amount FROM (SELECT *, row_number() OVER (PARTITION BY n ORDER BY amount DESC NULLS "
+        "LAST, id) AS place FROM orders) WHERE place <= 3"
     ),
     Asked(
         "SELECT place, country, age FROM (SELECT country, age, row_number() OVER (PARTITION BY country "
@@ -161,6 +176,25 @@ RANKS = [
 ]
 TEN = "time_bucket(INTERVAL '10 minutes', ts)"
 IN_TIME = [
+    Asked(
+        "SELECT country, window_start, window_end, sum(o.n) AS s FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '10' "
+        "MINUTES) o JOIN users u ON u.id = o.user_id GROUP BY window_start, window_end, country",
+        f"SELECT country, {TEN} AS window_start, {TEN} + INTERVAL '10 minutes' AS window_end, sum(o.n) AS s "
+        "FROM orders o JOIN users u ON u.id = o.user_id GROUP BY ALL",
+    ),
+    Asked(
+        "SELECT c.page, window_start, window_end, count(*) AS n FROM (SELECT o.ts AS ts, c.page FROM orders o "
+        "JOIN clicks c ON c.user_id = o.user_id AND c.ts BETWEEN o.ts - INTERVAL '5' MINUTES AND o.ts) c "
+        "GROUP BY c.page, window(ts, '10 minutes')",
+        f"SELECT page, {TEN} AS window_start, {TEN} + INTERVAL '10 minutes' AS window_end, count(*) AS n FROM (SELECT "
+        "o.ts AS ts, c.page FROM orders o JOIN clicks c ON c.user_id = o.user_id AND c.ts BETWEEN o.ts - "
+        "INTERVAL '5' MINUTES AND o.ts) c GROUP BY ALL",
+    ),
+    Asked(
+        "SELECT o.id, c.id AS click FROM orders o FULL JOIN clicks c ON c.user_id = o.user_id AND c.ts BETWEEN "
+        "o.ts - INTERVAL '2' MINUTES AND o.ts + INTERVAL '2' MINUTES",
+        key="KEY (id, click)",
+    ),
     Asked(
         "SELECT window_start, window_end, user_id, count(*) AS n, sum(amount) AS s "
         "FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '10' MINUTES) GROUP BY window_start, window_end, user_id",
@@ -234,9 +268,9 @@ SPARKS = [
         "SELECT u.id, u.age, b.id AS ban FROM users u JOIN bans b ON b.tag = u.country OR b.user_id = u.id",
     ),
     Asked(
-        "SELECT owner, percentile(price, 0.5) AS middle, stddev_samp(price) AS s, bool_or(price > 2) AS high, "
+        "SELECT owner, stddev_samp(price) AS s, bool_or(price > 2) AS high, "
         "max_by(item, item) AS last FROM items GROUP BY owner",
-        "SELECT owner, quantile_cont(price, 0.5) AS middle, stddev_samp(price) AS s, bool_or(price > 2) AS high, "
+        "SELECT owner, stddev_samp(price) AS s, bool_or(price > 2) AS high, "
         "max_by(item, item) AS last FROM items GROUP BY owner",
     ),
 ]

@@ -64,6 +64,7 @@ QUERIES = [
     ("SELECT country, id, count(*) AS n FROM users GROUP BY country", "3:47: id is neither grouped by nor aggregated"),
     ("SELECT country, count(*) AS n FROM users GROUP BY ROLLUP(country)", "GROUP BY ROLLUP cannot be kept"),
     ("SELECT country, count(*) AS n FROM users GROUP BY country WITH CUBE", "GROUP BY CUBE cannot be kept"),
+    ("SELECT country, median(id) AS m FROM users GROUP BY country", "3:47: median(...) would need all values for ever"),
     ("SELECT * FROM users ORDER BY id", "3:60: ORDER BY: a view has no order"),
     ("SELECT * FROM users LIMIT 3", "3:57: LIMIT without ORDER BY leaves to chance which rows there are"),
     ("SELECT id FROM users OFFSET 3", "3:59: OFFSET cannot be kept"),
@@ -87,6 +88,16 @@ QUERIES = [
     ),
     (TUMBLE.format("id", "'5' MINUTES"), "3:109: windows go by the time of their stream. That is ts."),
     (TUMBLE.format("ts", "'1' MONTH"), "3:123: INTERVAL '1' MONTH has no fixed length"),
+    (
+        "SELECT window_start, window_end, count(*) AS n FROM SESSION(orders, DESCRIPTOR(ts), INTERVAL '5' MINUTES) o "
+        "JOIN users u ON u.id = o.user_id GROUP BY window_start, window_end",
+        "rows of a table are grouped by windows of one size and of their own time only",
+    ),
+    (
+        "SELECT count(*) AS n, window_start, window_end FROM TUMBLE(orders, DESCRIPTOR(now()), INTERVAL '5' MINUTES) o "
+        "JOIN users u ON u.id = o.user_id GROUP BY window_start, window_end",
+        "rows of a table are grouped by windows of one size and of their own time only",
+    ),
     ("SELECT * FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '5' MINUTES)", "3:38: rows of TUMBLE, HOP or SESSION are"),
     ("SELECT country, count(*) AS n FROM users GROUP BY country EMIT LATER", "3:89: it cannot be read"),
     (

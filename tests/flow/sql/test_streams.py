@@ -53,8 +53,8 @@ def rate(value: int, since: str) -> dict[str, Any]:
 def test_a_join_as_of_the_time_of_the_stream_has_the_version_that_held_then(
     run: Callable[[str], AppTester], more: str
 ) -> None:
-    shop = run(f"""CREATE STREAMING TABLE priced AS
-        SELECT o.id, r.rate{more} FROM orders o LEFT JOIN rates FOR SYSTEM_TIME AS OF o.at AS r ON r.currency = o.currency""")
+    shop = run(f"""CREATE STREAMING TABLE priced AS SELECT o.id, r.rate{more} FROM orders o
+        LEFT JOIN rates FOR SYSTEM_TIME AS OF o.at AS r ON r.currency = o.currency""")
     shop.feed_rows("rates", [rate(2, "09:00"), rate(3, "10:00")])
     shop.feed("orders", [order(1, "08:30"), order(2, "09:30"), order(3, "10:30")])
     shop.flush()

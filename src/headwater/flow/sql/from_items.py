@@ -7,7 +7,6 @@ from sqlglot import exp
 
 from headwater.flow.declare.duration import spelled
 from headwater.flow.declare.stream import Stream
-from headwater.flow.declare.topology.nodes import SourceTable
 from headwater.flow.operators.windows.kinds.hopping import hopping
 from headwater.flow.operators.windows.kinds.session import session
 from headwater.flow.operators.windows.kinds.tumbling import tumbling
@@ -16,7 +15,7 @@ from headwater.flow.sql.environment import Environment
 from headwater.flow.sql.intervals import interval_us, is_now
 from headwater.flow.sql.reading.dialect import WINDOW_FUNCTIONS, name_text
 from headwater.flow.sql.reading.source_text import start_of
-from headwater.flow.sql.relations import Column, Item, Relation, Rows
+from headwater.flow.sql.relations import Column, Cut, Item, Relation, Rows
 
 Compile = Callable[[exp.Query, Environment], Relation]
 EXPLODES = {"explode": False, "explode_outer": True}
@@ -75,7 +74,8 @@ def _called(node: exp.Table, environment: Environment) -> Rows:
     rows = _rows(relation, node.alias or read.name, node, environment)
     if name == "stream":
         return rows
-    time = inputs[1].expressions[0] if len(inputs) > 1 and isinstance(inputs[1], exp.Anonymous) else None
+    described = inputs[1].expressions if len(inputs) > 1 and isinstance(inputs[1], exp.Anonymous) else []
+    time = described[0] if described else None
     sizes = [interval_us(one, source) for one in inputs[2:] if not isinstance(one, exp.PropertyEQ)]
     if not (isinstance(time, exp.Column) or (time is not None and is_now(time))) or len(sizes) != (
         2 if name == "hop" else 1
@@ -88,7 +88,10 @@ def _called(node: exp.Table, environment: Environment) -> Rows:
     processing = is_now(time)
     if not processing:
         check_event_time(rows, time)
-    return replace(rows, window=_window(name, sizes), processing=processing)
+    if isinstance(time, exp.Column):
+        time = exp.column(time.this.copy(), table=rows.items[0].alias)
+    cut = Cut(name, time, tuple(sizes))
+    return replace(rows, window=_window(name, sizes), processing=processing, cut=cut)
 
 
 def _window(name: str, sizes: list[int]) -> Window:
@@ -130,7 +133,3 @@ def with_lateral(rows: Rows, node: exp.Lateral) -> Rows:
     flow = flow.explode(made, into, outer=outer)
     item = Item(alias.name if alias is not None else "", (Column(names[0] if names else "col", into),))
     return replace(rows, flow=flow, items=(*rows.items, item), unique=())
-
-
-def versioned(rows: Rows) -> bool:
-    return isinstance(rows.flow.node, SourceTable)

@@ -19,7 +19,7 @@ from headwater.flow.sql.from_items import check_event_time
 from headwater.flow.sql.intervals import interval_us, is_now
 from headwater.flow.sql.reading.dialect import written
 from headwater.flow.sql.reading.source_text import start_of
-from headwater.flow.sql.relations import Flow, Rows, as_column, flat_tree, fresh
+from headwater.flow.sql.relations import Flow, Rows, as_column, flat_tree, fresh, transformed
 
 AGGREGATES = frozenset(FUNCTIONS) | frozenset(REPLACED) | frozenset({
     "count", "sum", "avg", "mean", "min", "max", "count_if", "first", "first_value", "last", "last_value", "any_value",
@@ -29,6 +29,7 @@ AGGREGATES = frozenset(FUNCTIONS) | frozenset(REPLACED) | frozenset({
     "approx_count_distinct", "listagg", "string_agg", "kurtosis", "skewness", "product", "try_sum", "try_avg",
     "bit_and", "bit_or", "bit_xor", "grouping", "grouping_id", "histogram_numeric", "regr_slope", "regr_count",
 })  # fmt: skip
+EXACT = ("percentile", "median", "percentile_cont", "percentile_disc")
 CUT = ("window", "session_window")
 """Functions of Spark that cut time into windows."""
 PARTS = {("window_start",): START, ("window_end",): END, ("window", "start"): START, ("window", "end"): END}
@@ -114,6 +115,9 @@ class _Grouping:
 
     def stage(self) -> Stage:
         group = self.select.args.get("group")
+        cut = self.rows.cut
+        if cut is not None and isinstance(self.rows.flow, Table):  # joined with one
+            self._add_moments(cut.time, cut.sizes_us, "window" if cut.function == "tumble" else "", self.select)
         for one in self._keys(group):
             self._add_key(one)
         aggregates = self._aggregates()
@@ -203,10 +207,11 @@ class _Grouping:
 
     def _add_moments(self, time: exp.Expr, sizes: Sequence[int], name: str, node: exp.Expr) -> None:
         """Rows of a table are not late: windows of one size are columns of theirs."""
-        if name != "window" or (len(sizes) > 1 and sizes[1] != sizes[0]):
+        if name != "window" or (len(sizes) > 1 and sizes[1] != sizes[0]) or self.processing:
             raise self.source.refusal(
-                start_of(node), "rows of a table are grouped by windows of one size only", "Leave the step out."
-            )
+                start_of(node), "rows of a table are grouped by windows of one size and of their own time only",
+                "Use TUMBLE or window(at, '5 minutes'), or group the stream before it is joined.",
+            )  # fmt: skip
         offset = sizes[2] if len(sizes) > 2 else 0
         micros = f"unix_micros({self.rows.text(time)})"
         begin = f"({micros} - pmod({micros} - {offset}, {sizes[0]}))"
@@ -266,6 +271,10 @@ class _Grouping:
         exact = len(inputs) >= 2 and isinstance(inputs[1], exp.Literal) and not inputs[1].is_string
         if said in ("percentile_approx", "approx_percentile") and exact:
             return percentile(self.rows.text(inputs[0]), float(str(inputs[1].this))).alias(name)
+        if said in EXACT:
+            raise self.source.refusal(
+                start_of(call), f"{said}(...) would need all values for ever", "Write percentile_approx(x, 0.5)."
+            )
         return None
 
     # -- the table -----------------------------------------------------------------------------------------------------

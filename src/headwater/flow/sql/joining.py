@@ -305,10 +305,6 @@ class _Join:
         return found[0] if found else "the column of its time, which CREATE STREAM says WITH (time = '...')"
 
 
-def keeps_versions(rows: Rows) -> bool:
-    return any(isinstance(one, SourceTable) and one.versions_us for one in walk(rows.flow.node))
-
-
 def _chosen(rows: Rows, needed: Sequence[str], wanted: frozenset[str] | None) -> tuple[list[str], list[Item]]:
     """Names of the frame that are needed after the join, and the items with only those columns."""
     items = [

@@ -74,6 +74,14 @@ class Resolved(NamedTuple):
     fields: tuple[str, ...]
 
 
+class Cut(NamedTuple):
+    """What a table function of windows says."""
+
+    function: str
+    time: exp.Expr
+    sizes_us: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Rows:
     """What FROM has made so far: a flow, and the items whose columns are in it."""
@@ -83,10 +91,10 @@ class Rows:
     source: SourceText
     window: Window | None = None
     """Its rows are grouped by the windows of a table function."""
+    cut: Cut | None = None
+    """How that was said."""
     processing: bool = False
     """Those windows go by when rows are processed, and not by when they happened."""
-    outer: "Rows | None" = None
-    """Rows of the query that this one is within."""
     unique: tuple[str, ...] = ()
     shared: Mapping[frozenset[str], str] = field(default_factory=dict)
     """Of outer joins: the column that has what either side has, by those of both sides."""

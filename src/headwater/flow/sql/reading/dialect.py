@@ -42,7 +42,7 @@ class Dialect(Spark):
 
 
 DIALECT = Dialect()
-KEYWORDS = frozenset(word for word in Spark.Tokenizer.KEYWORDS if word.isalpha())
+KEYWORDS = frozenset(word for said in Spark.Tokenizer.KEYWORDS for word in said.split() if word.isalpha())
 
 
 def tokens_of(source: SourceText) -> list[Token]:
@@ -84,6 +84,16 @@ def name_text(name: str) -> str:
     """
     plain = PLAIN.fullmatch(name) and name.upper() not in KEYWORDS
     return name if plain else "`" + name.replace("`", "``") + "`"
+
+
+def plain_name(text: str) -> str:
+    """The name that a text is and nothing else; "" if it is more.
+
+    >>> plain_name("amount"), plain_name("`order`"), plain_name("amount + 1")
+    ('amount', 'order', '')
+    """
+    name = text[1:-1] if text[:1] == text[-1:] == "`" else text
+    return name if PLAIN.fullmatch(name) else ""
 
 
 def as_written(node: exp.Expr, source: SourceText) -> exp.Expr:
