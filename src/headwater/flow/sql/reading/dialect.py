@@ -22,8 +22,8 @@ FUNCTIONS_TOO = (TokenType.WINDOW, TokenType.SESSION)
 """Words that are functions, or names of their results, before a bracket or a dot."""
 BEFORE_TABLE = (TokenType.FROM, TokenType.JOIN, TokenType.COMMA)
 CALLS = frozenset({
-    "APPROX_PERCENTILE", "ARGMAX", "ARGMIN", "ARG_MAX", "ARG_MIN", "CHAR", "CHR", "DECODE", "INITCAP", "LISTAGG", "MAX_BY",
-    "MIN_BY", "NORMALIZE", "PERCENTILE", "PERCENTILE_APPROX", "STRING_AGG",
+    "APPROX_PERCENTILE", "ARGMAX", "ARGMIN", "ARG_MAX", "ARG_MIN", "CHAR", "CHR", "DECODE", "INITCAP", "LISTAGG",
+    "MAX_BY", "MIN_BY", "NORMALIZE", "PERCENTILE", "PERCENTILE_APPROX", "STRING_AGG",
 })  # fmt: skip
 """Functions that sqlglot has parsers of their own for, and that have no words between their inputs."""
 PLAIN = re.compile(r"[A-Za-z]\w*")
