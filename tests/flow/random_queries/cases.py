@@ -131,8 +131,8 @@ def app_of(case: Case) -> App:
         key = one.key[0] if len(one.key) == 1 else one.key
         app.table(f"{app.name}.{one.name}", one.spark_ddl, key=key, name=one.name)
     for number, query in enumerate(case.queries):
-        for one in query.built:
-            app.script.relations[one.name] = lambda one=one: one.relation(app)  # type: ignore[misc]
+        for built in query.built:
+            app.script.relations[built.name] = lambda built=built: built.relation(app)  # type: ignore[misc]
         app.sql(f"CREATE MATERIALIZED VIEW {view_name(number)} AS {shown_text(app, query)}")
     return app
 

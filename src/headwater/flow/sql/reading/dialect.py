@@ -21,11 +21,6 @@ WINDOW_FUNCTIONS = ("tumble", "hop", "session")
 FUNCTIONS_TOO = (TokenType.WINDOW, TokenType.SESSION)
 """Words that are functions, or names of their results, before a bracket or a dot."""
 BEFORE_TABLE = (TokenType.FROM, TokenType.JOIN, TokenType.COMMA)
-CALLS = frozenset({
-    "APPROX_PERCENTILE", "ARGMAX", "ARGMIN", "ARG_MAX", "ARG_MIN", "CHAR", "CHR", "DECODE", "INITCAP", "LISTAGG",
-    "MAX_BY", "MIN_BY", "NORMALIZE", "PERCENTILE", "PERCENTILE_APPROX", "STRING_AGG",
-})  # fmt: skip
-"""Functions that sqlglot has parsers of their own for, and that have no words between their inputs."""
 PLAIN = re.compile(r"[A-Za-z]\w*")
 DEPTH_MAX = 200
 """Brackets within each other: more would be too deep for a recursive parser."""
@@ -35,9 +30,6 @@ class QueryParser(SparkParser):
     """Spark's, without a form of its own for any function."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
-    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
-        name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name not in CALLS
-    }
 
 
 class Dialect(Spark):
