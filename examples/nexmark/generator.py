@@ -35,7 +35,8 @@ class House:
         name = self.dice.choice(NAMES)
         return {
             "id": number, "name": name, "email": f"{name.lower()}{number}@example.com",
-            "city": self.dice.choice(CITIES), "state": self.dice.choice(STATES), "date_time": _text(at), "extra": self._extra(),
+            "city": self.dice.choice(CITIES), "state": self.dice.choice(STATES), "date_time": _text(at),
+            "extra": self._extra(),
         }  # fmt: skip
 
     def auction(self, at: datetime) -> dict[str, Any]:

@@ -47,6 +47,18 @@ JOINS = [
     Asked("SELECT id, country, tag FROM users FULL JOIN bans USING (id)"),
     Asked("SELECT id, u.id AS u_id, b.id AS b_id FROM users u FULL JOIN bans b USING (id)"),
     Asked("SELECT * FROM users RIGHT JOIN bans USING (id)"),
+    Asked(
+        "SELECT id, a.country, b.tag, c.user_id FROM users a FULL JOIN bans b USING (id) FULL JOIN bans c USING (id)"
+    ),
+    Asked(
+        "SELECT u.id, b.id AS ban, i.item FROM users u LEFT JOIN bans b ON b.user_id = u.id "
+        "LEFT JOIN items i ON i.owner = u.id"
+    ),
+    Asked("SELECT u.*, b.tag FROM users u JOIN bans b USING (id)"),
+    Asked(
+        "SELECT x.country, x.n, y.total FROM (SELECT country, count(*) AS n FROM users GROUP BY country) x "
+        "CROSS JOIN (SELECT count(*) AS total FROM users) y"
+    ),
     Asked("SELECT a.id, b.id AS other FROM users a JOIN users b ON a.country = b.country AND a.id < b.id"),
     Asked("SELECT a.id AS a, b.id AS b FROM users a CROSS JOIN users b WHERE a.age < b.age"),
     Asked("SELECT i.item, i.tag, b.id FROM items i JOIN bans b ON b.tag = i.tag AND b.user_id <> i.owner"),
@@ -61,6 +73,21 @@ JOINS = [
     ),
 ]
 QUERIES_WITHIN = [
+    Asked(
+        "SELECT o.user_id, count(*) AS n FROM orders o LEFT ANTI JOIN users u ON u.id = o.user_id WHERE o.n > 1 "
+        "GROUP BY o.user_id",
+        "SELECT o.user_id, count(*) AS n FROM orders o ANTI JOIN users u ON u.id = o.user_id WHERE o.n > 1 "
+        "GROUP BY o.user_id",
+    ),
+    Asked(
+        "SELECT id, country FROM users LEFT SEMI JOIN items ON items.owner = users.id AND price > 1",
+        "SELECT id, country FROM users SEMI JOIN items ON items.owner = users.id AND price > 1",
+    ),
+    Asked(
+        "SELECT u.id FROM users u WHERE 2 > (SELECT count(*) FROM bans b WHERE b.user_id = u.id) "
+        "AND EXISTS (SELECT 1 FROM items)"
+    ),
+    Asked("SELECT u.id, age FROM users u WHERE age > (SELECT avg(price) FROM items i WHERE i.owner = u.id)"),
     Asked("SELECT id, country FROM users WHERE id IN (SELECT user_id FROM bans WHERE tag IS NOT NULL)"),
     Asked("SELECT id, country FROM users WHERE id NOT IN (SELECT user_id FROM bans WHERE tag = 'ax')"),
     Asked("SELECT item FROM items WHERE owner NOT IN (SELECT id FROM users WHERE age > 20)"),
@@ -96,6 +123,30 @@ SETS = [
     Asked("SELECT tag, count(*) AS n FROM (SELECT tag FROM items EXCEPT ALL SELECT tag FROM bans) GROUP BY tag"),
 ]
 RANKS = [
+    Asked(
+        "SELECT `order`, place, id FROM (SELECT country AS `order`, id, row_number() OVER (PARTITION BY country "
+        "ORDER BY id DESC) AS place FROM users) WHERE place <= 2",
+        'SELECT "order", place, id FROM (SELECT country AS "order", id, row_number() OVER (PARTITION BY country '
+        "ORDER BY id DESC) AS place FROM users) WHERE place <= 2",
+    ),
+    Asked(
+        "SELECT `order`, place, tag FROM (SELECT tag, user_id AS `order`, row_number() OVER (PARTITION BY user_id "
+        "ORDER BY tag DESC NULLS LAST, id) AS place FROM bans) WHERE place <= 2",
+        'SELECT "order", place, tag FROM (SELECT tag, user_id AS "order", row_number() OVER (PARTITION BY user_id '
+        "ORDER BY tag DESC NULLS LAST, id) AS place FROM bans) WHERE place <= 2",
+    ),
+    Asked(
+        "SELECT n, user_id, count(*) AS c, row_number() OVER (PARTITION BY n ORDER BY count(*) DESC, user_id) AS place "
+        "FROM orders GROUP BY n, user_id QUALIFY place <= 2",
+    ),
+    Asked(
+        "SELECT n, place, id, amount FROM (SELECT *, row_number() OVER (PARTITION BY n ORDER BY amount DESC NULLS "
+        "LAST, id) AS place FROM orders) WHERE place <= 3"
+    ),
+    Asked(
+        "SELECT place, country, age FROM (SELECT country, age, row_number() OVER (PARTITION BY country "
+        "ORDER BY age NULLS LAST, id) AS place FROM users) WHERE place < 3"
+    ),
     Asked(
         "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY country ORDER BY age DESC NULLS LAST, id) AS place "
         "FROM users) WHERE place <= 2"
@@ -170,3 +221,37 @@ IN_TIME = [
         "window_start ORDER BY n DESC, page) = 1",
     ),
 ]
+SPARKS = [
+    Asked(
+        "SELECT i.item, b.id, b.t FROM items i JOIN (SELECT id, country AS t FROM users UNION ALL SELECT id, tag FROM "
+        "bans) b ON b.t = i.tag",
+        "SELECT DISTINCT item, id, tag AS t FROM items JOIN bans USING (tag)",
+        "KEY (item, id)",
+    ),
+    Asked(
+        "SELECT p.item, p.tag, b.id FROM (SELECT item, tag FROM items UNION ALL SELECT age, country FROM users) p "
+        "JOIN bans b ON b.tag = p.tag",
+        "SELECT DISTINCT item, tag, id FROM items JOIN bans USING (tag)",
+        "KEY (item, id)",
+    ),
+    Asked(
+        "SELECT letter, count(*) AS n FROM clicks LATERAL VIEW explode(split(page, '')) l AS letter "
+        "WHERE letter <> '' GROUP BY letter",
+        "SELECT letter, count(*) AS n FROM (SELECT unnest(split(page, '')) AS letter FROM clicks) "
+        "WHERE letter <> '' GROUP BY letter",
+    ),
+    Asked(
+        "SELECT id, regexp_extract(tag, '([a-z])([xy])', 2) AS end FROM bans WHERE tag RLIKE '^[ab]'",
+        "SELECT id, regexp_extract(tag, '([a-z])([xy])', 2) AS end FROM bans WHERE regexp_matches(tag, '^[ab]')",
+    ),
+    Asked(
+        "SELECT u.id, u.age, b.id AS ban FROM users u JOIN bans b ON b.tag = u.country OR b.user_id = u.id",
+    ),
+    Asked(
+        "SELECT owner, stddev_samp(price) AS s, bool_or(price > 2) AS high, "
+        "max_by(item, item) AS last FROM items GROUP BY owner",
+        "SELECT owner, stddev_samp(price) AS s, bool_or(price > 2) AS high, "
+        "max_by(item, item) AS last FROM items GROUP BY owner",
+    ),
+]
+"""With functions or steps that the test kit leaves to Spark."""

@@ -98,16 +98,11 @@ def test_a_text_in_python_stands_for_what_its_last_statement_declares() -> None:
 def test_sql_reads_what_python_declares_and_python_what_sql_does() -> None:
     app = hw.App("shop")
     orders = app.stream("orders", "id long, amount int")
-    app.view(key="id")(_named("totals", lambda: orders.by("id").agg("sum(amount) as total")))
+    app.view(name="totals", key="id")(lambda: orders.by("id").agg("sum(amount) as total"))
     found = app.sql("select id, total from totals where total > 3")
     assert isinstance(found, Table)
     app.view(name="high", key="id")(lambda: found.where("total > 9"))
     assert set(app.outputs) == {"totals", "high"}
-
-
-def _named(name: str, body: object) -> object:
-    body.__name__ = name  # type: ignore[attr-defined]
-    return body
 
 
 def test_a_variable_of_the_environment_stands_for_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:

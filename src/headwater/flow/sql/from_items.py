@@ -7,7 +7,6 @@ from sqlglot import exp
 
 from headwater.flow.declare.duration import spelled
 from headwater.flow.declare.stream import Stream
-from headwater.flow.declare.topology.nodes import SourceTable
 from headwater.flow.operators.windows.kinds.hopping import hopping
 from headwater.flow.operators.windows.kinds.session import session
 from headwater.flow.operators.windows.kinds.tumbling import tumbling
@@ -75,15 +74,18 @@ def _called(node: exp.Table, environment: Environment) -> Rows:
     rows = _rows(relation, node.alias or read.name, node, environment)
     if name == "stream":
         return rows
-    time = inputs[1].expressions[0] if len(inputs) > 1 and isinstance(inputs[1], exp.Anonymous) else None
+    described = inputs[1].expressions if len(inputs) > 1 and isinstance(inputs[1], exp.Anonymous) else []
+    time = described[0] if described else None
     sizes = [interval_us(one, source) for one in inputs[2:] if not isinstance(one, exp.PropertyEQ)]
-    processing = time is not None and is_now(time)
-    if not (processing or isinstance(time, exp.Column)) or len(sizes) != (2 if name == "hop" else 1):
+    if not (isinstance(time, exp.Column) or (time is not None and is_now(time))) or len(sizes) != (
+        2 if name == "hop" else 1
+    ):
         raise source.refusal(
             start_of(node), f"{name.upper()}(...) cannot be read",
             "Write TUMBLE(orders, DESCRIPTOR(at), INTERVAL '5' MINUTES); HOP has the step and then the size; SESSION "
             "the gap.",
         )  # fmt: skip
+    processing = is_now(time)
     if not processing:
         check_event_time(rows, time)
     return replace(rows, window=_window(name, sizes), processing=processing)
@@ -128,7 +130,3 @@ def with_lateral(rows: Rows, node: exp.Lateral) -> Rows:
     flow = flow.explode(made, into, outer=outer)
     item = Item(alias.name if alias is not None else "", (Column(names[0] if names else "col", into),))
     return replace(rows, flow=flow, items=(*rows.items, item), unique=())
-
-
-def versioned(rows: Rows) -> bool:
-    return isinstance(rows.flow.node, SourceTable)

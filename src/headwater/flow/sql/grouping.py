@@ -29,6 +29,7 @@ AGGREGATES = frozenset(FUNCTIONS) | frozenset(REPLACED) | frozenset({
     "approx_count_distinct", "listagg", "string_agg", "kurtosis", "skewness", "product", "try_sum", "try_avg",
     "bit_and", "bit_or", "bit_xor", "grouping", "grouping_id", "histogram_numeric", "regr_slope", "regr_count",
 })  # fmt: skip
+EXACT = ("percentile", "median", "percentile_cont", "percentile_disc")
 CUT = ("window", "session_window")
 """Functions of Spark that cut time into windows."""
 PARTS = {("window_start",): START, ("window_end",): END, ("window", "start"): START, ("window", "end"): END}
@@ -76,6 +77,8 @@ def is_aggregate(node: exp.Expr) -> bool:
     inner = node
     while isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
         inner = inner.this
+    if isinstance(inner, exp.Any):
+        return not isinstance(inner.this, exp.Query | exp.Subquery)
     return isinstance(inner, exp.Anonymous) and str(inner.this).lower() in AGGREGATES
 
 
@@ -258,6 +261,10 @@ class _Grouping:
         exact = len(inputs) >= 2 and isinstance(inputs[1], exp.Literal) and not inputs[1].is_string
         if said in ("percentile_approx", "approx_percentile") and exact:
             return percentile(self.rows.text(inputs[0]), float(str(inputs[1].this))).alias(name)
+        if said in EXACT:
+            raise self.source.refusal(
+                start_of(call), f"{said}(...) would need all values for ever", "Write percentile_approx(x, 0.5)."
+            )
         return None
 
     # -- the table -----------------------------------------------------------------------------------------------------

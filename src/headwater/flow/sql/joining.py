@@ -251,7 +251,9 @@ class _Join:
                 taken.add(merged[name].lower())
                 columns.append(as_column(name_text(name), merged[name]))
         copies = merged.values() if how in (LEFT, FULL) else ()
-        self.right = _selected(self.right, columns, [*names.values(), *copies])
+        validity = [name for name in self._validity() if names.get(name) != name]
+        columns += map(name_text, validity)
+        self.right = _selected(self.right, columns, [*names.values(), *copies, *validity])
         items = tuple(self._without_partner(item, copied) for item in left)
         both = [one for item in left for one in item.columns or () if one.flat in copied]
         shared = [one for one in both if one.name.lower() in self.text.using]
@@ -263,6 +265,13 @@ class _Join:
         own = tuple(replace(one, flat=moved.get(one.flat, one.flat), event_time=False) for one in found.columns or ())
         renamed = [Condition(one.left, one.sign, names[one.right]) for one in further]
         return (*items, replace(found, columns=own, merged=frozenset(self.text.using))), renamed
+
+    def _validity(self) -> list[str]:
+        """Columns that say when versions hold: a join as of a time reads them under their own names."""
+        if self.text.as_of is None or is_now(self.text.as_of):
+            return []
+        tables = [one for one in walk(self.right.flow.node) if isinstance(one, SourceTable)]
+        return [name for one in tables for name in (one.valid_from, one.valid_to) if name is not None]
 
     def _without_partner(self, item: Item, copied: Mapping[str, str]) -> Item:
         """An item of the left, whose columns are null in rows of the right alone."""
@@ -294,10 +303,6 @@ class _Join:
     def _time(self) -> str:
         found = [one.name for item in self.left.items for one in item.columns or () if one.event_time]
         return found[0] if found else "the column of its time, which CREATE STREAM says WITH (time = '...')"
-
-
-def keeps_versions(rows: Rows) -> bool:
-    return any(isinstance(one, SourceTable) and one.versions_us for one in walk(rows.flow.node))
 
 
 def _chosen(rows: Rows, needed: Sequence[str], wanted: frozenset[str] | None) -> tuple[list[str], list[Item]]:

@@ -8,7 +8,7 @@ from sqlglot import exp
 from headwater.flow.declare.stream import Grouped, Stream
 from headwater.flow.declare.topology.nodes import key_of
 from headwater.flow.formats.schema import parse_ddl
-from headwater.flow.operators.joins.pairing import FULL, INNER, LEFT, RIGHT
+from headwater.flow.operators.joins.pairing import ANTI, EXISTENCE, FULL, INNER, LEFT, RIGHT, SEMI
 from headwater.flow.operators.windows.step import END, START
 from headwater.flow.sql.combining import combined
 from headwater.flow.sql.environment import Environment
@@ -159,7 +159,7 @@ class _Block:
         early = not self.select.args.get("laterals") and not {RIGHT, FULL} & set(hows)
         everything = Rows(items[0].flow, tuple(item.items[0] for item in items), self.source)
         of = {id(one): self._items_of(one, everything) for one in conditions} if early else {}
-        optional = {number for number, how in enumerate(hows, 1) if how == LEFT}
+        optional = {number for number, how in enumerate(hows, 1) if how in (LEFT, *EXISTENCE)}
         left = list(conditions)
         for number, _ in enumerate(items):
             for one in [one for one in left if of.get(id(one)) == {number} and number not in optional]:
@@ -218,11 +218,12 @@ class _Block:
 
     def _how(self, join: exp.Join) -> str:
         side, kind = (join.side or "").upper(), (join.kind or "").upper()
-        if kind in ("SEMI", "ANTI") or join.method:
+        if join.method:
             raise self.source.refusal(
-                start_of(join), f"{join.method or ''}{side} {kind} JOIN is not read".replace("  ", " "),
-                "Write WHERE EXISTS (SELECT ...), NOT EXISTS, or JOIN ... ON.",
-            )  # fmt: skip
+                start_of(join), f"{join.method}{side} {kind} JOIN is not read".replace("  ", " "), "Write JOIN ... ON."
+            )
+        if kind in ("SEMI", "ANTI"):
+            return {"SEMI": SEMI, "ANTI": ANTI}[kind]
         return {"LEFT": LEFT, "RIGHT": RIGHT, "FULL": FULL}.get(side, INNER)
 
     def _joined(self, rows: Rows, item: Rows, join: exp.Join, how: str, more: Sequence[exp.Expr]) -> Rows:
@@ -279,7 +280,9 @@ class _Block:
         given = self.select.args.get("qualify")
         if given is None:
             return None
-        named = {one.alias.lower(): one.this for one in self.select.expressions if isinstance(one, exp.Alias)}
+        named: dict[str, exp.Expr] = {
+            one.alias.lower(): one.this for one in self.select.expressions if isinstance(one, exp.Alias)
+        }
 
         def meant(one: exp.Expr) -> exp.Expr:
             if isinstance(one, exp.Column) and not one.table and rows.find(one) is None:
@@ -443,7 +446,7 @@ def _renames(text: str, name: str) -> bool:
 
 
 def _cast_type(node: exp.Expr) -> object:
-    if not isinstance(node, exp.Cast) or isinstance(node, exp.TryCast):
+    if not isinstance(node, exp.Cast):
         return None
     try:
         return parse_ddl(f"x {node.args['to'].sql(dialect='spark')}").fields[0].type

@@ -8,7 +8,7 @@ from sqlglot import exp
 from headwater.flow.declare.stream import Stream, Table
 from headwater.flow.sql.facts import facts_of
 from headwater.flow.sql.grouping import Stage
-from headwater.flow.sql.reading.dialect import PLAIN
+from headwater.flow.sql.reading.dialect import plain_name
 from headwater.flow.sql.reading.source_text import SourceText, start_of
 from headwater.flow.sql.relations import Flow, Rows, flat_tree, fresh, transformed
 
@@ -95,8 +95,8 @@ def ranked(stage: Stage, windows: Sequence[tuple[exp.Window, str]], bounds: Mapp
             transformed(copy, lambda one: flat_tree(made[one.sql()]) if isinstance(one, exp.Window) else one)
         )
 
-    taken = stage.taken | {one.lower() for one in made.values()}
-    return replace(stage, flow=flow, rewrite=rewrite, taken=taken, unique=unique)
+    names = stage.taken | {one.lower() for one in made.values()}
+    return replace(stage, flow=flow, rewrite=rewrite, taken=names, unique=unique)
 
 
 def _checked(window: exp.Window, source: SourceText) -> str:
@@ -118,8 +118,8 @@ def _columns(stage: Stage, window: exp.Window, flow: Flow, taken: set[str]) -> t
 
     def column(node: exp.Expr) -> str:
         text = stage.text(node)
-        if PLAIN.fullmatch(text) and text.lower() in stage.taken:
-            return text
+        if (own := plain_name(text)).lower() in stage.taken:
+            return own
         name = next((name for name, said in made.items() if said == text), "")
         if not name:
             name = fresh("rank_key", {one.lower() for one in (*taken, *made)})
@@ -173,8 +173,8 @@ def first_rows(stage: Stage, order: exp.Order, limit: exp.Limit, select: exp.Sel
         if isinstance(given, exp.Column) and not given.table and given.name.lower() in named:
             given = named[given.name.lower()]
         text = stage.text(given)
-        name = text
-        if not PLAIN.fullmatch(text) or text.lower() not in stage.taken:
+        name = plain_name(text)
+        if name.lower() not in stage.taken:
             name = fresh("order_key", {*stage.taken, *made})
             made[name] = text
         said.append(ordered_text(name, one))

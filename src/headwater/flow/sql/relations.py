@@ -85,8 +85,6 @@ class Rows:
     """Its rows are grouped by the windows of a table function."""
     processing: bool = False
     """Those windows go by when rows are processed, and not by when they happened."""
-    outer: "Rows | None" = None
-    """Rows of the query that this one is within."""
     unique: tuple[str, ...] = ()
     shared: Mapping[frozenset[str], str] = field(default_factory=dict)
     """Of outer joins: the column that has what either side has, by those of both sides."""

@@ -26,10 +26,17 @@ DEPTH_MAX = 200
 """Brackets within each other: more would be too deep for a recursive parser."""
 
 
+WITH_WORDS = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "OVERLAY")
+"""Functions that have words between their brackets: CAST(x AS INT)."""
+
+
 class QueryParser(SparkParser):
     """Spark's, without a form of its own for any function."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr | None]]] = {
+        name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in WITH_WORDS
+    }
 
 
 class Dialect(Spark):
@@ -37,7 +44,7 @@ class Dialect(Spark):
 
 
 DIALECT = Dialect()
-KEYWORDS = frozenset(word for word in Spark.Tokenizer.KEYWORDS if word.isalpha())
+KEYWORDS = frozenset(word for said in Spark.Tokenizer.KEYWORDS for word in said.split() if word.isalpha())
 
 
 def tokens_of(source: SourceText) -> list[Token]:
@@ -79,6 +86,16 @@ def name_text(name: str) -> str:
     """
     plain = PLAIN.fullmatch(name) and name.upper() not in KEYWORDS
     return name if plain else "`" + name.replace("`", "``") + "`"
+
+
+def plain_name(text: str) -> str:
+    """The name that a text is and nothing else; "" if it is more.
+
+    >>> plain_name("amount"), plain_name("`order`"), plain_name("amount + 1")
+    ('amount', 'order', '')
+    """
+    name = text[1:-1] if text[:1] == text[-1:] == "`" else text
+    return name if PLAIN.fullmatch(name) else ""
 
 
 def as_written(node: exp.Expr, source: SourceText) -> exp.Expr:
