@@ -265,7 +265,7 @@ class Generator:
         aggregate = random_aggregate(self.random, theirs, approximate=False)
         computed = ("{}", "coalesce({}, 1)", "{} + 1") if aggregate.kind == INT else ("{}",)
         aggregate = Value(said(self.random.choice(computed), aggregate.text), aggregate.kind)
-        inner = said("SELECT {} FROM {}", aggregate.text, right.item(other))
+        inner = plain = said("SELECT {} FROM {}", aggregate.text, right.item(other))
         pairs = [(a, b) for a in ours for b in theirs if a.kind == b.kind]
         if pairs and self.random.random() < 0.5:
             pair = self.random.choice(pairs)
@@ -277,6 +277,8 @@ class Generator:
             condition = said(f"{{}} {sign} ({{}})", self.random.choice(same).text, inner)
             text = said("SELECT {} FROM {} WHERE {}", texts, left.item(one), condition)
         else:
+            if self.python and self._aliases % 2 and inner == plain:
+                return self._beside(left, right, inner, aggregate.kind)
             made, texts = self.selected([*ours, Value(said("({})", inner), aggregate.kind)])
             text = said("SELECT {} FROM {}", texts, left.item(one))
         return self._of(made, text, left, right, way="scalar")
@@ -338,6 +340,19 @@ class Generator:
             return make(app).by(*(one.name for one in made)).agg("count(*) as copies")
 
         return self._python(counted, plain, grouped, "union all in Python", first, second)
+
+    def _beside(self, left: Query, right: Query, inner: Text, kind: str) -> Query:
+        alias, single = self.alias(), self.alias()
+        names = ", ".join(f"{alias}.{one.name}" for one in left.columns)
+        text = said(f"SELECT {names}, ({{}}) AS value FROM {{}}", inner, left.item(alias))
+
+        def make(app: App) -> Table:
+            tables = app.sql(left.text.spark), app.sql(f"SELECT {single}.* FROM ({inner.spark}) AS {single}(value)")
+            assert isinstance(tables[0], Table)
+            assert isinstance(tables[1], Table)
+            return tables[0].with_scalar(tables[1])
+
+        return self._python((*left.columns, Column("value", kind)), text, make, "with_scalar", left, right)
 
     def _not_in(self, left: Query, right: Query, ours: Value, theirs: Value, pairs: list[tuple[Value, Value]]) -> Query:
         mine, other = ours.text.spark.split(".")[1], theirs.text.spark.split(".")[1]
