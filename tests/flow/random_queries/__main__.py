@@ -25,7 +25,11 @@ def main() -> int:
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     print(f"seeds from {seed} on", flush=True)
     compared, wrong, refused, ways = 0, 0, Counter[str](), Counter[str]()
-    with running_postgres() as url, psycopg.connect(url, autocommit=True, prepare_threshold=None) as database, running_node() as node:
+    with (
+        running_postgres() as url,
+        psycopg.connect(url, autocommit=True, prepare_threshold=None) as database,
+        running_node() as node,
+    ):
         database.execute("SET timezone TO 'UTC'")
         while compared < options.queries:
             case = random_case(seed, options.per_case)

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 import headwater as hw
-from headwater.errors import HeadwaterError, InvalidDeclaration
+from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.app import App
 from headwater.flow.declare.topology.nodes import key_of
 from headwater.flow.local.jobs import local_jobs
@@ -131,11 +131,9 @@ def app_of(case: Case) -> App:
         key = one.key[0] if len(one.key) == 1 else one.key
         app.table(f"{app.name}.{one.name}", one.spark_ddl, key=key, name=one.name)
     for number, query in enumerate(case.queries):
-        for one in query.built:
-            app.script.relations[one.name] = lambda one=one: one.relation(app)  # type: ignore[misc]
+        for built in query.built:
+            app.script.relations[built.name] = lambda built=built: built.relation(app)  # type: ignore[misc]
         app.sql(f"CREATE MATERIALIZED VIEW {view_name(number)} AS {shown_text(app, query)}")
-        # What is declared lazily is asked for while the built tables of this query are those that are named.
-        app.outputs[view_name(number)].body()
     return app
 
 
@@ -301,16 +299,19 @@ def shrunk(case: Case, different: Difference, node: RunningNode, database: "psyc
     found = case.of(different.query)
 
     def fails(one: Case) -> bool:
-        return not refusal(one) and bool(run_case(one, node, database).different)
+        return bool(run_case(one, node, database).different)
 
     while smaller := next((one for one in _parts(found) if fails(one)), None):
         found = smaller
-    for _ in range(2):
-        for one in list(_with_fewer(found)):
-            kept = replace(found, positions=tuple(tuple(c for c in each if id(c) not in one) for each in found.positions))
-            if fails(kept):
-                found = kept
+    for left_out in list(_some_changes(found)):
+        fewer = replace(found, positions=tuple(_without(each, left_out) for each in found.positions))
+        if fails(fewer):
+            found = fewer
     return found
+
+
+def _without(changes: Changes, left_out: set[int]) -> Changes:
+    return tuple(one for one in changes if id(one) not in left_out)
 
 
 def _parts(case: Case) -> Iterator[Case]:
@@ -319,15 +320,8 @@ def _parts(case: Case) -> Iterator[Case]:
             yield case.of(child)
 
 
-def _with_fewer(case: Case) -> Iterator[set[int]]:
+def _some_changes(case: Case) -> Iterator[set[int]]:
     changes = [one for each in case.positions for one in each]
     for size in (8, 4, 2, 1):
         for begin in range(0, len(changes), size):
             yield {id(one) for one in changes[begin : begin + size]}
-
-
-def failure_text(different: Sequence[tuple[Case, Difference]]) -> str:
-    return "\n\n".join(script_of(*one) for one in different)
-
-
-__all__ = ["Case", "Difference", "HeadwaterError", "Outcome", "random_case", "run_case", "script_of", "shrunk"]

@@ -82,8 +82,8 @@ def expression(random: Random, columns: list[Value], kind: str) -> Value | None:
 
 def predicate(random: Random, columns: list[Value], depth: int = 2) -> Text:
     if depth and random.random() < 0.35:
-        one, other = predicate(random, columns, depth - 1), predicate(random, columns, depth - 1)
-        return said(random.choice(("({} and {})", "({} or {})", "not ({})")), one, other)
+        both = predicate(random, columns, depth - 1), predicate(random, columns, depth - 1)
+        return said(random.choice(("({} and {})", "({} or {})", "not ({})")), *both)
     given = random.choice(columns)
     one = expression(random, columns, given.kind) or given
     same = [each for each in columns if each.kind == one.kind]

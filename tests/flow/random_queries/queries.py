@@ -1,16 +1,15 @@
 """Random queries: trees of everything that a table can be made of others by, each a SELECT in both dialects."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 from headwater.flow.declare.app import App
 from headwater.flow.declare.stream import Table
 from headwater.flow.sql.environment import relation_of
 from headwater.flow.sql.relations import Relation
-from tests.flow.random_queries.aggregates import APPROXIMATE, random_aggregate
+from tests.flow.random_queries.aggregates import random_aggregate
 from tests.flow.random_queries.expressions import (
-    LITERALS,
     Text,
     Value,
     column_of,
@@ -80,13 +79,12 @@ class Generator:
     """Whether steps are said in Python too."""
     _aliases: int = 0
     _built: int = 0
-    ways: dict[str, "Callable[[Generator, int], Query]"] = field(default_factory=lambda: dict(WAYS))
 
     def query(self, depth: int) -> Query:
         """A tree of at most so many levels."""
         if depth <= 0:
             return table_query(self.random.choice(self.sources))
-        return self.ways[self.random.choice(list(self.ways))](self, depth)
+        return WAYS[self.random.choice(list(WAYS))](self, depth)
 
     def below(self, depth: int) -> Query:
         return self.query(self.random.choice((depth - 1, depth - 1, depth - 2, 0)))
@@ -267,7 +265,7 @@ class Generator:
         aggregate = random_aggregate(self.random, theirs, approximate=False)
         computed = ("{}", "coalesce({}, 1)", "{} + 1") if aggregate.kind == INT else ("{}",)
         aggregate = Value(said(self.random.choice(computed), aggregate.text), aggregate.kind)
-        inner = said("SELECT {} FROM {}", aggregate.text, right.item(other))
+        inner = plain = said("SELECT {} FROM {}", aggregate.text, right.item(other))
         pairs = [(a, b) for a in ours for b in theirs if a.kind == b.kind]
         if pairs and self.random.random() < 0.5:
             pair = self.random.choice(pairs)
@@ -279,6 +277,8 @@ class Generator:
             condition = said(f"{{}} {sign} ({{}})", self.random.choice(same).text, inner)
             text = said("SELECT {} FROM {} WHERE {}", texts, left.item(one), condition)
         else:
+            if self.python and self._aliases % 2 and inner == plain:
+                return self._beside(left, right, inner, aggregate.kind)
             made, texts = self.selected([*ours, Value(said("({})", inner), aggregate.kind)])
             text = said("SELECT {} FROM {}", texts, left.item(one))
         return self._of(made, text, left, right, way="scalar")
@@ -330,9 +330,7 @@ class Generator:
             return self._grouped_union(first, second, made, text, make)
         return self._python(made, text, make, way, first, second)
 
-    def _grouped_union(
-        self, first: Query, second: Query, made: tuple[Column, ...], text: Text, make: Make
-    ) -> Query:
+    def _grouped_union(self, first: Query, second: Query, made: tuple[Column, ...], text: Text, make: Make) -> Query:
         names = ", ".join(one.name for one in made)
         alias = self.alias()
         counted = (*made, Column("copies", INT))
@@ -343,9 +341,20 @@ class Generator:
 
         return self._python(counted, plain, grouped, "union all in Python", first, second)
 
-    def _not_in(
-        self, left: Query, right: Query, ours: Value, theirs: Value, pairs: list[tuple[Value, Value]]
-    ) -> Query:
+    def _beside(self, left: Query, right: Query, inner: Text, kind: str) -> Query:
+        alias, single = self.alias(), self.alias()
+        names = ", ".join(f"{alias}.{one.name}" for one in left.columns)
+        text = said(f"SELECT {names}, ({{}}) AS value FROM {{}}", inner, left.item(alias))
+
+        def make(app: App) -> Table:
+            tables = app.sql(left.text.spark), app.sql(f"SELECT {single}.* FROM ({inner.spark}) AS {single}(value)")
+            assert isinstance(tables[0], Table)
+            assert isinstance(tables[1], Table)
+            return tables[0].with_scalar(tables[1])
+
+        return self._python((*left.columns, Column("value", kind)), text, make, "with_scalar", left, right)
+
+    def _not_in(self, left: Query, right: Query, ours: Value, theirs: Value, pairs: list[tuple[Value, Value]]) -> Query:
         mine, other = ours.text.spark.split(".")[1], theirs.text.spark.split(".")[1]
         within = [
             (a.text.spark.split(".")[1], b.text.spark.split(".")[1]) for a, b in pairs if a != ours and b != theirs
@@ -397,5 +406,3 @@ WAYS: dict[str, Callable[[Generator, int], Query]] = {
     "combined": Generator.combined,
     "combined more": Generator.combined,
 }
-
-__all__ = ["APPROXIMATE", "LITERALS", "Generator", "Query", "table_query"]

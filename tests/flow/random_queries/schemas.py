@@ -38,7 +38,9 @@ class Source:
 
     @property
     def postgres_ddl(self) -> str:
-        return f"CREATE TABLE {self.name} ({', '.join(f'{one.name} {POSTGRES_TYPES[one.kind]}' for one in self.columns)})"
+        return (
+            f"CREATE TABLE {self.name} ({', '.join(f'{one.name} {POSTGRES_TYPES[one.kind]}' for one in self.columns)})"
+        )
 
 
 class Change(NamedTuple):

@@ -1,7 +1,7 @@
 """State that grows for ever: which operators keep rows that nothing ever removes, and what they keep a row for (pure).
 
-Rows of a table come and go with those of what it is made of: one that is captured is as large as the database's. A table
-that is made of a stream only ever gets new keys, and so does everything that is made of it.
+Rows of a table come and go with those of what it is made of: one that is captured is as large as the database's. A
+table that is made of a stream only ever gets new keys, and so does everything that is made of it.
 """
 
 from headwater.flow.declare.topology import nodes
