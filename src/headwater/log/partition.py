@@ -130,7 +130,8 @@ class Partition(ReadablePartition):
         """As the index had them at the last checkpoint, and what the log says after it."""
         index, recovered = opened.transactions, opened.checkpoint.recovery_offset
         damage = [one for segment in opened.segments for one in segment.damage]
-        lost = [Lost(one.first_offset, one.end_offset) for one in (*damage, *opened.gaps)]
+        lost = [Lost(one.first_offset, one.end_offset) for one in damage]
+        lost += [Lost(gap.first_offset, gap.end_offset) for gap in opened.gaps]
         state = index.state if index.state is not None else rebuilt(self.segments, lost, until=recovered)
         begin = max(index.end, recovered if opened.checkpoint_found else 0)
         headers = (header for header in opened.scanned_batches if header.base_offset >= begin)
