@@ -45,7 +45,7 @@ from headwater.log.shared_work import SharedWork
 from headwater.log.snapshot import Mark
 from headwater.log.storage import File, Storage, out_of_space, write_small_file
 from headwater.log.topic_settings import TopicSettings
-from headwater.log.transactions.aborted_index import rebuilt
+from headwater.log.transactions.aborted_index import Lost, rebuilt, replay
 from headwater.log.transactions.markers import Marker
 from headwater.log.transactions.open_transactions import OpenTransactions, TransactionRows, Undecided
 from headwater.record import TopicPartition
@@ -129,11 +129,14 @@ class Partition(ReadablePartition):
     def _transactions_found(self, opened: Opened) -> OpenTransactions:
         """As the index had them at the last checkpoint, and what the log says after it."""
         index, recovered = opened.transactions, opened.checkpoint.recovery_offset
-        state = index.state if index.state is not None else rebuilt(self.segments, until=recovered)
+        damage = [one for segment in opened.segments for one in segment.damage]
+        lost = [Lost(one.first_offset, one.end_offset) for one in damage]
+        lost += [Lost(gap.first_offset, gap.end_offset) for gap in opened.gaps]
+        state = index.state if index.state is not None else rebuilt(self.segments, lost, until=recovered)
         begin = max(index.end, recovered if opened.checkpoint_found else 0)
-        for header in opened.scanned_batches:
-            if header.base_offset >= begin:
-                state.note(header, opened.scanned_markers.get(header.base_offset))
+        headers = (header for header in opened.scanned_batches if header.base_offset >= begin)
+        later = ((header, opened.scanned_markers.get(header.base_offset)) for header in headers)
+        replay(state, later, [one for one in lost if one.end_offset > begin])
         state.durable(opened.end_offset)
         return state
 

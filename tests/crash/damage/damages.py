@@ -79,9 +79,10 @@ def like_a_crash(damage: str, file: Path, older: Path) -> bool:
         # That of the active segment is written now and then: a start believes no entry after the checkpoint, and
         # reads the segment for those that it does not have.
         return damage != UNREADABLE
-    if file.suffix == ".sqlite" and damage == TRUNCATED:
+    if file.suffix == ".sqlite" and damage in (TRUNCATED, OLDER):
         journal = file.with_name(f"{file.name}-wal")
-        return journal.is_file() and journal.stat().st_size > 0  # what it holds is not read from the file
+        # What it holds is not read from the file; should it not hold all, the rows are other than they were.
+        return journal.is_file() and journal.stat().st_size > 0
     if file.suffix == ".log" and not file.stat().st_size and [*file.parent.glob("*.log")] == [file]:
         return damage == DELETED  # a topic that nothing was written to: made, and its first segment not yet
     return damage == DELETED and file.suffix == ".copy" and version_of(file) == 1

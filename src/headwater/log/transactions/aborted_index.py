@@ -8,18 +8,20 @@
 
 It is written before a checkpoint, if transactions were opened or aborted since; the checkpoint names its version, so
 that one that is lost, or older, is noticed. A start reads the log after the checkpoint in any case, and adds what it
-finds there. The file belongs to the partition, not to a segment: sealing, compaction and the archive do not touch it.
-Rows of what retention deleted, and of what compaction has removed altogether, go with the next writing.
+finds there; where damage or a missing segment may have held a marker, what was open before it counts as aborted. The
+file belongs to the partition, not to a segment: sealing, compaction and the archive do not touch it. Rows of what
+retention deleted, and of what compaction has removed altogether, go with the next writing.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from headwater.errors import DamagedFile
+from headwater.log.batch_format import BatchHeader
 from headwater.log.checkpoint import Say
 from headwater.log.segment import Segment
 from headwater.log.storage import Read, Storage, read_small_file, write_small_file
-from headwater.log.transactions.markers import read_marker
+from headwater.log.transactions.markers import Marker, read_marker
 from headwater.log.transactions.open_transactions import OpenTransactions, TransactionRows
 
 NAME = "transactions.json"
@@ -72,14 +74,38 @@ def _rows(content: dict[str, Any]) -> dict[str, Any]:
     return {"open": content["open"], "aborted": content["aborted"]}
 
 
-def rebuilt(segments: Iterable[Segment], *, until: int) -> OpenTransactions:
+class Lost(NamedTuple):
+    """Offsets that were stored and cannot be read."""
+
+    first_offset: int
+    end_offset: int
+
+
+def replay(state: OpenTransactions, batches: Iterable[tuple[BatchHeader, Marker | None]], lost: Sequence[Lost]) -> None:
+    """Note batches in their order, and in between what is lost. A marker that cannot be read is lost too."""
+    left = sorted(lost, reverse=True)
+    for header, marker in batches:
+        while left and left[-1].first_offset <= header.base_offset:
+            state.lose(*left.pop())
+        if header.transactional and header.control and marker is None:
+            state.lose(header.base_offset, header.next_offset)
+        state.note(header, marker)
+    while left:
+        state.lose(*left.pop())
+
+
+def rebuilt(segments: Iterable[Segment], lost: Iterable[Lost], *, until: int) -> OpenTransactions:
     """From the headers of all batches below an offset, and the markers among them."""
     state = OpenTransactions()
+    replay(state, _transactional(segments, until), [one for one in lost if one.first_offset < until])
+    return state
+
+
+def _transactional(segments: Iterable[Segment], until: int) -> Iterator[tuple[BatchHeader, Marker | None]]:
     for segment in segments:
         for batch in segment.batches(0, limit=segment.size):
             header = batch.header
             if header.base_offset >= until:
-                return state
+                return
             if header.transactional:
-                state.note(header, read_marker(header, segment.read_batch(batch)) if header.control else None)
-    return state
+                yield header, read_marker(header, segment.read_batch(batch)) if header.control else None

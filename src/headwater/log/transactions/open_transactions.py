@@ -102,6 +102,16 @@ class OpenTransactions:
             return
         self._publish()
 
+    def lose(self, first: int, end: int) -> None:
+        """A range is damaged or missing, and may have held markers. What was open before it counts as aborted: whether
+        it was committed is not known, and a reader must not see a record of a transaction that was aborted."""
+        lost = [one for one in self.open() if one.first_offset < first]
+        for one in lost:
+            del self._open[one.producer_id]
+        stable = min(self.first_open, end)
+        self.aborted += [Aborted(one.producer_id, one.first_offset, end - 1, stable) for one in lost]
+        self._publish()
+
     def durable(self, offset: int) -> None:
         """Markers below an offset are durable."""
         if self._ended and any(one.marker_offset < offset for one in self._ended):
