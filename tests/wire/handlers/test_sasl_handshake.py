@@ -38,6 +38,6 @@ def test_another_one_is_refused_with_those_that_are_and_the_connection_ends(vers
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_where_nobody_logs_in_there_is_no_handshake(version: int, caller: Caller) -> None:
+def test_a_port_without_logins_has_no_handshake(version: int, caller: Caller) -> None:
     assert shake(caller, version, "PLAIN") == ("illegal_sasl_state", ())
     assert caller.ask("list_groups", 0).error_code.name == "none", "the connection goes on"

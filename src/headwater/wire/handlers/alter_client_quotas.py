@@ -40,7 +40,7 @@ def _problem(parts: list[tuple[str, str | None]], ops: Any) -> str:
     if not kinds or len(set(kinds)) < len(kinds) or any(kind not in (USER, CLIENT) for kind in kinds):
         return f"a quota is for a {USER}, a {CLIENT}, or both"
     if any(name == "" for _, name in parts):
-        return "a name is not empty"
+        return "an empty name names no client"
     if len({op.key for op in ops}) < len(ops):
         return "a quota is changed twice"
     for op in ops:
