@@ -41,8 +41,6 @@ def _problem(parts: list[tuple[str, str | None]], ops: Any) -> str:
         return f"a quota is for a {USER}, a {CLIENT}, or both"
     if any(name == "" for _, name in parts):
         return "an empty name names no client"
-    if len({op.key for op in ops}) < len(ops):
-        return "a quota is changed twice"
     for op in ops:
         if op.remove:
             continue  # what is not there is removed already
@@ -52,7 +50,7 @@ def _problem(parts: list[tuple[str, str | None]], ops: Any) -> str:
             return f"the quota {op.key} is above zero"
         if op.key in BYTE_RATES and not op.value.is_integer():
             return f"the quota {op.key} is a whole number of bytes per second"
-    return ""
+    return "" if len({op.key for op in ops}) == len(ops) else "a quota is changed twice"
 
 
 def _result(entry: Any, code: ErrorCode, message: str | None) -> Fields:
