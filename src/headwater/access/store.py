@@ -7,7 +7,7 @@ says why, and only super users may do anything.
 import logging
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.access import records
@@ -133,6 +133,12 @@ class AccessStore:
     def set_quota(self, entity: Entity, limits: dict[str, float]) -> None:
         with self._writing:
             self._write([Entry(entity, limits or None)])
+
+    def change_quota(self, entity: Entity, changes: Mapping[str, float | None]) -> None:
+        """None removes a limit; limits that are not named stay, also those that are being set at the same time."""
+        with self._writing:
+            limits = {**self.quotas().get(entity, {}), **changes}
+            self._write([Entry(entity, {key: value for key, value in limits.items() if value is not None} or None)])
 
     def _write(self, entries: Sequence[Entry]) -> None:
         if not entries:

@@ -301,6 +301,8 @@ class Transactions:
     # -- states ------------------------------------------------------------------------------------------------------
 
     def _of(self, transactional_id: str, producer: ProducerIdentity) -> _Known:
+        if not transactional_id:
+            raise UsageError("a transactional id is not empty")
         known = self._known.get(transactional_id)
         if known is None:
             raise InvalidProducerMapping(transactional_id, producer.id)

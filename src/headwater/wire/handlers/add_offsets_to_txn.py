@@ -10,7 +10,7 @@ from headwater.log.log import Log
 from headwater.log.transactions.transaction import ProducerIdentity
 from headwater.wire.context import Context
 from headwater.wire.protocol.fields import UNTHROTTLED, Fields
-from headwater.wire.protocol.transaction_codes import check_transactional_id, transaction_code
+from headwater.wire.protocol.transaction_codes import transaction_code
 
 FENCED_KNOWN_FROM = 2
 
@@ -26,6 +26,5 @@ async def handle(request: Any, context: Context) -> Fields:
 
 
 def _add(log: Log, transactional_id: str, producer: ProducerIdentity, group: str) -> None:
-    check_transactional_id(transactional_id)
     check_group(group)
     log.transactions.add(transactional_id, producer, {log.group_offsets.place_of(group)})

@@ -80,7 +80,7 @@ class _Adding:
         return ErrorCode.none
 
     def _refused(self, places: Collection[TopicPartition]) -> ErrorCode:
-        """The code of partitions that are not to blame, if any other is or the request itself."""
+        """The code of partitions that are not to blame, if another one is."""
         for place in places:
             try:
                 # The code of Kafka, after which a producer can abort its transaction and continue.
@@ -90,9 +90,7 @@ class _Adding:
                     self._log.partition(*place)
             except HeadwaterError as error:
                 self._wrong[place] = code_for(error, place.topic)
-        if self._wrong:
-            return ErrorCode.operation_not_attempted
-        return ErrorCode.none if self._id else ErrorCode.invalid_request
+        return ErrorCode.operation_not_attempted if self._wrong else ErrorCode.none
 
     def topics(self, topics: Iterable[Any], code: ErrorCode) -> tuple[Fields, ...]:
         return tuple(

@@ -5,11 +5,13 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.access.quotas import CLIENT, KEYS, USER, Entity
+from headwater.access.quotas import CLIENT, FETCH, KEYS, PRODUCE, USER, Entity
 from headwater.errors import HeadwaterError
 from headwater.wire.context import Context
 from headwater.wire.protocol.error_codes import error_code
 from headwater.wire.protocol.fields import UNTHROTTLED, Fields
+
+BYTE_RATES = (PRODUCE, FETCH)
 
 
 async def handle(request: Any, context: Context) -> Fields:
@@ -24,15 +26,9 @@ async def _alter(entry: Any, context: Context, *, validate_only: bool) -> Fields
         return _result(entry, ErrorCode.invalid_request, why)
     if validate_only:
         return _result(entry, ErrorCode.none, None)
-    store, entity = context.secured.store, Entity(tuple(sorted(parts)))
-    limits = dict(store.quotas().get(entity, {}))
-    for op in entry.ops:
-        if op.remove:
-            limits.pop(op.key, None)
-        else:
-            limits[op.key] = op.value
+    changes = {op.key: None if op.remove else op.value for op in entry.ops}
     try:
-        await context.run(store.set_quota, entity, limits)
+        await context.run(context.secured.store.change_quota, Entity(tuple(sorted(parts))), changes)
     except HeadwaterError as error:
         return _result(entry, error_code(error), str(error))
     context.note_change("ALTER_CONFIGS", f"QUOTA:{parts}")
@@ -46,11 +42,15 @@ def _problem(parts: list[tuple[str, str | None]], ops: Any) -> str:
     if any(name == "" for _, name in parts):
         return "an empty name names no client"
     for op in ops:
+        if op.remove:
+            continue  # what is not there is removed already
         if op.key not in KEYS:
             return f"there is no quota {op.key[:80]!r}; there are {', '.join(KEYS)}"
-        if not op.remove and not (math.isfinite(op.value) and op.value > 0):
+        if not (math.isfinite(op.value) and op.value > 0):
             return f"the quota {op.key} is above zero"
-    return ""
+        if op.key in BYTE_RATES and not op.value.is_integer():
+            return f"the quota {op.key} is a whole number of bytes per second"
+    return "" if len({op.key for op in ops}) == len(ops) else "a quota is changed twice"
 
 
 def _result(entry: Any, code: ErrorCode, message: str | None) -> Fields:

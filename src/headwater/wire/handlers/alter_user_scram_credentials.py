@@ -26,28 +26,26 @@ async def handle(request: Any, context: Context) -> Fields:
 
 
 def _alter_all(request: Any, store: AccessStore) -> list[Fields]:
-    changes = [(change.name, change) for change in (*request.deletions, *request.upsertions)]
-    twice = Counter((name, change.mechanism) for name, change in changes)
-    answers: dict[str, Fields] = {}
-    for name, change in changes:
-        before = answers.get(name)
-        if before is None or before.error_code is ErrorCode.none:
-            answers[name] = _alter(change, store, again=twice[name, change.mechanism] > 1)
-    return list(answers.values())
+    """Of a user all changes are made, or none."""
+    by_user: dict[str, list[Any]] = {}
+    for change in (*request.deletions, *request.upsertions):
+        by_user.setdefault(change.name, []).append(change)
+    return [_alter(name, changes, store) for name, changes in by_user.items()]
 
 
-def _alter(change: Any, store: AccessStore, *, again: bool) -> Fields:
-    code, why = _problem(change, again=again)
-    if code is not ErrorCode.none:
-        return Fields(user=change.name, error_code=code, error_message=why)
-    mechanism = BY_NUMBER[change.mechanism]
+def _alter(name: str, changes: list[Any], store: AccessStore) -> Fields:
+    times = Counter(change.mechanism for change in changes)
+    for change in changes:
+        code, why = _problem(change, store, again=times[change.mechanism] > 1)
+        if code is not ErrorCode.none:
+            return Fields(user=name, error_code=code, error_message=why)
     try:
-        if not store.set_credential(change.name, mechanism.name, _credential(change, mechanism)):
-            why = "Attempt to delete a user credential that does not exist"
-            return Fields(user=change.name, error_code=ErrorCode.resource_not_found, error_message=why)
+        for change in changes:
+            mechanism = BY_NUMBER[change.mechanism]
+            store.set_credential(name, mechanism.name, _credential(change, mechanism))
     except HeadwaterError as error:
-        return Fields(user=change.name, error_code=error_code(error), error_message=str(error))
-    return Fields(user=change.name, error_code=ErrorCode.none, error_message=None)
+        return Fields(user=name, error_code=error_code(error), error_message=str(error))
+    return Fields(user=name, error_code=ErrorCode.none, error_message=None)
 
 
 def _credential(change: Any, mechanism: Mechanism) -> Any:
@@ -56,7 +54,7 @@ def _credential(change: Any, mechanism: Mechanism) -> Any:
     return credential_from_salted(mechanism, change.salted_password, change.salt, change.iterations)
 
 
-def _problem(change: Any, *, again: bool) -> tuple[ErrorCode, str | None]:
+def _problem(change: Any, store: AccessStore, *, again: bool) -> tuple[ErrorCode, str | None]:
     unacceptable = ErrorCode.unacceptable_credential
     if not change.name:
         return unacceptable, "Username must not be empty"
@@ -73,4 +71,6 @@ def _problem(change: Any, *, again: bool) -> tuple[ErrorCode, str | None]:
             return unacceptable, "Too many iterations"
         if not 0 < len(change.salt) <= SALT_BYTES_MAX or not 0 < len(change.salted_password) <= SALT_BYTES_MAX:
             return unacceptable, "a salt and a salted password have a length"
+    elif store.credential(change.name, BY_NUMBER[change.mechanism].name) is None:
+        return ErrorCode.resource_not_found, "Attempt to delete a user credential that does not exist"
     return ErrorCode.none, None

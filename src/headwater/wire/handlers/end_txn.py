@@ -8,7 +8,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.transactions.transaction import NEWER_CLIENTS, ProducerIdentity
 from headwater.wire.context import Context
 from headwater.wire.protocol.fields import UNTHROTTLED, Fields
-from headwater.wire.protocol.transaction_codes import check_transactional_id, transaction_code
+from headwater.wire.protocol.transaction_codes import transaction_code
 
 FENCED_KNOWN_FROM = 2
 NEWER_CLIENTS_FROM = 5
@@ -18,7 +18,6 @@ async def handle(request: Any, context: Context) -> Fields:
     producer, code = ProducerIdentity(request.producer_id, request.producer_epoch), ErrorCode.none
     following = ProducerIdentity(-1, -1)
     try:
-        check_transactional_id(request.transactional_id)
         following = await context.run(
             context.log.transactions.end, request.transactional_id, producer, commit=request.committed,
             version=NEWER_CLIENTS if context.api_version >= NEWER_CLIENTS_FROM else 0,

@@ -2,20 +2,13 @@
 
 from kio.schema.errors import ErrorCode
 
-from headwater.errors import ConcurrentTransactions, HeadwaterError, InvalidTransactionState, ProducerFenced, UsageError
+from headwater.errors import ConcurrentTransactions, HeadwaterError, InvalidTransactionState, ProducerFenced
 from headwater.wire.protocol.error_codes import error_code
 from headwater.wire.protocol.group_error_codes import group_error_code
 
 PRODUCE_ABORTABLE_FROM = 11
-OFFSETS_ABORTABLE_FROM = 4
 PRODUCE_BEGINS_FROM = 12
 """From this version on, Produce makes a partition part of the transaction by itself."""
-
-
-def check_transactional_id(transactional_id: str) -> None:
-    """UsageError for the empty one: Kafka calls that an invalid request, and not an id that it does not know."""
-    if not transactional_id:
-        raise UsageError("a transactional id is not empty")
 
 
 def transaction_code(error: HeadwaterError | None, *, fenced_known: bool) -> ErrorCode:
@@ -23,17 +16,6 @@ def transaction_code(error: HeadwaterError | None, *, fenced_known: bool) -> Err
     if isinstance(error, ProducerFenced) and not fenced_known:
         return ErrorCode.invalid_producer_epoch
     return group_error_code(error)
-
-
-def offsets_code(error: HeadwaterError | None, version: int) -> ErrorCode:
-    """Of an offset that TxnOffsetCommit does not let into a transaction.
-
-    >>> offsets_code(InvalidTransactionState("the group was not added"), 4).name
-    'transaction_abortable'
-    """
-    if isinstance(error, InvalidTransactionState) and version >= OFFSETS_ABORTABLE_FROM:
-        return ErrorCode.transaction_abortable
-    return transaction_code(error, fenced_known=False)
 
 
 def produce_code(error: HeadwaterError, version: int) -> ErrorCode:
