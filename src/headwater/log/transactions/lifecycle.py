@@ -61,7 +61,7 @@ _ROWS: dict[Event, tuple[State | Answer, ...]] = {
     Event.ADD:          (_ONGOING,     _ONGOING,           _WAIT,         _WAIT,        _ONGOING,       _ONGOING),
     Event.COMMIT:       (_INVALID,     _COMMITTING,        _WAIT,         _INVALID,     _INVALID,       _INVALID),
     Event.ABORT:        (_ABORTING,    _ABORTING,          _INVALID,      _WAIT,        _ABORTING,      _ABORTING),
-    Event.COMMIT_AGAIN: (_INVALID,     _FENCED,            _WAIT,         _INVALID,     _DONE,          _INVALID),
+    Event.COMMIT_AGAIN: (_FENCED,      _FENCED,            _WAIT,         _INVALID,     _DONE,          _INVALID),
     Event.ABORT_AGAIN:  (_FENCED,      _FENCED,            _INVALID,      _WAIT,        _INVALID,       _DONE),
     Event.OLD_COMMIT:   (_INVALID,     _COMMITTING,        _WAIT,         _INVALID,     _DONE,          _INVALID),
     Event.OLD_ABORT:    (_INVALID,     _ABORTING,          _INVALID,      _WAIT,        _INVALID,       _DONE),

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from headwater.errors import HeadwaterError
+from kio.schema.errors import ErrorCode
+
+from headwater.errors import HeadwaterError, InvalidTransactionState
 from headwater.log.groups.member import Claim
 from headwater.log.groups.offsets import CommittedOffset
 from headwater.log.transactions.transaction import NEWER_CLIENTS, ProducerIdentity
@@ -12,6 +14,7 @@ from headwater.wire.group_writer import Refused
 from headwater.wire.protocol.fields import UNTHROTTLED, Fields
 from headwater.wire.protocol.transaction_codes import transaction_code
 
+ABORTABLE_KNOWN_FROM = 4
 NEWER_CLIENTS_FROM = 5
 
 
@@ -34,9 +37,7 @@ async def handle(request: Any, context: Context) -> Fields:
             partitions=tuple(
                 Fields(
                     partition_index=one.partition_index,
-                    error_code=transaction_code(
-                        refused.get(TopicPartition(topic.name, one.partition_index)), fenced_known=False
-                    ),
+                    error_code=_code(refused.get(TopicPartition(topic.name, one.partition_index)), context.api_version),
                 )
                 for one in topic.partitions
             ),
@@ -44,6 +45,12 @@ async def handle(request: Any, context: Context) -> Fields:
         for topic in request.topics
     )
     return Fields(throttle_time=UNTHROTTLED, topics=topics)
+
+
+def _code(error: HeadwaterError | None, version: int) -> ErrorCode:
+    if isinstance(error, InvalidTransactionState) and version >= ABORTABLE_KNOWN_FROM:
+        return ErrorCode.transaction_abortable
+    return transaction_code(error, fenced_known=False)
 
 
 async def _commit(request: Any, context: Context, offsets: dict[TopicPartition, CommittedOffset]) -> Refused:
