@@ -525,7 +525,7 @@ class Log:
         """Append to any number of topics, and commit a group's offsets, all or nothing: committed when the block ends,
         aborted if it raises, or takes longer than `timeout`.
 
-        Whoever enters a second block under the same id ends the first one, whose end then raises ProducerFenced.
+        A second block under the same id ends the first one, whose end then raises ProducerFenced.
         """
         from headwater.log.transactions.in_process import run_transaction
 
@@ -547,8 +547,11 @@ class Log:
 
     @_disk_errors_as_unavailable
     def maintain(self) -> None:
-        """One pass of retention, compaction, archiving and checkpoints over every partition."""
+        """One pass of retention, compaction, archiving and checkpoints over every partition; transactions that take
+        too long are aborted."""
         self._raise_if_closed()
+        if TRANSACTIONS_TOPIC in self._topics:
+            self.transactions.look_after()
         self._maintenance.run()
         if not self._closed:
             self._note_made()
