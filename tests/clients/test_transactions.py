@@ -120,10 +120,10 @@ def test_consume_transform_produce_counts_each_record_once(
     source.commit()
     taken = values(client, topic)
     for turn in range(12):
+        worker = begin(id="worker")  # first: what the one before left open is aborted, and its offsets with it
         position = admin.committed(name, topic).get(0, 0)
         if position == len(taken):
             break
-        worker = begin(id="worker")
         batch = taken[position : position + 3]
         worker.send(topic, [b"<%s>" % value for value in batch], partition=1)
         worker.commit_offsets(name, topic, {0: position + len(batch)})

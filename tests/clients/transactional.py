@@ -56,7 +56,7 @@ class ConfluentTransactional:
             self._producer.begin_transaction()
 
     def send(self, topic: str, values: Sequence[bytes], partition: int = 0) -> None:
-        failed: list[KafkaError] = []
+        failed: list[KafkaError | None] = []
         with confluent_refusals():
             for value in values:
                 self._producer.produce(

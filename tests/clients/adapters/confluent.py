@@ -182,7 +182,11 @@ class Confluent(Client):
         only(self._admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)]))
 
     def committed(self, group: str, topic: str) -> Mapping[int, int]:
-        found = only(self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
+        # Stable: those of a transaction that is just being ended are waited for.
+        asked = [ConsumerGroupTopicPartitions(group)]
+        found = only(self._admin.list_consumer_group_offsets(asked, require_stable=True))
+        if refused := [one.error for one in found.topic_partitions if one.error is not None]:
+            raise refusal(refused[0])
         return {
             one.partition: one.offset
             for one in found.topic_partitions
