@@ -6,10 +6,13 @@ a library does not offer, its adapter does not define, and the scenarios that ne
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn
 
 from tests.clients.membership import Membership
 from tests.clients.message import PLAINLY, Message, Producing, Receipt
+
+if TYPE_CHECKING:
+    from tests.clients.transactional import Transactional
 
 EARLIEST, LATEST = "earliest", "latest"
 
@@ -178,6 +181,18 @@ class Client:
 
     def read_digests(self, topic: str, partitions: int, count: int) -> Mapping[int, str]:
         """Read `count` records of every partition from its start; the digest of each partition's values."""
+        unoffered()
+
+    def transactional(self, transactional_id: str, *, timeout_s: float = 60) -> "Transactional":
+        """A producer that is registered under the id."""
+        unoffered()
+
+    def read_to_end(self, topic: str, partition: int, *, committed: bool) -> list[bytes]:
+        """All values from the first to the end, which for readers of committed records is the last stable offset."""
+        unoffered()
+
+    def wait_until_stable(self, topic: str, partition: int) -> None:
+        """Until no transaction is open in the partition."""
         unoffered()
 
     def member_command(self, membership: Membership) -> list[str]:

@@ -540,8 +540,11 @@ class Log:
 
     @_disk_errors_as_unavailable
     def maintain(self) -> None:
-        """One pass of retention, compaction, archiving and checkpoints over every partition."""
+        """One pass of retention, compaction, archiving and checkpoints over every partition; transactions that take
+        too long are aborted."""
         self._raise_if_closed()
+        if TRANSACTIONS_TOPIC in self._topics:
+            self.transactions.look_after()
         self._maintenance.run()
         if not self._closed:
             self._note_made()

@@ -24,6 +24,7 @@ from tests.clients.client import (
 from tests.clients.membership import Membership
 from tests.clients.message import PLAINLY, Message, Producing, Receipt
 from tests.clients.numbered_values import digest, numbered_value
+from tests.clients.transactional import AiokafkaTransactional, Transactional
 from tests.waiting import LONG, Deadline
 
 Answer = TypeVar("Answer")
@@ -123,6 +124,15 @@ class Aiokafka(Client):
 
     def read_digests(self, topic: str, partitions: int, count: int) -> Mapping[int, str]:
         return run(self._read_digests(topic, partitions, count))
+
+    def transactional(self, transactional_id: str, *, timeout_s: float = 60) -> Transactional:
+        return AiokafkaTransactional(self.bootstrap, transactional_id, timeout_s)
+
+    def read_to_end(self, topic: str, partition: int, *, committed: bool) -> list[bytes]:
+        return run(self._read_to_end(TopicPartition(topic, partition), committed=committed))
+
+    def wait_until_stable(self, topic: str, partition: int) -> None:
+        run(self._wait_until_stable(TopicPartition(topic, partition)))
 
     def member_command(self, membership: Membership) -> list[str]:
         program = [sys.executable, "-m", "tests.clients.members.aiokafka"]
@@ -236,6 +246,32 @@ class Aiokafka(Client):
                 missing -= len(records)
         await consumer.stop()
         return {partition: digest(row) for partition, row in values.items()}
+
+    async def _read_to_end(self, place: TopicPartition, *, committed: bool) -> list[bytes]:
+        consumer = self._consumer(isolation_level="read_committed" if committed else "read_uncommitted")
+        await consumer.start()
+        try:
+            end, found = (await consumer.end_offsets([place]))[place], list[bytes]()
+            consumer.assign([place])
+            await consumer.seek_to_beginning(place)
+            while await consumer.position(place) < end:
+                for records in (await consumer.getmany(timeout_ms=200)).values():
+                    found += [record.value for record in records]
+            return found
+        finally:
+            await consumer.stop()
+
+    async def _wait_until_stable(self, place: TopicPartition) -> None:
+        levels = [self._consumer(isolation_level=level) for level in ("read_committed", "read_uncommitted")]
+        for consumer in levels:
+            await consumer.start()
+        try:
+            # ASYNC110: what it waits for happens in another process.
+            while len({(await consumer.end_offsets([place]))[place] for consumer in levels}) > 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        finally:
+            for consumer in levels:
+                await consumer.stop()
 
     def _consumer(self, *topics: str, **settings: Any) -> AIOKafkaConsumer:
         fixed = {

@@ -1,6 +1,7 @@
 """confluent-kafka, which is librdkafka."""
 
 import sys
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from confluent_kafka import (
     Consumer,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
+    IsolationLevel,
     KafkaError,
     KafkaException,
     Producer,
@@ -43,6 +45,7 @@ from tests.clients.client import (
 from tests.clients.membership import Membership
 from tests.clients.message import PLAINLY, Header, Message, Producing, Receipt
 from tests.clients.numbered_values import digest, numbered_value
+from tests.clients.transactional import ConfluentTransactional, Transactional
 from tests.waiting import LONG, Deadline
 
 READ_AT_ONCE = 10_000
@@ -179,7 +182,11 @@ class Confluent(Client):
         only(self._admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)]))
 
     def committed(self, group: str, topic: str) -> Mapping[int, int]:
-        found = only(self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
+        # Stable: those of a transaction that is just being ended are waited for.
+        asked = [ConsumerGroupTopicPartitions(group)]
+        found = only(self._admin.list_consumer_group_offsets(asked, require_stable=True))
+        if refused := [one.error for one in found.topic_partitions if one.error is not None]:
+            raise refusal(refused[0])
         return {
             one.partition: one.offset
             for one in found.topic_partitions
@@ -215,6 +222,30 @@ class Confluent(Client):
                 missing -= 1
         consumer.close()
         return {partition: digest(row) for partition, row in values.items()}
+
+    def transactional(self, transactional_id: str, *, timeout_s: float = 60) -> Transactional:
+        return ConfluentTransactional(self.bootstrap, transactional_id, timeout_s)
+
+    def read_to_end(self, topic: str, partition: int, *, committed: bool) -> list[bytes]:
+        isolation = "read_committed" if committed else "read_uncommitted"
+        consumer = self._consumer({"isolation.level": isolation, "enable.partition.eof": True, "fetch.wait.max.ms": 50})
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+        found = list[bytes]()
+        while True:
+            for message in consumer.consume(100, timeout=1):
+                if (error := message.error()) is not None and error.code() == KafkaError._PARTITION_EOF:
+                    consumer.close()
+                    return found
+                raise_if_failed(message)
+                found.append(present(message.value()))
+
+    def wait_until_stable(self, topic: str, partition: int) -> None:
+        place, ends = TopicPartition(topic, partition), dict[str, int]()
+        while len(ends) < 2 or len(set(ends.values())) > 1:
+            for isolation in IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED:
+                listed = self._admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=isolation)
+                ends[isolation.name] = only(listed).offset
+            time.sleep(0.05)
 
     def member_command(self, membership: Membership) -> list[str]:
         program = [sys.executable, "-m", "tests.clients.members.confluent"]

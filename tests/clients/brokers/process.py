@@ -68,8 +68,10 @@ def free_port() -> int:
 
 def launch(command: Sequence[str], log_path: Path) -> subprocess.Popen[bytes]:
     """Start a server that writes all it says to a file."""
+    # What the tests set for the JVMs of Spark contradicts what Apache Kafka is started with.
+    env = {name: value for name, value in os.environ.items() if name != "JAVA_TOOL_OPTIONS"}
     with log_path.open("ab") as log:
-        return subprocess.Popen(list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        return subprocess.Popen(list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=env)
 
 
 def read_address(process: subprocess.Popen[bytes], log_path: Path, *, said_before: int, patience_seconds: float) -> str:

@@ -202,7 +202,7 @@ class Producing:
         self.log.group_offsets.commit(GROUP, {place: CommittedOffset(self.values)})
         alone.fate = Fate.COMMITTED
 
-    def look_after(self) -> None:
+    def look_after(self, upkeep: Callable[[], None] | None = None) -> None:
         """What takes too long is aborted."""
         late = [
             client for client in self.clients
@@ -212,7 +212,7 @@ class Producing:
         for client in late:
             assert client.transaction is not None
             client.transaction.fate, client.waits_for_answers = Fate.ABORTING, False
-        self.log.transactions.look_after()
+        (upkeep or self.log.transactions.look_after)()
         for client in late:
             assert client.transaction is not None
             client.transaction.fate = Fate.ABORTED
@@ -325,7 +325,7 @@ class Workload:
         producing.look_after()
 
     def _maintain(self, producing: Producing) -> None:
-        producing.log.maintain()
+        producing.look_after(producing.log.maintain)
 
     def _read(self, producing: Producing) -> None:
         self.anomalies += check(producing.history, look(producing.log))

@@ -82,7 +82,7 @@ class Transactions:
                 self._write_markers(known)
             outcome = known.transaction.next(Event.INIT)
             if outcome is Answer.ABORT_FIRST:
-                expected = self._abort_for(known, expected)
+                self._abort_for(known, expected)
             elif outcome is Answer.WAIT:
                 raise ConcurrentTransactions(transactional_id)
             registered = known.transaction.registered(
@@ -105,14 +105,13 @@ class Transactions:
         with self._lock:
             return self._known.setdefault(transactional_id, _Known(fresh, self._log.clock.elapsed_ms()))
 
-    def _abort_for(self, known: _Known, expected: ProducerIdentity | None) -> ProducerIdentity | None:
-        """Abort what is open, for a producer that registers; returns what is to be expected of it after that."""
+    def _abort_for(self, known: _Known, expected: ProducerIdentity | None) -> None:
+        """Abort what is open, for a producer that registers. One that goes on gets the epoch which that brings."""
         if expected is not None and expected != known.transaction.producer:
             raise known.transaction.fenced(expected)
         self._abort(known)
         if known.transaction.state.decided:
             raise ConcurrentTransactions(known.transaction.transactional_id)
-        return None
 
     # -- in a transaction --------------------------------------------------------------------------------------------
 

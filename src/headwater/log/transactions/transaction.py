@@ -3,7 +3,8 @@
 What fences. A request names a producer id and an epoch; only those of this value are served. The epoch grows
 
     when a producer registers               the one before it is a zombie
-    when the coordinator aborts by itself   time is up, or another producer registers
+    when the coordinator aborts by itself   time is up, or a producer registers; the one that had it may go on, if no
+                                            other registered since: its epoch is remembered as the last
     at each end, for newer clients          a late request of the transaction before must not count for the next
 
 and when epochs are used up (EPOCH_MAX), the next producer gets a fresh producer id.
@@ -82,8 +83,9 @@ class Transaction:
         empty = replace(
             self, state=State.EMPTY, partitions=frozenset(), started_ms=-1, updated_ms=now_ms, timeout_ms=timeout_ms
         )
-        if self.epoch >= EPOCH_MAX and (expected is None or expected.epoch == self.epoch):
-            last = -1 if expected is None else self.epoch
+        used_up = (self.epoch, self.last_epoch) if self.epoch > EPOCH_MAX else (self.epoch,)
+        if self.epoch >= EPOCH_MAX and (expected is None or expected.epoch in used_up):
+            last = -1 if expected is None else expected.epoch
             return replace(empty, producer_id=fresh_id, epoch=0, last_epoch=last, previous_producer_id=self.producer_id)
         if expected is None:
             return replace(empty, epoch=self.epoch + 1, last_epoch=-1)
@@ -135,10 +137,15 @@ class Transaction:
         return producer.id == self.previous_producer_id and producer.epoch >= EPOCH_MAX and self.epoch == 0
 
     def aborted_by_coordinator(self, *, fresh_id: int, now_ms: int) -> "Transaction":
-        """Its producer is fenced, whichever it is: the marker carries an epoch that it does not have."""
-        fenced = replace(self, epoch=min(self.epoch + 1, EPOCH_MAX + 1))
-        decided = fenced._decided(State.PREPARE_ABORT, fresh_id=fresh_id, now_ms=now_ms)
-        return replace(decided, last_epoch=-1)
+        """Its producer is fenced, whichever it is: the marker carries an epoch that it does not have.
+
+        It grows by one for clients of both versions. A newer one that asks for the end after this learns the epoch.
+        """
+        following = fresh_id if self.epoch >= EPOCH_MAX and self.version >= NEWER_CLIENTS else -1
+        return replace(
+            self, state=State.PREPARE_ABORT, updated_ms=now_ms,
+            epoch=min(self.epoch + 1, EPOCH_MAX + 1), last_epoch=self.epoch, next_producer_id=following,
+        )  # fmt: skip
 
     def _decided(self, state: State, *, fresh_id: int, now_ms: int) -> "Transaction":
         if self.version < NEWER_CLIENTS:

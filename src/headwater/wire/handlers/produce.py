@@ -25,6 +25,7 @@ from headwater.wire.answers import NO_ANSWER, Later, Nothing
 from headwater.wire.context import Context
 from headwater.wire.durability import Ticket
 from headwater.wire.produce_transactions import NotInTransaction, append, begin, in_transaction
+from headwater.wire.protocol.error_codes import error_code
 from headwater.wire.protocol.produce import PartitionAnswer, ProduceRequest, TopicAnswer
 from headwater.wire.protocol.transaction_codes import produce_code
 from headwater.wire.topics import code_for, find_partition, refuse_reserved
@@ -137,7 +138,9 @@ class Storing:
         except NotInTransaction as error:
             row.refuse(ErrorCode.transactional_id_authorization_failed, str(error))
         except TRANSACTION_ERRORS as error:
-            row.refuse(produce_code(error, self.context.api_version), str(error))
+            version = self.context.api_version
+            plain = row.records is None or not in_transaction(row.records)
+            row.refuse(error_code(error) if plain else produce_code(error, version), str(error))
         except TopicFull as full:
             row.refuse(code_for(full, row.topic), str(full))
             row.full = partition if full.blocking else None
