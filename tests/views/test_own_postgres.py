@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import headwater as hw
+from headwater.cli.flows import remember_app
 from headwater.cli.main import main
 from headwater.errors import StoreUnavailable, UnavailableError
 from headwater.flow.declare.stream import Table
@@ -253,6 +254,7 @@ def test_an_app_keeps_its_views_there_and_goes_on_after_a_restart(data: Path) ->
     def balances() -> Table:
         return moves.by("account").agg("sum(amount) as amount")
 
+    remember_app(data, app, Path(__file__))
     for round in (1, 2):
         with Node(data, SETTINGS) as node, local_columns():
             if round == 1:
