@@ -130,8 +130,8 @@ class Node:
         if has and self.settings.views == SQLITE:
             folder = self.data / POSTGRES_FOLDER
             raise UnavailableError(
-                f"views of {self.data} are in PostgreSQL. Start the node without --views sqlite; or remove {folder} and "
-                f"{self.data / 'views'}/*.postgresql, and build the views in SQLite with --rebuild"
+                f"views of {self.data} are in PostgreSQL. Start the node without --views sqlite; or remove {folder} "
+                f"and {self.data / 'views'}/*.postgresql, and build the views in SQLite with --rebuild"
             )
         if not has and self.settings.views != POSTGRESQL:
             return lambda: None

@@ -23,10 +23,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": set(),
     "flow": {"log", "views", "webhooks"},
     "http_port": {"log", "access", "wire", "alerts", "capture", "registry", "serve", "flow"},
-    "node": {"log", "access", "wire", "alerts", "capture", "http_port"},
+    "node": {"log", "access", "views", "wire", "alerts", "capture", "http_port"},
     "testing": {"log", "flow", "node"},
-    "demo": {"flow"},
-    "cli": {"log", "access", "views", "wire", "alerts", "capture", "flow", "node", "serve", "query", "demo"},
+    "demo": {"flow", "views"},
+    "cli": {"log", "access", "views", "wire", "alerts", "capture", "flow", "node", "serve", "query", "demo", "client"},
 }
 
 # Siblings of wire that are drawn in the picture and not built yet. Building one moves it into the table above.
@@ -39,13 +39,14 @@ DOORS = {"__init__", "__main__"}
 HOMES_OF_LIBRARIES: dict[str, set[str]] = {
     "asyncio": {"access", "wire", "serve", "http_port", "node"},
     "uvloop": {"wire", "node"},
-    "socket": {"access", "wire", "serve", "http_port", "node", "flow", "cli", "capture", "webhooks"},
+    "socket": {"access", "wire", "serve", "http_port", "node", "flow", "cli", "capture", "webhooks", "views"},
     "starlette": {"serve"},
     "uvicorn": {"serve"},
     "kio": {"wire"},
     "confluent_kafka": {"cli", "demo"},
     "rich": {"cli"},
     "argparse": {"cli"},
+    "prompt_toolkit": {"cli"},
     "fsspec": {"log", "flow"},
     "numba": {"log", "flow"},
     "duckdb": {"query"},

@@ -66,9 +66,13 @@ def test_a_query_is_answered_as_a_table_and_a_chart(page: Watched) -> None:
     ask(page, "SELECT country, amount, orders FROM revenue WHERE orders > 1 ORDER BY orders")
     expect(shown.get_by_role("status").filter(has_text="rows")).to_have_text("3 rows · at position orders/0@0")
     expect(shown.locator("tbody tr")).to_have_text(["FR7.002", "DE12.503", "IT100.109"])
-    expect(shown.get_by_role("img")).to_have_attribute("aria-label", "The 3 rows with the largest orders: IT 9; DE 3; FR 2")
+    expect(shown.get_by_role("img")).to_have_attribute(
+        "aria-label", "The 3 rows with the largest orders: IT 9; DE 3; FR 2"
+    )
     shown.get_by_label("Chart of").select_option("amount")
-    expect(shown.get_by_role("img")).to_have_attribute("aria-label", "The 3 rows with the largest amount: IT 100.1; DE 12.5; FR 7")
+    expect(shown.get_by_role("img")).to_have_attribute(
+        "aria-label", "The 3 rows with the largest amount: IT 100.1; DE 12.5; FR 7"
+    )
     shown.get_by_role("button", name="country").click()
     expect(shown.locator("tbody tr").first).to_contain_text("DE")
     page.picture("query")
@@ -80,7 +84,9 @@ def test_a_mistake_is_a_sentence_and_nothing_old_is_left(page: Watched) -> None:
     ask(page, "SELECT country FROM revenue")
     expect(shown.locator("tbody tr")).to_have_count(4)
     ask(page, "SELECT amont FROM revenue")
-    expect(shown.get_by_role("alert").filter(has_text="amont")).to_contain_text('line 1, column 8: there is no column "amont". Did you mean "amount"?')
+    expect(shown.get_by_role("alert").filter(has_text="amont")).to_contain_text(
+        'line 1, column 8: there is no column "amont". Did you mean "amount"?'
+    )
     expect(shown.locator("tbody tr")).to_have_count(0)
 
 

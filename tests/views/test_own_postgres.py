@@ -17,8 +17,17 @@ import psycopg
 import pyarrow as pa
 import pytest
 
+import headwater as hw
+from headwater.cli.flows import remember_app
 from headwater.cli.main import main
 from headwater.errors import StoreUnavailable, UnavailableError
+from headwater.flow.declare.stream import Table
+from headwater.flow.deploy.damage_check import problems as damage_problems
+from headwater.flow.local.columns import local_columns
+from headwater.flow.local.session import LocalSession
+from headwater.flow.run.running_app import RunningApp, RunSettings
+from headwater.log.check import check_log
+from headwater.log.storage import LocalStorage
 from headwater.node import POSTGRESQL, SQLITE, Node
 from headwater.settings import HttpSettings, NodeSettings, WireSettings
 from headwater.views.locations import view_locations
@@ -146,8 +155,11 @@ def test_only_who_has_the_password_may_read_and_no_other_machine_can_ask(data: P
                 with pytest.raises(psycopg.OperationalError, match="password"):
                     psycopg.connect(host=host, port=port, user=user, password=password, dbname="views")
         assert rows(data, "SHOW listen_addresses") == [("127.0.0.1",)]
-        for sql in ("UPDATE shop.revenue SET amount = 0", "SET default_transaction_read_only TO off; DELETE FROM shop.revenue",
-                    "CREATE TABLE public.mine (a int)"):  # fmt: skip
+        for sql in (
+            "UPDATE shop.revenue SET amount = 0",
+            "SET default_transaction_read_only TO off; DELETE FROM shop.revenue",
+            "CREATE TABLE public.mine (a int)",
+        ):
             with pytest.raises(psycopg.Error, match=r"read-only|permission denied"):
                 rows(data, sql)
     for name in ("server.json", "url", "pg_service.conf"):
@@ -234,10 +246,35 @@ def test_a_server_that_is_killed_is_started_again(data: Path) -> None:
         assert amounts(data) == [6]
 
 
+def test_an_app_keeps_its_views_there_and_goes_on_after_a_restart(data: Path) -> None:
+    app = hw.App("bank", shards=1)
+    moves = app.stream("moves", "account long, amount long")
+
+    @app.view(key="account")
+    def balances() -> Table:
+        return moves.by("account").agg("sum(amount) as amount")
+
+    remember_app(data, app, Path(__file__))
+    for round in (1, 2):
+        with Node(data, SETTINGS) as node, local_columns():
+            if round == 1:
+                node.log.create_topic("moves")
+            node.log.append("moves", hw.Record(b'{"account": 1, "amount": 5}'))
+            running = RunningApp(app, LocalSession.as_spark(), RunSettings(data, node.kafka_address, once=True))
+            running.start()
+            while not running.wait(0.1):
+                pass
+            running.stop()
+            assert running.failures == {}
+            assert rows(data, "SELECT account, amount FROM bank.balances") == [(1, 5 * round)]
+    assert damage_problems(data) == [], "a check runs without a node, and so without this database"
+    assert check_log(LocalStorage(data)).orphans == []
+
+
 def test_a_view_without_its_node_is_a_sentence(data: Path) -> None:
     with Node(data, WITH_POSTGRES):
         write(data, 5)
-    with pytest.raises(StoreUnavailable, match="which runs with its node"):
+    with pytest.raises(StoreUnavailable, match=r"no node runs there\. Start one with"):
         amounts(data)
 
 
@@ -258,7 +295,7 @@ def test_an_app_that_has_views_in_sqlite_keeps_them_there(empty: Path, set_up: P
 def test_sqlite_is_refused_where_views_are_in_postgresql(data: Path) -> None:
     with Node(data, WITH_POSTGRES):
         pass
-    with pytest.raises(UnavailableError, match="are in PostgreSQL. Start the node without --views sqlite"):
+    with pytest.raises(UnavailableError, match=r"are in PostgreSQL\. Start the node without --views sqlite"):
         Node(data, NodeSettings(wire=WireSettings(port=0), views=SQLITE)).start()
     with Node(data, SETTINGS) as node:
         assert node.views_address

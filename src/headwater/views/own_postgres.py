@@ -54,6 +54,11 @@ def kept_in_postgres(data: str | Path, app: str) -> bool:
     )
 
 
+def runs(data: Path) -> bool:
+    """Whether the server runs, by its own file; one that was killed itself is taken for one that runs."""
+    return (data / FOLDER / "cluster" / "postmaster.pid").exists()
+
+
 def mark_app(data: str | Path, app: str) -> None:
     views = Path(data) / VIEWS
     views.mkdir(parents=True, exist_ok=True)

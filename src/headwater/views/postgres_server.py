@@ -176,7 +176,7 @@ class PostgresServer:
         while (process := self._leftover()) is not None:
             if self._clock.elapsed_ms() > deadline_ms:
                 raise UnavailableError(
-                    f"the PostgreSQL of a node that was killed does not end (process {process}). End it, and start again"
+                    f"the PostgreSQL of a killed node does not end (process {process}). End it, and start again"
                 )
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGINT)
@@ -209,7 +209,9 @@ class PostgresServer:
             threading.Event().wait(PAUSE_SECONDS)
 
     def _spawn(self, programs: Path, port: int) -> "subprocess.Popen[bytes]":
-        options = [part for name, value in {**SETTINGS, "port": str(port)}.items() for part in ("-c", f"{name}={value}")]
+        options = [
+            part for name, value in {**SETTINGS, "port": str(port)}.items() for part in ("-c", f"{name}={value}")
+        ]
         if self._log.exists() and self._log.stat().st_size > LOG_BYTES_MAX:
             self._log.replace(self._log.with_suffix(".log.1"))
         with self._log.open("ab") as log:
@@ -262,9 +264,7 @@ class PostgresServer:
             connection.execute(SQL("ALTER ROLE {} NOSUPERUSER PASSWORD {}").format(reader, password))
             connection.execute(SQL("GRANT pg_read_all_data TO {}").format(reader))
             for name, value in READER_SETTINGS.items():
-                connection.execute(
-                    SQL("ALTER ROLE {} SET {} = {}").format(reader, Identifier(name), Literal(value))
-                )
+                connection.execute(SQL("ALTER ROLE {} SET {} = {}").format(reader, Identifier(name), Literal(value)))
 
     def _restart_if_ended(self, programs: Path) -> None:
         """Starts a server again that ended by itself or was killed; who waits for it asks again."""

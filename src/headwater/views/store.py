@@ -7,17 +7,17 @@ comes again.
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from headwater.clock import Clock, SystemClock
-from headwater.errors import JobRefused, StoreUnavailable
+from headwater.errors import JobRefused
 from headwater.secret_urls import WAY_OUT, ambiguity, without_secrets
 from headwater.views.mark import Mark, StoredMark
-from headwater.views.own_postgres import kept_in_postgres, mark_app, read_access
+from headwater.views.own_postgres import kept_in_postgres, mark_app
 from headwater.views.postgres_staging import PostgresStaging, StagedTable
 from headwater.views.query import Query
 from headwater.views.shape import Shape
@@ -151,25 +151,28 @@ def open_store(where: str | Path, app: str, *, read_only: bool = False, clock: C
 
 
 def _own_store(data: Path, app: str, *, read_only: bool, clock: Clock) -> ViewStore:
-    access = read_access(data)
-    if access is None:
-        raise StoreUnavailable(f"the PostgreSQL of {data}", f"{data / 'postgresql' / 'server.json'} is missing")
     if not read_only:
         mark_app(data, app)
-    store = _postgres_store(access.url(), app, read_only=read_only, clock=clock)
-    store.where = f"the PostgreSQL of {data}, which runs with its node (schema {app})"
-    return store
+    with _driver():
+        from headwater.views.postgres import NodePostgresStore
+    return NodePostgresStore(data, app, read_only=read_only, clock=clock)
 
 
 def _postgres_store(url: str, schema: str, *, read_only: bool, clock: Clock) -> ViewStore:
-    try:
+    with _driver():
         from headwater.views.postgres import PostgresStore
+    return PostgresStore(url, schema, read_only=read_only, clock=clock)
+
+
+@contextmanager
+def _driver() -> Iterator[None]:
+    try:
+        yield
     except ModuleNotFoundError as error:
         raise JobRefused(
             f"views in PostgreSQL need a driver that is not installed ({error.name})",
             'Install it with: pip install "headwater[postgres]"',
         ) from error
-    return PostgresStore(url, schema, read_only=read_only, clock=clock)
 
 
 def sqlite_file(data: str | Path, app: str) -> Path:

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from headwater.views.mark import Mark
-from headwater.views.store import open_store
 from tests.cli.conftest import Ran, Terminal
 from tests.serve.shop import Shop, fill, open_shop
 
@@ -51,7 +50,9 @@ def test_scripts_get_json_and_csv(terminal: Terminal) -> None:
 
 @pytest.mark.usefixtures("shop")
 def test_statements_come_from_arguments_files_and_standard_input(terminal: Terminal) -> None:
-    (terminal.folder / "all.sql").write_text("-- how many?\nSELECT count(*) AS n FROM revenue; \\d revenue\nSHOW TOPICS")
+    (terminal.folder / "all.sql").write_text(
+        "-- how many?\nSELECT count(*) AS n FROM revenue; \\d revenue\nSHOW TOPICS"
+    )
     said = terminal.type("sql", "--json", "-c", "SELECT 1 AS one", "-f", "all.sql", "-f", "-", stdin="SELECT 2 AS two;")
     lines = [json.loads(line) for line in said.output.splitlines()]
     assert [line["rows"] for line in (lines[0], lines[1], lines[4])] == [[{"one": 1}], [{"n": 4}], [{"two": 2}]]
@@ -130,7 +131,9 @@ def test_what_stands_in_a_row_does_not_reach_the_terminal_as_it_is(terminal: Ter
 
 
 def test_a_query_is_followed_until_nothing_changes(terminal: Terminal, shop: Shop) -> None:
-    said = terminal.type("sql", "--quiet-for", "50ms", "-c", "SUBSCRIBE TO (SELECT country FROM revenue WHERE orders = 3)")
+    said = terminal.type(
+        "sql", "--quiet-for", "50ms", "-c", "SUBSCRIBE TO (SELECT country FROM revenue WHERE orders = 3)"
+    )
     assert said.output.splitlines() == ["-- + is added, - is removed: country", "+ DE"]
     lines = terminal.type("sql", "--quiet-for", "50ms", "--json", "-c", "SUBSCRIBE TO revenue").output.splitlines()
     assert {json.loads(line)["op"] for line in lines[:4]} == {"insert"}

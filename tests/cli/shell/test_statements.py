@@ -54,7 +54,9 @@ def test_enter_sends_what_is_finished(text: str, sent: bool) -> None:
 def test_any_text_is_split_and_nothing_but_semicolons_and_space_is_lost(text: str) -> None:
     parts = split(text)
     kept = "".join([*parts.statements, parts.rest])
-    assert [one for one in kept if one.isalpha()] == [one for one in text if one.isalpha()] or "--" in text or "/*" in text
+    assert (
+        [one for one in kept if one.isalpha()] == [one for one in text if one.isalpha()] or "--" in text or "/*" in text
+    )
 
 
 @pytest.mark.parametrize(

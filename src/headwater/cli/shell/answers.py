@@ -1,6 +1,6 @@
 """Answers as texts: a table, a line for each column, CSV, JSON. Pure.
 
-What stands in a row was written by others: nothing of it reaches a terminal that could move its cursor or set its title.
+What is in a row was written by others: nothing of it reaches a terminal that could move its cursor or set its title.
 """
 
 import csv
@@ -138,7 +138,9 @@ def position_text(position: Mapping[str, Mapping[str, int]]) -> str:
     return ",".join(parts) or "nothing yet"
 
 
-def changes_text(answer: Mapping[str, Any], changes: Sequence[tuple[str, Row]], format: str, first: bool) -> Iterator[str]:
+def changes_text(
+    answer: Mapping[str, Any], changes: Sequence[tuple[str, Row]], format: str, first: bool
+) -> Iterator[str]:
     """The lines of a followed query: what was added to its result and what was removed from it."""
     columns = [one["name"] for one in answer["columns"]]
     if format == "json":

@@ -116,8 +116,14 @@ class Session:
             return self._node.query(sql, **asked)
 
     def _follow(self, sql: str) -> None:
-        noted: set[str] = set()
-        note, self._note = self._note, lambda text: None if text in noted else (noted.add(text), note(text))[1]
+        note, noted = self._note, set[str]()
+
+        def note_once(text: str) -> None:
+            if text not in noted:
+                noted.add(text)
+                note(text)
+
+        self._note = note_once
         try:
             for one in followed(lambda **more: self._asked(sql, **more), self.settings.quiet_seconds):
                 for line in changes_text(one.answer, one.changes, self.settings.format, one.first):

@@ -14,7 +14,8 @@ NAME = re.compile(r"[\w.`]+")
 
 # A comment, a text, a quoted name, the end of a statement; whatever is not closed reaches to the end.
 TOKEN = re.compile(
-    r"--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:\\.|''|[^'\\])*(?:'|\Z)|\"(?:\\.|\"\"|[^\"\\])*(?:\"|\Z)|`[^`]*(?:`|\Z)|;", re.DOTALL
+    r"--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:\\.|''|[^'\\])*(?:'|\Z)|\"(?:\\.|\"\"|[^\"\\])*(?:\"|\Z)|`[^`]*(?:`|\Z)|;",
+    re.DOTALL,
 )
 
 
@@ -106,7 +107,9 @@ def _backslash_line(text: str, begin: int) -> slice | None:
 def _closed(token: str) -> bool:
     if token.startswith("--"):
         return True  # the end of the line is its end
-    return len(token) >= 4 and token.endswith("*/") if token.startswith("/*") else len(token) > 1 and token[-1] == token[0]
+    return (
+        len(token) >= 4 and token.endswith("*/") if token.startswith("/*") else len(token) > 1 and token[-1] == token[0]
+    )
 
 
 def _said(statement: str) -> bool:

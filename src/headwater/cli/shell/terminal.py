@@ -21,12 +21,12 @@ from headwater.cli.shell.statements import SHOWN, complete, statements
 
 PROMPT, MORE = "sql> ", "  -> "
 HISTORY_VARIABLE = "HEADWATER_SQL_HISTORY"
-WORDS = sorted(
-    "SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET JOIN LEFT RIGHT FULL INNER CROSS ON USING AS AND OR NOT IN IS "
-    "NULL LIKE BETWEEN EXISTS DISTINCT UNION ALL INTERSECT EXCEPT WITH CASE WHEN THEN ELSE END CAST OVER PARTITION ASC "
-    "DESC TRUE FALSE VALUES EXPLAIN SUBSCRIBE TO SHOW DESCRIBE COLUMNS count sum avg min max round coalesce "
-    "row_number rank window".split() + list(SHOWN)
-)
+KEYWORDS = """
+SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET JOIN LEFT RIGHT FULL INNER CROSS ON USING AS AND OR NOT IN IS NULL
+LIKE BETWEEN EXISTS DISTINCT UNION ALL INTERSECT EXCEPT WITH CASE WHEN THEN ELSE END CAST OVER PARTITION ASC DESC TRUE
+FALSE VALUES EXPLAIN SUBSCRIBE TO SHOW DESCRIBE COLUMNS count sum avg min max round coalesce row_number rank window
+"""
+WORDS = sorted({*KEYWORDS.split(), *SHOWN})
 COMMANDS = ("?", "at_least", "d", "format", "i", "limit", "position", "q", "timeout", "x")
 
 Views = Callable[[], Iterable[dict[str, Any]]]
@@ -46,8 +46,8 @@ class ViewCompleter(Completer):
     """Words of SQL, views, and the columns of views; what there is is asked for once for each statement."""
 
     def __init__(self, views: Views) -> None:
-        self._views, self._known = views, None
-        self._known: list[dict[str, Any]] | None
+        self._views = views
+        self._known: list[dict[str, Any]] | None = None
 
     def forget(self) -> None:
         self._known = None
