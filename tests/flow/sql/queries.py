@@ -108,6 +108,14 @@ QUERIES_WITHIN = [
     Asked("SELECT owner, sum(price) AS s FROM items GROUP BY owner HAVING sum(price) > (SELECT avg(price) FROM items)"),
 ]
 SETS = [
+    Asked("SELECT id FROM users EXCEPT SELECT user_id FROM orders WHERE n > 1"),
+    Asked("SELECT user_id FROM orders INTERSECT SELECT id FROM users"),
+    Asked("SELECT user_id FROM orders WHERE n > 1 UNION SELECT id FROM users"),
+    Asked("SELECT user_id FROM orders WHERE n > 1 UNION SELECT user_id FROM clicks WHERE page = 'ax'"),
+    Asked(
+        "SELECT id, count(*) AS n FROM (SELECT user_id AS id FROM orders UNION ALL SELECT id FROM users) GROUP BY id",
+    ),
+    Asked("SELECT id, CAST(NULL AS STRING) AS x FROM users UNION SELECT id, country FROM users"),
     Asked("SELECT tag FROM items UNION SELECT tag FROM bans"),
     Asked("SELECT tag FROM items INTERSECT SELECT tag FROM bans"),
     Asked("SELECT tag FROM items EXCEPT SELECT tag FROM bans"),

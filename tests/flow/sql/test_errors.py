@@ -56,7 +56,7 @@ QUERIES = [
     ("SELECT contry, count(*) AS n\n  FROM users\n  GROUP BY contry", "5:12: there is no column contry; did you mean"),
     (
         "SELECT country FROM users",
-        "3:1: the rows of materialized view v have the key id, and it does not select id",
+        "3:1: the rows of materialized view v are identified by id, and it does not select id",
     ),
     ("SELECT * FROM orders", "3:1: the rows of materialized view v are facts, which have no key"),
     ("SELECT id, id FROM users", "3:31: two columns of the query are called id. Give one another name with AS"),

@@ -32,7 +32,7 @@ def combined(
     if isinstance(query, exp.Union):
         made = _united(flows, (left, right), names, whole=whole, grouped=grouped)
     else:
-        one, other = (facts_of(each) if isinstance(each, Stream) else each for each in flows)
+        one, other = (_rows(each, names) for each in flows)
         method = one.intersect if isinstance(query, exp.Intersect) else one.except_
         made = method(other, all=whole, copy=fresh("copy", {each.lower() for each in names}))
     columns = tuple(
@@ -46,12 +46,17 @@ def _united(flows: Sequence[Flow], sides: Sequence[Relation], names: list[str], 
     first, second = flows
     if isinstance(first, Stream) and isinstance(second, Stream):
         return first.union(second) if whole else distinct(first.union(second), names)
-    one, other = (facts_of(each) if isinstance(each, Stream) else each for each in flows)
+    one, other = (_rows(each, names) for each in flows)
     if not whole or grouped:
         return one.union(other) if whole else distinct(one.union(other), names)
     if keyed := _with_same_key(sides, names):
         return keyed[0].union(keyed[1], part=fresh(PART, {each.lower() for each in names}))
     return _copied(one.union(other), names)
+
+
+def _rows(flow: Flow, names: list[str]) -> Table:
+    """Without the columns that distinguish facts: what is compared or grouped needs no key."""
+    return facts_of(flow).select(*map(name_text, names)) if isinstance(flow, Stream) else flow
 
 
 def _with_same_key(sides: Sequence[Relation], names: list[str]) -> list[Table]:

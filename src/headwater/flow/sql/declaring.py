@@ -231,7 +231,7 @@ class _Declaring:
                 if not one.key:
                     raise self.source.refusal(
                         one.start, f"the rows of materialized view {one.name} are facts, which have no key",
-                        f"Say which columns tell them apart: CREATE MATERIALIZED VIEW {one.name} KEY (...) AS; the "
+                        f"Say which columns identify them: CREATE MATERIALIZED VIEW {one.name} KEY (...) AS; the "
                         "newest row of each counts. Or group them, or CREATE STREAMING TABLE.",
                     )  # fmt: skip
                 flow = flow.latest(*self._key_columns(one.key, relation, one))
@@ -273,7 +273,7 @@ class _Declaring:
         names = [each.name for each in relation.columns or ()]
         if relation.columns is not None and (missing := [name for name in own if name not in names]):
             raise self.source.refusal(
-                one.start, f"the rows of materialized view {one.name} have the key {', '.join(own)}, and it does "
+                one.start, f"the rows of materialized view {one.name} are identified by {', '.join(own)}, and it does "
                 f"not select {missing[0]}",
                 self._way_to_key(missing[0], one),
             )  # fmt: skip
@@ -312,7 +312,7 @@ class _Declaring:
         own = key_of(relation.flow.node) if relation.flow.node.keyed else ()
         flats = {each.flat for each in relation.columns}
         if any(name not in flats for name in own):
-            return relation.flow  # an output that needs a key names what is missing
+            return relation.flow  # a caller that needs a key says what is missing
         chosen = [as_column(name_text(each.flat), each.name) for each in relation.columns]
         return relation.flow.select(*chosen)
 

@@ -1,7 +1,7 @@
 """Streams as tables of facts: a row for each record, which is never changed (pure).
 
 What follows changes of tables (joins with them, set operations, ranks) has tables on all sides. The facts of a stream
-are distinguished by the positions of their records in the log.
+are identified by where their records lie in the log.
 """
 
 from dataclasses import replace
@@ -54,7 +54,7 @@ def identified(node: Node, suffix: str = "") -> tuple[Node, tuple[str, ...]]:
         case IntervalJoin():
             return _of_pairs(node, suffix)
     raise InvalidDeclaration(
-        f"rows of {type(node).__name__.lower()} at {node.place} cannot be distinguished by their records",
+        f"rows of {type(node).__name__.lower()} at {node.place} are not identified by their records",
         "Join, rank or combine before that step; or make a materialized view of it with KEY (...) and read that.",
     )
 
