@@ -83,7 +83,7 @@ def test_one_wrong_value_keeps_all_of_an_entity_from_changing(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_entity_that_is_none_is_refused(version: int, caller: Caller) -> None:
-    wrong = [[], entity(user=""), entity(planet="mars"), entity(ip="10.0.0.9"), entity(user="a") + entity(user="b")]
+    wrong = [[], entity(user=""), entity(planet="mars"), entity(ip="192.0.2.9"), entity(user="a") + entity(user="b")]
     assert {alter(caller, version, setting(PRODUCE, 1.0), whom=whom) for whom in wrong} == {"invalid_request"}
 
 

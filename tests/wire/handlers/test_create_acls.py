@@ -25,11 +25,11 @@ def create(caller: Caller, version: int, *acls: dict[str, Any]) -> list[str]:
 def test_acls_are_kept_as_they_were_sent(version: int, caller: Caller, group_server: RunningServer) -> None:
     denied = acl(
         "pay", resource_type=ResourceType.GROUP, resource_pattern_type=Pattern.PREFIXED, principal="User:bob",
-        host="10.0.0.9", operation=Operation.ALL, permission_type=Permission.DENY,
+        host="192.0.2.9", operation=Operation.ALL, permission_type=Permission.DENY,
     )  # fmt: skip
     assert create(caller, version, acl(), denied) == ["none", "none"]
     may_not = Acl(
-        ResourceType.GROUP, Pattern.PREFIXED, "pay", "User:bob", "10.0.0.9", Operation.ALL, Permission.DENY
+        ResourceType.GROUP, Pattern.PREFIXED, "pay", "User:bob", "192.0.2.9", Operation.ALL, Permission.DENY
     )  # fmt: skip
     assert kept_acls(group_server) == [MAY_READ, may_not]
 

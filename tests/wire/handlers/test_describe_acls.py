@@ -16,7 +16,7 @@ def some_acls(group_server: RunningServer) -> None:
         group_server,
         acl("orders"),
         acl("orders", operation=Operation.WRITE, principal="User:bob", permission_type=Permission.DENY),
-        acl("ord", resource_pattern_type=Pattern.PREFIXED, host="10.0.0.9"),
+        acl("ord", resource_pattern_type=Pattern.PREFIXED, host="192.0.2.9"),
         acl("orders", resource_type=ResourceType.GROUP),
     )
 
@@ -38,7 +38,7 @@ def describe(caller: Caller, version: int, **fields: Any) -> list[tuple[str, str
 
 
 OF_THE_TOPIC = ("TOPIC", "orders", "LITERAL", "User:alice * READ ALLOW; User:bob * WRITE DENY")
-OF_THE_PREFIX = ("TOPIC", "ord", "PREFIXED", "User:alice 10.0.0.9 READ ALLOW")
+OF_THE_PREFIX = ("TOPIC", "ord", "PREFIXED", "User:alice 192.0.2.9 READ ALLOW")
 OF_THE_GROUP = ("GROUP", "orders", "LITERAL", "User:alice * READ ALLOW")
 
 
@@ -55,7 +55,7 @@ FILTERS: list[tuple[dict[str, Any], list[Any]]] = [
     ({"resource_type_filter": ResourceType.GROUP}, [OF_THE_GROUP]),
     ({"resource_name_filter": "ord"}, [OF_THE_PREFIX]),
     ({"pattern_type_filter": Pattern.PREFIXED}, [OF_THE_PREFIX]),
-    ({"host_filter": "10.0.0.9"}, [OF_THE_PREFIX]),
+    ({"host_filter": "192.0.2.9"}, [OF_THE_PREFIX]),
     ({"principal_filter": "User:bob"}, [OF_BOB]),
     ({"operation": Operation.WRITE}, [OF_BOB]),
     ({"permission_type": Permission.DENY}, [OF_BOB]),
