@@ -18,14 +18,18 @@ def describe(caller: Caller, version: int, *ids: str) -> Any:
 def test_an_open_transaction_is_described_with_its_partitions(
     version: int, caller: Caller, producer: Producer, group_server: RunningServer
 ) -> None:
-    producer.add({"orders": [1, 0]})
+    group_server.log.create_topic("refunds", partitions=4)
+    producer.add({"refunds": [3, 0, 2, 1], "orders": [1, 0]})
     (one,) = describe(caller, version, "payments")
     assert (one.error_code.name, one.transactional_id, one.transaction_state) == ("none", "payments", "Ongoing")
     assert (one.producer_id, one.producer_epoch) == (producer.id, producer.epoch)
     assert one.transaction_timeout == timedelta(seconds=60)
     begun_ms = group_server.log.transactions.describe("payments").started_ms
     assert round(one.transaction_start_time.timestamp() * 1000) == begun_ms
-    assert [(topic.topic, topic.partitions) for topic in one.topics] == [("orders", (0, 1))]
+    assert [(topic.topic, topic.partitions) for topic in one.topics] == [
+        ("orders", (0, 1)),
+        ("refunds", (0, 1, 2, 3)),
+    ]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
