@@ -1,11 +1,11 @@
 """A case: tables, changes of their rows in several portions, and queries. It is run in headwater and in PostgreSQL."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from itertools import count
 from random import Random
 from typing import Any
 
@@ -27,7 +27,9 @@ from tests.flow.random_queries.schemas import POSTGRES_TYPES, Changes, Source, r
 PARTITIONS = 2
 DIGITS = 9
 """As many of a number that is not exact are compared."""
-_numbers = count()
+SIZES = (16, 4, 1)
+"""As many changes are left out at once."""
+_numbers = itertools.count()
 Rows = Counter[tuple[Any, ...]]
 
 
@@ -296,32 +298,32 @@ def _literal(value: Any) -> str:
 
 def shrunk(case: Case, different: Difference, node: RunningNode, database: "psycopg.Connection[Any]") -> Case:
     """The smallest part of a query that is still wrong, over as few changes as it takes."""
-    found = case.of(different.query)
+    ended = len(case.positions) if different.position < 0 else different.position + 1
+    found = replace(case.of(different.query), positions=case.positions[:ended])
 
     def fails(one: Case) -> bool:
         return bool(run_case(one, node, database).different)
 
     while smaller := next((one for one in _parts(found) if fails(one)), None):
         found = smaller
-    for left_out in list(_some_changes(found)):
-        fewer = replace(found, positions=tuple(_without(each, left_out) for each in found.positions))
-        if fails(fewer):
-            found = fewer
+    for size in SIZES:
+        begin = 0
+        while begin < (count := sum(map(len, found.positions))):
+            fewer = _without(found, range(begin, min(begin + size, count)))
+            if fails(fewer):
+                found = fewer
+            else:
+                begin += size
     return found
 
 
-def _without(changes: Changes, left_out: set[int]) -> Changes:
-    return tuple(one for one in changes if id(one) not in left_out)
-
-
 def _parts(case: Case) -> Iterator[Case]:
-    for child in case.queries[0].children:
-        if child.source is None:
-            yield case.of(child)
+    return (case.of(child) for child in case.queries[0].children if child.source is None)
 
 
-def _some_changes(case: Case) -> Iterator[set[int]]:
-    changes = [one for each in case.positions for one in each]
-    for size in (8, 4, 2, 1):
-        for begin in range(0, len(changes), size):
-            yield {id(one) for one in changes[begin : begin + size]}
+def _without(case: Case, numbers: range) -> Case:
+    """Less some of its changes, which are counted through all positions; empty positions stay."""
+    numbered, made = itertools.count(), []
+    for changes in case.positions:
+        made.append(tuple(one for one in changes if next(numbered) not in numbers))
+    return replace(case, positions=tuple(made))
