@@ -43,10 +43,9 @@ from headwater.errors import (
 )
 from headwater.log.archive import Archive
 from headwater.log.identity import (
-    NAME as IDENTITY,
-)
-from headwater.log.identity import (
+    IDENTITY,
     Identity,
+    boot_id,
     holds_data,
     read_identity,
     restored_identity,
@@ -229,7 +228,7 @@ class Log:
         self.cluster_id = identity.cluster_id
         self._next_producer_id = self._reserved_producer_ids = identity.producer_ids
         now_ms, elapsed_ms = self.clock.now_ms(), self.clock.elapsed_ms()
-        self.trusted_time = TrustedTime(now_ms=now_ms, elapsed_ms=elapsed_ms, boot_id=_boot_id(), last=identity.moment)
+        self.trusted_time = TrustedTime(now_ms=now_ms, elapsed_ms=elapsed_ms, boot_id=boot_id(), last=identity.moment)
         if fresh:
             self._save_identity()
 
@@ -522,11 +521,8 @@ class Log:
     def transaction(
         self, transactional_id: str, *, timeout: timedelta = timedelta(minutes=1)
     ) -> "AbstractContextManager[OpenTransaction]":
-        """Append to any number of topics, and commit a group's offsets, all or nothing: committed when the block ends,
-        aborted if it raises, or takes longer than `timeout`.
-
-        A second block under the same id ends the first one, whose end then raises ProducerFenced.
-        """
+        """Append to any number of topics, and commit a group's offsets: all when the block ends, nothing if it raises,
+        takes longer than `timeout`, or another block under the same id begins: its end then raises ProducerFenced."""
         from headwater.log.transactions.in_process import run_transaction
 
         self._raise_if_closed()
@@ -547,11 +543,8 @@ class Log:
 
     @_disk_errors_as_unavailable
     def maintain(self) -> None:
-        """One pass of retention, compaction, archiving and checkpoints over every partition; transactions that take
-        too long are aborted."""
+        """One pass of retention, compaction, archiving, checkpoints and time-outs of transactions."""
         self._raise_if_closed()
-        if TRANSACTIONS_TOPIC in self._topics:
-            self.transactions.look_after()
         self._maintenance.run()
         if not self._closed:
             self._note_made()
@@ -604,10 +597,3 @@ class Log:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
