@@ -9,7 +9,7 @@ from headwater.cli.failure import Failure
 from headwater.cli.output import counted, meter, say, write_json, write_table
 from headwater.errors import DataDirectoryLocked
 from headwater.log.check import PartitionReport, Report, check_log, log_bytes
-from headwater.log.identity import NAME as IDENTITY
+from headwater.log.identity import IDENTITY
 from headwater.log.segment import Damage
 from headwater.log.storage import LocalStorage
 from headwater.log.topic import DIRECTORY as TOPICS

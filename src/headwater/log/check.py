@@ -15,7 +15,7 @@ from headwater.log.archive_manifest import ArchiveEntry, State, read_manifest
 from headwater.log.archive_store import FOLDER, FolderStore
 from headwater.log.checkpoint import Checkpoint, DurableWitness, read_checkpoint
 from headwater.log.compaction import CLEANING
-from headwater.log.identity import NAME as IDENTITY
+from headwater.log.identity import IDENTITY
 from headwater.log.lost_manifest import lost_gaps
 from headwater.log.manifest import Gap, Manifest
 from headwater.log.offset_index import OffsetIndex

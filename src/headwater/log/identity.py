@@ -13,13 +13,14 @@ the partitions know the cluster's id, and the partitions which producers they ha
 import re
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 
 from headwater.errors import DamagedFile, UsageError
 from headwater.log.checkpoint import Say, read_checkpoint
 from headwater.log.storage import Storage, recover_small_file, write_small_file
 from headwater.log.trusted_time import Moment
 
-NAME = "identity.json"
+IDENTITY = "identity.json"
 FORMAT = 1
 _PARTITION, _SEGMENT = re.compile(r".+-\d+"), re.compile(r"\d{20}\.log")
 LONG_AGO = Moment(0, 0, "")
@@ -43,7 +44,7 @@ def read_identity(storage: Storage, say: Say) -> Identity | None:
     `say` receives reports of damage. DamagedFile if the file is damaged and no other file holds the id.
     """
     try:
-        found = recover_small_file(storage, NAME)
+        found = recover_small_file(storage, IDENTITY)
         content = found.content
         identity = Identity(str(content["cluster_id"]), int(content["producer_ids"]), Moment(*content["moment"]))
         data_format = content["format"]
@@ -51,7 +52,7 @@ def read_identity(storage: Storage, say: Say) -> Identity | None:
         return None
     except (DamagedFile, ValueError, KeyError, TypeError) as error:
         damaged = (
-            error if isinstance(error, DamagedFile) else DamagedFile(NAME, f"it is not what was written ({error})")
+            error if isinstance(error, DamagedFile) else DamagedFile(IDENTITY, f"it is not what was written ({error})")
         )
         if _cluster_id_noted(storage) is None:
             raise damaged from None
@@ -72,7 +73,7 @@ def write_identity(storage: Storage, identity: Identity) -> None:
         "producer_ids": identity.producer_ids,
         "moment": [moment.trusted_ms, moment.elapsed_ms, moment.boot_id],
     }
-    write_small_file(storage, NAME, content)
+    write_small_file(storage, IDENTITY, content)
 
 
 def holds_data(storage: Storage) -> bool:
@@ -83,7 +84,9 @@ def restored_identity(storage: Storage) -> Identity:
     """From the checkpoints of the partitions. DamagedFile if none of them knows the cluster's id."""
     cluster_id = _cluster_id_noted(storage)
     if cluster_id is None:
-        raise DamagedFile(NAME, "it is missing, and the partitions were written by a release that does not repeat it")
+        raise DamagedFile(
+            IDENTITY, "it is missing, and the partitions were written by a release that does not repeat it"
+        )
     return Identity(cluster_id, 0, LONG_AGO)
 
 
@@ -96,3 +99,11 @@ def _partition_folders(storage: Storage) -> list[str]:
     """Folders that hold segments, of topics that are known or not; other parts keep folders beside them."""
     folders = [name for name in storage.list("") if _PARTITION.fullmatch(name) and storage.is_directory(name)]
     return [name for name in folders if any(_SEGMENT.fullmatch(file) for file in storage.list(name))]
+
+
+def boot_id() -> str:
+    """What this start of the machine is called; "" where that is not known."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

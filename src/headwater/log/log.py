@@ -42,9 +42,15 @@ from headwater.errors import (
     UsageError,
 )
 from headwater.log.archive import Archive
-from headwater.log.boot_id import boot_id
-from headwater.log.identity import NAME as IDENTITY
-from headwater.log.identity import Identity, holds_data, read_identity, restored_identity, write_identity
+from headwater.log.identity import (
+    IDENTITY,
+    Identity,
+    boot_id,
+    holds_data,
+    read_identity,
+    restored_identity,
+    write_identity,
+)
 from headwater.log.maintenance import Maintenance
 from headwater.log.partition import Owner, Partition
 from headwater.log.partitioner import choose_partitions
@@ -515,11 +521,8 @@ class Log:
     def transaction(
         self, transactional_id: str, *, timeout: timedelta = timedelta(minutes=1)
     ) -> "AbstractContextManager[OpenTransaction]":
-        """Append to any number of topics, and commit a group's offsets, all or nothing: committed when the block ends,
-        aborted if it raises, or takes longer than `timeout`.
-
-        A second block under the same id fences the first one, whose end then raises ProducerFenced.
-        """
+        """Append to any number of topics, and commit a group's offsets: all when the block ends, nothing if it raises,
+        takes longer than `timeout`, or another block under the same id begins: its end then raises ProducerFenced."""
         from headwater.log.transactions.in_process import run_transaction
 
         self._raise_if_closed()
@@ -540,11 +543,8 @@ class Log:
 
     @_disk_errors_as_unavailable
     def maintain(self) -> None:
-        """One pass of retention, compaction, archiving and checkpoints over every partition; transactions that take
-        too long are aborted."""
+        """One pass of retention, compaction, archiving, checkpoints and time-outs of transactions."""
         self._raise_if_closed()
-        if TRANSACTIONS_TOPIC in self._topics:
-            self.transactions.look_after()
         self._maintenance.run()
         if not self._closed:
             self._note_made()

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headwater.log")
 
+TRANSACTIONS = "__transaction_state"
+
 
 class Maintenance:
     def __init__(self, log: "Log") -> None:
         self._log = log
 
     def run(self) -> None:
+        if any(partition.topic == TRANSACTIONS for partition in self._log.partitions()):
+            self._log.transactions.look_after()
         watch = SegmentWatch(self._log.storage, stopping=self._log.archive.stopping.is_set)
         for partition in self._log.partitions():
             if partition.closed or partition.offline:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tests.clients.brokers.process import NotAvailable
 from tests.clients.client import Client, ClusterDescription, GroupDescription, Refused, TopicDescription
 from tests.clients.membership import Membership
 from tests.clients.message import PLAINLY, Message, Producing, Receipt
+from tests.clients.transactional import Transactional
 from tests.waiting import Alarm
 
 SOURCES = Path(__file__).parent.parent / "java"
@@ -162,6 +163,22 @@ class Java(Client):
     def read_digests(self, topic: str, partitions: int, count: int) -> Mapping[int, str]:
         return with_numbers(self._ask("readDigests", topic=topic, partitions=partitions, count=count))
 
+    def transactional(self, transactional_id: str, *, timeout_s: float = 60) -> Transactional:
+        number = self._ask("openTransactional", id=transactional_id, timeoutMs=int(timeout_s * 1000))
+        return JavaTransactional(self._ask, number)
+
+    def read_to_end(self, topic: str, partition: int, *, committed: bool) -> list[bytes]:
+        found = self._ask("readToEnd", topic=topic, partition=partition, committed=committed)
+        return [base64.b64decode(value) for value in found]
+
+    def wait_until_stable(self, topic: str, partition: int) -> None:
+        ends = [0, 1]
+        while ends[0] != ends[1]:
+            ends = [
+                self._ask("endOffset", topic=topic, partition=partition, committed=committed)
+                for committed in (True, False)
+            ]
+
     def member_command(self, membership: Membership) -> list[str]:
         command = [java_command(), *JVM_OPTIONS, "-cp", class_path(), "GroupMember"]
         return [*command, "--bootstrap", self.bootstrap, *membership.arguments()]
@@ -179,6 +196,32 @@ class Java(Client):
         if "error" in answer:
             raise Refused(answer["error"], answer["message"])
         return answer["answer"]
+
+
+class JavaTransactional:
+    """One of the producers that the Java program keeps open."""
+
+    def __init__(self, ask: Callable[..., Any], number: int) -> None:
+        self._ask_of = functools.partial(ask, producer=number)
+
+    def begin(self) -> None:
+        self._ask_of("beginTransaction")
+
+    def send(self, topic: str, values: Sequence[bytes], partition: int = 0) -> None:
+        encoded_values = [encoded(value) for value in values]
+        self._ask_of("sendInTransaction", topic=topic, values=encoded_values, partition=partition)
+
+    def commit_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        self._ask_of("commitOffsetsInTransaction", group=group, topic=topic, offsets=dict(offsets))
+
+    def commit(self) -> None:
+        self._ask_of("commitTransaction")
+
+    def abort(self) -> None:
+        self._ask_of("abortTransaction")
+
+    def close(self) -> None:
+        self._ask_of("closeTransactional")
 
 
 def with_numbers(answer: Mapping[str, Any]) -> dict[int, Any]:

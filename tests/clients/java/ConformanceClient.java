@@ -32,6 +32,7 @@ public final class ConformanceClient {
         try (Administration administration = new Administration(arguments[0])) {
             Map<String, Command> commands = new java.util.HashMap<>(records.commands());
             commands.putAll(administration.commands());
+            commands.putAll(new Transactions(arguments[0]).commands());
             BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 answers.println(answer(commands, JSON.readTree(line)));
