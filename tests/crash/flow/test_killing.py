@@ -27,7 +27,7 @@ ROUNDS = (
     Round([Strike("planned")], without_spark=True),
     Round([Strike("settled, node")], without_spark=True),
     Round([Strike("state moved")], without_spark=True),
-    Round([Strike("topic written", 3)], app=TABLES, without_spark=True),
+    Round([Strike("topic written")], app=TABLES, without_spark=True),
 )
 
 
