@@ -1,4 +1,5 @@
-"""One running node: the log, its maintenance, the Kafka port; the HTTP port, captures, alerts if they are wanted.
+"""One running node: the log, its maintenance, the PostgreSQL of views if there is one, the Kafka port; the HTTP port,
+captures, alerts if they are wanted.
 
 Started in that order, stopped in reverse. While it runs, the file node.json in the data directory says where the node
 can be reached, so that commands given the same directory talk to it instead of fighting it for the lock.
@@ -23,6 +24,8 @@ from headwater.errors import HeadwaterError, UnavailableError
 from headwater.log.groups.member import DescribedGroup
 from headwater.log.log import Log
 from headwater.settings import NODE_FILE, NodeSettings
+from headwater.views.own_postgres import FOLDER as POSTGRES_FOLDER
+from headwater.views.own_postgres import SERVER_FILE
 from headwater.wire.allocator import bound_kept_memory
 from headwater.wire.event_loop import new_event_loop
 from headwater.wire.group_service import GroupService
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 GROUPS_SECONDS_MAX = 5
+SQLITE, POSTGRESQL = "sqlite", "postgresql"
 TRANSACTIONS_SECONDS = 1.0
 
 
@@ -53,6 +57,8 @@ class Node:
         self._local_address = ""
         self._token = LocalToken(self.data)
         self._http: HttpPort | None = None
+        self.views_address = ""
+        """HOST:PORT of the PostgreSQL of the data directory; "" if it has none."""
 
     @property
     def log(self) -> Log:
@@ -89,6 +95,7 @@ class Node:
             transactions.start()
             self._token.open()
             started.callback(self._token.close)
+            started.callback(self._start_views())
             security = Security(self._log, self.settings.security, local_token=lambda: self._token.value)
             security.start()
             started.callback(security.stop)
@@ -116,6 +123,33 @@ class Node:
             failure = UnavailableError(f"the data directory {self.data} cannot be opened: {error}")
             failure.hint = 'Look after that file; "headwater log check" reads all the others.'
             raise failure from error
+
+    def _start_views(self) -> Callable[[], None]:
+        """Starts the PostgreSQL that views are in, if they are in one; returns what stops it."""
+        has = (self.data / POSTGRES_FOLDER / SERVER_FILE).exists()
+        if has and self.settings.views == SQLITE:
+            folder = self.data / POSTGRES_FOLDER
+            raise UnavailableError(
+                f"views of {self.data} are in PostgreSQL. Start the node without --views sqlite; or remove {folder} "
+                f"and {self.data / 'views'}/*.postgresql, and build the views in SQLite with --rebuild"
+            )
+        if not has and self.settings.views != POSTGRESQL:
+            return lambda: None
+        try:
+            from headwater.views.postgres_server import PostgresServer  # loaded only where there is one
+        except ModuleNotFoundError as error:
+            raise UnavailableError(
+                f'views in PostgreSQL need {error.name}. Install it with: pip install "headwater[postgres-server]"'
+            ) from None
+        server = PostgresServer(self.data)
+        server.start()
+        self.views_address = server.address
+
+        def stop() -> None:
+            self.views_address = ""
+            server.stop()
+
+        return stop
 
     def _open_http(self, log: Log, kafka: "KafkaPort", security: Security) -> "HttpPort | None":
         if self.settings.http is None:

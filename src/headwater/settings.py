@@ -268,3 +268,7 @@ class NodeSettings:
 
     alerts: bool = False
     """Look after the alerts that apps declared in the data directory."""
+
+    views: str = ""
+    """Where apps that name no store keep their views: sqlite, or postgresql, a server of the data directory's own that
+    runs with the node; "" is what the data directory has."""

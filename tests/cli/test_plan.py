@@ -67,7 +67,7 @@ def test_scripts_get_the_plan_as_json(terminal: Terminal, shop: Path) -> None:
         "kind": "view",
         "name": "revenue",
         "key": ["currency"],
-        "where": "SQLite in the data directory",
+        "where": "the data directory",
         "promise": "exactly once",
         "doc": "Revenue per currency.",
         "place": "",

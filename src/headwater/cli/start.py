@@ -11,7 +11,7 @@ from headwater.cli.failure import sentence_of
 from headwater.cli.security_arguments import add_security, security_settings
 from headwater.clock import SystemClock
 from headwater.errors import DataDirectoryLocked
-from headwater.node import Node
+from headwater.node import POSTGRESQL, SQLITE, Node
 from headwater.settings import START_FAILED_FILE, HttpSettings, LogSettings, NodeSettings, WireSettings
 
 OFF = "off"
@@ -60,6 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where topics with remote.storage.enable keep sealed segments, as an fsspec URL "
         "(default: the folder archive of the data directory)",
     )
+    parser.add_argument(
+        "--views",
+        choices=[SQLITE, POSTGRESQL],
+        default="",
+        help="where apps that name no store keep their views: files of SQLite, or a PostgreSQL on this machine that "
+        "starts and stops with the node (default: as the data directory has it, at first sqlite)",
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -102,6 +109,7 @@ def settings_from(arguments: argparse.Namespace) -> NodeSettings:
         security=security_settings(arguments),
         captures=True,
         alerts=True,
+        views=arguments.views,
     )
 
 
@@ -128,7 +136,13 @@ def announce(node: Node, *, as_json: bool) -> None:
     data = str(node.data.resolve())
     if as_json:
         said = {"event": "ready", "kafka": node.kafka_address, "http": node.http_url or None, "data": data}
+        if node.views_address:
+            said["views"] = node.views_address
         print(json.dumps(said), flush=True)
     else:
         http = f", HTTP clients to {node.http_url}" if node.http_url else ""
-        print(f"headwater is ready: Kafka clients connect to {node.kafka_address}{http}, data is in {data}", flush=True)
+        views = f", views are in PostgreSQL at {node.views_address}" if node.views_address else ""
+        print(
+            f"headwater is ready: Kafka clients connect to {node.kafka_address}{http}{views}, data is in {data}",
+            flush=True,
+        )

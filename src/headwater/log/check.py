@@ -128,6 +128,8 @@ def _orphans(storage: Storage, found: Sequence[FoundTopic]) -> list[str]:
     offline = {one.name for one in found if one.topic is None}
     folders = [name for name in storage.list("") if storage.is_directory(name) and name not in owned]
     folders = [name for name in folders if name.rpartition("-")[0] not in offline]
+    # The folders of other parts may hold files of that ending, too: flows, postgresql.
+    folders = [name for name in folders if name.rpartition("-")[2].isdecimal()]
     return [name for name in folders if any(file.endswith(".log") for file in storage.list(name))]
 
 

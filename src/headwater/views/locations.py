@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.small_file import read_newest, small_files
+from headwater.views.own_postgres import MARK
 from headwater.views.store import ViewStore, open_store
 
 _logger = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ def known_apps(data: Path) -> dict[str, KnownApp]:
 def view_locations(data: Path, only: str = "") -> list[ViewLocation]:
     """Returns the data directory's own stores and those that its apps name; or only the store `only`."""
     named = {app: said.stores for app, said in known_apps(data).items()}
-    here = {file.stem for file in (data / VIEWS).glob("*.sqlite")}
+    here = {file.stem for ending in (".sqlite", MARK) for file in (data / VIEWS).glob(f"*{ending}")}
     if only:
         return [ViewLocation(app, only) for app in sorted(here | named.keys())]
     own = [ViewLocation(app, data) for app in sorted(here)]

@@ -7,6 +7,7 @@ is a unique constraint under which nulls are equal, because a group may well be 
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
 
 import psycopg
 import pyarrow as pa
@@ -18,6 +19,7 @@ from headwater.errors import StoreUnavailable, UnstorableValue
 from headwater.views import postgres_columns
 from headwater.views.changes import Changes
 from headwater.views.mark import Mark
+from headwater.views.own_postgres import read_access, runs
 from headwater.views.postgres_columns import csv_text
 from headwater.views.postgres_staging import GONE, KEY_TEXT, PostgresStaging, StagedTable, prefix_of
 from headwater.views.query import Condition, Order
@@ -266,6 +268,23 @@ class PostgresStore(SqlStore):
     def _ordering(self, order: Order) -> str:
         """Nulls where Spark and SQLite have them."""
         return f"{quoted(order.column.name)} {'DESC NULLS LAST' if order.descending else 'ASC NULLS FIRST'}"
+
+
+class NodePostgresStore(PostgresStore):
+    """In the PostgreSQL of a data directory, which is there while a node runs (own_postgres.py)."""
+
+    def __init__(self, data: Path, schema: str, *, read_only: bool, clock: Clock) -> None:
+        access = read_access(data)
+        super().__init__(access.url() if access else "", schema, read_only=read_only, clock=clock)
+        self._data = data
+        self.where = f"the PostgreSQL of {data} (schema {schema})"
+
+    def _connection(self) -> Connection:
+        if (self._open is None or self._open.closed) and not runs(self._data):
+            raise StoreUnavailable(
+                self.where, f'no node runs there. Start one with "headwater start --data {self._data}"'
+            )
+        return super()._connection()
 
 
 def _spoken(url: str, schema: str) -> str:

@@ -7,7 +7,7 @@ comes again.
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -17,6 +17,7 @@ from headwater.clock import Clock, SystemClock
 from headwater.errors import JobRefused
 from headwater.secret_urls import WAY_OUT, ambiguity, without_secrets
 from headwater.views.mark import Mark, StoredMark
+from headwater.views.own_postgres import kept_in_postgres, mark_app
 from headwater.views.postgres_staging import PostgresStaging, StagedTable
 from headwater.views.query import Query
 from headwater.views.shape import Shape
@@ -128,7 +129,8 @@ class StagingStore(Protocol):
 def open_store(where: str | Path, app: str, *, read_only: bool = False, clock: Clock | None = None) -> ViewStore:
     """The store of an app's views: a data directory, `sqlite:///file`, or the URL of a PostgreSQL database.
 
-    In a data directory it is the file `views/<app>.sqlite`; in PostgreSQL the schema named after the app.
+    In a data directory it is the file `views/<app>.sqlite`, or the PostgreSQL of the directory (own_postgres.py); in
+    PostgreSQL the schema named after the app.
     """
     clock = clock or SystemClock()
     text = str(where)
@@ -140,24 +142,44 @@ def open_store(where: str | Path, app: str, *, read_only: bool = False, clock: C
         raise JobRefused(
             f"views cannot be kept at {without_secrets(text)}", "Use postgresql://HOST/NAME or sqlite:///FILE."
         )
+    if "://" not in text and kept_in_postgres(where, check_app(app)):
+        return _own_store(Path(where), app, read_only=read_only, clock=clock)
     from headwater.views.sqlite import SqliteStore
 
     file = Path(text.removeprefix(SQLITE_SCHEME)) if text.startswith(SQLITE_SCHEME) else sqlite_file(where, app)
     return SqliteStore(file, read_only=read_only, clock=clock)
 
 
+def _own_store(data: Path, app: str, *, read_only: bool, clock: Clock) -> ViewStore:
+    if not read_only:
+        mark_app(data, app)
+    with _driver():
+        from headwater.views.postgres import NodePostgresStore
+    return NodePostgresStore(data, app, read_only=read_only, clock=clock)
+
+
 def _postgres_store(url: str, schema: str, *, read_only: bool, clock: Clock) -> ViewStore:
-    try:
+    with _driver():
         from headwater.views.postgres import PostgresStore
+    return PostgresStore(url, schema, read_only=read_only, clock=clock)
+
+
+@contextmanager
+def _driver() -> Iterator[None]:
+    try:
+        yield
     except ModuleNotFoundError as error:
         raise JobRefused(
             f"views in PostgreSQL need a driver that is not installed ({error.name})",
             'Install it with: pip install "headwater[postgres]"',
         ) from error
-    return PostgresStore(url, schema, read_only=read_only, clock=clock)
 
 
 def sqlite_file(data: str | Path, app: str) -> Path:
+    return Path(data) / "views" / f"{check_app(app)}.sqlite"
+
+
+def check_app(app: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", app):
         raise JobRefused(f"{app[:80]!r} cannot name an app", "Use letters, digits, dots, underscores and hyphens.")
-    return Path(data) / "views" / f"{app}.sqlite"
+    return app

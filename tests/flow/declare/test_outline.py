@@ -70,7 +70,7 @@ def test_steps_point_at_what_they_are_made_from() -> None:
     "output, where, promise",
     [
         ("by_url", "postgresql://ada@db.example/web", "exactly once"),
-        ("tag_counts", "SQLite in the data directory", "exactly once"),
+        ("tag_counts", "the data directory", "exactly once"),
         ("tags", "3 partitions, rows", "exactly once"),
         ("fast-rates", "1 partition, changes, compacted", "exactly once"),
         ("archive", "Parquet files in lake/clicks", "exactly once"),

@@ -14,6 +14,7 @@ from headwater.flow.state.manifest import path_of_version
 from headwater.log.storage import LocalStorage, problems_of, read_small_file
 from headwater.small_file import small_files
 from headwater.views.locations import known_apps
+from headwater.views.own_postgres import kept_in_postgres, runs
 from headwater.views.store import open_store
 
 SMALL_FILES = ("*.json", "batches/*.json", "sinks/*.json", "rebuild/*.json", "rebuild/*/*.json", "stage/wish.json")
@@ -85,6 +86,8 @@ class _JobCheck:
         last, app = self._last(), known_apps(self._data).get(self._job.app)
         if last is None or app is None:
             return
+        if kept_in_postgres(self._data, self._job.app) and not runs(self._data):
+            return  # there is nothing to ask: the server runs with the node, and the check runs without one
         store = open_store(self._data, self._job.app, read_only=True)
         try:
             for name in (name for name in app.views if name in last.accounts):

@@ -242,7 +242,7 @@ def _output(output: Output, id: str, node: Node, made_from: str, preview: Output
 
 def _where(output: Output, node: Node) -> str:
     if output.kind == VIEW:
-        return without_secrets(output.store) if output.store else "SQLite in the data directory"
+        return without_secrets(output.store) if output.store else "the data directory"
     if output.kind == TOPIC:
         parts = "1 partition" if output.partitions == 1 else f"{output.partitions} partitions"
         return f"{parts}, {'changes, compacted' if node.keyed else 'rows'}"
