@@ -4,11 +4,12 @@ import { overview } from "./overview.js";
 import { topics, topic } from "./topics.js";
 import { flows } from "./flows.js";
 import { views, view } from "./views.js";
+import { query } from "./query.js";
 import { captures } from "./captures.js";
 import { alerts } from "./alerts.js";
 import { problems } from "./problems.js";
 
-const PAGES = { "": overview, topics, flows, views, captures, alerts };
+const PAGES = { "": overview, topics, flows, views, query, captures, alerts };
 const ONE = { topics: topic, views: view };
 const EVERY_MS = 2000;
 const main = document.getElementById("main"), state = document.getElementById("state");
