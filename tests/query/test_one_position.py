@@ -1,9 +1,9 @@
-"""Views of two jobs, read at one position while money is moved: nothing is ever missing."""
+"""Views of two jobs, of one app or of two, read at one position while money is moved: nothing is ever missing."""
 
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from headwater.serve.stores import Stores
 from headwater.settings import NodeSettings
 from headwater.testing import running_node
 from headwater.views.barrier import Barrier, write_barrier
-from tests.waiting import LONG
+from tests.waiting import LONG, wait_until
 
 ACCOUNTS, PARTITIONS = 7, 2
 READS, READS_LONG = 40, 1000
@@ -47,6 +47,27 @@ def side(name: str, view: str, key: str) -> hw.App:
     return app
 
 
+def two_apps() -> list[hw.App]:
+    return [side("debits", "paid", "debit"), side("credits", "received", "credit")]
+
+
+def one_app() -> list[hw.App]:
+    """Two jobs of one app: one of them reads a second topic."""
+    app = hw.App("bank", shards=1)
+    columns = "debit long, credit long, amount decimal(12,2)"
+    transfers, deposits = app.stream("transfers", columns), app.stream("deposits", columns)
+
+    @app.view(key="debit")
+    def paid() -> Table:
+        return transfers.by("debit").agg("sum(amount) as amount", "count(*) as n")
+
+    @app.view(key="credit")
+    def received() -> Table:
+        return transfers.union(deposits).by("credit").agg("sum(amount) as amount", "count(*) as n")
+
+    return [app]
+
+
 def transfer(number: int) -> Record:
     moved = {"debit": number % ACCOUNTS, "credit": number % 5, "amount": f"{number % 13}.25"}
     return Record(json.dumps(moved).encode())
@@ -56,6 +77,7 @@ def transfer(number: int) -> Record:
 def node(tmp_path: Path) -> Iterator[Node]:
     with running_node(tmp_path / "data", NodeSettings()) as node:
         node.log.create_topic("transfers", partitions=PARTITIONS)
+        node.log.create_topic("deposits", partitions=1)
         yield node
 
 
@@ -81,8 +103,9 @@ class Load:
         self._thread.join()
 
 
-def reads_at_one_position(node: Node, reads: int) -> list[tuple[Decimal, Decimal, int]]:
-    found: list[tuple[Decimal, Decimal, int]] = []
+@contextmanager
+def moving(node: Node, apps: list[hw.App]) -> Iterator[Engine]:
+    """Jobs that run while money is moved, and who can be asked about their views."""
     settings = RunSettings(node.data, node.kafka_address, retries=NO_RETRIES)
     stores = Stores(node.data)
     engine = Engine(stores, place_barrier=Barriers(node.log, node.data).place)
@@ -90,12 +113,18 @@ def reads_at_one_position(node: Node, reads: int) -> list[tuple[Decimal, Decimal
         stack.callback(stores.close)
         stack.callback(engine.close)
         stack.enter_context(local_columns())
-        for app in (side("debits", "paid", "debit"), side("credits", "received", "credit")):
+        for app in apps:
             running = RunningApp(app, LocalSession.as_spark(), settings)
             running.start()
             stack.callback(running.stop)
         stack.enter_context(Load(node))
         wait_for_both(engine)
+        yield engine
+
+
+def reads_at_one_position(node: Node, apps: list[hw.App], reads: int) -> list[tuple[Decimal, Decimal, int]]:
+    found: list[tuple[Decimal, Decimal, int]] = []
+    with moving(node, apps) as engine:
         for _ in range(reads):
             answer = engine.ask(Asked(sql=BALANCE, one_position=True, seconds=LONG))
             assert answer is not None
@@ -116,18 +145,38 @@ def wait_for_both(engine: Engine) -> None:
                 threading.Event().wait(0.05)  # the view has not been made yet
 
 
-def test_money_that_moves_is_never_missing_from_a_read_at_one_position(node: Node) -> None:
-    found = reads_at_one_position(node, READS)
+APPS = pytest.mark.parametrize("apps", [one_app, two_apps])
+
+
+@APPS
+def test_money_that_moves_is_never_missing_from_a_read_at_one_position(
+    node: Node, apps: Callable[[], list[hw.App]]
+) -> None:
+    found = reads_at_one_position(node, apps(), READS)
     assert [one for one in found if one[0] != one[1]] == []
     assert len({moves for *_, moves in found}) > READS // 4, "the reads were made while money moved"
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(900)
-def test_a_thousand_reads_at_one_position_are_never_torn(node: Node) -> None:
-    found = reads_at_one_position(node, READS_LONG)
+@APPS
+def test_a_thousand_reads_at_one_position_are_never_torn(node: Node, apps: Callable[[], list[hw.App]]) -> None:
+    found = reads_at_one_position(node, apps(), READS_LONG)
     assert len(found) == READS_LONG
     assert [one for one in found if one[0] != one[1]] == []
+
+
+def test_reads_of_each_view_at_its_own_position_are_torn(node: Node) -> None:
+    """Otherwise the tests above would find nothing whatever was wrong."""
+    with moving(node, one_app()) as engine:
+
+        def torn() -> bool:
+            answer = engine.ask(Asked(sql=BALANCE, seconds=LONG))
+            assert answer is not None
+            (row,) = answer.table.to_pylist()
+            return bool(row["paid"] != row["received"])
+
+        wait_until(torn, "a read in which money is missing", seconds=120)
 
 
 # What a job does about a barrier
