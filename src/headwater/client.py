@@ -17,8 +17,8 @@ from urllib.parse import quote, urlencode, urlsplit
 from headwater.errors import RequestRefused, UsageError
 from headwater.secret_urls import ambiguity
 
-TIMEOUT_SECONDS = 60.0
-"""Of silence; a node that has nothing to say says so every 15 seconds."""
+TIMEOUT_SECONDS = 75.0
+"""Of silence; a node that has nothing to say says so every 15 seconds, and answers a query within a minute."""
 
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 NOT_FOUND = 404
@@ -75,6 +75,15 @@ class RemoteNode:
         headers = {"content-type": "application/json"}
         said = self._asked("POST", target, json.dumps(value).encode(), headers)
         return str(said["position"])
+
+    def query(self, sql: str, **asked: object) -> Row:
+        """One SELECT over views, with the position that it reflects; `asked` is what POST /query takes beside it.
+
+        Its rows are `answer["rows"]`. `one_position=True` reads several views at one position.
+        """
+        body = json.dumps({"sql": sql, **asked}).encode()
+        found: Row = self._asked("POST", "/query", body, {"content-type": "application/json"})
+        return found
 
     def records(self, topic: str, **query: object) -> Row:
         """Some records; `offset`, `time_ms`, `partition` and `limit` say which."""

@@ -44,6 +44,7 @@ VERBS = (
     Verb("flow", "list, pause, resume and restart flows", "headwater.cli.flow"),
     Verb("plan", "show what an app reads, does, keeps and writes", "headwater.cli.plan"),
     Verb("view", "list, get, watch, rename and drop views", "headwater.cli.view"),
+    Verb("sql", "ask views with SQL, at a prompt or from a script", "headwater.cli.sql"),
     Verb("alert", "list alerts and what they hold", "headwater.cli.alert"),
     Verb("verify", "recompute views from the log and compare", "headwater.cli.verify"),
     Verb("late", "show late rows, and replay them", "headwater.cli.late"),

@@ -58,6 +58,10 @@ BODY: dict[str, Any] = {
             "description": "how long waiting and computing may take together",
         },
         "format": {"type": "string", "enum": list(FORMATS), "default": "json"},
+        "explain": {
+            "type": "boolean", "default": False,
+            "description": "answer what would be read of each view and what would be computed, instead of asking",
+        },
     },
 }  # fmt: skip
 ANSWER: dict[str, Any] = {
@@ -80,12 +84,21 @@ ANSWER: dict[str, Any] = {
         "elapsed_ms": {"type": "integer"},
     },
 }  # fmt: skip
+EXPLAINED: dict[str, Any] = {
+    "type": "object",
+    "required": ["reads", "computes"],
+    "properties": {
+        "reads": {"type": "array", "items": {"type": "string"}, "description": "a line for each reading of a view"},
+        "computes": {"type": "string", "description": "the statement that is computed over what was read"},
+    },
+}
 TYPES: dict[str, type | tuple[type, ...]] = {"string": str, "boolean": bool, "integer": int}
 
 
 class Query(NamedTuple):
     asked: Asked
     format: str
+    explain: bool
 
 
 class Queries:
@@ -116,6 +129,10 @@ class Queries:
             return answer_to_error(error)
 
     async def _answer(self, query: Query) -> Response:
+        if query.explain:
+            async with self._slots:
+                computes, reads = await run_in_threadpool(self._engine.explain, query.asked.sql)
+            return Response(json_bytes({"reads": reads, "computes": computes}), media_type=FORMATS["json"])
         async with self._slots:
             prepared = await run_in_threadpool(self._engine.prepare, query.asked)
         while True:
@@ -139,7 +156,7 @@ class Queries:
 
     def document(self) -> dict[str, Any]:
         """The path, in the words of the OpenAPI document."""
-        content = {FORMATS["json"]: {"schema": ANSWER},
+        content = {FORMATS["json"]: {"schema": {"anyOf": [ANSWER, EXPLAINED]}},
                    **{FORMATS[one]: {"schema": {"type": "string"}} for one in ("csv", "ndjson")}}  # fmt: skip
         failures = {str(status): failure(status) for status in (400, 401, 403, 408, 409, 412, 413, 422, 429, 503)}
         operation = {
@@ -172,7 +189,7 @@ def parsed(body: bytes) -> Query:
         sql=found["sql"], at_least=at_least, one_position=found["one_position"], after=found["after"] or "",
         rows_max=found["limit"], seconds=found["timeout_ms"] / 1000,
     )  # fmt: skip
-    return Query(asked, found["format"])
+    return Query(asked, found["format"], found["explain"])
 
 
 def _value(name: str, value: Any, schema: Mapping[str, Any]) -> Any:

@@ -1,0 +1,1 @@
+"""The shell of views, `headwater sql`: statements, answers, what is followed, and the terminal."""
