@@ -53,6 +53,8 @@ class _Known:
     lock: threading.RLock = field(default_factory=threading.RLock)
     marked: set[TopicPartition] = field(default_factory=set)
     """Partitions that have the marker, while it could not be written to all."""
+    expired: bool = False
+    """It is forgotten: a thread that waited for the lock has to look again."""
 
 
 class Transactions:
@@ -74,8 +76,7 @@ class Transactions:
         `expected`: the producer goes on after an error, and is fenced if another has registered since.
         """
         self._check_request(transactional_id, timeout_ms)
-        known = self._known.get(transactional_id) or self._new(transactional_id, timeout_ms)
-        with known.lock:
+        with self._held(lambda: self._known.get(transactional_id) or self._new(transactional_id, timeout_ms)) as known:
             if expected is not None:
                 known.transaction.check_expected(expected)
             if known.transaction.state.decided:
@@ -119,8 +120,7 @@ class Transactions:
         self, transactional_id: str, producer: ProducerIdentity, partitions: Set[TopicPartition], *, version: int = 0
     ) -> None:
         """Make partitions part of the transaction, which begins if none is open; durable when this returns."""
-        known = self._of(transactional_id, producer)
-        with known.lock:
+        with self._held(lambda: self._of(transactional_id, producer)) as known:
             known.transaction.check_producer(producer)
             begins = known.transaction.state is not State.ONGOING
             changed = known.transaction.with_partitions(partitions, version=version, now_ms=self._log.clock.now_ms())
@@ -144,8 +144,7 @@ class Transactions:
     @contextmanager
     def appending(self, transactional_id: str, producer: ProducerIdentity, place: TopicPartition) -> Iterator[None]:
         """What is appended within it is part of the transaction: no marker can come between."""
-        known = self._of(transactional_id, producer)
-        with known.lock:
+        with self._held(lambda: self._of(transactional_id, producer)) as known:
             transaction = known.transaction
             transaction.check_producer(producer)
             if transaction.state.decided:
@@ -178,8 +177,7 @@ class Transactions:
         self, transactional_id: str, producer: ProducerIdentity, *, commit: bool, version: int = 0
     ) -> ProducerIdentity:
         """Commit or abort; decided for good when this returns. Returns the identity with which the producer goes on."""
-        known = self._of(transactional_id, producer)
-        with known.lock:
+        with self._held(lambda: self._of(transactional_id, producer)) as known:
             before = known.transaction
             decided = before.decided(
                 producer, commit=commit, version=version,
@@ -272,6 +270,7 @@ class Transactions:
             with self._lock:
                 self._states.write(transactional_id, None)
                 self._known.pop(transactional_id, None)
+                known.expired = True
 
     def finish_decided(self) -> None:
         """After a start: what was decided before the crash takes effect."""
@@ -298,6 +297,16 @@ class Transactions:
         ]
 
     # -- states ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _held(self, find: Callable[[], _Known]) -> Iterator[_Known]:
+        """With its lock, and while it is not forgotten."""
+        while True:
+            known = find()
+            with known.lock:
+                if not known.expired:
+                    yield known
+                    return
 
     def _of(self, transactional_id: str, producer: ProducerIdentity) -> _Known:
         if not transactional_id:
