@@ -16,6 +16,7 @@ from headwater.flow.declare.topology.graph import Job, Planned, plan
 from headwater.flow.declare.topology.registered import settle
 from headwater.flow.deploy.inventory import checkpoint_of
 from headwater.flow.kafka.client import Client
+from headwater.flow.local.session import cloned
 from headwater.flow.plan.explanations import explain
 from headwater.flow.proof.certificate import Certificate, Content, used_versions
 from headwater.flow.proof.past_decisions import past_of
@@ -60,7 +61,8 @@ def check_each(
         job, planned = known[one.view]
         try:
             with Client(address) as client:
-                environment = Environment(session, client, {"data": str(data)} if direct else {"address": address})
+                where = {"data": str(data)} if direct else {"address": address}
+                environment = Environment(cloned(session), client, where)
                 past = past_of(environment, app.name, job, planned, _checkpoint(app, job, planned, data), one.batch)
                 yield Checked(one, recomputed(environment, job, planned, one, past))
         except (HeadwaterError, *SPARK_ERRORS) as error:
@@ -87,9 +89,7 @@ def prove_each(
 
     def proved(name: str) -> Verified | Unproved:
         try:
-            # Views that SQL steps make for a moment are those of a session: each proof has its own.
-            own = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
-            return _prove(app, known[name], own, data, address, direct=direct, certified=certified)
+            return _prove(app, known[name], session, data, address, direct=direct, certified=certified)
         except (HeadwaterError, *SPARK_ERRORS) as error:
             return _unproved(name, error)
 
@@ -111,7 +111,9 @@ def _prove(
     store = open_store(planned.output.store or data, app.name, read_only=True)
     try:
         with Client(address) as client:
-            environment = Environment(session, client, {"data": str(data)} if direct else {"address": address})
+            # Views that SQL steps make for a moment, and settings, are those of a session: each proof has its own.
+            own = cloned(session)
+            environment = Environment(own, client, {"data": str(data)} if direct else {"address": address})
             past = partial(past_of, environment, app.name, job, planned, _checkpoint(app, job, planned, data))
             return verify(environment, job, planned, store, past, certified=certified)
     finally:

@@ -11,11 +11,13 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
 
 from headwater.errors import FlowError
+from headwater.flow.commit.batch_evaluation import SHUFFLE_PARTITIONS
 from headwater.flow.commit.job_context import Environment
 from headwater.flow.declare.topology.graph import Job, Planned
 from headwater.flow.declare.topology.nodes import Source
 from headwater.flow.formats.schema import quoted
 from headwater.flow.kafka.client import EARLIEST, Client
+from headwater.flow.local.session import is_local
 from headwater.flow.operators.windows.step import END, START
 from headwater.flow.proof.approximation import refuse_derived
 from headwater.flow.proof.batch_query import batch_rows, input_rows
@@ -30,6 +32,8 @@ from headwater.views.query import Query
 from headwater.views.store import ViewStore
 
 PROVED, RESTS_ON_LATE, DIFFERENT, UNPROVABLE = "proved", "rests on late rows", "different", "unprovable"
+ROWS_PER_PARTITION = 100_000
+"""Of a shuffle, at least: a proof of few rows spent most of its time in starting Spark's 200 tasks for each."""
 SHOWN_MAX = 10
 OFFSETS_MAX = 5
 
@@ -159,11 +163,21 @@ def _refuse_if_gone(client: Client, planned: Planned, position: Mapping[str, Map
 def frames_at(
     session: SparkSession, job: Job, where: Mapping[str, str], position: Mapping[str, Mapping[int, int]]
 ) -> dict[Source, DataFrame]:
-    """All rows of a job's sources up to a position."""
+    """All rows of a job's sources up to a position, read with a session of their own."""
+    _fit_shuffle(session, position)
     ending = {topic: {str(number): offset for number, offset in parts.items()} for topic, parts in position.items()}
     reach = {name: value for name, value in where.items() if name in ("address", "data")}
     options = {**source_options(job, reach), "endingOffsets": json.dumps(ending), "poisoned": "drop"}
     return frames_of(job, load(session.read, options))
+
+
+def _fit_shuffle(session: SparkSession, position: Mapping[str, Mapping[int, int]]) -> None:
+    """As few partitions as the rows need, unless the user has set a number."""
+    if is_local(session) or session.sparkContext.getConf().contains(SHUFFLE_PARTITIONS):
+        return
+    rows = sum(offset + 1 for parts in position.values() for offset in parts.values())
+    needed = max(session.sparkContext.defaultParallelism, -(-rows // ROWS_PER_PARTITION))
+    session.conf.set(SHUFFLE_PARTITIONS, min(needed, int(session.conf.get(SHUFFLE_PARTITIONS) or needed)))
 
 
 def _compared(expected: DataFrame, actual: DataFrame, key: tuple[str, ...]) -> DataFrame:
