@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from headwater import Log, LogSettings, Node, NodeSettings, WireSettings
-from headwater.errors import DataDirectoryLocked, PortUnavailable, TopicOffline, UnsafeBind
+from headwater.errors import DataDirectoryLocked, PortUnavailable, TopicOffline, UnavailableError, UnsafeBind
+from headwater.log.maintenance import Maintenance
 from headwater.node import MaintenanceTimer, TransactionUpkeep
 from headwater.record import Record
 from headwater.settings import NODE_FILE
@@ -145,6 +146,26 @@ def test_upkeep_of_transactions_waits_while_the_topic_of_their_states_is_offline
             log.transaction("payments").__enter__()
         TransactionUpkeep(log).maintain()
         assert [record.value for record in log.read("orders")] == [b"1"]
+
+
+@pytest.mark.parametrize(
+    "error", [TopicOffline("__transaction_state", "damaged"), UnavailableError("the disk is away")]
+)
+def test_other_upkeep_continues_while_that_of_transactions_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def failing(log: Log) -> None:
+        raise error
+
+    kept: list[str] = []
+    with Log.open(tmp_path) as log:
+        log.create_topic("orders")
+        with log.transaction("payments") as transaction:
+            transaction.append("orders", Record(b"1"))
+        monkeypatch.setattr(Log, "transactions", property(failing))
+        monkeypatch.setattr(Maintenance, "_maintain", lambda _, partition: kept.append(partition.topic))
+        log.maintain()
+    assert "orders" in kept
 
 
 def test_maintenance_runs_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

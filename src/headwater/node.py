@@ -13,16 +13,17 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from headwater.access.local_token import LocalToken
 from headwater.clock import Clock, SystemClock
-from headwater.errors import HeadwaterError, TopicOffline, UnavailableError
+from headwater.errors import HeadwaterError, UnavailableError
 from headwater.log.groups.member import DescribedGroup
 from headwater.log.log import Log
+from headwater.log.maintenance import look_after_transactions
 from headwater.settings import NODE_FILE, NodeSettings
 from headwater.views.own_postgres import FOLDER as POSTGRES_FOLDER
 from headwater.views.own_postgres import SERVER_FILE
@@ -245,15 +246,13 @@ class Maintained(Protocol):
 
 
 class TransactionUpkeep:
-    """Aborts transactions that take too long: soon, however long other upkeep takes. While the topic that keeps their
-    states is offline, which is reported as that of any topic, none can be."""
+    """Ends transactions that take too long: soon, however long other upkeep takes."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     def maintain(self) -> None:
-        with suppress(TopicOffline):
-            self._log.transactions.look_after()
+        look_after_transactions(self._log)
 
 
 class MaintenanceTimer:

@@ -45,11 +45,11 @@ CHANGES: list[Callable[[AccessStore], object]] = [
     lambda store: store.set_credential("alice", SHA256.name, CREDENTIAL),
     lambda store: store.set_credential("alice", SHA512.name, CREDENTIAL),
     lambda store: store.add_acls([acl("orders"), acl("payments"), acl("payroll", Permission.DENY)]),
-    lambda store: store.set_quota(entity(user="alice"), {PRODUCE: 1000.0}),
+    lambda store: store.change_quota(entity(user="alice"), {PRODUCE: 1000.0}),
     lambda store: store.set_credential("bob", SHA256.name, CREDENTIAL),
     lambda store: store.remove_acls(AclFilter(permission=Permission.ALLOW)),
     lambda store: store.set_credential("bob", SHA256.name, None),
-    lambda store: store.set_quota(entity(user="alice"), {}),
+    lambda store: store.change_quota(entity(user="alice"), {PRODUCE: None}),
 ]
 
 

@@ -30,7 +30,7 @@ def throttle_ms(answer: Any) -> int:
 
 
 def test_who_produces_more_than_its_quota_is_told_to_wait_and_others_are_not(server: RunningServer) -> None:
-    server.security.store.set_quota(entity(user="alice"), {PRODUCE: 40_000.0})
+    server.security.store.change_quota(entity(user="alice"), {PRODUCE: 40_000.0})
     with logged_in(server, "alice") as alice, logged_in(server, "admin") as admin:
         answer = alice.call(produce("orders", batch(bytes(50_000))))
         assert answer.responses[0].partition_responses[0].error_code is ErrorCode.none
@@ -39,7 +39,7 @@ def test_who_produces_more_than_its_quota_is_told_to_wait_and_others_are_not(ser
 
 
 def test_who_fetches_more_than_its_quota_is_told_to_wait(server: RunningServer) -> None:
-    server.security.store.set_quota(entity(user="alice"), {FETCH: 40_000.0})
+    server.security.store.change_quota(entity(user="alice"), {FETCH: 40_000.0})
     with logged_in(server, "alice") as alice:
         assert throttle_ms(alice.call(produce("orders", batch(bytes(50_000))))) == NO_WAIT_MS
         answer = alice.call(fetch("orders", {0: 0}))
@@ -50,27 +50,27 @@ def test_who_fetches_more_than_its_quota_is_told_to_wait(server: RunningServer) 
 def test_a_quota_of_requests_counts_the_work_of_every_request(server: RunningServer) -> None:
     with logged_in(server, "alice") as alice:
         assert throttle_ms(alice.call(fetch("orders", {0: 0}))) == NO_WAIT_MS
-        server.security.store.set_quota(entity(user="alice"), {REQUEST: 0.0001})
+        server.security.store.change_quota(entity(user="alice"), {REQUEST: 0.0001})
         assert throttle_ms(alice.call(fetch("orders", {0: 0}))) > NO_WAIT_MS
 
 
 def test_a_quota_of_a_client_id_counts_where_no_client_logs_in() -> None:
     with running_server(security=SecuritySettings()) as server:
         server.log.create_topic("orders")
-        server.security.store.set_quota(entity(client_id="test"), {PRODUCE: 40_000.0})
+        server.security.store.change_quota(entity(client_id="test"), {PRODUCE: 40_000.0})
         with RawClient(server.host, server.port) as client:
             assert throttle_ms(client.call(produce("orders", batch(bytes(50_000))))) > NO_WAIT_MS
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 12])
 def test_every_form_of_the_answer_says_how_long(version: int, server: RunningServer) -> None:
-    server.security.store.set_quota(entity(user="alice"), {PRODUCE: 40_000.0})
+    server.security.store.change_quota(entity(user="alice"), {PRODUCE: 40_000.0})
     with logged_in(server, "alice") as alice:
         assert throttle_ms(alice.call(produce("orders", batch(bytes(50_000)), version=version))) > NO_WAIT_MS
 
 
 def test_the_next_request_is_answered_after_the_wait(server: RunningServer) -> None:
-    server.security.store.set_quota(entity(user="alice"), {PRODUCE: 40_000.0})
+    server.security.store.change_quota(entity(user="alice"), {PRODUCE: 40_000.0})
     with logged_in(server, "alice") as alice:
         assert throttle_ms(alice.call(produce("orders", batch(bytes(45_000))))) > NO_WAIT_MS
         assert alice.call(ApiVersionsRequest()).error_code is ErrorCode.none

@@ -130,10 +130,6 @@ class AccessStore:
             self._write([Entry(acl, None) for acl in found])
             return found
 
-    def set_quota(self, entity: Entity, limits: dict[str, float]) -> None:
-        with self._writing:
-            self._write([Entry(entity, limits or None)])
-
     def change_quota(self, entity: Entity, changes: Mapping[str, float | None]) -> None:
         """None removes a limit; limits that are not named stay, also those that are being set at the same time."""
         with self._writing:

@@ -4,20 +4,28 @@ One failing partition does not keep the others from their turn; what went wrong 
 """
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, TopicOffline
 from headwater.log.partition import Partition
 from headwater.log.retention import SegmentInfo, deletable
 from headwater.log.segment import Segment
 from headwater.log.segment_watch import SegmentWatch
+from headwater.log.transactions.state_log import TOPIC as TRANSACTIONS
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
 
 logger = logging.getLogger("headwater.log")
 
-TRANSACTIONS = "__transaction_state"
+
+def look_after_transactions(log: "Log") -> None:
+    """End those that take too long. While the topic that keeps their states is offline, which is reported as that of
+    any topic, none can be ended, and all other upkeep continues."""
+    if any(partition.topic == TRANSACTIONS for partition in log.partitions()):
+        with suppress(TopicOffline):
+            log.transactions.look_after()
 
 
 class Maintenance:
@@ -25,8 +33,10 @@ class Maintenance:
         self._log = log
 
     def run(self) -> None:
-        if any(partition.topic == TRANSACTIONS for partition in self._log.partitions()):
-            self._log.transactions.look_after()
+        try:
+            look_after_transactions(self._log)
+        except (HeadwaterError, OSError) as error:
+            logger.warning("upkeep of transactions: %s", error)
         watch = SegmentWatch(self._log.storage, stopping=self._log.archive.stopping.is_set)
         for partition in self._log.partitions():
             if partition.closed or partition.offline:

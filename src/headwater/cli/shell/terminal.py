@@ -33,7 +33,7 @@ Views = Callable[[], Iterable[dict[str, Any]]]
 
 
 def history_file() -> Path:
-    """Statements may hold what is nobody else's: the file is its owner's alone."""
+    """Statements may hold secrets: only the owner can read the file."""
     said = os.environ.get(HISTORY_VARIABLE)
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     file = Path(said) if said else Path(state) / "headwater" / "sql-history"

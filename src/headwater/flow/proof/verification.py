@@ -92,6 +92,7 @@ def verify(
         stored = snapshot.select(Query())
     _refuse_if_gone(environment.client, planned, position)
     session, known, key = environment.session, past(batch), tuple(shape.key)
+    _fit_shuffle(session, position)
     frames = frames_at(session, job, environment.where, position)
     compared = _differing(session, planned, frames, known, stored, key)
     different, first = _counted(compared, compared)
@@ -109,6 +110,7 @@ def verify(
 def recomputed(environment: Environment, job: Job, planned: Planned, certificate: Certificate, past: Past) -> Content:
     """What the log says today at the position of a certificate."""
     _refuse_if_gone(environment.client, planned, certificate.position)
+    _fit_shuffle(environment.session, certificate.position)
     frames = frames_at(environment.session, job, environment.where, certificate.position)
     return content_of(expected_rows(planned, frames, past))
 
@@ -163,8 +165,7 @@ def _refuse_if_gone(client: Client, planned: Planned, position: Mapping[str, Map
 def frames_at(
     session: SparkSession, job: Job, where: Mapping[str, str], position: Mapping[str, Mapping[int, int]]
 ) -> dict[Source, DataFrame]:
-    """All rows of a job's sources up to a position, read with a session of their own."""
-    _fit_shuffle(session, position)
+    """All rows of a job's sources up to a position."""
     ending = {topic: {str(number): offset for number, offset in parts.items()} for topic, parts in position.items()}
     reach = {name: value for name, value in where.items() if name in ("address", "data")}
     options = {**source_options(job, reach), "endingOffsets": json.dumps(ending), "poisoned": "drop"}
@@ -172,7 +173,8 @@ def frames_at(
 
 
 def _fit_shuffle(session: SparkSession, position: Mapping[str, Mapping[int, int]]) -> None:
-    """As few partitions as the rows need, unless the user has set a number."""
+    """As few partitions as the rows need, unless the user has set a number. The session is the proof's own: in that of
+    a job the number is that of its shards."""
     if is_local(session) or session.sparkContext.getConf().contains(SHUFFLE_PARTITIONS):
         return
     rows = sum(offset + 1 for parts in position.values() for offset in parts.values())

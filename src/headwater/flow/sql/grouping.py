@@ -19,7 +19,7 @@ from headwater.flow.sql.from_items import check_event_time
 from headwater.flow.sql.intervals import interval_us, is_now
 from headwater.flow.sql.reading.dialect import written
 from headwater.flow.sql.reading.source_text import start_of
-from headwater.flow.sql.relations import Flow, Rows, as_column, flat_tree, fresh
+from headwater.flow.sql.relations import Flow, Rows, as_column, flat_tree, fresh, transformed
 
 AGGREGATES = frozenset(FUNCTIONS) | frozenset(REPLACED) | frozenset({
     "count", "sum", "avg", "mean", "min", "max", "count_if", "first", "first_value", "last", "last_value", "any_value",
@@ -128,7 +128,7 @@ class _Grouping:
         having = self.select.args.get("having")
         if having is None:
             return stage
-        return replace(stage, flow=flow.where(stage.text(having.this.transform(self._item_named))))
+        return replace(stage, flow=flow.where(stage.text(transformed(having.this.copy(), self._item_named))))
 
     @property
     def _window_names(self) -> tuple[str, ...]:
