@@ -2,26 +2,24 @@
 
 import json
 import re
-import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from headwater.node import Node
 from headwater.record import Record
 from headwater.serve.tokens import Tokens
-from headwater.settings import HttpSettings, NodeSettings, WireSettings
+from headwater.settings import NodeSettings
 from headwater.views.mark import Mark
 from headwater.views.store import open_store
 from tests.serve.browsing import PATIENCE_MS, Scheme, Watched
 from tests.serve.browsing import watched as watched_page
 from tests.serve.hostile import STRINGS
 from tests.serve.shop import SCHEMA, Shop, fill
-from tests.servers.chromium import chromium
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -34,22 +32,6 @@ FLOWS = [
     {"name": "shop.big-orders", "running": False, "batch": 3, "per_second": None, "state_bytes": 0, "lag": 90,
      "since_ms": 90_000, "watermark_us": None, "behind_us": None, "idle": [], "topics": ["big-orders"], "outputs": []},
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = chromium()
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="module")
-def settings() -> NodeSettings:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return NodeSettings(wire=WireSettings(port=0), http=HttpSettings(port=probe.getsockname()[1]))
 
 
 @pytest.fixture(scope="module")

@@ -1,37 +1,19 @@
 """The query page in a real browser."""
 
-import socket
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from headwater.node import Node
-from headwater.settings import HttpSettings, NodeSettings, WireSettings
+from headwater.settings import NodeSettings
 from headwater.views.mark import Mark
 from headwater.views.store import open_store
 from tests.serve.browsing import PATIENCE_MS, Watched, watched
 from tests.serve.hostile import STRINGS
 from tests.serve.shop import SCHEMA, Shop, fill
-from tests.servers.chromium import chromium
 
 pytestmark = pytest.mark.timeout(180)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = chromium()
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="module")
-def settings() -> NodeSettings:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return NodeSettings(wire=WireSettings(port=0), http=HttpSettings(port=probe.getsockname()[1]))
 
 
 @pytest.fixture(scope="module")
