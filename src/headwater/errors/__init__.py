@@ -17,6 +17,8 @@ The branches answer the caller's only question: may I try again?
     │   ├── InvalidTimestamp
     │   ├── InvalidGroup
     │   ├── OffsetMetadataTooLarge
+    │   ├── TopicRecreated
+    │   ├── LogTruncated
     │   ├── LoginRefused
     │   ├── NotAllowed
     │   └── UnsafeBind
@@ -170,6 +172,7 @@ from headwater.errors.log import (
     InvalidTransactionTimeout,
     LogClosed,
     LoginRefused,
+    LogTruncated,
     MemberIdRequired,
     NotAllowed,
     OffsetMetadataTooLarge,
@@ -186,6 +189,7 @@ from headwater.errors.log import (
     TopicExists,
     TopicFull,
     TopicOffline,
+    TopicRecreated,
     UnknownGroup,
     UnknownMember,
     UnknownPartition,
@@ -254,6 +258,7 @@ __all__ = [
     "JobRefused",
     "JvmEnded",
     "LogClosed",
+    "LogTruncated",
     "LoginRefused",
     "MemberIdRequired",
     "NoOwnCompatibility",
@@ -289,6 +294,7 @@ __all__ = [
     "TopicExists",
     "TopicFull",
     "TopicOffline",
+    "TopicRecreated",
     "UnavailableError",
     "UndecodableChange",
     "UnknownCapture",

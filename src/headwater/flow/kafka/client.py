@@ -3,6 +3,10 @@
 Blocking and not thread-safe. A request goes to the broker that leads the partition or coordinates the group. If a
 connection breaks, or leadership has moved, the request is repeated for as long as that is safe and time allows:
 reading always is, writing is because batches carry producer id and sequence.
+
+Of a cluster, every broker that was ever named (in the address, or in an answer) may be asked who leads what. One that
+does not answer is passed over until no other is left, and where the cluster is without a leader it is waited for.
+A node alone is not waited for: that it is away is said at once.
 """
 
 import threading
@@ -19,15 +23,31 @@ from headwater.errors import (
     UnknownTopic,
 )
 from headwater.flow.kafka import messages
-from headwater.flow.kafka.connection import Address, Broken, Connection, parse_address
-from headwater.flow.kafka.error_codes import LOOK_AGAIN, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, error_for
+from headwater.flow.kafka.connection import Address, Broken, Connection, Unreachable, parse_addresses
+from headwater.flow.kafka.error_codes import (
+    LOOK_AGAIN,
+    OFFSET_OUT_OF_RANGE,
+    PASSING,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    error_for,
+)
 from headwater.flow.kafka.fields import Reader
-from headwater.flow.kafka.messages import EARLIEST, LATEST, Aborted, Broker, Buffer, Metadata, ProducerIdentity, Request
+from headwater.flow.kafka.messages import (
+    EARLIEST,
+    LATEST,
+    Aborted,
+    Broker,
+    Buffer,
+    FoundOffset,
+    Metadata,
+    ProducerIdentity,
+    Request,
+)
 from headwater.kafka_login import KafkaLogin, from_environment
 from headwater.log.batch_format import first_batch_bytes
 from headwater.record import TopicPartition
 
-__all__ = ["EARLIEST", "LATEST", "Client", "FetchedRecords"]
+__all__ = ["EARLIEST", "LATEST", "Client", "End", "FetchedRecords"]
 
 Result = TypeVar("Result")
 
@@ -35,9 +55,18 @@ BATCHES_UNDER_WAY_MAX = 5
 """A log remembers this many batches of a producer and partition: a repeated one of them is recognised."""
 
 FETCH_BYTES_MAX = 128 * 1024**2
-PAUSE_SECONDS = 0.1
+PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.1, 1.0
 REQUEST_TIMEOUT_MS = 30_000
 SEVERAL_BROKERS_MS = 20
+CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 15.0
+"""How long a broker of several may take, before another one is asked. A throttled answer comes within eleven seconds."""
+
+
+class End(NamedTuple):
+    """Where a partition ended, and in which leader's time that was; -1 where the broker does not say."""
+
+    offset: int
+    epoch: int
 
 
 class FetchedRecords(NamedTuple):
@@ -58,14 +87,20 @@ class Client:
         clock: Clock | None = None,
         login: KafkaLogin | None = None,
     ) -> None:
-        """Without a `login` it logs in as the environment says, if it says so (kafka_login.py)."""
+        """`address` is HOST:PORT, or several divided by commas. Without a `login` it logs in as the environment says, if
+        it says so (kafka_login.py)."""
         self._login = from_environment() if login is None else login
-        self._address = parse_address(address)
+        self._bootstrap = parse_addresses(address)
         self._timeout_seconds = timeout_seconds
         self._client_id = client_id
         self._clock = clock or SystemClock()
         self._connections: dict[Address, Connection] = {}
         self._metadata = Metadata({}, -1, {})
+        self._brokers: tuple[Address, ...] = ()
+        """As the last answer named them; kept when it is forgotten who leads what."""
+        self._silent: set[Address] = set()
+        """Brokers that did not answer since one did."""
+        self._knows_topic_ids: bool | None = None
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -91,6 +126,21 @@ class Client:
         """Which log this is: another one has another."""
         return self._trying(lambda: messages.read_metadata(self._ask(None, messages.metadata_request([])))).cluster_id
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """The id of each topic that exists: one that was deleted and made again has another. Empty if the broker knows
+        no ids."""
+        wanted = sorted(set(topics))
+
+        def once() -> dict[str, str]:
+            if self._knows_topic_ids is None:
+                error, newest = messages.read_api_versions(self._ask(None, messages.api_versions_request()))
+                self._knows_topic_ids = not error and newest.get(messages.METADATA, 0) >= messages.TOPIC_IDS_FROM
+            if not self._knows_topic_ids or not wanted:
+                return {}
+            return messages.read_topic_ids(self._ask(None, messages.topic_ids_request(wanted)))
+
+        return self._trying(once)
+
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
         """How many partitions each of these topics has, asked again; UnknownTopic if there is none."""
         wanted = sorted(set(topics))
@@ -98,9 +148,10 @@ class Client:
         return {name: len(self._metadata.topics[name].leaders) for name in wanted}
 
     def create_topic(
-        self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None, replication: int = 1
+        self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None, replication: int = -1
     ) -> None:
-        """TopicExists if there is one of this name."""
+        """With as many replicas as the cluster gives a topic, unless said otherwise. TopicExists if there is one of this
+        name."""
         request = messages.create_topic_request(
             name,
             partitions=partitions,
@@ -137,19 +188,40 @@ class Client:
         The times EARLIEST and LATEST stand for the first offset and the end. One request for each broker.
         """
 
-        def once() -> dict[TopicPartition, int]:
-            found: dict[TopicPartition, int] = {}
+        return {place: found.offset for place, found in self._found(times).items()}
+
+    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, End]:
+        """Where partitions end, with the epochs of their leaders."""
+        found = self._found(dict.fromkeys(places, LATEST))
+        return {place: End(one.offset, one.epoch) for place, one in found.items()}
+
+    def _found(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:
+        def once() -> dict[TopicPartition, FoundOffset]:
+            found: dict[TopicPartition, FoundOffset] = {}
             for leader, places in self._by_leader(times).items():
-                found |= self._offsets_at(leader, {place: times[place] for place in places})
+                request = messages.list_offsets_request({place: times[place] for place in places})
+                answers = messages.read_list_offsets(self._ask(leader, request))
+                for place in places:
+                    self._check(answers[place].error, "the offsets", place)
+                    found[place] = answers[place]
             return found
 
         return self._trying(once)
 
-    def _offsets_at(self, leader: int, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        answers = messages.read_list_offsets(self._ask(leader, messages.list_offsets_request(times)))
-        for place in times:
-            self._check(answers[place].error, "the offsets", place)
-        return {place: answers[place].offset for place in times}
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Where the records end that were written in the time of these leaders or before; -1 where that is not known."""
+
+        def once() -> dict[TopicPartition, int]:
+            found: dict[TopicPartition, int] = {}
+            for leader, places in self._by_leader(epochs).items():
+                request = messages.epoch_ends_request({place: epochs[place] for place in places})
+                answers = messages.read_epoch_ends(self._ask(leader, request))
+                for place in places:
+                    self._check(answers[place].error, "the epochs", place)
+                    found[place] = answers[place].end_offset if answers[place].epoch >= 0 else -1
+            return found
+
+        return self._trying(once)
 
     def fetch(self, place: TopicPartition, offset: int, *, bytes_max: int, wait_ms: int = 0) -> FetchedRecords:
         """Batches from the one that holds `offset` on: about `bytes_max` bytes, and at least one whole one.
@@ -166,7 +238,7 @@ class Client:
         request = messages.fetch_request({place: offset}, bytes_max=bytes_max, wait_ms=wait_ms)
         error, answers = messages.read_fetch(self._ask(self._leader(place), request))
         if error:
-            raise error_for(error, what=f'Fetch of "{place.topic}/{place.partition}"', topic=place.topic)
+            raise self._failure(error, f'Fetch of "{place.topic}/{place.partition}"', place.topic)
         answer = answers[place]
         if answer.error == OFFSET_OUT_OF_RANGE:
             known = self.offsets({place: EARLIEST})[place], self.offsets({place: LATEST})[place]
@@ -195,7 +267,7 @@ class Client:
         def once() -> ProducerIdentity:
             error, identity = messages.read_init_producer_id(self._ask(None, messages.init_producer_id_request()))
             if error:
-                raise _failure(error, "a new producer id", "")
+                raise self._failure(error, "a new producer id", "")
             return identity
 
         return self._trying(once)
@@ -262,7 +334,7 @@ class Client:
             request = messages.offset_fetch_request(group)
             error, found = messages.read_offset_fetch(self._ask(self._coordinator(group), request))
             if error:
-                raise _failure(error, f'the offsets of group "{group}"', group)
+                raise self._failure(error, f'the offsets of group "{group}"', group)
             return {place: offset for place, (failed, offset) in found.items() if not failed and offset >= 0}
 
         return self._trying(once)
@@ -270,7 +342,7 @@ class Client:
     def _coordinator(self, group: str) -> Address:
         error, broker = messages.read_find_coordinator(self._ask(None, messages.find_coordinator_request(group)))
         if error:
-            raise _failure(error, f'the coordinator of group "{group}"', group)
+            raise self._failure(error, f'the coordinator of group "{group}"', group)
         return Address(broker.host, broker.port)
 
     # -- brokers and repetition --------------------------------------------------------------------------------------
@@ -278,41 +350,67 @@ class Client:
     def _trying(self, action: Callable[[], Result]) -> Result:
         """Repeat while brokers come and go, until the client's time is up. A broken connection is first met at once."""
         deadline = self._clock.elapsed_ms() + round(1000 * self._timeout_seconds)
-        pause = threading.Event()
+        pauses, seconds = threading.Event(), PAUSE_SECONDS
         attempts = 0
         while True:
             try:
                 return action()
-            except (Broken, LookAgain) as error:
+            except (Broken, Unreachable, LookAgain) as error:
                 attempts += 1
-                late = self._clock.elapsed_ms() >= deadline
-                if late or (isinstance(error, Broken) and attempts > 1):
+                if self._clock.elapsed_ms() >= deadline or (self._alone and _is_over(error, attempts)):
                     raise
                 self._metadata = Metadata({}, -1, {})
                 if attempts > 1:
-                    pause.wait(PAUSE_SECONDS)
+                    pauses.wait(seconds)
+                    seconds = min(2 * seconds, PAUSE_SECONDS_MAX)
+
+    @property
+    def _alone(self) -> bool:
+        """Is there no other broker to ask?"""
+        return len({*self._bootstrap, *self._brokers}) == 1
 
     def _ask(self, broker: int | Address | None, request: Request) -> Reader:
         connection = self._connection(broker)
         try:
-            return connection.ask(request)
+            answer = connection.ask(request)
         except HeadwaterError:
+            self._silent.add(connection.address)
             self._forget(connection)
             raise
+        self._silent.discard(connection.address)
+        return answer
 
     def _connection(self, broker: int | Address | None) -> Connection:
         address = self._find(broker)
         if address not in self._connections:
-            self._connections[address] = Connection(
-                address, client_id=self._client_id, timeout_seconds=self._timeout_seconds, login=self._login
-            )
+            patience = self._timeout_seconds
+            try:
+                self._connections[address] = Connection(
+                    address,
+                    client_id=self._client_id,
+                    timeout_seconds=patience if self._alone else min(patience, ANSWER_SECONDS),
+                    connect_seconds=patience if self._alone else min(patience, CONNECT_SECONDS),
+                    login=self._login,
+                )
+            except UnavailableError:
+                self._silent.add(address)
+                raise
         return self._connections[address]
 
     def _find(self, broker: int | Address | None) -> Address:
         if isinstance(broker, Address):
             return broker
         known: Broker | None = None if broker is None else self._metadata.brokers.get(broker)
-        return self._address if known is None else Address(known.host, known.port)
+        return self._any_broker() if known is None else Address(known.host, known.port)
+
+    def _any_broker(self) -> Address:
+        """One that answers, as far as we know; else the one that has been silent for longest is tried again."""
+        candidates = dict.fromkeys((*self._connections, *self._bootstrap, *self._brokers))
+        for address in candidates:
+            if address not in self._silent:
+                return address
+        self._silent.clear()
+        return self._bootstrap[0]
 
     def _forget(self, connection: Connection) -> None:
         connection.close()
@@ -320,8 +418,12 @@ class Client:
 
     def _controller(self) -> int:
         if self._metadata.controller < 0:
-            self._metadata = messages.read_metadata(self._ask(None, messages.metadata_request([])))
+            self._note(messages.read_metadata(self._ask(None, messages.metadata_request([]))))
         return self._metadata.controller
+
+    def _note(self, fresh: Metadata) -> None:
+        self._metadata = fresh
+        self._brokers = tuple(Address(broker.host, broker.port) for broker in fresh.brokers.values()) or self._brokers
 
     def _refresh(self, topics: Sequence[str]) -> None:
         fresh = messages.read_metadata(self._ask(None, messages.metadata_request(topics)))
@@ -330,8 +432,8 @@ class Client:
             if topic is None or topic.error == UNKNOWN_TOPIC_OR_PARTITION:
                 raise UnknownTopic(name)
             if topic.error:
-                raise _failure(topic.error, f'topic "{name}"', name)
-        self._metadata = fresh._replace(topics={**self._metadata.topics, **fresh.topics})
+                raise self._failure(topic.error, f'topic "{name}"', name)
+        self._note(fresh._replace(topics={**self._metadata.topics, **fresh.topics}))
 
     def _leader(self, place: TopicPartition) -> int:
         topic = self._metadata.topics.get(place.topic)
@@ -357,16 +459,21 @@ class Client:
 
     def _check(self, error: int, what: str, place: TopicPartition) -> None:
         if error:
-            raise _failure(error, f'{what} of "{place.topic}/{place.partition}"', place.topic)
+            raise self._failure(error, f'{what} of "{place.topic}/{place.partition}"', place.topic)
+
+    def _failure(self, code: int, what: str, topic: str) -> HeadwaterError:
+        error = error_for(code, what=what, topic=topic)
+        passing = code in LOOK_AGAIN or (code in PASSING and not self._alone)
+        return LookAgain(error.args[0]) if passing else error
 
 
 class LookAgain(UnavailableError):
     """Another broker than we thought is the one to ask."""
 
 
-def _failure(code: int, what: str, topic: str) -> HeadwaterError:
-    error = error_for(code, what=what, topic=topic)
-    return LookAgain(error.args[0]) if code in LOOK_AGAIN else error
+def _is_over(error: UnavailableError, attempts: int) -> bool:
+    """Of a node alone: has it gone away?"""
+    return isinstance(error, Unreachable) or (isinstance(error, Broken) and attempts > 1)
 
 
 def _rounds(

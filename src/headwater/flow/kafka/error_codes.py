@@ -29,6 +29,9 @@ LOOK_AGAIN = frozenset({3, 5, 6, 14, 15, 16, 74, 75})
 """Leadership or coordination is moving, or a topic is so new that not every broker knows it: look at the metadata,
 which says if there is no such topic, then repeat the request."""
 
+PASSING = frozenset({7, 13, 19, 20, 56, 72, 78})
+"""What a cluster gets over by itself while brokers come and go. One broker alone has no other to hand over to."""
+
 _UNAVAILABLE = {
     5: "it has no leader at the moment",
     6: "this broker does not lead it",
@@ -40,6 +43,8 @@ _UNAVAILABLE = {
     19: "too few replicas are in sync",
     20: "too few replicas are in sync; what was written may yet appear",
     56: "the broker cannot use its disk",
+    72: "its leader does not listen where we can reach it",
+    78: "a new leader does not know yet how far it goes",
 }
 _CONFLICTS = {
     22: "its group has moved on",

@@ -1,18 +1,27 @@
-"""The fields that Kafka's messages are made of, in their older form without tags and varints. Pure.
+"""The fields that Kafka's messages are made of. Pure.
 
 int8 int16 int32 int64   big-endian
 string                   int16 length (-1 null), that many bytes of UTF-8
 bytes                    int32 length (-1 null), that many bytes
 array                    int32 count (-1 null), that many elements
+
+Where no version without them says what is needed, the newer form:
+
+compact string, array    varint of length or count + 1 (0 null), then as above
+uuid                     16 bytes
+tags                     varint count, then each: varint tag, varint size, that many bytes
 """
 
 import struct
 from collections.abc import Callable, Iterable
 from typing import TypeVar
+from uuid import UUID
 
 from headwater.errors import ProtocolError
 
 Element = TypeVar("Element")
+
+VARINT_BITS_MAX = 28
 
 _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
@@ -56,6 +65,32 @@ def array(elements: Iterable[bytes]) -> bytes:
     """
     written = list(elements)
     return int32(len(written)) + b"".join(written)
+
+
+def varint(value: int) -> bytes:
+    """
+    >>> varint(1), varint(300)
+    (b'\\x01', b'\\xac\\x02')
+    """
+    content = bytearray()
+    while value > 0x7F:
+        content.append(value & 0x7F | 0x80)
+        value >>= 7
+    content.append(value)
+    return bytes(content)
+
+
+NO_TAGS = varint(0)
+
+
+def compact_string(value: str) -> bytes:
+    encoded = value.encode()
+    return varint(len(encoded) + 1) + encoded
+
+
+def compact_array(elements: Iterable[bytes]) -> bytes:
+    written = list(elements)
+    return varint(len(written) + 1) + b"".join(written)
 
 
 class Reader:
@@ -110,6 +145,40 @@ class Reader:
         if not 0 <= count <= self.left:
             raise ProtocolError(f"an answer claims {count} elements where {self.left} bytes remain")
         return [element() for _ in range(count)]
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+            if shift > VARINT_BITS_MAX:
+                raise ProtocolError("an answer has a number of more than five bytes where a length should be")
+
+    def compact_string(self) -> str | None:
+        length = self.varint()
+        if length == 0:
+            return None
+        try:
+            return str(self._take(length - 1), "utf-8")
+        except UnicodeDecodeError:
+            raise ProtocolError("an answer has text that is not UTF-8") from None
+
+    def compact_array(self, element: Callable[[], Element]) -> list[Element]:
+        count = max(0, self.varint() - 1)
+        if count > self.left:
+            raise ProtocolError(f"an answer claims {count} elements where {self.left} bytes remain")
+        return [element() for _ in range(count)]
+
+    def uuid(self) -> UUID:
+        return UUID(bytes=bytes(self._take(16)))
+
+    def skip_tags(self) -> None:
+        for _ in range(self.varint()):
+            self.varint()
+            self._take(self.varint())
 
     def _number(self, form: struct.Struct) -> int:
         return int(form.unpack(self._take(form.size))[0])

@@ -1,14 +1,25 @@
 """The requests that flows send, and what the answers say. Pure.
 
 Each is in the newest version without flexible encoding that says what is needed here; Apache Kafka 4 and our own port
-speak all of them.
+speak all of them. Ids of topics are in no such version: brokers that do not know them are not asked.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from headwater.flow.kafka.fields import Reader, array, int8, int16, int32, int64, string
+from headwater.flow.kafka.fields import (
+    NO_TAGS,
+    Reader,
+    array,
+    compact_array,
+    compact_string,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+)
 from headwater.record import TopicPartition
 
 LATEST, EARLIEST = -1, -2
@@ -16,6 +27,9 @@ LATEST, EARLIEST = -1, -2
 
 COMMITTED_ONLY = 1
 ACKS_ALL = -1
+NO_ID = bytes(16)
+"""A topic is named by its name."""
+
 NO_GENERATION = -1
 """Of a commit for a group without members."""
 
@@ -27,6 +41,8 @@ class Request(NamedTuple):
     version: int
     parts: Sequence[Buffer]
     """The body, in pieces so that record batches are not copied."""
+    flexible: bool = False
+    """In the newer form, with tagged fields."""
 
 
 class Broker(NamedTuple):
@@ -54,6 +70,15 @@ class FoundOffset(NamedTuple):
     timestamp_ms: int
     offset: int
     """-1 if no record is that new."""
+    epoch: int
+    """Of the leader that wrote there, or leads now; -1 where that is not known."""
+
+
+class EpochEnd(NamedTuple):
+    error: int
+    epoch: int
+    """The newest one that is not newer than the one asked for; -1 where none is known."""
+    end_offset: int
 
 
 class Aborted(NamedTuple):
@@ -143,20 +168,96 @@ def _leader(reader: Reader) -> tuple[int, int]:
     return number, leader
 
 
-# -- ListOffsets 3 ---------------------------------------------------------------------------------------------------
+# -- ApiVersions 0, Metadata 12 for ids of topics ------------------------------------------------------------------------
+
+METADATA, TOPIC_IDS_FROM = 3, 12
+
+
+def api_versions_request() -> Request:
+    return Request(18, 0, [])
+
+
+def read_api_versions(reader: Reader) -> tuple[int, dict[int, int]]:
+    """An error, and the newest version of each API that the broker speaks."""
+    error = reader.int16()
+    newest = dict(reader.array(lambda: (reader.int16(), (reader.int16(), reader.int16())[1])))
+    return error, newest
+
+
+def topic_ids_request(topics: Sequence[str]) -> Request:
+    wanted = compact_array(NO_ID + compact_string(topic) + NO_TAGS for topic in topics)
+    return Request(METADATA, TOPIC_IDS_FROM, [wanted + int8(0) + int8(0) + NO_TAGS], flexible=True)
+
+
+def read_topic_ids(reader: Reader) -> dict[str, str]:
+    """Of the topics that there are."""
+    reader.int32()  # throttle time
+    reader.compact_array(lambda: _skip_broker(reader))
+    reader.compact_string()  # cluster id
+    reader.int32()  # controller
+    found = reader.compact_array(lambda: _topic_id(reader))
+    return {name: id for error, name, id in found if not error and name is not None}
+
+
+def _skip_broker(reader: Reader) -> None:
+    reader.int32()
+    reader.compact_string()  # host
+    reader.int32()
+    reader.compact_string()  # rack
+    reader.skip_tags()
+
+
+def _topic_id(reader: Reader) -> tuple[int, str | None, str]:
+    found = reader.int16(), reader.compact_string(), str(reader.uuid())
+    reader.int8()  # internal
+    reader.compact_array(lambda: _skip_partition(reader))
+    reader.int32()  # what we may do with it
+    reader.skip_tags()
+    return found
+
+
+def _skip_partition(reader: Reader) -> None:
+    reader.int16()
+    for _ in ("number", "leader", "epoch"):
+        reader.int32()
+    for _ in ("replicas", "in-sync ones", "offline ones"):
+        reader.compact_array(reader.int32)
+    reader.skip_tags()
+
+
+# -- ListOffsets 4 ---------------------------------------------------------------------------------------------------
 
 
 def list_offsets_request(times: Mapping[TopicPartition, int]) -> Request:
-    wanted = ((place, int32(place.partition) + int64(time_ms)) for place, time_ms in times.items())
-    return Request(2, 3, [int32(-1) + int8(COMMITTED_ONLY) + _by_topic(wanted)])
+    wanted = ((place, int32(place.partition) + int32(-1) + int64(time_ms)) for place, time_ms in times.items())
+    return Request(2, 4, [int32(-1) + int8(COMMITTED_ONLY) + _by_topic(wanted)])
 
 
 def read_list_offsets(reader: Reader) -> dict[TopicPartition, FoundOffset]:
     reader.int32()  # throttle time
     return {
-        TopicPartition(topic, partition): FoundOffset(reader.int16(), reader.int64(), reader.int64())
+        TopicPartition(topic, partition): FoundOffset(reader.int16(), reader.int64(), reader.int64(), reader.int32())
         for topic, partition in _read_by_topic(reader)
     }
+
+
+# -- OffsetForLeaderEpoch 3 ------------------------------------------------------------------------------------------
+
+
+def epoch_ends_request(epochs: Mapping[TopicPartition, int]) -> Request:
+    wanted = ((place, int32(place.partition) + int32(-1) + int32(epoch)) for place, epoch in epochs.items())
+    return Request(23, 3, [int32(-1) + _by_topic(wanted)])
+
+
+def read_epoch_ends(reader: Reader) -> dict[TopicPartition, EpochEnd]:
+    reader.int32()  # throttle time
+    found = {}
+    for _ in range(reader.int32()):
+        topic = reader.string()
+        for _ in range(reader.int32()):
+            error, partition = reader.int16(), reader.int32()
+            found[TopicPartition(topic, partition)] = EpochEnd(error, reader.int32(), reader.int64())
+    return found
 
 
 # -- Fetch 11 --------------------------------------------------------------------------------------------------------

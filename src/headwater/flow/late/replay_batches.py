@@ -43,7 +43,8 @@ def replay_late(processor: Processor) -> ReplayedLate:
     if not rows and planned is None:
         return ReplayedLate({}, left)
     if planned is None:
-        control = replace(folder.planned(last.batch).control, replays_late=True)
-        planned = PlannedBatch(batch, last.end, last.end, processor.environment.clock.now_ms(), control)
+        before = folder.planned(last.batch)
+        control, now_ms = replace(before.control, replays_late=True), processor.environment.clock.now_ms()
+        planned = PlannedBatch(batch, last.end, last.end, now_ms, control, before.terms)
     BatchRunner(processor).run(planned)
     return ReplayedLate(rows, left, batch)

@@ -106,6 +106,8 @@ class BatchLoop:
     def _resumed(self) -> PlannedBatch | None:
         """The last batch, which is finished from here on; None if there is none."""
         last, record = self._folder.last_planned(), self._folder.last_finished()
+        if last is not None and not self._stopping.is_set():
+            self._planner.check(partition_offsets(last.end), last.terms)
         if last is not None and (record is None or record.batch < last.batch):
             if not self._stopping.is_set():
                 self._runner.run(last)
@@ -123,7 +125,7 @@ class BatchLoop:
         if last is not None and made.ends == start and control == before:
             return None
         batch = last.batch + 1 if last else 0
-        return PlannedBatch(batch, _offsets(start), _offsets(made.ends), now_ms, control)
+        return PlannedBatch(batch, _offsets(start), _offsets(made.ends), now_ms, control, self._planner.terms)
 
     def _wait_ms(self) -> int:
         """At most until a batch is requested."""

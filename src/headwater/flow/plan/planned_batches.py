@@ -1,7 +1,8 @@
 """Where the last two batches of a job start and end, decided before they begin. Pure.
 
     planned.json    {"batches": [{"batch": 11, "start": {"orders": {"0": 7}}, "end": {"orders": {"0": 9}},
-                                  "time_ms": 1700000000000}, {"batch": 12, …, "tick": {"number": 12, …}}]}
+                                  "time_ms": 1700000000000}, {"batch": 12, …, "tick": {"number": 12, …},
+                                  "log": {"ids": {"orders": …}, "epochs": {"orders": {"0": 3}}}}]}
 
 A batch that is run again after a crash has the same rows, time and control. The batch before it is kept because a job
 at rest is asked about the batch it finished last.
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.flow.source.batch_plan.batch_control import NO_CONTROL, BatchControl
+from headwater.flow.source.batch_plan.log_terms import UNKNOWN_TERMS, LogTerms
 from headwater.flow.source.splitting import Range, ranges_between
 from headwater.record import TopicPartition
 
@@ -30,6 +32,7 @@ class PlannedBatch:
     time_ms: int
     """When it was planned: the same however often it is run."""
     control: BatchControl = NO_CONTROL
+    terms: LogTerms = UNKNOWN_TERMS
 
     @property
     def ranges(self) -> list[Range]:
@@ -42,8 +45,12 @@ class PlannedBatch:
         return sum(one.rows for one in self.ranges)
 
     def to_json(self) -> dict[str, Any]:
-        said = {"batch": self.batch, "start": self.start, "end": self.end, "time_ms": self.time_ms}
-        return said if self.control == NO_CONTROL else {**said, "tick": self.control.to_json()}
+        said: dict[str, Any] = {"batch": self.batch, "start": self.start, "end": self.end, "time_ms": self.time_ms}
+        if self.control != NO_CONTROL:
+            said["tick"] = self.control.to_json()
+        if self.terms != UNKNOWN_TERMS:
+            said["log"] = self.terms.to_json()
+        return said
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "PlannedBatch":
@@ -53,7 +60,8 @@ class PlannedBatch:
         True
         """
         control = BatchControl.from_json(row["tick"]) if "tick" in row else NO_CONTROL
-        return cls(row["batch"], offsets(row["start"]), offsets(row["end"]), row["time_ms"], control)
+        terms = LogTerms.from_json(row["log"]) if "log" in row else UNKNOWN_TERMS
+        return cls(row["batch"], offsets(row["start"]), offsets(row["end"]), row["time_ms"], control, terms)
 
 
 def offsets(row: Mapping[str, Mapping[Any, Any]]) -> Offsets:

@@ -1,6 +1,6 @@
 """The options of `format("headwater")`, checked. Pure but for the number of cores.
 
-address             HOST:PORT of a Kafka port
+address             HOST:PORT of a Kafka port, or several of a cluster divided by commas
 data                data directory of a node on this machine: says the address, and its files are read directly
 topic               one topic, or several divided by commas
 registry            URL of a schema registry, or "" for that of the node on `data`: values carry ids of their schemas;
@@ -31,7 +31,7 @@ from typing import Any
 
 from headwater.errors import InvalidSetting
 from headwater.flow.formats.schema import Field, Schema, nearest, parse_ddl
-from headwater.flow.kafka.connection import parse_address
+from headwater.flow.kafka.connection import parse_addresses
 from headwater.flow.kafka.messages import EARLIEST, LATEST
 from headwater.flow.source.batch_plan.batch_control import CONTROL
 from headwater.flow.source.columns import HIDDEN, RAW
@@ -98,7 +98,7 @@ def parse_options(given: Mapping[str, str], schema: Schema | None = None) -> Sou
     if address is None and data is None:
         raise InvalidSetting("address", None, "say where the log is: address=HOST:PORT, or data=DIRECTORY")
     if address is not None:
-        parse_address(address)
+        parse_addresses(address)
     return SourceOptions(
         streams=streams,
         nested="streams" in said,

@@ -8,12 +8,14 @@ Topics that a capture writes lead together: a transaction may have rows in all o
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from headwater.flow.source.batch_plan.admission import Estimate, Guess, Offsets, OffsetsAtTime, Plan, rows_between
 from headwater.flow.source.batch_plan.commit_cuts import CommitHistory, plan_whole
 from headwater.record import TopicPartition
 
 Topics = frozenset[str]
+Found = TypeVar("Found")
 
 
 def plan_leading(
@@ -45,8 +47,8 @@ def _leading_places(leading: Topics, ends: Offsets, histories: Sequence[CommitHi
 
 
 def ends_asked(
-    leading: Topics, places: Iterable[TopicPartition], ask: Callable[[list[TopicPartition]], dict[TopicPartition, int]]
-) -> dict[TopicPartition, int]:
+    leading: Topics, places: Iterable[TopicPartition], ask: Callable[[list[TopicPartition]], dict[TopicPartition, Found]]
+) -> dict[TopicPartition, Found]:
     """Where partitions end: those of leading topics are asked after the others."""
     first: list[TopicPartition] = []
     last: list[TopicPartition] = []

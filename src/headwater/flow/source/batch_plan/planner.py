@@ -5,13 +5,20 @@ from contextlib import suppress
 
 from headwater.clock import Clock, SystemClock
 from headwater.errors import UnknownPartition, UnknownTopic
-from headwater.flow.kafka.client import Client
+from headwater.flow.kafka.client import Client, End
 from headwater.flow.source import positions
 from headwater.flow.source.batch_plan.admission import FIRST_STEP_MS, Guess, Plan
 from headwater.flow.source.batch_plan.batch_control import BatchControl, WakeupRequest, Watch, next_control
 from headwater.flow.source.batch_plan.commit_cuts import CommitHistory
 from headwater.flow.source.batch_plan.commit_history import CommitHistories
 from headwater.flow.source.batch_plan.leading import ends_asked, plan_leading
+from headwater.flow.source.batch_plan.log_terms import (
+    UNKNOWN_TERMS,
+    LogTerms,
+    check_epoch_ends,
+    check_ids,
+    doubtful,
+)
 from headwater.flow.source.batch_plan.stream_times import StreamTimes
 from headwater.flow.source.options import SourceOptions
 from headwater.flow.source.reach import Reach
@@ -44,6 +51,8 @@ class BatchPlanner:
         self._times = StreamTimes(options, stopping=self._stopping)
         self.latest: Offsets = {}
         """Where the partitions ended when the last batch was planned."""
+        self.terms = UNKNOWN_TERMS
+        """Of the log, when a batch was planned that reads something, or when one was checked."""
 
     def beginning(self) -> Offsets:
         """Where the first batch starts: as the options say, earliest unless they say otherwise."""
@@ -64,8 +73,18 @@ class BatchPlanner:
                 break
         self._fixed_ends = self._reach.ask(self._ends)
 
+    def check(self, read: Offsets, terms: LogTerms) -> None:
+        """TopicRecreated or LogTruncated if the log is not what it was under these terms, up to these offsets."""
+
+        def ask(client: Client) -> None:
+            self.terms = terms
+            self._look_again(client, read)
+
+        self._reach.ask(ask)
+
     def next(self, start: Offsets, *, rows_max: int | None, bytes_max: int | None) -> Plan:
-        """The batch that starts here; it may be empty."""
+        """The batch that starts here; it may be empty. TopicRecreated or LogTruncated if the log is not the one that
+        was read up to there."""
         return self._reach.ask(lambda client: self._plan(client, start, rows_max, bytes_max))
 
     def control(self, before: BatchControl, start: Offsets, made: Plan, request: WakeupRequest) -> BatchControl:
@@ -105,15 +124,32 @@ class BatchPlanner:
         return self._partitions
 
     def _ends(self, client: Client) -> Offsets:
-        return ends_asked(
-            self._options.leading, self._discovered(client), lambda places: positions.latest(client, places)
-        )
+        return {place: end.offset for place, end in self._known_ends(client).items()}
+
+    def _known_ends(self, client: Client) -> dict[TopicPartition, End]:
+        return ends_asked(self._options.leading, self._discovered(client), client.ends)
+
+    def _look_again(self, client: Client, read: Offsets) -> Offsets:
+        """Where the partitions end, of topics that are the same as they were."""
+        # In this order: a topic that is made again in between is taken for the old one now, and found out next time.
+        ids = client.topic_ids(self._options.topics)
+        check_ids(self.terms, ids)
+        ends = self._known_ends(client)
+        epochs = {place: end.epoch for place, end in ends.items()}
+        former = doubtful(self.terms, epochs)
+        if former:
+            check_epoch_ends(read, client.epoch_ends(former))
+        self.terms = LogTerms({**self.terms.ids, **ids}, {**self.terms.epochs, **epochs})
+        return {place: end.offset for place, end in ends.items()}
 
     def _histories(self, client: Client) -> list[CommitHistory]:
         return self._commits.of(client, self._discovered(client))
 
     def _plan(self, client: Client, start: Offsets, rows_max: int | None, bytes_max: int | None) -> Plan:
-        ends = self.latest = self._ends(client)
+        ends = self._ends(client)
+        if any(end != start.get(place, 0) for place, end in ends.items()):
+            ends = self._look_again(client, start)
+        self.latest = ends
         histories = self._histories(client)
         ends = self._up_to_barrier(start, ends)
         if self._fixed_ends is not None:
