@@ -94,7 +94,7 @@ class UnsafeBind(UsageError):
         )
 
 
-ANOTHER_LOG = "Remove the folder of the job in flows/APP of the data directory: it begins again, with what the topic holds now."
+ANOTHER_LOG = "Remove the job's folder in the data directory (flows/APP/JOB): it begins again with what the topic holds."
 
 
 class TopicRecreated(UsageError):

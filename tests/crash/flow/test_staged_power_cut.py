@@ -6,7 +6,7 @@ Of a topic the log, and of a table the database, is another machine, which keeps
 import copy
 import io
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.errors import DuplicateSequence, OutOfOrderSequence, StoreUnavailable
+from headwater.flow.kafka.client import End, FetchedRecords
 from headwater.flow.sinks.folders import DiskFolder, Note
 from headwater.flow.sinks.parquet import ParquetSink
 from headwater.flow.sinks.topics.topic import BATCHES_PER_ROUND, TopicSink
@@ -127,16 +128,30 @@ class RememberingLog:
         self.producers += 1
         return self.producers, 0
 
-    def produce(self, batches: Mapping[TopicPartition, Sequence[Buffer]]) -> None:
+    def produce(self, batches: Mapping[TopicPartition, Sequence[Buffer]]) -> dict[TopicPartition, list[int]]:
+        stored: dict[TopicPartition, list[int]] = {place: [] for place in batches}
         for place, several in batches.items():
             for batch in several:
-                self._append(place.partition, bytes(batch))
+                stored[place].append(self._append(place.partition, bytes(batch)))
                 self.sends()
+        return stored
 
-    def _append(self, partition: int, batch: bytes) -> None:
+    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, End]:
+        return {place: End(sum(map(records_of, self.stored[place.partition])), -1) for place in places}
+
+    def fetch(self, place: TopicPartition, offset: int, *, bytes_max: int) -> FetchedRecords:
+        base, found = 0, b""
+        for batch in self.stored[place.partition]:
+            if base + records_of(batch) > offset:
+                found += base.to_bytes(8, "big") + batch[8:]
+            base += records_of(batch)
+        return FetchedRecords(memoryview(found), base, 0, ())
+
+    def _append(self, partition: int, batch: bytes) -> int:
+        """The offset of its first record."""
         own = self.stored[partition]
         if batch in own[-BATCHES_PER_ROUND:]:
-            return
+            return sum(map(records_of, own[: own.index(batch)]))
         if batch in own:
             raise DuplicateSequence(f"sequence in {partition} again")
         producer, _, sequence, _ = struct.unpack_from(">qhii", batch, 43)
@@ -145,12 +160,17 @@ class RememberingLog:
         if sequence != expected:
             raise OutOfOrderSequence(f"sequence {sequence} in {partition}, not {expected}")
         own.append(batch)
+        return sum(map(records_of, own[:-1]))
 
     def numbers(self) -> list[int]:
         return sorted(
             int(key) for own in self.stored.values() for batch in own
             for key in decode_batches(bytearray(batch), 0, 2**40, headers=False).keys.to_pylist()
         )  # fmt: skip
+
+
+def records_of(batch: bytes) -> int:
+    return int.from_bytes(batch[57:61], "big")
 
 
 @dataclass

@@ -12,7 +12,7 @@ from headwater.flow.commit.accounts import Account
 from headwater.flow.commit.job_folder import BatchRecord, JobFolder
 from headwater.flow.deploy.damage_check import problems
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch
-from headwater.flow.source.batch_plan.batch_control import BatchControl
+from headwater.flow.source.batch_plan.batch_control import NO_CONTROL, BatchControl
 
 TICK = BatchControl(2)
 
@@ -24,7 +24,7 @@ def offset_text(batch: int) -> str:
 
 def planned(batch: int) -> PlannedBatch:
     start, end = ({"orders": {0: 10 * number}} for number in (batch, batch + 1))
-    return PlannedBatch(batch, start, end, 1000 + batch, *([TICK] if batch == 2 else []))
+    return PlannedBatch(batch, start, end, 1000 + batch, TICK if batch == 2 else NO_CONTROL)
 
 
 def from_zero(end: Offsets) -> Offsets:

@@ -191,6 +191,7 @@ def test_a_log_that_remembers_nothing_older_than_five_sees_nothing_older(place: 
         def __init__(self, faults: Faults) -> None:
             self._client = StoppingClient(place.client, faults)
             self.partitions, self.init_producer_id = self._client.partitions, self._client.init_producer_id
+            self.ends, self.fetch = self._client.ends, self._client.fetch
 
         def produce(self, batches):
             try:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headwater.flow.kafka.client import Client
+from headwater.flow.kafka.client import Client, End, FetchedRecords
 from headwater.flow.sinks.folders import DiskFolder, Folder
 from headwater.flow.sinks.sink import Sink
 from headwater.flow.sinks.topics.topic import Producer, TopicSink
@@ -30,14 +30,21 @@ class StoppingClient:
         self._faults.behind()
         return identity
 
-    def produce(self, batches: Mapping[TopicPartition, Sequence[Buffer]]) -> object:
+    def produce(self, batches: Mapping[TopicPartition, Sequence[Buffer]]) -> dict[TopicPartition, list[int]]:
         """One request after the other, so that a stop may fall between any two."""
+        stored: dict[TopicPartition, list[int]] = {place: [] for place in batches}
         for place, several in batches.items():
             for batch in several:
                 self._faults.before()
-                self._client.produce({place: [batch]})
+                stored[place] += self._client.produce({place: [batch]})[place]
                 self._faults.behind()
-        return None
+        return stored
+
+    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, End]:
+        return self._client.ends(places)
+
+    def fetch(self, place: TopicPartition, offset: int, *, bytes_max: int) -> FetchedRecords:
+        return self._client.fetch(place, offset, bytes_max=bytes_max)
 
 
 class TopicPlace:

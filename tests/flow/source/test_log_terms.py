@@ -82,7 +82,7 @@ def test_only_partitions_with_a_new_leader_are_doubted() -> None:
 def test_records_of_a_former_leader_that_end_before_what_was_read_are_named() -> None:
     check_epoch_ends({ORDERS: 10}, {ORDERS: 10})
     check_epoch_ends({ORDERS: 10}, {ORDERS: -1})
-    with pytest.raises(LogTruncated, match='"orders/0" was cut off at offset 7 .* 3 offsets'):
+    with pytest.raises(LogTruncated, match=r'"orders/0" was cut off at offset 7 .* 3 offsets'):
         check_epoch_ends({ORDERS: 10}, {ORDERS: 7})
 
 

@@ -59,7 +59,7 @@ PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.1, 1.0
 REQUEST_TIMEOUT_MS = 30_000
 SEVERAL_BROKERS_MS = 20
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 15.0
-"""How long a broker of several may take, before another one is asked. A throttled answer comes within eleven seconds."""
+"""How long a broker of several may take, before another is asked. A throttled answer comes within eleven seconds."""
 
 
 class End(NamedTuple):
@@ -87,8 +87,8 @@ class Client:
         clock: Clock | None = None,
         login: KafkaLogin | None = None,
     ) -> None:
-        """`address` is HOST:PORT, or several divided by commas. Without a `login` it logs in as the environment says, if
-        it says so (kafka_login.py)."""
+        """`address` is HOST:PORT, or several divided by commas. Without a `login` it logs in as the environment says,
+        if it says so (kafka_login.py)."""
         self._login = from_environment() if login is None else login
         self._bootstrap = parse_addresses(address)
         self._timeout_seconds = timeout_seconds
@@ -150,8 +150,8 @@ class Client:
     def create_topic(
         self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None, replication: int = -1
     ) -> None:
-        """With as many replicas as the cluster gives a topic, unless said otherwise. TopicExists if there is one of this
-        name."""
+        """With as many replicas as the cluster gives a topic, unless said otherwise. TopicExists if there is one of
+        this name."""
         request = messages.create_topic_request(
             name,
             partitions=partitions,
@@ -209,7 +209,7 @@ class Client:
         return self._trying(once)
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Where the records end that were written in the time of these leaders or before; -1 where that is not known."""
+        """Where the records end that were written in these leaders' time or before; -1 where that is not known."""
 
         def once() -> dict[TopicPartition, int]:
             found: dict[TopicPartition, int] = {}

@@ -168,7 +168,7 @@ def _leader(reader: Reader) -> tuple[int, int]:
     return number, leader
 
 
-# -- ApiVersions 0, Metadata 12 for ids of topics ------------------------------------------------------------------------
+# -- ApiVersions 0, Metadata 12 for ids of topics ---------------------------------------------------------------------
 
 METADATA, TOPIC_IDS_FROM = 3, 12
 

@@ -1,8 +1,8 @@
-"""How a client proves who it is: a generator for each SASL mechanism, which yields what it sends and is sent the answers. Pure.
+"""How a client proves who it is: a generator for each SASL mechanism yields what is sent, and takes the answers. Pure.
 
-    PLAIN           NUL user NUL password
-    SCRAM           n,,n=user,r=nonce  →  r=nonces,s=salt,i=iterations  →  c=biws,r=nonces,p=proof  →  v=signature
-    OAUTHBEARER     n,,^Aauth=Bearer token^A^A
+PLAIN           NUL user NUL password
+SCRAM           n,,n=user,r=nonce  →  r=nonces,s=salt,i=iterations  →  c=biws,r=nonces,p=proof  →  v=signature
+OAUTHBEARER     n,,^Aauth=Bearer token^A^A
 """
 
 import base64

@@ -2,7 +2,8 @@
 
 `sequences` are those at the start of the batch that comes next, and `partitions`, `batch_bytes`, `compression` and
 `keyless` are what that batch is divided by: they change only together with `batch`, when the batch before is in.
-`rounds` says how much of the next batch is in already.
+`rounds` says how much of the next batch is in already, and `offsets` where each partition was after what is known to be
+in: what the job sent since then lies behind.
 """
 
 from collections.abc import Mapping
@@ -28,6 +29,8 @@ class ProducerState:
     rounds: int = 0
     sequences: Mapping[int, int] = field(default_factory=dict)
     keyless: str = BY_COUNT
+    offsets: Mapping[int, int] = field(default_factory=dict)
+    """Empty in what earlier releases kept."""
 
     def sequence(self, partition: int) -> int:
         return self.sequences.get(partition, 0)
@@ -49,5 +52,8 @@ class ProducerState:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "ProducerState":
-        sequences = {int(partition): sequence for partition, sequence in content["sequences"].items()}
-        return cls(**{**content, "sequences": sequences})
+        numbers = {
+            name: {int(partition): number for partition, number in content.get(name, {}).items()}
+            for name in ("sequences", "offsets")
+        }
+        return cls(**{**content, **numbers})

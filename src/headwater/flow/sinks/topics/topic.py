@@ -13,8 +13,8 @@ Where a crash may fall, and what the next run does:
     after the last round, before the mark  the same, then the mark
     after the mark                         the batch is skipped
 
-A log forgets a producer that has been silent for long (producer.id.expiration.ms, a day): a job that stopped within a
-batch and comes back after that may repeat a part of that one batch.
+A log forgets a producer that has been silent for long (producer.id.expiration.ms, a day). So the first round of a run
+is held against the topic itself: what it has of it since the last note is not sent again (stored_batches.py).
 
 Tasks with many rows stage them divided by partition (staging.py). Tasks again put the rows of each partition in
 order and encode them; the driver sends the record batches they leave, as it would send its own.
@@ -38,6 +38,7 @@ from headwater.flow.sinks.staged import CountOnly, Part, RunTasks, Stager, run_h
 from headwater.flow.sinks.topics.producer_state import BY_OFFSET, ProducerState
 from headwater.flow.sinks.topics.records import REQUIRED, Encoded, encode
 from headwater.flow.sinks.topics.staging import TopicStager, encode_staged
+from headwater.flow.sinks.topics.stored_batches import Topics, without_stored
 from headwater.log.batch_format import Buffer
 from headwater.record import TopicPartition
 from headwater.views.mark import Mark
@@ -49,14 +50,14 @@ COMPRESSION = "lz4"
 Batches = dict[TopicPartition, Sequence[Buffer]]
 
 
-class Producer(Protocol):
+class Producer(Topics, Protocol):
     """What is needed of a Kafka client."""
 
     def partitions(self, topics: Sequence[str]) -> dict[str, int]: ...
 
     def init_producer_id(self) -> tuple[int, int]: ...
 
-    def produce(self, batches: Mapping[TopicPartition, Sequence[Buffer]]) -> object: ...
+    def produce(self, batches: Mapping[TopicPartition, Sequence[Buffer]]) -> Mapping[TopicPartition, list[int]]: ...
 
 
 class TopicSink:
@@ -80,6 +81,8 @@ class TopicSink:
         self._client, self._batch_bytes, self._repair = client, batch_bytes, repair
         self._note = Note(folder, f"{self.name}.json")
         self._staging = None if staging is None else staging / self.name
+        self._resumed = True
+        """Nothing was sent yet: what comes first may have been sent by a run before."""
 
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
         missing = [name for name in REQUIRED if name not in schema.names]
@@ -119,12 +122,12 @@ class TopicSink:
         pending = None
         for batches in islice(rounds(encoded.batches), state.rounds, None):
             if pending is not None:
-                self._send(pending)
+                state = self._sent(state, pending)
                 state = replace(state, rounds=state.rounds + 1)
                 self._store(state)
             pending = batches
         if pending is not None:
-            self._send(pending)  # noted together with the batch
+            state = self._sent(state, pending)  # noted together with the batch
         self._store(self._refreshed(state.advanced(mark.batch, encoded.records)))
 
     def _own_state(self, mark: Mark) -> ProducerState:
@@ -146,6 +149,8 @@ class TopicSink:
     def _begin(self, job: str) -> ProducerState:
         id, epoch = self._client.init_producer_id()
         state = self._refreshed(ProducerState(job, self._topic, id, epoch, 0, 0, ""))
+        ends = self._client.ends(TopicPartition(self._topic, number) for number in range(state.partitions))
+        state = replace(state, offsets={place.partition: end.offset for place, end in ends.items()})
         self._store(state)
         return state
 
@@ -157,20 +162,31 @@ class TopicSink:
             keyless=BY_OFFSET,
         )  # fmt: skip
 
-    def _send(self, batches: Batches) -> None:
+    def _sent(self, state: ProducerState, batches: Batches) -> ProducerState:
+        """With the offsets behind what was sent."""
+        if self._resumed and state.offsets:
+            first = {TopicPartition(self._topic, number): offset for number, offset in state.offsets.items()}
+            batches = without_stored(self._client, batches, first)
+        self._resumed = False
+        stored = self._send(batches) if batches else {}
+        behind = {place.partition: offsets[-1] + 1 for place, offsets in stored.items() if offsets}
+        return replace(state, offsets={**state.offsets, **behind}) if state.offsets else state
+
+    def _send(self, batches: Batches) -> Mapping[TopicPartition, list[int]]:
         try:
-            self._produce(batches)
+            return self._produce(batches)
         except DuplicateSequence:
             self._send_one_by_one(batches)
+            return {}
 
-    def _produce(self, batches: Batches) -> None:
+    def _produce(self, batches: Batches) -> Mapping[TopicPartition, list[int]]:
         try:
-            self._client.produce(batches)
+            return self._client.produce(batches)
         except UsageError:
             if self._repair is None:
                 raise
             self._repair()
-            self._client.produce(batches)
+            return self._client.produce(batches)
 
     def _send_one_by_one(self, batches: Batches) -> None:
         """One of them was stored so long ago that its partition is forgotten. That is as good as stored now."""

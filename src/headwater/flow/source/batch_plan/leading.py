@@ -47,7 +47,9 @@ def _leading_places(leading: Topics, ends: Offsets, histories: Sequence[CommitHi
 
 
 def ends_asked(
-    leading: Topics, places: Iterable[TopicPartition], ask: Callable[[list[TopicPartition]], dict[TopicPartition, Found]]
+    leading: Topics,
+    places: Iterable[TopicPartition],
+    ask: Callable[[list[TopicPartition]], dict[TopicPartition, Found]],
 ) -> dict[TopicPartition, Found]:
     """Where partitions end: those of leading topics are asked after the others."""
     first: list[TopicPartition] = []
