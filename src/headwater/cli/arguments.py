@@ -24,6 +24,15 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+class Addresses(NamedTuple):
+    """Of brokers of one cluster."""
+
+    all: tuple[Address, ...]
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.all))
+
+
 class Start(NamedTuple):
     """Where reading begins: exactly one of a named end, an offset, or a moment."""
 
@@ -56,6 +65,14 @@ def address(text: str) -> Address:
     if not colon or not host or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9092")
     return Address(host, int(port))
+
+
+def addresses(text: str) -> Addresses:
+    """
+    >>> str(addresses("b1:9092,b2:9092"))
+    'b1:9092,b2:9092'
+    """
+    return Addresses(tuple(address(one.strip()) for one in text.split(",")))
 
 
 def duration_seconds(text: str) -> float:
@@ -159,9 +176,10 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     parser.add_argument(
         "--kafka",
-        metavar="HOST:PORT",
-        type=checked(address),
-        help="talk to the node (or any Kafka broker) at this address instead of the one that owns --data",
+        metavar="HOST:PORT[,...]",
+        type=checked(addresses),
+        help="talk to the node, or to the brokers of a Kafka cluster, at this address instead of the node that owns "
+        "--data",
     )
 
 

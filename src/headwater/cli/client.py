@@ -1,5 +1,8 @@
 """What the commands ask of a node, in headwater's words; the only file that knows the Kafka client's admin calls."""
 
+import base64
+import json
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -21,10 +24,12 @@ from confluent_kafka.admin import (
 from headwater.cli.arguments import Start
 from headwater.cli.failure import Failure
 from headwater.errors import TopicOffline, UnknownGroup, UnknownPartition, UnknownTopic
-from headwater.kafka_login import KafkaLogin, from_environment
+from headwater.kafka_login import OAUTHBEARER, KafkaLogin, from_environment
 
 TIMEOUT_SECONDS = 30.0
 NO_OFFSET = -1
+TOKEN_SECONDS = 300.0
+"""After so long a token that does not say how long it counts is read again."""
 
 
 class Setting(NamedTuple):
@@ -54,10 +59,14 @@ def client_settings(address: str) -> dict[str, Any]:
 
 
 def _login_settings(login: KafkaLogin) -> dict[str, Any]:
-    """How to log in, if the environment says so; Failure if a password cannot be read."""
-    found: dict[str, Any] = {} if login.authority is None else {"ssl.ca.location": str(login.authority)}
+    """How to log in, if the environment says so; Failure if a password or token cannot be read."""
+    files = {"ca": login.authority, "certificate": login.certificate, "key": login.key}
+    found: dict[str, Any] = {f"ssl.{name}.location": str(file) for name, file in files.items() if file is not None}
     security = "SSL" if found else "PLAINTEXT"
-    if login.user:
+    if login.mechanism == OAUTHBEARER:
+        security = f"SASL_{security}"
+        found |= {"sasl.mechanism": OAUTHBEARER, "oauth_cb": lambda _: _token(login)}
+    elif login.user:
         try:
             password = login.password
         except OSError as error:
@@ -65,6 +74,19 @@ def _login_settings(login: KafkaLogin) -> dict[str, Any]:
         security = f"SASL_{security}"
         found |= {"sasl.mechanism": login.mechanism, "sasl.username": login.user, "sasl.password": password}
     return {**found, "security.protocol": security} if found else {}
+
+
+def _token(login: KafkaLogin) -> tuple[str, float]:
+    """And until when it counts, as it says itself; it is read from its file again then."""
+    try:
+        token = login.token
+    except OSError as error:
+        raise Failure(f"{login.token_file} cannot be read: {error.strerror}") from None
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+        return token, float(claims["exp"])
+    except (ValueError, LookupError, TypeError):
+        return token, time.time() + TOKEN_SECONDS
 
 
 def failure_of(error: KafkaError) -> Failure:
@@ -104,7 +126,7 @@ class Client:
 
     def create_topic(self, topic: str, *, partitions: int = -1, configs: Mapping[str, str] | None = None) -> None:
         """Make a topic; without a number of partitions the node chooses."""
-        wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(configs or {}))
+        wanted = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(configs or {}))
         _answer(self._admin.create_topics([wanted], operation_timeout=TIMEOUT_SECONDS)[topic])
 
     def delete_topic(self, topic: str) -> None:

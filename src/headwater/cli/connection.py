@@ -9,7 +9,7 @@ import argparse
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
@@ -53,7 +53,7 @@ def reach(
     them; one that runs captures runs alerts too. `started` is called with it.
     """
     if arguments.kafka is not None:
-        check_listening(arguments.kafka)
+        check_listening(arguments.kafka.all)
         yield str(arguments.kafka)
         return
     if not create and not arguments.data.is_dir():
@@ -157,6 +157,11 @@ def listening(where: Address) -> bool:
     return True
 
 
-def check_listening(where: Address) -> None:
-    if not listening(where):
+def check_listening(brokers: Sequence[Address]) -> None:
+    """Failure if none of them answers."""
+    if any(listening(one) for one in brokers):
+        return
+    if len(brokers) == 1:
+        where = brokers[0]
         raise Failure(f'nothing answers at {where}. Start a node there with "headwater start --kafka {where}"')
+    raise Failure(f"nothing answers at any of {', '.join(map(str, brokers))}")

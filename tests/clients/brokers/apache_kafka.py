@@ -10,8 +10,6 @@ from tests.clients.brokers.process import BrokerFailed, BrokerProcess, free_port
 
 # What Kafka's own start script gives the virtual machine.
 JVM_OPTIONS = (
-    "-Xms1g",
-    "-Xmx1g",
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
@@ -59,15 +57,20 @@ def start_apache_kafka(folder: Path, settings: Mapping[str, str] | None = None) 
 
 def restart_apache_kafka(folder: Path) -> BrokerProcess:
     """Start it again on what start_apache_kafka left in the folder."""
-    class_path = kafka_class_path()
-    found = re.search(r"PLAINTEXT://(127\.0\.0\.1:\d+)", (folder / "server.properties").read_text())
+    broker = launch_apache_kafka(folder)
+    wait_until_answering(broker.address, broker.process, broker.log_path, patience_seconds=120)
+    return broker
+
+
+def launch_apache_kafka(folder: Path, *, heap: str = "1g") -> BrokerProcess:
+    """Without waiting until it answers."""
+    found = re.search(r"[A-Z_]+://(127\.0\.0\.1:\d+)", (folder / "server.properties").read_text())
     assert found is not None
-    address = found[1]
-    command = [java_command(), *JVM_OPTIONS, "-cp", class_path, "kafka.Kafka", str(folder / "server.properties")]
+    memory = f"-Xms{heap}", f"-Xmx{heap}"
+    settings = str(folder / "server.properties")
+    command = [java_command(), *memory, *JVM_OPTIONS, "-cp", kafka_class_path(), "kafka.Kafka", settings]
     log_path = folder / "broker.log"
-    process = launch(command, log_path)
-    wait_until_answering(address, process, log_path, patience_seconds=120)
-    return BrokerProcess("kafka", address, process, log_path, folder / "data")
+    return BrokerProcess("kafka", found[1], launch(command, log_path), log_path, folder / "data")
 
 
 def format_storage(class_path: str, properties: Path) -> None:
