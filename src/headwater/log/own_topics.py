@@ -31,6 +31,9 @@ TAKES_ALL = {
 }
 """Every setting by which a topic may refuse a record, but for `cleanup.policy`, which depends on who has keys."""
 
+NODE_ONLY = frozenset({"max.decompressed.message.bytes", "headwater.full.policy"})
+"""Of these, the settings that Apache Kafka does not have."""
+
 POLICY, LIMITS = "cleanup.policy", ("retention.ms", "retention.bytes")
 UNBOUNDED = "-1"
 KEEPS_ALL = {"retention.bytes": UNBOUNDED}

@@ -25,7 +25,7 @@ from headwater.flow.sinks.sink import Sink
 from headwater.flow.sinks.topics.topic import TopicSink
 from headwater.flow.sinks.view import ViewSink, table_sink
 from headwater.flow.sinks.webhook import WebhookSink
-from headwater.log.own_topics import TAKES_ALL
+from headwater.log.own_topics import NODE_ONLY, TAKES_ALL
 from headwater.views.full_text import index_folder
 from headwater.views.shape import ONE_ROW
 from headwater.views.store import ViewStore, open_store
@@ -118,7 +118,7 @@ def _as_known(configs: Mapping[str, str], use: Callable[[Mapping[str, str]], Non
     try:
         use(configs)
     except InvalidSetting:
-        use({name: value for name, value in configs.items() if not name.startswith("headwater.")})
+        use({name: value for name, value in configs.items() if name not in NODE_ONLY})
 
 
 def _make_missing(client: Client, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
