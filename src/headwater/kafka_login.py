@@ -19,8 +19,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headwater.errors import InvalidSetting
-
 USER, PASSWORD_FILE = "HEADWATER_KAFKA_USER", "HEADWATER_KAFKA_PASSWORD_FILE"
 MECHANISM, AUTHORITY = "HEADWATER_KAFKA_MECHANISM", "HEADWATER_KAFKA_AUTHORITY"
 TOKEN_FILE = "HEADWATER_KAFKA_TOKEN_FILE"
@@ -47,6 +45,23 @@ class KafkaLogin:
         return bool(self.user) or self.mechanism == OAUTHBEARER
 
     @property
+    def misfit(self) -> str:
+        """What is wrong with it, in a sentence; "" if nothing is.
+
+        >>> KafkaLogin(mechanism="MAGIC").misfit
+        'HEADWATER_KAFKA_MECHANISM cannot be MAGIC: it must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER'
+        """
+        if self.mechanism not in MECHANISMS:
+            return f"{MECHANISM} cannot be {self.mechanism}: it must be one of {', '.join(MECHANISMS)}"
+        if self.mechanism == OAUTHBEARER and self.token_file is None:
+            return f"{OAUTHBEARER} logs in with a token: {TOKEN_FILE} names the file that holds it"
+        if (self.certificate is None) != (self.key is None):
+            return f"{CERTIFICATE} and {KEY} are given together"
+        if self.certificate is not None and self.authority is None:
+            return f"{CERTIFICATE} is shown only to a port whose authority is named by {AUTHORITY}"
+        return ""
+
+    @property
     def token(self) -> str:
         """OSError if the file cannot be read."""
         return "" if self.token_file is None else self.token_file.read_text(encoding="utf-8").strip()
@@ -63,25 +78,16 @@ NO_LOGIN = KafkaLogin()
 
 
 def from_environment() -> KafkaLogin:
-    """InvalidSetting if the mechanism is none that we know, or what belongs together is not said together."""
     said = os.environ.get
 
     def file(name: str) -> Path | None:
         text = said(name)
         return Path(text) if text else None
 
-    mechanism = said(MECHANISM) or "PLAIN"
-    if mechanism not in MECHANISMS:
-        raise InvalidSetting(MECHANISM, mechanism, f"it must be one of {', '.join(MECHANISMS)}")
-    if mechanism == OAUTHBEARER and not said(TOKEN_FILE):
-        raise InvalidSetting(TOKEN_FILE, "", f"{OAUTHBEARER} logs in with the token in this file")
-    if bool(said(CERTIFICATE)) != bool(said(KEY)):
-        raise InvalidSetting(CERTIFICATE, said(CERTIFICATE) or "", f"{CERTIFICATE} and {KEY} are given together")
-    if said(CERTIFICATE) and not said(AUTHORITY):
-        raise InvalidSetting(AUTHORITY, "", f"{CERTIFICATE} is shown to a port whose own authority is named")
     return KafkaLogin(
-        said(USER, ""), file(PASSWORD_FILE), file(AUTHORITY), mechanism, file(TOKEN_FILE), file(CERTIFICATE), file(KEY)
-    )
+        said(USER, ""), file(PASSWORD_FILE), file(AUTHORITY), said(MECHANISM) or "PLAIN", file(TOKEN_FILE),
+        file(CERTIFICATE), file(KEY),
+    )  # fmt: skip
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from confluent_kafka.admin import (
 
 from headwater.cli.arguments import Start
 from headwater.cli.failure import Failure
+from headwater.clock import SystemClock
 from headwater.errors import TopicOffline, UnknownGroup, UnknownPartition, UnknownTopic
 from headwater.kafka_login import OAUTHBEARER, KafkaLogin, from_environment
 
@@ -60,6 +60,8 @@ def client_settings(address: str) -> dict[str, Any]:
 
 def _login_settings(login: KafkaLogin) -> dict[str, Any]:
     """How to log in, if the environment says so; Failure if a password or token cannot be read."""
+    if login.misfit:
+        raise Failure(login.misfit)
     files = {"ca": login.authority, "certificate": login.certificate, "key": login.key}
     found: dict[str, Any] = {f"ssl.{name}.location": str(file) for name, file in files.items() if file is not None}
     security = "SSL" if found else "PLAINTEXT"
@@ -86,7 +88,7 @@ def _token(login: KafkaLogin) -> tuple[str, float]:
         claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
         return token, float(claims["exp"])
     except (ValueError, LookupError, TypeError):
-        return token, time.time() + TOKEN_SECONDS
+        return token, SystemClock().now_ms() / 1000 + TOKEN_SECONDS
 
 
 def failure_of(error: KafkaError) -> Failure:

@@ -94,7 +94,7 @@ class UnsafeBind(UsageError):
         )
 
 
-ANOTHER_LOG = "Remove the job's folder in the data directory (flows/APP/JOB): it begins again with what the topic holds."
+ANOTHER_LOG = "Remove the job's folder (flows/APP/JOB in the data directory): it starts over with what the topic holds."
 
 
 class TopicRecreated(UsageError):

@@ -31,7 +31,8 @@ class KafkaCluster:
         """Format the storage; NotAvailable where Java or the jars are missing."""
         kafka_class_path()
         controller, self._ports = free_port(), [free_port() for _ in range(BROKERS)]
-        quorum = {**SETTINGS, **REPLICATED, "controller.quorum.voters": f"100@127.0.0.1:{controller}", **(settings or {})}
+        voters = {"controller.quorum.voters": f"100@127.0.0.1:{controller}"}
+        quorum = {**SETTINGS, **REPLICATED, **voters, **(settings or {})}
         self._controller_folder = folder / "controller"
         own = {"process.roles": "controller", "node.id": "100", "listeners": f"CONTROLLER://127.0.0.1:{controller}"}
         _format(self._controller_folder, {**quorum, **own})
@@ -88,5 +89,6 @@ def running_cluster(folder: Path, settings: Mapping[str, str] | None = None) -> 
 def _format(folder: Path, settings: Mapping[str, str]) -> None:
     folder.mkdir(parents=True)
     file = folder / "server.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in {**settings, "log.dirs": str(folder / "data")}.items()))
+    whole = {**settings, "log.dirs": str(folder / "data")}
+    file.write_text("".join(f"{name}={value}\n" for name, value in whole.items()))
     format_storage(kafka_class_path(), file)

@@ -1,14 +1,19 @@
-"""The client against three brokers of Apache Kafka, of which some are killed, paused, or elected without having caught up."""
+"""Flows on three brokers of Apache Kafka, which are killed, paused, or elected without having caught up."""
 
+import os
+import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from headwater.cli.client import Client as Commands
 from headwater.errors import LogTruncated, TopicRecreated
 from headwater.flow.kafka.client import LATEST, Client
 from headwater.flow.kafka.encoding import encode_records
@@ -18,9 +23,13 @@ from headwater.flow.source.record_batches.records import decode_batches
 from headwater.record import TopicPartition
 from tests.clients.brokers.kafka_cluster import BROKERS, KafkaCluster, running_cluster
 from tests.clients.brokers.process import NotAvailable
+from tests.flow.kafka.cluster_app import APP, Shop, done, lag, running, seen, view_of, written
 from tests.waiting import wait_until
 
 PARTITIONS = 6
+ROUNDS, ROWS = int(os.environ.get("HEADWATER_CLUSTER_ROUNDS", "1")), 400
+"""Of an app that is killed as often."""
+
 EVERYTHING = 2**26
 NOW_MS = time.time_ns() // 1_000_000  # a broker deletes what is older than a week
 UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
@@ -93,14 +102,14 @@ def test_records_are_written_once_and_read_while_each_broker_is_killed_in_turn(
         client.commit_offsets("a-job", dict.fromkeys(writer.places, writer.written))
         assert client.committed_offsets("a-job") == dict.fromkeys(writer.places, writer.written)
         cluster.start(number)
-        wait_until(lambda number=number: number in client_brokers(client), "the broker is back")
+        wait_until(partial(is_back, client, number), "the broker is back")
     for place in writer.places:
         assert values_in(client, place) == list(range(writer.written))
 
 
-def client_brokers(client: Client) -> set[int]:
+def is_back(client: Client, broker: int) -> bool:
     client.partitions(["numbers"])
-    return set(client._metadata.brokers)
+    return broker in client._metadata.brokers
 
 
 def test_a_paused_leader_is_replaced_and_what_it_took_is_there_once(cluster: KafkaCluster, client: Client) -> None:
@@ -170,8 +179,39 @@ def test_a_topic_that_was_deleted_and_made_again_stops_a_job(cluster: KafkaClust
 
 
 def delete(cluster: KafkaCluster, topic: str) -> None:
-    from headwater.cli.client import Client as Commands
-
     commands = Commands(cluster.bootstrap)
     commands.delete_topic(topic)
     wait_until(lambda: topic not in commands.topics(), "it is gone")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_each_order_counts_once_while_brokers_and_the_app_are_killed(cluster: KafkaCluster, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(APP)
+    (tmp_path / "data").mkdir()
+    random = Random(ROUNDS)
+    Commands(cluster.bootstrap).create_topic("orders", partitions=6)
+    shop = Shop(cluster.bootstrap, seed=1)
+    shop.send(ROWS)
+    for number in range(ROUNDS):
+        with running(tmp_path, cluster) as process:
+            reached = seen(tmp_path)
+            shop.send(ROWS // 2)
+            broker = number % BROKERS
+            cluster.kill(broker)
+            shop.send(ROWS // 2)
+            cluster.start(broker)
+            wait_until(partial(goes_on, process, tmp_path, reached), "rows arrive")
+            assert process.poll() is None, (tmp_path / "run.log").read_text()
+            shop.send(random.randrange(ROWS))
+    done(tmp_path, cluster, "run", "shop.py", "--once")
+    assert view_of(tmp_path) == shop.revenue()
+    expected = [order for order in shop.orders if order[2] >= 500]
+    assert sorted(written(cluster)) == sorted(expected)
+    done(tmp_path, cluster, "verify", "--file", "shop.py")
+    assert lag(cluster, "orders") == 0
+
+
+def goes_on(process: "subprocess.Popen[bytes]", folder: Path, before: int) -> bool:
+    """Or has ended, which the test says."""
+    return process.poll() is not None or seen(folder) > before

@@ -18,7 +18,7 @@ from tests.flow.sinks.places import StoppingFolder
 
 
 class StoppingClient:
-    def __init__(self, client: Client, faults: Faults) -> None:
+    def __init__(self, client: Producer, faults: Faults) -> None:
         self._client, self._faults = client, faults
 
     def partitions(self, topics: Sequence[str]) -> dict[str, int]:
@@ -40,7 +40,7 @@ class StoppingClient:
                 self._faults.behind()
         return stored
 
-    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, End]:
+    def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, End]:
         return self._client.ends(places)
 
     def fetch(self, place: TopicPartition, offset: int, *, bytes_max: int) -> FetchedRecords:

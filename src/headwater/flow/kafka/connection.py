@@ -73,7 +73,11 @@ class Connection:
         connect_seconds: float | None = None,
         login: KafkaLogin = NO_LOGIN,
     ) -> None:
-        """How long an answer may take, and how long the connection (as long, unless said otherwise)."""
+        """How long an answer may take, and how long the connection (as long, unless said otherwise).
+
+        LoginRefused, UnavailableError."""
+        if login.misfit:
+            raise LoginRefused(str(address), login.misfit)
         self.address = address
         self._client_id = client_id
         self._correlation = 0
