@@ -80,5 +80,7 @@ def strikes(kind: str, count: int, dice: Random) -> list[Strike]:
     found = []
     for phase, victim in islice(cycle(product(PHASES, VICTIMS)), count):
         moment = dice.choice(MOMENTS[kind][phase])
-        found.append(Strike(phase, victim, moment.place, moment.after, nth=dice.randint(1, 2)))
+        # Staged tables are moved once in a batch, and a driver may need no more than one for its share of the rows.
+        nth = 1 if moment.place == MOVE_TABLES else dice.randint(1, 2)
+        found.append(Strike(phase, victim, moment.place, moment.after, nth))
     return found

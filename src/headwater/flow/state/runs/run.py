@@ -25,7 +25,8 @@ from headwater.flow.state.runs.hash_search import expanded, first_at_or_above, f
 from headwater.log.storage import Buffer
 
 BATCH_ROWS_MAX = 1 << 20
-BATCH_BYTES_MAX = 128 * 1024**2
+BATCH_BYTES_MAX = 16 * 1024**2
+"""A merge holds about five times as much at a time."""
 PIECE_BYTES = 4 * 1024**2
 
 
