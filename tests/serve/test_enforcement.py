@@ -16,6 +16,7 @@ from headwater.serve.permissions import ROWS, needs_of
 from headwater.serve.tokens import SCOPES, Tokens
 from headwater.settings import SecuritySettings
 from tests.access.secured import acl, certificates_in, secured_node
+from tests.query.shops import shop
 from tests.waiting import LONG
 
 SUPER = SecuritySettings(mechanisms=("PLAIN",), super_users=("User:admin",))
@@ -169,3 +170,39 @@ def test_the_http_port_is_encrypted_with_the_kafka_port(tmp_path: Any) -> None:
         with socket.create_connection((host, int(port)), timeout=LONG) as plain:
             plain.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert not plain.recv(100).startswith(b"HTTP")
+
+
+@pytest.fixture(scope="module")
+def views(node: Node) -> None:
+    """Revenue and users of a shop; alice may read revenue."""
+    shop(node.data).close()
+    from headwater.cli.access_client import AccessClient
+    from headwater.kafka_login import local_login
+    from headwater.settings import LOCAL_TOKEN_FILE, NODE_FILE
+
+    with local_login(node.data / LOCAL_TOKEN_FILE):
+        address = json.loads((node.data / NODE_FILE).read_text())["kafka"]
+        AccessClient(address).add_acls([acl("User:alice", Operation.READ, "view:shop.revenue")])
+
+
+def question(sql: str, **more: Any) -> bytes:
+    return json.dumps({"sql": sql, **more}).encode()
+
+
+@pytest.mark.usefixtures("views")
+@pytest.mark.parametrize("explain", [False, True])
+def test_a_query_reads_the_views_that_its_client_may_read_and_knows_no_others(
+    explain: bool, alice: Browser, bob: Browser, node: Node, tokens: dict[str, str]
+) -> None:
+    allowed = question("SELECT count(*) AS rows FROM revenue", explain=explain)
+    both = question("SELECT count(*) FROM revenue, shop.users", explain=explain)
+    assert alice.status("POST", "/query", allowed) == 200
+    refused = alice.ask("POST", "/query", both)
+    assert refused.status == 422
+    assert 'no view \\"shop.users\\"' in refused.body.decode()
+    assert "There are shop.revenue." in refused.body.decode()
+    nothing = bob.ask("POST", "/query", allowed)
+    assert nothing.status == 422
+    assert "There are no views" in nothing.body.decode()
+    assert Browser(node, tokens["admin"]).status("POST", "/query", both) == 200
+    assert Browser(node).status("POST", "/query", allowed) == 401

@@ -1,6 +1,6 @@
 """What a statement can read: the views of all apps, by VIEW or APP.VIEW."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from difflib import get_close_matches
 from typing import NamedTuple, Protocol
@@ -19,6 +19,14 @@ class Stores(Protocol):
     def opened(self, kept: ViewLocation) -> AbstractContextManager[ViewStore]: ...
 
 
+Sees = Callable[[str], bool]
+"""May a view be read by those who ask? By its name, APP.VIEW. One that may not is as one that there is not."""
+
+
+def sees_all(view: str) -> bool:
+    return True
+
+
 class KnownView(NamedTuple):
     location: ViewLocation
     view: str
@@ -32,9 +40,9 @@ class KnownView(NamedTuple):
 class ViewCatalogue:
     """As things are at one moment; shapes are looked up as they are asked for."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, sees: Sees = sees_all) -> None:
         self._stores = stores
-        self._known = stores.all()
+        self._known = [(kept, view) for kept, view in stores.all() if sees(f"{kept.app}.{view}")]
 
     def find(self, parts: Sequence[str]) -> KnownView:
         """Names are the same in small and capital letters, unless only the letters tell two views apart."""

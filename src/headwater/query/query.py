@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headwater.clock import Clock, SystemClock
 from headwater.errors import InvalidQuery, QueryStopped, ViewBehind
-from headwater.query.catalogue import KnownView, Stores, ViewCatalogue
+from headwater.query.catalogue import KnownView, Sees, Stores, ViewCatalogue, sees_all
 from headwater.query.gathering import PlaceBarrier, by_job, gathered
 from headwater.query.moment import check_comparable, check_reachable, joint, reached, slowest
 from headwater.query.workers import INSTALL, ROWS_MAX, SMALLER, Computed, Refused, Workers
@@ -97,18 +97,18 @@ class Engine:
                 return None
             Event().wait(PAUSE_SECONDS)
 
-    def prepare(self, asked: Asked) -> Prepared:
+    def prepare(self, asked: Asked, sees: Sees = sees_all) -> Prepared:
         now = self._clock.elapsed_ms()
-        return Prepared(asked, self._parsed(asked.sql), now, now + 1000 * min(asked.seconds, SECONDS_MAX))
+        return Prepared(asked, self._parsed(asked.sql, sees), now, now + 1000 * min(asked.seconds, SECONDS_MAX))
 
-    def _parsed(self, sql: str) -> "Statement":
+    def _parsed(self, sql: str, sees: Sees) -> "Statement":
         try:
             from headwater.query.statement import (
                 parse,  # brings a parser, which a node that is not asked has no use for
             )
         except ModuleNotFoundError as error:
             raise InvalidQuery(f"asking views with SQL needs {error.name}, which is not installed", INSTALL) from None
-        return parse(sql, ViewCatalogue(self._stores))
+        return parse(sql, ViewCatalogue(self._stores, sees))
 
     def late(self, prepared: Prepared) -> bool:
         return self._clock.elapsed_ms() >= prepared.deadline_ms
@@ -138,9 +138,9 @@ class Engine:
         if not _fits(positions, prepared.asked) or not prepared.asked.after:
             raise _behind(positions, prepared.asked)
 
-    def explain(self, sql: str) -> tuple[str, list[str]]:
+    def explain(self, sql: str, sees: Sees = sees_all) -> tuple[str, list[str]]:
         """What DuckDB is given, and one line for each time that a view is read."""
-        statement = self._parsed(sql)
+        statement = self._parsed(sql, sees)
         lines = []
         for name, scan in statement.scans.items():
             where = "".join(f", where {term} {value!r}" for term, value in scan.where.items())

@@ -27,6 +27,10 @@ class Enforcement(NamedTuple):
     """The subjects with the schema of an id."""
 
 
+SEES = "headwater.sees"
+"""In the scope of a request: which views its client may read, for a handler that learns their names from the body."""
+
+
 class Client(NamedTuple):
     principal: Principal
     host: str
@@ -61,6 +65,11 @@ def may(
     enforcement: Enforcement, client: Client, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME
 ) -> bool:
     return enforcement.authorizer.allowed(client.principal, client.host, operation, kind, name)
+
+
+def sees(enforcement: Enforcement, client: Client) -> Callable[[str], bool]:
+    """Of a view by its full name: may the client read it?"""
+    return lambda view: may(enforcement, client, Operation.READ, ResourceType.TOPIC, VIEW + view)
 
 
 def may_schema(enforcement: Enforcement, client: Client, operation: Operation, subject: str) -> bool:

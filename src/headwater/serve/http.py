@@ -22,7 +22,7 @@ from headwater.access.tls_listener import TlsListener, Unfinished
 from headwater.errors import UsageError
 from headwater.serve.access import Access, is_loopback
 from headwater.serve.connection import connections
-from headwater.serve.enforcement import Client, Enforcement, FilteredList, is_list, refusal
+from headwater.serve.enforcement import SEES, Client, Enforcement, FilteredList, is_list, refusal, sees
 from headwater.serve.permissions import names_secret
 from headwater.serve.services import failed
 from headwater.serve.tokens import Tokens, allows, needed_scope
@@ -78,6 +78,7 @@ class Guard:
             why = await refusal(self._enforcement, client, method, paths)
             if why:
                 return failed(403, why)
+        scope[SEES] = sees(self._enforcement, client)
         if is_list(method, paths[0]):
             return FilteredList(self._app, self._enforcement, client, paths[0][0])
         return self._app

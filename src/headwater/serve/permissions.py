@@ -59,6 +59,7 @@ ROWS: Sequence[Row] = (
     Row(LOOKING, "views/{}", of(DESCRIBE, "view")),
     Row(LOOKING, "views/{}/*", of(READ, "view")),
     Row(LOOKING, "search/{}", of(READ, "view")),
+    Row(["POST"], "query", nothing),  # reads views that its client may read; others are not there for it
     Row(LOOKING, "groups/{}", of(DESCRIBE, "group")),
     Row(LOOKING, "flows/{}", of(DESCRIBE, "flow")),
     Row(["POST"], "flows/{}/*", of(ALTER, "flow")),

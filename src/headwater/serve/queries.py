@@ -12,11 +12,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from headwater.errors import HeadwaterError
+from headwater.query.catalogue import Sees, sees_all
 from headwater.query.query import ROWS, SECONDS, SECONDS_MAX, Answer, Asked, Engine, Prepared
 from headwater.query.rows import csv_bytes, ndjson_bytes, rows_of, type_name
 from headwater.query.workers import ROWS_MAX
 from headwater.serve.answers import Invalid, answer_to_error, json_bytes
 from headwater.serve.bodies import Bodies, Unread
+from headwater.serve.enforcement import SEES
 from headwater.serve.openapi import failure
 from headwater.serve.positions import LONGEST, PATTERN, next_offsets
 from headwater.serve.services import failed
@@ -120,7 +122,7 @@ class Queries:
                 raise Invalid("too many ask at once; try again", status=429, name="TooMany")
             self._asking += 1
             try:
-                return await self._answer(query)
+                return await self._answer(query, request.scope.get(SEES, sees_all))
             finally:
                 self._asking -= 1
         except Unread as refusal:
@@ -128,13 +130,13 @@ class Queries:
         except (HeadwaterError, Invalid) as error:
             return answer_to_error(error)
 
-    async def _answer(self, query: Query) -> Response:
+    async def _answer(self, query: Query, sees: Sees) -> Response:
         if query.explain:
             async with self._slots:
-                computes, reads = await run_in_threadpool(self._engine.explain, query.asked.sql)
+                computes, reads = await run_in_threadpool(self._engine.explain, query.asked.sql, sees)
             return Response(json_bytes({"reads": reads, "computes": computes}), media_type=FORMATS["json"])
         async with self._slots:
-            prepared = await run_in_threadpool(self._engine.prepare, query.asked)
+            prepared = await run_in_threadpool(self._engine.prepare, query.asked, sees)
         while True:
             async with self._slots:
                 response = await run_in_threadpool(self._attempt, query, prepared)
