@@ -62,7 +62,7 @@ class Peak:
 
 
 def resident() -> int:
-    """Without pages of files that are mapped, such as state that is merged: the kernel takes those back when it likes."""
+    """Without mapped pages of files, such as state that is merged: the kernel takes those back when it likes."""
     status = Path("/proc/self/status").read_text()
     return sum(int(found) * 1024 for found in re.findall(r"Rss(?:Anon|Shmem):\s+(\d+) kB", status))
 
