@@ -2,16 +2,13 @@
 
 import base64
 import functools
-import hashlib
 import json
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.clients.brokers.maven import alone, cache_folder, java_command, kafka_class_path
-from tests.clients.brokers.process import NotAvailable
+from tests.clients.brokers.maven import compiled, java_command, kafka_class_path
 from tests.clients.client import Client, ClusterDescription, GroupDescription, Refused, TopicDescription
 from tests.clients.membership import Membership
 from tests.clients.message import PLAINLY, Message, Producing, Receipt
@@ -24,25 +21,9 @@ ANSWER_PATIENCE_S = 60
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Xshare:auto")
 
 
-@functools.cache
 def class_path() -> str:
-    """Where the compiled program and the client's jars are; compiles the program when its source has changed."""
-    jars, compiler = kafka_class_path(), shutil.which("javac")
-    if compiler is None:
-        raise NotAvailable("javac is not installed, so that the program around the Java client cannot be compiled.")
-    sources = sorted(SOURCES.glob("*.java"))
-    fingerprint = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    classes = cache_folder() / f"java-client-{fingerprint}"
-    with alone("java-client"):
-        if not classes.exists():
-            fresh = classes.with_suffix(".part")
-            subprocess.run(
-                [compiler, "-nowarn", "-cp", jars, "-d", str(fresh), *map(str, sources)],
-                check=True,
-                capture_output=True,
-            )
-            fresh.rename(classes)
-    return f"{classes}:{jars}"
+    """Where the compiled program and the client's jars are."""
+    return compiled("java-client", tuple(sorted(SOURCES.glob("*.java"))), kafka_class_path())
 
 
 class Java(Client):

@@ -6,10 +6,11 @@ is kept in the repository; where they cannot be had, tests and benchmarks that n
 
 import fcntl
 import functools
+import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,6 +37,22 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
       <artifactId>kafka-tools</artifactId>
       <version>{KAFKA_VERSION}</version>
       <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+
+STREAMS_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>headwater</groupId>
+  <artifactId>streams-for-tests</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka-streams</artifactId>
+      <version>{KAFKA_VERSION}</version>
     </dependency>
   </dependencies>
 </project>
@@ -74,22 +91,49 @@ def java_command() -> str:
 @functools.cache
 def kafka_class_path() -> str:
     """The class path of Apache Kafka; downloads it when it is not there yet."""
+    return downloaded("apache-kafka", POM)
+
+
+@functools.cache
+def streams_class_path() -> str:
+    """The class path of Kafka Streams, its client included."""
+    return downloaded("kafka-streams", STREAMS_POM)
+
+
+def downloaded(name: str, pom: str) -> str:
     java_command()
-    folder = cache_folder() / f"apache-kafka-{KAFKA_VERSION}"
-    with alone("apache-kafka"):
+    folder = cache_folder() / f"{name}-{KAFKA_VERSION}"
+    with alone(name):
         if not folder.exists():
-            download(folder)
+            download(folder, pom)
     return f"{folder}/*"
 
 
-def download(folder: Path) -> None:
+@functools.cache
+def compiled(name: str, sources: Sequence[Path], jars: str) -> str:
+    """The class path of a program of ours with the jars it needs; compiles it when its source has changed."""
+    compiler = shutil.which("javac")
+    if compiler is None:
+        raise NotAvailable("javac is not installed, so that programs around Kafka's jars cannot be compiled.")
+    fingerprint = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    classes = cache_folder() / f"{name}-{fingerprint}"
+    with alone(name):
+        if not classes.exists():
+            fresh = classes.with_suffix(".part")
+            command = [compiler, "-nowarn", "-cp", jars, "-d", str(fresh), *map(str, sources)]
+            subprocess.run(command, check=True, capture_output=True)
+            fresh.rename(classes)
+    return f"{classes}:{jars}"
+
+
+def download(folder: Path, pom: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise NotAvailable("mvn is not installed, so that Apache Kafka's jars cannot be fetched from Maven Central.")
     work = folder.with_suffix(".part")
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
-    (work / "pom.xml").write_text(POM)
+    (work / "pom.xml").write_text(pom)
     # Named by version, because the short form "dependency:" would ask for whatever is newest.
     goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
     command = [maven, "-q", "-B", "-f", str(work / "pom.xml"), goal, f"-DoutputDirectory={work / 'lib'}"]
