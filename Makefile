@@ -46,6 +46,8 @@ torture: $(VENV)/everything  ## kill it two hundred times under load and count w
 	$(BIN)/python -m tests.wire.fuzz_ports --operations 1000000
 	HEADWATER_RESPONSE_EXAMPLES=100 $(BIN)/pytest -q tests/wire/test_every_response.py
 	HEADWATER_TESTS_ON_SPARK=1 HEADWATER_COMPILED_PLANS=1 $(BIN)/pytest -q tests/flow/job tests/crash/flow
+	HEADWATER_CLUSTER_ROUNDS=20 $(BIN)/pytest -q tests/flow/kafka/test_cluster.py
+	HEADWATER_STREAMS_KILLS=10 $(BIN)/pytest -q tests/clients/streams
 	HEADWATER_PAIRS=1000 $(BIN)/pytest -q tests/flow/job/test_own_writes.py
 	HEADWATER_MAIL_CASES=20000 $(BIN)/pytest -q tests/alerts/test_mail_message.py
 	HEADWATER_API_EXAMPLES=100 $(BIN)/pytest -q tests/serve/test_document.py
