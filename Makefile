@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 # One more than there are cores: for a quarter of the time tests wait, for clocks, browsers, and programs that start.
 WORKERS ?= 3
 ARGS ?=
+# Images of containers often set it. Tests start hundreds of Python processes, and each would compile all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # A file of tests is for one worker, so that what its tests share is set up once; long files come first (tests/order.py).
 BY_FILE := --dist loadfile --no-loadscope-reorder
 

@@ -26,12 +26,16 @@ from tests.crash.killing import Killing
 from tests.crash.planting import plant
 
 STEPS = 40
+SEEDS = range(1, 9)
+FOUND_NOTHING = pytest.mark.parametrize(
+    "seeds", [pytest.param(SEEDS[:3], id="short"), pytest.param(SEEDS[3:], id="long", marks=pytest.mark.torture)]
+)
 
 
-def found_by_crashing(focus: Focus | None = None, *, every: int = 1) -> str:
+def found_by_crashing(focus: Focus | None = None, *, every: int = 1, seeds: range = SEEDS) -> str:
     """The first thing that is wrong after a crash at any of many points."""
     focus = replace(focus or Focus(), anomalies_max=1)
-    for seed in range(1, 9):
+    for seed in seeds:
         anomalies = Explorer(seed, steps=STEPS, every=every, focus=focus).run().anomalies
         if anomalies:
             return anomalies[0]
@@ -46,8 +50,9 @@ def found_by_failing_calls(*, seeds: range = range(1, 4)) -> str:
     return "nothing"
 
 
-def test_the_searches_find_nothing_in_the_code_as_it_is() -> None:
-    assert found_by_crashing(every=50) == "nothing"
+@FOUND_NOTHING
+def test_the_searches_find_nothing_in_the_code_as_it_is(seeds: range) -> None:
+    assert found_by_crashing(every=50, seeds=seeds) == "nothing"
 
 
 # Durability
@@ -141,10 +146,11 @@ def test_an_index_that_is_off_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found_by_crashing() != "nothing"
 
 
-def test_readers_survive_an_index_that_is_off_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@FOUND_NOTHING
+def test_readers_survive_an_index_that_is_off_by_one(monkeypatch: pytest.MonkeyPatch, seeds: range) -> None:
     original = OffsetIndex.add
     monkeypatch.setattr(OffsetIndex, "add", lambda self, offset, position: original(self, offset - 1, position))
-    assert found_by_crashing(every=50) == "nothing"
+    assert found_by_crashing(every=50, seeds=seeds) == "nothing"
 
 
 # Compaction

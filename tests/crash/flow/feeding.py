@@ -13,9 +13,10 @@ BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 BROKEN = (b"", b"{", b"nonsense", b"\xff\xfe")
 BROKEN_ORDER = b'{"amount": "many"}'
 USERS = 12
-HOMES = ("Lund", "Lund", "Oslo", "Oslo", None)
+HOMES = ("Lund", "Lund", "Lund", "Oslo", "Oslo", "Umeå", "Umeå", "Umeå", "Tampere", "Turku", "Bergen", None)
+"""Several in each shard of an app (test_feeding.py), some with many customers and some with few."""
 BROKEN_SHARE, REPEATED_SHARE, LATE_SHARE = 0.05, 0.08, 0.04
-CUSTOMERS_SHARE, CITIES_SHARE, DELETED_SHARE = 0.12, 0.2, 0.3
+CUSTOMERS_SHARE, CITIES_SHARE, DELETED_SHARE = 0.25, 0.3, 0.2
 MUCH_TOO_LATE = timedelta(hours=3)
 
 
@@ -102,7 +103,7 @@ class Feed:
         return self._record(CUSTOMERS, 0, key, json.dumps(row).encode(), row)
 
     def _city(self) -> Fed:
-        city = self.random.choice([home for home in HOMES if home is not None])
+        city = self.random.choice(sorted({home for home in HOMES if home is not None}))
         key = json.dumps({"city": city}).encode()
         if self.random.random() < DELETED_SHARE:
             return self._record(CITIES, 0, key, None, None)

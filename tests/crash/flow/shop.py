@@ -12,6 +12,7 @@ HALF_HOURS, VISITS = "half_hours", "visits"
 FOLLOWED, PAIRS, TRIPLES, NAMED = "followed", "followed-pairs", "followed-triples", "named"
 NEIGHBOURS, GOVERNED = "neighbours", "governed"
 CHANGELOGS = (TOTALS, VISITS, CUSTOMER_LOG, NEIGHBOURS)
+SHARDS = 2
 ACCOUNTS, LATE = "shop.accounts", "shop.orders.late"
 OUTPUTS_OF_ORDERS = ("revenue", "last_order", "cheap", TOTALS, BIG, ONCE, FILES, HALF_HOURS, VISITS)
 OUTPUTS_OF_CUSTOMERS = ("customer", CUSTOMER_LOG, NEIGHBOURS)
@@ -27,7 +28,7 @@ WINDOW_MINUTES, GAP_MINUTES, CORRECTED_MINUTES, FOLLOWED_MINUTES = 30, 20, 60, 2
 def declare(store: str, files: Path, *, least: int = LEAST[0], customers: bool = True) -> hw.App:
     """Jobs of orders, and only if wanted of customers, of both, and of customers and cities: those of two topics join
     what they read, and nothing else. `store` is a database of its own, `files` a folder."""
-    app = hw.App(APP, shards=2)
+    app = hw.App(APP, shards=SHARDS)
     orders = declare_orders(app, store, files, least)
     if customers:
         declare_joins(app, orders, declare_customers(app))

@@ -5,7 +5,7 @@ from typing import Any
 import headwater as hw
 from headwater.flow.declare.topology.naming import accounts_topic
 from tests.crash.flow.moments import TABLES
-from tests.crash.flow.shop import CITIES, CUSTOMERS
+from tests.crash.flow.shop import CITIES, CUSTOMERS, SHARDS
 
 APP = TABLES
 PEOPLE, EVERYONE, SIZES, PODIUM, NAMESAKES, LENGTHS = (
@@ -24,7 +24,7 @@ FIRST, CLUB = 3, 4
 
 def declare(store: str) -> hw.App:
     """Jobs of customers, and of customers and cities. `store` is a database of its own."""
-    app = hw.App(APP, shards=2)
+    app = hw.App(APP, shards=SHARDS)
     customers = app.table(CUSTOMERS, "user_id long, name string, city string", key="user_id")
     cities = app.table(CITIES, "city string, mayor string", key="city")
     declare_groups(app, customers, store)

@@ -5,7 +5,7 @@ from typing import Any
 import headwater as hw
 from headwater.flow.declare.topology.naming import accounts_topic, late_topic
 from tests.crash.flow.moments import TIMES
-from tests.crash.flow.shop import CUSTOMERS, LATENESS_MINUTES, ORDERS, SCHEMA
+from tests.crash.flow.shop import CUSTOMERS, LATENESS_MINUTES, ORDERS, SCHEMA, SHARDS
 
 APP = TIMES
 DAYS, HOURS, TRENDS, RECENT, FIVES, CENTRES = "days", "hours", "trends", "recent", "fives", "centres"
@@ -34,7 +34,7 @@ WINDOWS = {
 
 def declare(store: str) -> hw.App:
     """Jobs of orders, of customers, and of both. `store` is a database of its own."""
-    app = hw.App(APP, shards=2)
+    app = hw.App(APP, shards=SHARDS)
     orders = app.stream(ORDERS, SCHEMA, time="at", lateness=f"{LATENESS_MINUTES}m")
     declare_windows(app, orders, store)
     customers = app.table(CUSTOMERS, "user_id long, name string, city string", key="user_id")

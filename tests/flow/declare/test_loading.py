@@ -1,3 +1,4 @@
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,16 @@ def refusal(place: Path, name: str = "") -> str:
 
 def test_the_app_of_a_file_is_found_whatever_its_variable_is_called(folder: Path) -> None:
     assert load_app(file(folder, ONE.replace("app =", "the_shop ="))).name == "shop"
+
+
+def test_a_file_that_was_changed_within_a_second_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert load_app(file(folder, ONE)).name == "shop"
+    written_s = (folder / "app_of_a_test.py").stat().st_mtime
+    place = file(folder, ONE.replace("shop", "mall"))
+    os.utime(place, (written_s, written_s))
+    assert load_app(place).name == "mall"
+    assert list(folder.iterdir()) == [place]
 
 
 def test_a_file_may_import_its_neighbours(folder: Path) -> None:

@@ -21,12 +21,10 @@ from headwater.flow.operators.sketches import bloom, count_min, frequent, hll, k
 from headwater.flow.operators.sketches.xxhash import xxhash64
 from headwater.flow.operators.windows.folding import fold_groups
 
-MANY = 10_000_000
+MILLIONS = pytest.mark.parametrize(
+    "count", [pytest.param(1_000_000, id="short"), pytest.param(10_000_000, id="long", marks=pytest.mark.torture)]
+)
 RANKS = np.array([0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999])
-
-
-def many(seed: int = 7) -> "np.ndarray[Any, np.dtype[np.float64]]":
-    return np.random.default_rng(seed).lognormal(3, 2, MANY)
 
 
 def hll_of(values: Any, lg_k: int = 12) -> bytes:
@@ -39,17 +37,18 @@ def hll_of(values: Any, lg_k: int = 12) -> bytes:
 # -- percentiles -------------------------------------------------------------------------------------------------------
 
 
-def test_percentiles_of_ten_million_values_are_within_the_error_of_rank() -> None:
-    values = many()
+@MILLIONS
+def test_percentiles_of_millions_of_values_are_within_the_error_of_rank(count: int) -> None:
+    values = np.random.default_rng(7).lognormal(3, 2, count)
     whole: Any = None
     for part in np.array_split(values, 500):
         one = kll.of_values(part, 200)
         assert one is not None
         whole = one if whole is None else kll.merged(whole, one)
     ordered = np.sort(values)
-    found = np.searchsorted(ordered, kll.quantiles(whole, RANKS)) / MANY
+    found = np.searchsorted(ordered, kll.quantiles(whole, RANKS)) / count
     assert np.abs(found - RANKS).max() < kll.rank_error(200)
-    assert whole.n == MANY
+    assert whole.n == count
     assert len(kll.to_bytes(whole)) < 6000
     theirs = datasketches.kll_doubles_sketch.deserialize(kll.to_bytes(whole))
     assert theirs.get_quantiles(RANKS.tolist(), True) == kll.quantiles(whole, RANKS).tolist()
@@ -130,8 +129,9 @@ def zipf(count: int) -> "np.ndarray[Any, np.dtype[np.int64]]":
     return np.minimum(np.random.default_rng(3).zipf(1.2, count), 10**6).astype(np.int64)
 
 
-def test_counts_of_ten_million_values_are_within_the_error() -> None:
-    values = zipf(MANY)
+@MILLIONS
+def test_counts_of_millions_of_values_are_within_the_error(count: int) -> None:
+    values = zipf(count)
     lg = frequent.lg_size(1000)
     whole: Any = None
     for part in np.array_split(values, 50):
@@ -141,7 +141,7 @@ def test_counts_of_ten_million_values_are_within_the_error() -> None:
     items, counts = frequent.top(whole, 20)
     exact = true[items.to_numpy()]
     assert (counts >= exact).all()
-    assert (counts - exact).max() <= whole.error < 2.7 * MANY / 2**lg
+    assert (counts - exact).max() <= whole.error < 2.7 * count / 2**lg
     assert set(np.argsort(true)[::-1][:5].tolist()) <= set(items.to_pylist())
     assert len(whole.counts) <= frequent.held_max(lg)
 
@@ -203,10 +203,11 @@ def test_any_split_makes_the_same_filter_and_nothing_that_was_there_is_denied(pa
     assert all(sketches.bloom_contains(whole, everything))
 
 
-def test_a_filter_takes_others_for_its_own_no_more_often_than_promised() -> None:
+@MILLIONS
+def test_a_filter_takes_others_for_its_own_no_more_often_than_promised(count: int) -> None:
     random = np.random.default_rng(1)
-    mine, others = (random.integers(-(2**63), 2**63 - 1, (2, count), dtype=np.int64) for count in (MANY, 1_000_000))
-    shape = bloom.shape_for(MANY, 0.01)
+    mine, others = (random.integers(-(2**63), 2**63 - 1, (2, many), dtype=np.int64) for many in (count, 1_000_000))
+    shape = bloom.shape_for(count, 0.01)
     whole = bloom.filled(*hashes([]), shape)
     for part in np.array_split(mine, 10, axis=1):
         whole = bloom.united(whole, bloom.filled(part[0].copy(), part[1].copy(), shape), shape)
@@ -232,8 +233,9 @@ def test_any_split_makes_the_same_count_min_sketch(parts: list[list[str]]) -> No
     assert all(one >= everything.count(value) for one, value in zip(found, asked, strict=True))
 
 
-def test_a_count_min_sketch_is_never_too_small_and_seldom_too_large() -> None:
-    values = zipf(MANY) % 50_000
+@MILLIONS
+def test_a_count_min_sketch_is_never_too_small_and_seldom_too_large(count: int) -> None:
+    values = zipf(count) % 50_000
     true = np.bincount(values, minlength=50_000)
     there = np.flatnonzero(true)
     buckets, rows = count_min.shape_for(0.001, 0.99)

@@ -1,9 +1,11 @@
 """Read the file in which a user declares an app."""
 
-import importlib.util
 import sys
 import traceback
+from importlib.machinery import SOURCE_SUFFIXES, SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import CodeType
 
 from headwater.errors import FlowPackageMissing, HeadwaterError, InvalidDeclaration
 from headwater.flow.declare.app import App
@@ -12,21 +14,34 @@ from headwater.flow.declare.checks.source_line import Place
 from headwater.flow.sql.reading.source_text import SourceText
 
 
+class _UncachedSource(SourceFileLoader):
+    """Compiles a file each time it is loaded, as Python does with the script that it is given.
+
+    An import would take what it compiled before for fresh as long as the file's size and the second of its change are
+    the same: an app that a program edits and runs again at once would be the one from before.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
 def load_app(path: Path, name: str = "") -> App:
     """The app that a Python or SQL file declares; with several, the one that is named."""
     if not path.is_file():
         raise InvalidDeclaration(f"there is no file {path}", "Give the Python or SQL file that declares your app.")
     if path.suffix.lower() == ".sql":
         return _chosen([_of_sql(path)], path, name)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
+    loader = _UncachedSource(path.stem, str(path.absolute()))
+    spec = spec_from_file_location(path.stem, path, loader=loader) if path.suffix in SOURCE_SUFFIXES else None
+    if spec is None:
         raise InvalidDeclaration(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
+    module = module_from_spec(spec)
     # Functions of the file are sent to workers, and classes are looked up, by the name of their module.
     sys.modules[path.stem] = module
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except InvalidDeclaration as error:
         add_place(error)
         raise
