@@ -22,7 +22,9 @@ def import_what_workers_need() -> None:
     from headwater.flow.source import warming
     from headwater.flow.state.runs import hash_search as searching
     from headwater.flow.state.runs import sorting
+    from headwater.flow.worker_memory import keep_freed_memory
 
+    keep_freed_memory()
     warming.warm_up()
     extremes.warm_up()
     searching.warm_up()

@@ -132,3 +132,14 @@ def test_it_says_when_the_rows_before_the_answer_were_written() -> None:
     index = EventTimeIndex(partition.read)
     assert index.first_at(PLACE, 55, 0, 100, 100).arrived_ms == 7
     assert index.first_at(PLACE, 0, 0, 100, 100).arrived_ms is None
+
+
+def test_the_plans_of_a_backlog_read_no_more_than_three_probes_each() -> None:
+    partition = Partition([(row, row) for row in range(10_000)], 100)
+    index = EventTimeIndex(partition.read)
+    plans = range(0, 9_000, 900)
+    for start in plans:
+        index.begin_plan({PLACE: start})
+        index.time_line(PLACE, start, 10_000, 10_000)
+        assert index.first_at(PLACE, start + 900, start, 10_000, 10_000).offset == start + 900
+    assert partition.reads <= 3 * len(plans)

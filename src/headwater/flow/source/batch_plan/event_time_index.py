@@ -27,6 +27,8 @@ READS_MAX = 32
 """Probes of one partition that a plan reads. After that it is content with the nearest that are known."""
 STEPS_MAX = 256
 """How many rows are remembered of a probe; of more, some are passed over."""
+HALVED = 3
+"""Every so often a search goes on in the middle, so that it ends soon also where rows do not come evenly."""
 BEFORE_ALL_MS = -(2**63)
 
 
@@ -117,22 +119,27 @@ class EventTimeIndex:
         if newer is None and (older is None or older.end < stop) and self._room(place):
             self._probe(place, stop - 1, end)
             older, newer = self._around(place, time_ms, stop)
+        steps = 0
         while newer is not None and self._room(place):
             begin = start if older is None else older.end
             # If the probe begins before the time, so do all rows before it, but for their lateness.
             if begin >= newer.first or newer.times_ms[0] < time_ms:
                 break
-            evenly = self._reads.get(place, 0) % 2 == 0
-            probe = self._probe(place, _between(older, newer, begin, time_ms, evenly=evenly), end)
+            steps += 1
+            probe = self._probe(place, _between(older, newer, begin, time_ms, evenly=steps % HALVED > 0), end)
             older, newer = (older, probe) if probe.newest_ms >= time_ms else (probe, newer)
         offset = stop if newer is None else min(max(start, newer.at(time_ms)), stop)
         return Found(offset, _arrived(older, newer, start, offset))
 
     def time_line(self, place: TopicPartition, start: int, stop: int, end: int) -> TimeLine:
-        """What is known of the times of rows from `start` to `stop`; the first, one in the middle and the last are read
-        if they have not been."""
-        for offset in (start, (start + stop) // 2, stop - 1):
-            if self._holding(place, offset) is None and self._room(place):
+        """What is known of the times of rows from `start` to `stop`: the first is read if it has not been, and where
+        none is known of the second half, or but one behind the first, the last and one in the middle."""
+        middle = (start + stop) // 2
+        if self._holding(place, start) is None and self._room(place):
+            self._probe(place, start, end)
+        behind = [probe.first for probe in self._probes[place] if start < probe.first < stop]
+        for missing, offset in ((not any(first >= middle for first in behind), stop - 1), (len(behind) < 2, middle)):
+            if missing and self._holding(place, offset) is None and self._room(place):
                 self._probe(place, offset, end)
         own = [probe for probe in self._probes[place] if probe.first < stop and len(probe.times_ms)]
         times_ms = np.maximum.accumulate([one for probe in own for one in (probe.times_ms[0], probe.newest_ms)])
@@ -176,7 +183,7 @@ def _between(older: Probe | None, newer: Probe, begin: int, time_ms: int, *, eve
     gap = newer.first - begin
     if older is None or not len(older.times_ms) or not evenly:
         return begin + gap // 2
-    share = (time_ms - older.newest_ms) / (newer.newest_ms - older.newest_ms)
+    share = (time_ms - older.newest_ms) / (newer.times_ms[0] - older.newest_ms)
     return begin + min(gap - 1, int(share * gap))
 
 
