@@ -17,6 +17,9 @@ The branches answer the caller's only question: may I try again?
     │   ├── InvalidTimestamp
     │   ├── InvalidGroup
     │   ├── OffsetMetadataTooLarge
+    │   ├── UnsupportedAssignor
+    │   ├── InvalidPattern
+    │   ├── UnsupportedRequest
     │   ├── LoginRefused
     │   ├── NotAllowed
     │   └── UnsafeBind
@@ -37,6 +40,9 @@ The branches answer the caller's only question: may I try again?
     │   ├── UnknownMember
     │   ├── FencedMember
     │   ├── StaleGeneration
+    │   ├── FencedMemberEpoch
+    │   ├── StaleMemberEpoch
+    │   ├── UnreleasedInstance
     │   ├── RebalanceUnderWay
     │   ├── InconsistentProtocol
     │   ├── MemberIdRequired
@@ -155,11 +161,13 @@ from headwater.errors.log import (
     DiskFull,
     DuplicateSequence,
     FencedMember,
+    FencedMemberEpoch,
     GroupFull,
     GroupNotEmpty,
     InconsistentProtocol,
     InvalidGroup,
     InvalidPartitions,
+    InvalidPattern,
     InvalidProducerMapping,
     InvalidRecord,
     InvalidSessionTimeout,
@@ -181,6 +189,7 @@ from headwater.errors.log import (
     ReadFailed,
     RebalanceUnderWay,
     StaleGeneration,
+    StaleMemberEpoch,
     StaleProducerEpoch,
     SubscribedToTopic,
     TopicExists,
@@ -191,9 +200,12 @@ from headwater.errors.log import (
     UnknownPartition,
     UnknownTopic,
     UnknownTransaction,
+    UnreleasedInstance,
     UnsafeBind,
     UnstableOffset,
+    UnsupportedAssignor,
     UnsupportedFormat,
+    UnsupportedRequest,
 )
 from headwater.errors.schemas import (
     AlreadyDeleted,
@@ -226,6 +238,7 @@ __all__ = [
     "DiskFull",
     "DuplicateSequence",
     "FencedMember",
+    "FencedMemberEpoch",
     "FlowError",
     "FlowPackageMissing",
     "GroupFull",
@@ -239,6 +252,7 @@ __all__ = [
     "InvalidFormat",
     "InvalidGroup",
     "InvalidPartitions",
+    "InvalidPattern",
     "InvalidProducerMapping",
     "InvalidQuery",
     "InvalidRecord",
@@ -279,6 +293,7 @@ __all__ = [
     "SourceRefused",
     "SourceUnavailable",
     "StaleGeneration",
+    "StaleMemberEpoch",
     "StaleProducerEpoch",
     "StateDamaged",
     "StateMismatch",
@@ -303,10 +318,13 @@ __all__ = [
     "UnknownTransaction",
     "UnknownVersion",
     "UnknownView",
+    "UnreleasedInstance",
     "UnsafeBind",
     "UnstableOffset",
     "UnstorableValue",
+    "UnsupportedAssignor",
     "UnsupportedFormat",
+    "UnsupportedRequest",
     "UsageError",
     "ViewBehind",
 ]

@@ -17,6 +17,8 @@ from headwater.wire.handlers import (
     alter_configs,
     alter_user_scram_credentials,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_acls,
     create_partitions,
     create_topics,
@@ -170,6 +172,8 @@ ROUTES: tuple[Route, ...] = (
     Route(65, versions(0, 0), describe_transactions.handle),
     # Version 2 asks by a regular expression.
     Route(66, versions(0, 1), list_transactions.handle),
+    Route(68, versions(0, 1), consumer_group_heartbeat.handle),
+    Route(69, versions(0, 1), consumer_group_describe.handle),
 )
 
 _BY_KEY = {route.api_key: route for route in ROUTES}

@@ -306,6 +306,31 @@ async def describe_groups(request: Any, context: Context, handle: Handle) -> Any
     return answer
 
 
+async def consumer_group_heartbeat(request: Any, context: Context, handle: Handle) -> Any:
+    """Topics that a member names must be visible to it; its pattern matches only those that are."""
+    permits = permits_of(context)
+    if all(permits.may(Operation.DESCRIBE, TOPIC, name) for name in request.subscribed_topic_names or ()):
+        return await handle(request, context)
+    return Fields(
+        throttle_time=UNTHROTTLED, error_code=UNAUTHORIZED_TOPIC, error_message=None, member_id=None, member_epoch=0,
+        heartbeat_interval=UNTHROTTLED, assignment=None,
+    )  # fmt: skip
+
+
+async def consumer_group_describe(request: Any, context: Context, handle: Handle) -> Any:
+    """A group that reads topics which may not be seen is described without its members."""
+    permits, answer = permits_of(context), await handle(request, context)
+    for group in answer.groups:
+        if request.include_authorized_operations and group.error_code is ErrorCode.none:
+            group.authorized_operations = permits.operations(GROUP, group.group_id)
+        shares = [share for member in group.members for share in (member.assignment, member.target_assignment)]
+        named = {topic.topic_name for share in shares for topic in share.topic_partitions}
+        if not all(permits.sees(Operation.DESCRIBE, TOPIC, name) for name in named):
+            group.error_code, group.members = UNAUTHORIZED_TOPIC, ()
+            group.error_message = "the group reads topics that this client may not see"
+    return answer
+
+
 async def offset_fetch(request: Any, context: Context, handle: Handle) -> Any:
     permits = permits_of(context)
     if not hasattr(request, "groups"):

@@ -116,5 +116,8 @@ RULES: Mapping[str, Rule] = {
     "describe_transactions": Rule(special=special.describe_transactions,
                                   each=Each(describe, TRANSACTION, "transactional_ids", "transaction_states",
                                             "transactional_id")),
+    "consumer_group_heartbeat": Rule(MEMBER.whole, special=special.consumer_group_heartbeat),
+    "consumer_group_describe": Rule(special=special.consumer_group_describe,
+                                    each=Each(describe, GROUP, "group_ids", "groups", "group_id")),
     "list_transactions": Rule(special=special.list_transactions),
 }  # fmt: skip
