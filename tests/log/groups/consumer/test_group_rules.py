@@ -35,11 +35,13 @@ class Clients(RuleBasedStateMachine):
         except errors.HeadwaterError:
             pass
 
-    @rule(topics=st.sampled_from(SUBSCRIPTIONS), speaks_classic=st.booleans())
-    def a_client_starts(self, topics: tuple[str, ...], speaks_classic: bool) -> None:
+    @rule(topics=st.sampled_from(SUBSCRIPTIONS), speaks_classic=st.booleans(), disk_fails=st.booleans())
+    def a_client_starts(self, topics: tuple[str, ...], speaks_classic: bool, disk_fails: bool) -> None:
         self.names += 1
         made = ClassicConsumer if speaks_classic else Consumer
         self.clients.append(made(self.here, f"m{self.names}", topics))
+        if disk_fails:
+            self._beat_while_the_disk_fails(self.clients[-1])
         self._beat(self.clients[-1])
 
     @precondition(lambda self: self._live())
@@ -88,8 +90,11 @@ class Clients(RuleBasedStateMachine):
     @precondition(lambda self: self._live())
     @rule(index=indices)
     def the_disk_fails_once(self, index: int) -> None:
+        self._beat_while_the_disk_fails(self._one(index))
+
+    def _beat_while_the_disk_fails(self, client: Consumer | ClassicConsumer) -> None:
         self.here.saving = False
-        self._beat_without_answer(self._one(index))
+        self._beat_without_answer(client)
         while self.here.waiting:
             self.here.save(errors.DiskFull("__consumer_offsets", 0))
         self.here.saving = True
@@ -124,6 +129,10 @@ class Clients(RuleBasedStateMachine):
     @rule()
     def all_is_shared_out_when_all_beat(self) -> None:
         self.here.pass_time(SESSION_MS // 2)
+        if all(isinstance(client, ClassicConsumer) for client in self._live()):
+            for client in self._live():
+                assert isinstance(client, ClassicConsumer)
+                client.join()  # without others the group becomes a classic one, whose members all join again
         for _ in range(12):
             for client in self._live():
                 self._beat(client)
