@@ -11,7 +11,14 @@ from headwater.log.groups.consumer.assignors import PartitionId, Partitions, Top
 from headwater.log.groups.consumer.group import ConsumerGroup
 from headwater.log.groups.consumer.heartbeat import Heartbeat, HeartbeatAnswer
 from headwater.log.groups.consumer.protocol import read_assignment, write_subscription
-from headwater.log.groups.consumer.records import StateKey, StateValue, decode_key, decode_value, encode_key, encode_value
+from headwater.log.groups.consumer.records import (
+    StateKey,
+    StateValue,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
 from headwater.log.groups.effects import Effects, Outcome, Save
 from headwater.log.groups.member import Claim, Join, Joined, Limits, Protocol, Sync, Synced
 
