@@ -75,7 +75,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=checked(duration_seconds),
         default=WireSettings.group_consumer_session_timeout.total_seconds(),
         help="after this time without a heartbeat a member of a group of the consumer protocol is removed "
-        "(default: 45s); it sends one every ninth of it",
+        "(default: 45s)",
+    )
+    parser.add_argument(
+        "--consumer-heartbeat-interval",
+        metavar="TIME",
+        type=checked(duration_seconds),
+        default=WireSettings.group_consumer_heartbeat_interval.total_seconds(),
+        help="how often such a member sends a heartbeat, and learns of new assignments (default: 5s)",
     )
     parser.add_argument(
         "--views",
@@ -123,7 +130,7 @@ def settings_from(arguments: argparse.Namespace) -> NodeSettings:
             insecure_public_bind=arguments.insecure_public_bind,
             default_partitions=arguments.num_partitions,
             group_consumer_session_timeout=timedelta(seconds=arguments.consumer_session_timeout),
-            group_consumer_heartbeat_interval=timedelta(seconds=arguments.consumer_session_timeout / 9),
+            group_consumer_heartbeat_interval=timedelta(seconds=arguments.consumer_heartbeat_interval),
         ),
         http=http_settings(arguments),
         security=security_settings(arguments),

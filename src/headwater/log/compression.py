@@ -55,18 +55,24 @@ def codec_number(name: str) -> int:
         raise UnsupportedFormat(f"{name!r} is not a compression; choose one of {', '.join(CODECS)}") from None
 
 
-def compress(codec: int, data: Buffer) -> bytes:
+ZSTD_LEVEL = 3
+LZ4_FAST_LEVEL = 9
+"""The level that Kafka takes for the quick compressor; any other is the thorough one's."""
+
+
+def compress(codec: int, data: Buffer, *, level: int | None = None) -> bytes:
+    """`level` is the codec's own; None is its usual one, and snappy has none."""
     match codec:
         case 0:
             return bytes(data)
         case 1:
-            return bytes(cramjam.gzip.compress(data))
+            return bytes(cramjam.gzip.compress(data, level) if level is not None else cramjam.gzip.compress(data))
         case 2:
             return _xerial_compress(data)
         case 3:
-            return _lz4_compress(data)
+            return _lz4_compress(data, level)
         case 4:
-            return bytes(cramjam.zstd.compress(data, 3))
+            return bytes(cramjam.zstd.compress(data, ZSTD_LEVEL if level is None else level))
         case _:
             raise UnsupportedFormat(f"compression {codec} is unknown")
 
@@ -177,12 +183,13 @@ def _into_growing(decompress_into: Callable[[Buffer, memoryview], int], data: Bu
         return target[:size]
 
 
-def _lz4_compress(data: Buffer) -> bytes:
+def _lz4_compress(data: Buffer, level: int | None) -> bytes:
+    thorough = {} if level in (None, LZ4_FAST_LEVEL) else {"mode": "high_compression", "compression": level}
     view = memoryview(data)
     parts = [LZ4_HEADER]
     for start in range(0, len(view), LZ4_BLOCK_BYTES):
         plain = view[start : start + LZ4_BLOCK_BYTES]
-        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False, **thorough))
         if len(block) < len(plain):
             parts += [struct.pack("<I", len(block)), block]
         else:

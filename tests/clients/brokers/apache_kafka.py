@@ -35,9 +35,9 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "300",
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.session.timeout.ms": "15000",
     "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "333",
+    "group.consumer.heartbeat.interval.ms": "300",
     "log.initial.task.delay.ms": "500",
 }
 

@@ -25,7 +25,9 @@ def start_headwater(folder: Path, options: Sequence[str] = ()) -> BrokerProcess:
         "--http",
         "off",
         "--consumer-session-timeout",
-        "3s",
+        "15s",
+        "--consumer-heartbeat-interval",
+        "300ms",
         *options,
     ]
     process = launch(command, log_path)
