@@ -119,7 +119,7 @@ def test_a_batch_is_stored_in_the_compression_of_the_topic(sent: str, wanted: st
     assert decode_batch(packed, bytes_max=1_000_000) == decode_batch(batch, bytes_max=1_000_000)
 
 
-@pytest.mark.parametrize(("codec", "low", "high"), [("gzip", "1", "9"), ("zstd", "-50", "19"), ("lz4", "9", "12")])
+@pytest.mark.parametrize(("codec", "low", "high"), [("gzip", "1", "9"), ("zstd", "-50", "19")])
 def test_a_topic_chooses_the_level_of_its_compression(codec: str, low: str, high: str) -> None:
     sizes = [
         len(stored({"compression.type": codec, f"compression.{codec}.level": level}, encode_batch(ROWS)))

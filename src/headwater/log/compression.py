@@ -56,12 +56,10 @@ def codec_number(name: str) -> int:
 
 
 ZSTD_LEVEL = 3
-LZ4_FAST_LEVEL = 9
-"""The level that Kafka takes for the quick compressor; any other is the thorough one's."""
 
 
 def compress(codec: int, data: Buffer, *, level: int | None = None) -> bytes:
-    """`level` is the codec's own; None is its usual one, and snappy has none."""
+    """`level` is the codec's own; None is its usual one. Snappy has none, and lz4 has one."""
     match codec:
         case 0:
             return bytes(data)
@@ -70,7 +68,7 @@ def compress(codec: int, data: Buffer, *, level: int | None = None) -> bytes:
         case 2:
             return _xerial_compress(data)
         case 3:
-            return _lz4_compress(data, level)
+            return _lz4_compress(data)
         case 4:
             return bytes(cramjam.zstd.compress(data, ZSTD_LEVEL if level is None else level))
         case _:
@@ -183,13 +181,12 @@ def _into_growing(decompress_into: Callable[[Buffer, memoryview], int], data: Bu
         return target[:size]
 
 
-def _lz4_compress(data: Buffer, level: int | None) -> bytes:
-    thorough = {} if level in (None, LZ4_FAST_LEVEL) else {"mode": "high_compression", "compression": level}
+def _lz4_compress(data: Buffer) -> bytes:
     view = memoryview(data)
     parts = [LZ4_HEADER]
     for start in range(0, len(view), LZ4_BLOCK_BYTES):
         plain = view[start : start + LZ4_BLOCK_BYTES]
-        block = bytes(cramjam.lz4.compress_block(plain, store_size=False, **thorough))
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
         if len(block) < len(plain):
             parts += [struct.pack("<I", len(block)), block]
         else:

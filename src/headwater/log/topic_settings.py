@@ -143,11 +143,6 @@ _TABLE = (
         _gzip_level,
     ),
     Definition(
-        "compression.lz4.level", "int", "9",
-        "Level of lz4 where compression.type is lz4; 9 is the quick compressor.",
-        _integer(1, 17),
-    ),
-    Definition(
         "compression.zstd.level", "int", "3",
         "Level of zstd where compression.type is zstd.",
         _integer(-131072, 22),
@@ -182,6 +177,11 @@ _TABLE = (
 # Settings of Kafka's that change nothing on one node. They are checked, kept and shown, so that tools which copy the
 # settings of a topic keep all of them.
 _KEPT = (
+    Definition(
+        "compression.lz4.level", "int", "9",
+        "Kept and shown: the lz4 of this node has one level, the quick one.",
+        _integer(1, 17),
+    ),
     Definition(
         "min.insync.replicas", "int", "1",
         "Kept and shown: there is one copy on one machine, and acks=all waits for its disk.",
@@ -254,7 +254,6 @@ class TopicSettings:
     delete_retention_ms: int
     compression_type: str
     compression_gzip_level: int
-    compression_lz4_level: int
     compression_zstd_level: int
     remote_storage_enable: bool
     remote_log_copy_disable: bool
@@ -271,11 +270,11 @@ class TopicSettings:
 
     @property
     def compression_level(self) -> int | None:
-        levels = {
-            "gzip": self.compression_gzip_level, "lz4": self.compression_lz4_level, "zstd": self.compression_zstd_level
-        }  # fmt: skip
-        level = levels.get(self.compression_type)
-        return None if self.compression_type == "gzip" and level == GZIP_USUAL_LEVEL else level
+        """None: the usual one."""
+        if self.compression_type == "zstd":
+            return self.compression_zstd_level
+        usual = self.compression_type != "gzip" or self.compression_gzip_level == GZIP_USUAL_LEVEL
+        return None if usual else self.compression_gzip_level
 
     @property
     def compacted(self) -> bool:

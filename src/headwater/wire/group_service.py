@@ -17,7 +17,7 @@ from headwater.log.groups.consumer.description import (
     described_in_full,
 )
 from headwater.log.groups.consumer.group import MODERN_COMMIT_SINCE, ConsumerGroup
-from headwater.log.groups.consumer.heartbeat import JOINING, Catalog, Heartbeat, HeartbeatAnswer
+from headwater.log.groups.consumer.heartbeat import JOINING, Catalog, Heartbeat, HeartbeatAnswer, check_heartbeat
 from headwater.log.groups.consumer.migration import can_become_consumer_group, to_classic_group, to_consumer_group
 from headwater.log.groups.consumer.protocol import PROTOCOL_TYPE
 from headwater.log.groups.effects import Effects, Outcome, Save
@@ -174,6 +174,7 @@ class GroupService:
         if not group_id.strip():
             raise errors.UsageError("GroupId is empty")
         check_group(group_id)
+        check_heartbeat(request)
         catalog = catalog or self._catalog
         live, group = self._consumer_group(group_id, request, catalog)
         ticket = next(self._tickets)

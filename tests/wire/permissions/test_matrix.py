@@ -113,12 +113,15 @@ TABLE = (
     Row("describe_producers", (Need("READ", TOPIC),)),
     Row("describe_transactions", (Need("DESCRIBE", TRANSACTION),)),
     Row("list_transactions"),
+    Row("consumer_group_heartbeat", (Need("READ", GROUP), Need("DESCRIBE", TOPIC)),
+        {"subscribed_topic_names": ("orders",)}),
+    Row("consumer_group_describe", (Need("DESCRIBE", GROUP),)),
 )  # fmt: skip
 
 BEFORE_THE_LOGIN = {"api_versions", "sasl_handshake", "sasl_authenticate"}
 
 TEXTS = {
-    "group_id": "shop", "groups": "shop", "groups_names": "shop", "key": "shop", "coordinator_keys": "shop",
+    "group_id": "shop", "groups": "shop", "groups_names": "shop", "group_ids": "shop", "key": "shop", "coordinator_keys": "shop",
     "transactional_id": "payments", "transactional_ids": "payments", "v3_and_below_transactional_id": "payments",
     "name": "orders", "topic": "orders", "resource_name": "orders", "topic_names": "orders",
 }  # fmt: skip
