@@ -390,6 +390,25 @@ def _visible(topics: Any, permits: Permits) -> list[Any]:
     return [one for one in topics if not one.name or permits.sees(Operation.DESCRIBE, TOPIC, one.name)]
 
 
+# -- the cluster ----------------------------------------------------------------------------------------------------
+
+
+async def alter_replica_log_dirs(request: Any, context: Context, handle: Handle) -> Any:
+    if permits_of(context).may(Operation.ALTER, CLUSTER):
+        return await handle(request, context)
+    topics = [topic for directory in request.dirs for topic in directory.topics]
+    refused = [
+        Fields(
+            topic_name=topic.name,
+            partitions=tuple(
+                Fields(partition_index=number, error_code=UNAUTHORIZED_CLUSTER) for number in topic.partitions
+            ),
+        )
+        for topic in topics
+    ]
+    return Fields(throttle_time=UNTHROTTLED, results=tuple(refused))
+
+
 # -- producers and transactions --------------------------------------------------------------------------------------
 
 

@@ -119,5 +119,12 @@ RULES: Mapping[str, Rule] = {
     "consumer_group_heartbeat": Rule(MEMBER.whole, special=special.consumer_group_heartbeat),
     "consumer_group_describe": Rule(special=special.consumer_group_describe,
                                     each=Each(describe, GROUP, "group_ids", "groups", "group_id")),
+    "alter_replica_log_dirs": Rule(special=special.alter_replica_log_dirs),
+    "elect_leaders": Rule((Whole(alter, CLUSTER),)),
+    "alter_partition_reassignments": Rule((Whole(alter, CLUSTER),)),
+    "list_partition_reassignments": Rule((Whole(describe, CLUSTER),)),
+    "describe_quorum": Rule((Whole(describe, CLUSTER),)),
+    "list_config_resources": Rule((Whole(Operation.DESCRIBE_CONFIGS, CLUSTER),)),
+    "describe_topic_partitions": Rule(each=Each(describe, TOPIC, "topics", "topics")),
     "list_transactions": Rule(special=special.list_transactions),
 }  # fmt: skip

@@ -113,7 +113,7 @@ class Coordinator:
 
 
 class Consumer:
-    """A client of the consumer protocol. What it is asked for it gives up at once, and says so in its next heartbeat."""
+    """A client of the consumer protocol: it gives up at once what it is asked for."""
 
     def __init__(self, coordinator: Coordinator, id: str, topics: Iterable[str] = ("orders",), **more: str) -> None:
         self.coordinator, self.id, self.topics, self.more = coordinator, id, tuple(topics), more
