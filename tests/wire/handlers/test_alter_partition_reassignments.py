@@ -24,7 +24,7 @@ def test_a_partition_stays_on_its_node(
     version: int, number: int, replicas: Any, code: str, caller: Caller, group_server: RunningServer
 ) -> None:
     if replicas == "here":
-        replicas = (caller.ask("describe_cluster").brokers[0].broker_id,)
+        replicas = (caller.node().broker_id,)
     topics = [{"name": "orders", "partitions": [{"partition_index": number, "replicas": replicas}]}]
     answer = caller.ask("alter_partition_reassignments", version, topics=topics, timeout=timedelta(seconds=1),
                         allow_replication_factor_change=True)  # fmt: skip

@@ -27,11 +27,8 @@ def test_a_group_shows_its_members_and_epochs(version: int, caller: Caller, grou
     assert (member.subscribed_topic_names, member.subscribed_topic_regex) == (("orders",), None)
     (share,) = member.assignment.topic_partitions
     orders = group_server.log.topic("orders")
-    assert (share.topic_id, share.topic_name, share.partitions) == (
-        orders.id,
-        "orders",
-        tuple(range(orders.partitions)),
-    )
+    assert (share.topic_id, share.topic_name) == (orders.id, "orders")
+    assert share.partitions == tuple(range(orders.partitions))
     assert member.target_assignment == member.assignment
     if version >= 1:
         assert member.member_type == 1

@@ -7,7 +7,7 @@ from tests.wire.group_requests import Caller, versions_of
 def test_the_node_is_the_only_voter(version: int, caller: Caller) -> None:
     asked = [{"topic_name": name, "partitions": [{"partition_index": 0}]} for name in ("__cluster_metadata", "orders")]
     answer = caller.ask("describe_quorum", version, topics=asked)
-    node = caller.ask("describe_cluster").brokers[0]
+    node = caller.node()
     (metadata,), (orders,) = (topic.partitions for topic in answer.topics)
     assert (metadata.error_code, metadata.leader_id) == (0, node.broker_id)
     assert [one.replica_id for one in metadata.current_voters] == [node.broker_id]

@@ -18,7 +18,7 @@ def test_topics_are_described_in_the_order_of_their_names(caller: Caller, group_
         ("bills", "none"), ("missing", "unknown_topic_or_partition"), ("orders", "none")
     ]  # fmt: skip
     (partition,) = answer.topics[0].partitions
-    node = caller.ask("describe_cluster").brokers[0].broker_id
+    node = caller.node().broker_id
     assert (partition.leader_id, partition.replica_nodes, partition.isr_nodes) == (node, (node,), (node,))
     assert answer.next_cursor is None
     assert answer.topics[0].topic_id == group_server.log.topic("bills").id

@@ -8,7 +8,7 @@ def listed(caller: Caller, *types: int) -> list[tuple[int, str]]:
 
 
 def test_what_has_settings_is_listed(caller: Caller) -> None:
-    node = str(caller.ask("describe_cluster").brokers[0].broker_id)
+    node = str(caller.node().broker_id)
     assert (2, "orders") in listed(caller, 2)
     assert listed(caller, 4, 16, 32) == [(4, node)]
     everything = listed(caller)
