@@ -409,6 +409,25 @@ async def alter_replica_log_dirs(request: Any, context: Context, handle: Handle)
     return Fields(throttle_time=UNTHROTTLED, results=tuple(refused))
 
 
+async def elect_leaders(request: Any, context: Context, handle: Handle) -> Any:
+    """Version 0 has room for errors of partitions only."""
+    if permits_of(context).may(Operation.ALTER, CLUSTER):
+        return await handle(request, context)
+    refused = [
+        Fields(
+            topic=topic.topic,
+            partition_result=tuple(
+                Fields(partition_id=number, error_code=UNAUTHORIZED_CLUSTER, error_message=None)
+                for number in topic.partitions
+            ),
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return Fields(
+        throttle_time=UNTHROTTLED, error_code=UNAUTHORIZED_CLUSTER, replica_election_results=tuple(refused)
+    )
+
+
 # -- producers and transactions --------------------------------------------------------------------------------------
 
 

@@ -120,7 +120,7 @@ RULES: Mapping[str, Rule] = {
     "consumer_group_describe": Rule(special=special.consumer_group_describe,
                                     each=Each(describe, GROUP, "group_ids", "groups", "group_id")),
     "alter_replica_log_dirs": Rule(special=special.alter_replica_log_dirs),
-    "elect_leaders": Rule((Whole(alter, CLUSTER),)),
+    "elect_leaders": Rule(special=special.elect_leaders),
     "alter_partition_reassignments": Rule((Whole(alter, CLUSTER),)),
     "list_partition_reassignments": Rule((Whole(describe, CLUSTER),)),
     "describe_quorum": Rule((Whole(describe, CLUSTER),)),
