@@ -129,6 +129,12 @@ class WireSettings:
     group_initial_delay: timedelta = timedelta(milliseconds=300)
     """How long a new group waits for more members before the first assignment."""
 
+    group_consumer_session_timeout: timedelta = timedelta(seconds=45)
+    """The session timeout of members of the consumer protocol, which is the group's affair there."""
+
+    group_consumer_heartbeat_interval: timedelta = timedelta(seconds=5)
+    """How often such members send a heartbeat."""
+
     group_members_max: int = 10_000
     """Members of one group; further ones are refused."""
 

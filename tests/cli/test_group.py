@@ -3,6 +3,7 @@ from confluent_kafka import Consumer
 
 from headwater import Node, Record
 from tests.cli.conftest import Terminal
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -15,8 +16,28 @@ def warehouse(terminal: Terminal, node: Node) -> Node:
 
 
 def test_groups_are_listed_with_their_state(terminal: Terminal, warehouse: Node) -> None:
-    assert terminal.type("group", "list", "--json").json == [{"group": "warehouse", "state": "empty", "members": 0}]
-    assert terminal.type("group", "list").output.split() == ["group", "state", "members", "warehouse", "empty", "0"]
+    listed = {"group": "warehouse", "type": "classic", "state": "empty", "members": 0}
+    assert terminal.type("group", "list", "--json").json == [listed]
+    words = ["group", "type", "state", "members", "warehouse", "classic", "empty", "0"]
+    assert terminal.type("group", "list").output.split() == words
+
+
+def test_a_group_of_the_consumer_protocol_shows_as_one(terminal: Terminal, warehouse: Node) -> None:
+    settings = {"bootstrap.servers": warehouse.kafka_address, "group.id": "modern", "group.protocol": "consumer"}
+    consumer = Consumer(settings)
+    try:
+        consumer.subscribe(["orders"])
+        wait_until(lambda: consumer.poll(0.1) is None and bool(consumer.assignment()), "an assignment")
+        listed = terminal.type("group", "list", "--json").json
+        assert [(one["group"], one["type"], one["members"]) for one in listed] == [
+            ("modern", "consumer", 1), ("warehouse", "classic", 0)
+        ]  # fmt: skip
+        said = terminal.type("group", "describe", "modern", "--json").json
+        assert (said["type"], said["state"], said["assignor"]) == ("consumer", "stable", "uniform")
+        assert said["members"][0]["partitions"] == [["orders", 0]]
+        assert 'consumer group "modern" is stable: 1 member' in terminal.type("group", "describe", "modern").output
+    finally:
+        consumer.close()
 
 
 def test_no_groups_is_said_in_words(terminal: Terminal, node: Node) -> None:

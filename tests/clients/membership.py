@@ -5,6 +5,7 @@ A member prints a line for everything that happens to it; `Member` reads them in
     assigned 0 3        these partitions came
     revoked 0 3         these partitions went
     read 3 17           the record at offset 17 of partition 3 was read
+    committed 3 17      and its offset is committed
 """
 
 import os
@@ -36,6 +37,8 @@ class Membership:
     cooperative: bool = False
     session_ms: int = 3000
     heartbeat_ms: int = 300
+    protocol: str = "classic"
+    """Of the group: with "consumer" the coordinator assigns, and it decides the times, too."""
 
     def arguments(self) -> list[str]:
         given = {
@@ -45,6 +48,7 @@ class Membership:
             "--session-ms": str(self.session_ms),
             "--heartbeat-ms": str(self.heartbeat_ms),
             "--cooperative": str(int(self.cooperative)),
+            "--protocol": self.protocol,
         }
         return [part for name, value in given.items() for part in (name, value)]
 
@@ -55,6 +59,7 @@ class Member:
     def __init__(self, command: Sequence[str]) -> None:
         self.events: list[tuple[str, frozenset[int]]] = []
         self.read: set[tuple[int, int]] = set()
+        self.committed: list[tuple[int, int]] = []
         self.complaints: list[str] = []
         self._process = subprocess.Popen(
             list(command),
@@ -116,6 +121,8 @@ class Member:
         word, *numbers = line.split() or [""]
         if word == "read":
             self.read.add((int(numbers[0]), int(numbers[1])))
+        elif word == "committed":
+            self.committed.append((int(numbers[0]), int(numbers[1])))
         elif word in ("assigned", "revoked"):
             self.events.append((word, frozenset(map(int, numbers))))
         elif found := KCAT_REBALANCE.match(line):

@@ -1,8 +1,11 @@
+from random import Random
+
 import pytest
 
 from headwater.errors import BatchTooLarge, HeadwaterError, InvalidRecord, InvalidTimestamp
-from headwater.log.admission import check_admission
-from headwater.log.batch_format import encode_batch, read_header
+from headwater.log.admission import admitted, check_admission
+from headwater.log.batch_format import checked_header, decode_batch, encode_batch, read_header
+from headwater.log.compression import CODECS
 from headwater.log.topic_settings import TopicSettings
 from headwater.record import Record
 from tests.log.bombs import PACKED, bomb
@@ -90,3 +93,48 @@ def test_no_setting_of_a_topic_admits_what_nothing_could_read(codec: str) -> Non
     configs = {"max.decompressed.message.bytes": str(8 * MEBIBYTE), "max.message.bytes": str(8 * MEBIBYTE)}
     with pytest.raises(BatchTooLarge, match="raise the node's decompressed_bytes_max"):
         admit(bomb(4 * MEBIBYTE, codec, timestamp_ms=NOW_MS), configs, readable=3 * MEBIBYTE)
+
+
+DICE = Random(5)
+ROWS = [Record(bytes(DICE.choices(b"abcdef ", k=300)), key=b"k", timestamp_ms=NOW_MS + number) for number in range(50)]
+
+
+def stored(configs: dict[str, str], batch: bytearray, bytes_max: int = 1_000_000) -> bytes:
+    packed, header = admitted(
+        "orders", batch, read_header(batch), TopicSettings.from_configs(configs),
+        now_ms=NOW_MS, decompressed_bytes_max=bytes_max,
+    )  # fmt: skip
+    assert header == read_header(packed) == checked_header(packed)
+    return bytes(packed)
+
+
+@pytest.mark.parametrize("sent", CODECS)
+@pytest.mark.parametrize("wanted", ["uncompressed", *CODECS[1:]])
+def test_a_batch_is_stored_in_the_compression_of_the_topic(sent: str, wanted: str) -> None:
+    batch = encode_batch(ROWS, compression=sent, producer_id=7, producer_epoch=1, base_sequence=3)
+    before, packed = read_header(batch), stored({"compression.type": wanted}, batch)
+    after = read_header(packed)
+    assert CODECS[after.codec] == wanted.replace("uncompressed", "none")
+    assert after._replace(crc=0, length=0, attributes=0) == before._replace(crc=0, length=0, attributes=0)
+    assert decode_batch(packed, bytes_max=1_000_000) == decode_batch(batch, bytes_max=1_000_000)
+
+
+@pytest.mark.parametrize(("codec", "low", "high"), [("gzip", "1", "9"), ("zstd", "-50", "19")])
+def test_a_topic_chooses_the_level_of_its_compression(codec: str, low: str, high: str) -> None:
+    sizes = [
+        len(stored({"compression.type": codec, f"compression.{codec}.level": level}, encode_batch(ROWS)))
+        for level in (low, high)
+    ]
+    assert sizes[1] < sizes[0]
+
+
+def test_a_batch_as_the_topic_wants_it_is_not_touched() -> None:
+    batch = encode_batch(ROWS, compression="zstd")
+    for wanted in ("producer", "zstd"):
+        assert stored({"compression.type": wanted}, batch) == bytes(batch)
+
+
+def test_a_batch_that_is_too_large_in_the_compression_of_the_topic_is_refused() -> None:
+    batch = encode_batch(ROWS, compression="zstd")
+    with pytest.raises(BatchTooLarge):
+        stored({"compression.type": "uncompressed", "max.message.bytes": str(len(batch))}, batch)

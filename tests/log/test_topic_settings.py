@@ -1,7 +1,7 @@
 import pytest
 
 from headwater.errors import InvalidSetting
-from headwater.log.topic_settings import DEFINITIONS, TopicSettings
+from headwater.log.topic_settings import DEFINITIONS, KEPT, TopicSettings
 
 ACCEPTED = [
     ("cleanup.policy", "compact,delete"),
@@ -16,6 +16,11 @@ ACCEPTED = [
     ("remote.storage.enable", "TRUE"),
     ("local.retention.ms", "-2"),
     ("headwater.full.policy", "block"),
+    ("compression.type", "zstd"),
+    ("compression.gzip.level", "-1"),
+    ("min.insync.replicas", "2"),
+    ("leader.replication.throttled.replicas", "*"),
+    ("follower.replication.throttled.replicas", "0:1, 1:1"),
 ]
 REFUSED = [
     ("cleanup.policy", ""),
@@ -33,8 +38,10 @@ REFUSED = [
     ("min.cleanable.dirty.ratio", "1.1"),
     ("min.cleanable.dirty.ratio", "nan"),
     ("min.cleanable.dirty.ratio", "-0.1"),
-    ("compression.type", "gzip"),
-    ("min.insync.replicas", "2"),
+    ("compression.type", "brotli"),
+    ("compression.gzip.level", "0"),
+    ("min.insync.replicas", "0"),
+    ("leader.replication.throttled.replicas", "all"),
     ("remote.storage.enable", "maybe"),
     ("headwater.full.policy", "explode"),
     ("no.such.setting", "1"),
@@ -66,7 +73,8 @@ def test_defaults_are_those_of_kafka() -> None:
 def test_every_definition_has_a_field_a_default_that_it_takes_and_a_sentence() -> None:
     settings = TopicSettings.from_configs({})
     for name, definition in DEFINITIONS.items():
-        assert hasattr(settings, name.replace(".", "_"))
+        assert hasattr(settings, name.replace(".", "_")) is (name not in KEPT)
+        assert definition.documentation.startswith("Kept and shown") is (name in KEPT)
         definition.parse(definition.default)
         assert definition.documentation.endswith(".")
         assert definition.kind in {"int", "long", "double", "boolean", "string", "list"}

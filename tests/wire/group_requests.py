@@ -54,6 +54,10 @@ class Caller:
     def ask(self, name: str, version: int | None = None, **fields: Any) -> Any:
         return self._client.call(request(name, versions_of(name)[-1] if version is None else version, **fields))
 
+    def node(self) -> Any:
+        asked = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
+        return self.ask("describe_cluster", 0, **asked).brokers[0]
+
     def ask_and_go_on(self, name: str, version: int, **fields: Any) -> None:
         """Send a request without waiting for its answer."""
         self._client.send_request(request(name, version, **fields))

@@ -26,27 +26,34 @@ class Reader:
     def __init__(self, server: RunningServer, **options: object) -> None:
         self.assigned = 0
         self.values: list[bytes] = []
+        times = {"session.timeout.ms": 20_000, "heartbeat.interval.ms": 200}
         self._consumer = Consumer(
             {
                 "bootstrap.servers": server.address,
                 "group.id": "g",
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "session.timeout.ms": 20_000,
-                "heartbeat.interval.ms": 200,
                 "reconnect.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 200,
+                **({} if options.get("group.protocol") == "consumer" else times),
                 **options,
             }
         )
-        self._consumer.subscribe(["orders"], on_assign=self._on_assign)
+        self.owned: frozenset[int] = frozenset()
+        self._consumer.subscribe(["orders"], on_assign=self._on_assign, on_revoke=self._on_revoke)
 
     def _on_assign(self, _: Consumer, partitions: list[confluent_kafka.TopicPartition]) -> None:
         self.assigned += 1
+        self.owned |= {one.partition for one in partitions}
 
-    def read_until(self, holds: Callable[[], bool]) -> None:
+    def _on_revoke(self, _: Consumer, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        self.owned -= {one.partition for one in partitions}
+
+    def read_until(self, holds: Callable[[], bool], *, polls: int = 0) -> None:
+        """Read until it holds, and so many times at least."""
         deadline = patience() + PATIENCE_SECONDS
-        while not holds():
+        while not holds() or polls > 0:
+            polls -= 1
             assert patience() < deadline, f"{len(self.values)} read, given a share {self.assigned} times"
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
@@ -86,6 +93,37 @@ def test_a_group_does_not_notice_a_restart() -> None:
         assert (reader.assigned, reader.values) == (1, [b"1", b"2", b"3"])
         reader.close()
         assert server.log.group_offsets.fetch("g")[ORDERS].offset == 3
+
+
+def test_a_group_of_the_consumer_protocol_continues_after_a_power_cut() -> None:
+    """Only what was synced is left: members keep their ids, epochs and partitions, and find out nothing."""
+    disk, quick = SimulatedDisk(), {"group_consumer_heartbeat_interval": timedelta(milliseconds=200)}
+    with running_server(storage=disk, **quick) as server:
+        port = server.port
+        server.log.create_topic("orders", partitions=2)
+        produce(server, b"1", b"2")
+        first, second = (Reader(server, **{"group.protocol": "consumer"}) for _ in range(2))
+        settled = lambda: {first.owned, second.owned} == {frozenset({0}), frozenset({1})}  # noqa: E731
+        while not settled():
+            for reader in (first, second):
+                reader.read_until(lambda: True, polls=1)
+        before = described(server)
+        changes = first.assigned, second.assigned
+        cut = disk.crash(Random(1))
+    with running_server(storage=cut, port=port, **quick) as server:
+        assert described(server) == before
+        produce(server, b"3")
+        while not {b"1", b"2", b"3"} <= {*first.values, *second.values}:
+            for reader in (first, second):
+                reader.read_until(lambda: True, polls=1)
+        assert described(server) == before
+        assert ((first.assigned, second.assigned), settled()) == (changes, True)
+        first.close()
+        second.close()
+
+
+def described(server: RunningServer) -> Any:
+    return server.look(lambda: server.shared_port.groups.describe_consumer_group("g"))
 
 
 def test_what_was_committed_survives_a_power_cut_of_data_that_was_not_yet_synced() -> None:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from headwater import errors
+from headwater.log.groups.entry import Entry
 from headwater.log.groups.member import SavedGroup
 from headwater.log.groups.offsets import CommittedOffset, GroupOffsets
+from headwater.log.groups.records import GroupKey
 from headwater.log.log import Log
 from headwater.log.storage import MemoryStorage
 from headwater.record import TopicPartition
@@ -34,10 +36,10 @@ def test_work_on_a_group_keeps_its_order() -> None:
     async def scenario(writer: GroupWriter, offsets: GroupOffsets) -> None:
         works = [
             writer.commit("g", {ORDERS: CommittedOffset(1)}),
-            writer.save(SavedGroup("g", "consumer", 1)),
+            writer.save("g", [Entry(GroupKey("g"), SavedGroup("g", "consumer", 1))]),
             writer.delete("g"),
             writer.commit("g", {ORDERS: CommittedOffset(2)}),
-            writer.save(SavedGroup("g", "consumer", 2)),
+            writer.save("g", [Entry(GroupKey("g"), SavedGroup("g", "consumer", 2))]),
             writer.commit("g", {ORDERS: CommittedOffset(3)}),
         ]
         assert await asyncio.gather(*works) == [{}] * 6

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -50,6 +50,7 @@ class Group(NamedTuple):
     state: str
     protocol: str
     members: list[Member]
+    kind: str = "classic"  # of the protocol between its members and the node: classic or consumer
 
 
 def client_settings(address: str) -> dict[str, Any]:
@@ -214,7 +215,8 @@ def _group(described: Any) -> Group:
         )
         for member in described.members
     ]
-    return Group(described.group_id, described.state.name.lower(), described.partition_assignor, members)
+    kind = "consumer" if described.type is ConsumerGroupType.CONSUMER else "classic"
+    return Group(described.group_id, described.state.name.lower(), described.partition_assignor, members, kind)
 
 
 def _answer(future: "Future[Any]") -> Any:

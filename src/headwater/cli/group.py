@@ -38,9 +38,9 @@ def run_list(arguments: argparse.Namespace) -> int:
         client = Client(address)
         groups = client.groups(client.group_names())
     if arguments.json:
-        write_json([{"group": g.name, "state": g.state, "members": len(g.members)} for g in groups])
+        write_json([{"group": g.name, "type": g.kind, "state": g.state, "members": len(g.members)} for g in groups])
     elif groups:
-        write_table(["group", "state", "members"], [[g.name, g.state, len(g.members)] for g in groups])
+        write_table(["group", "type", "state", "members"], [[g.name, g.kind, g.state, len(g.members)] for g in groups])
     else:
         say("there are no groups yet; a consumer makes one by joining it")
     return 0
@@ -73,10 +73,11 @@ def run_describe(arguments: argparse.Namespace) -> int:
             {"id": m.id, "client": m.client_id, "host": m.host, "partitions": m.partitions} for m in group.members
         ]
         described = [{**one._asdict(), "lag": one.lag} for one in partitions]
-        write_json({"group": group.name, "state": group.state, "members": members, "partitions": described})
+        said = {"group": group.name, "type": group.kind, "state": group.state, "assignor": group.protocol}
+        write_json({**said, "members": members, "partitions": described})
         return 0
     lag = sum(one.lag or 0 for one in partitions)
-    say(f'group "{group.name}" is {group.state}: {counted(len(group.members), "member")}, lag {lag:,}')
+    say(f'{group.kind} group "{group.name}" is {group.state}: {counted(len(group.members), "member")}, lag {lag:,}')
     if partitions:
         say("")
         rows = [[one.topic, one.partition, one.committed, one.end, one.lag, one.member] for one in partitions]

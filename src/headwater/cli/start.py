@@ -3,10 +3,11 @@
 import argparse
 import json
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 from headwater.cli import log_lines
-from headwater.cli.arguments import Address, add_data, add_json, address, checked
+from headwater.cli.arguments import Address, add_data, add_json, address, checked, duration_seconds, positive
 from headwater.cli.failure import sentence_of
 from headwater.cli.security_arguments import add_security, security_settings
 from headwater.clock import SystemClock
@@ -61,6 +62,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: the folder archive of the data directory)",
     )
     parser.add_argument(
+        "--num-partitions",
+        metavar="N",
+        type=checked(positive),
+        default=WireSettings.default_partitions,
+        help="partitions of a topic whose creator does not say how many, and of one that is made by naming it "
+        f"(default: {WireSettings.default_partitions})",
+    )
+    parser.add_argument(
+        "--consumer-session-timeout",
+        metavar="TIME",
+        type=checked(duration_seconds),
+        default=WireSettings.group_consumer_session_timeout.total_seconds(),
+        help="after this time without a heartbeat a member of a group of the consumer protocol is removed "
+        "(default: 45s)",
+    )
+    parser.add_argument(
+        "--consumer-heartbeat-interval",
+        metavar="TIME",
+        type=checked(duration_seconds),
+        default=WireSettings.group_consumer_heartbeat_interval.total_seconds(),
+        help="how often such a member sends a heartbeat, and learns of new assignments (default: 5s)",
+    )
+    parser.add_argument(
         "--views",
         choices=[SQLITE, POSTGRESQL],
         default="",
@@ -104,6 +128,9 @@ def settings_from(arguments: argparse.Namespace) -> NodeSettings:
             port=arguments.kafka.port,
             advertised_host=arguments.advertised_host,
             insecure_public_bind=arguments.insecure_public_bind,
+            default_partitions=arguments.num_partitions,
+            group_consumer_session_timeout=timedelta(seconds=arguments.consumer_session_timeout),
+            group_consumer_heartbeat_interval=timedelta(seconds=arguments.consumer_heartbeat_interval),
         ),
         http=http_settings(arguments),
         security=security_settings(arguments),

@@ -19,6 +19,9 @@ The branches answer the caller's only question: may I try again?
     │   ├── OffsetMetadataTooLarge
     │   ├── TopicRecreated
     │   ├── LogTruncated
+    │   ├── UnsupportedAssignor
+    │   ├── InvalidPattern
+    │   ├── UnsupportedRequest
     │   ├── LoginRefused
     │   ├── NotAllowed
     │   └── UnsafeBind
@@ -39,6 +42,9 @@ The branches answer the caller's only question: may I try again?
     │   ├── UnknownMember
     │   ├── FencedMember
     │   ├── StaleGeneration
+    │   ├── FencedMemberEpoch
+    │   ├── StaleMemberEpoch
+    │   ├── UnreleasedInstance
     │   ├── RebalanceUnderWay
     │   ├── InconsistentProtocol
     │   ├── MemberIdRequired
@@ -157,11 +163,13 @@ from headwater.errors.log import (
     DiskFull,
     DuplicateSequence,
     FencedMember,
+    FencedMemberEpoch,
     GroupFull,
     GroupNotEmpty,
     InconsistentProtocol,
     InvalidGroup,
     InvalidPartitions,
+    InvalidPattern,
     InvalidProducerMapping,
     InvalidRecord,
     InvalidSessionTimeout,
@@ -184,6 +192,7 @@ from headwater.errors.log import (
     ReadFailed,
     RebalanceUnderWay,
     StaleGeneration,
+    StaleMemberEpoch,
     StaleProducerEpoch,
     SubscribedToTopic,
     TopicExists,
@@ -195,9 +204,12 @@ from headwater.errors.log import (
     UnknownPartition,
     UnknownTopic,
     UnknownTransaction,
+    UnreleasedInstance,
     UnsafeBind,
     UnstableOffset,
+    UnsupportedAssignor,
     UnsupportedFormat,
+    UnsupportedRequest,
 )
 from headwater.errors.schemas import (
     AlreadyDeleted,
@@ -230,6 +242,7 @@ __all__ = [
     "DiskFull",
     "DuplicateSequence",
     "FencedMember",
+    "FencedMemberEpoch",
     "FlowError",
     "FlowPackageMissing",
     "GroupFull",
@@ -243,6 +256,7 @@ __all__ = [
     "InvalidFormat",
     "InvalidGroup",
     "InvalidPartitions",
+    "InvalidPattern",
     "InvalidProducerMapping",
     "InvalidQuery",
     "InvalidRecord",
@@ -284,6 +298,7 @@ __all__ = [
     "SourceRefused",
     "SourceUnavailable",
     "StaleGeneration",
+    "StaleMemberEpoch",
     "StaleProducerEpoch",
     "StateDamaged",
     "StateMismatch",
@@ -309,10 +324,13 @@ __all__ = [
     "UnknownTransaction",
     "UnknownVersion",
     "UnknownView",
+    "UnreleasedInstance",
     "UnsafeBind",
     "UnstableOffset",
     "UnstorableValue",
+    "UnsupportedAssignor",
     "UnsupportedFormat",
+    "UnsupportedRequest",
     "UsageError",
     "ViewBehind",
 ]

@@ -1,5 +1,7 @@
 """Errors of the log, of producers and consumers, and of groups."""
 
+from collections.abc import Iterable
+
 from headwater.errors.branches import ConflictError, UnavailableError, UsageError
 
 
@@ -211,6 +213,31 @@ class FencedMember(ConflictError):
 
 class StaleGeneration(ConflictError):
     """The group has moved on since this member last joined."""
+
+
+class FencedMemberEpoch(ConflictError):
+    """The member's epoch is not the one that the group knows: it must give up its partitions and join again."""
+
+
+class StaleMemberEpoch(ConflictError):
+    """The member has received a newer epoch since: ask again with that."""
+
+
+class UnreleasedInstance(ConflictError):
+    """Another member uses this instance id, and has not left."""
+
+
+class UnsupportedAssignor(UsageError):
+    def __init__(self, assignor: str, *, known: Iterable[str]) -> None:
+        super().__init__(f'there is no assignor "{assignor}": known are {", ".join(sorted(known))}')
+
+
+class UnsupportedRequest(UsageError):
+    """The request is of an older version than what it asks for needs."""
+
+
+class InvalidPattern(UsageError):
+    """A pattern of topics is no regular expression."""
 
 
 class RebalanceUnderWay(ConflictError):

@@ -1,13 +1,35 @@
-"""May this batch be stored in this topic? Pure."""
+"""May this batch be stored in this topic, and in which compression? Pure."""
 
 from headwater.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp, TopicFull
-from headwater.log.batch_format import HEADER_BYTES, BatchHeader, Buffer, without_key
+from headwater.log.batch_format import HEADER_BYTES, BatchHeader, Buffer, read_header, recompressed, without_key
 from headwater.log.compression import check_unpacked_size
 from headwater.log.topic_settings import TopicSettings
 from headwater.record import TopicPartition
 
 RATIO_MAX = 1100
 """How many times its size a batch may unpack to. What gzip reaches at most (1,032) is allowed; zstd can do far more."""
+
+
+def admitted(
+    topic: str,
+    batch: bytearray | memoryview,
+    header: BatchHeader,
+    settings: TopicSettings,
+    *,
+    now_ms: int,
+    decompressed_bytes_max: int,
+    keyed: bool = False,
+) -> tuple[bytearray | memoryview, BatchHeader]:
+    """The batch as the topic stores it; the errors of check_admission, also for what it becomes."""
+    check_admission(
+        topic, batch, header, settings, now_ms=now_ms, decompressed_bytes_max=decompressed_bytes_max, keyed=keyed
+    )
+    if settings.codec is None or settings.codec == header.codec:
+        return batch, header
+    packed = recompressed(batch, settings.codec, level=settings.compression_level, bytes_max=decompressed_bytes_max)
+    if len(packed) > settings.max_message_bytes:
+        raise BatchTooLarge(topic, len(packed), limit=settings.max_message_bytes)
+    return packed, read_header(packed)
 
 
 def check_admission(

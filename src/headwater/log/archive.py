@@ -156,7 +156,7 @@ def _delete_forgotten(partition: "Partition") -> bool:
 
 def _copy_next(partition: "Partition") -> bool:
     """Copy the oldest segment that may go to the archive and is not there; False if there is none."""
-    if not partition.settings.archived:
+    if not partition.settings.archived or partition.settings.remote_log_copy_disable:
         return False
     for segment, following in pairwise(partition.segments):
         # Before the checkpoint's segment: sealed for good. After a crash it cannot be found open again, and grow.

@@ -283,6 +283,17 @@ def unpacked(
         yield header, bytes(body) if len(body) <= COPIED_BYTES_MAX else memoryview(body)
 
 
+def recompressed(batch: Buffer, codec: int, *, level: int | None, bytes_max: int) -> bytearray:
+    """The same records under the same header, in another compression."""
+    with unpacked(batch, bytes_max=bytes_max) as (header, body):
+        packed = compress(codec, body, level=level)
+    attributes = header.attributes & ~CODEC_MASK | codec
+    length = HEADER_BYTES - LENGTH_END + len(packed)
+    again = pack_header(header._replace(attributes=attributes, length=length)) + packed
+    seal(again)
+    return again
+
+
 def decode_batch(batch: Buffer, *, bytes_max: int) -> list[Record]:
     """The records of one whole batch. CorruptBatch if the checksum or any length is wrong."""
     with unpacked(batch, bytes_max=bytes_max) as (header, body):

@@ -55,18 +55,22 @@ def codec_number(name: str) -> int:
         raise UnsupportedFormat(f"{name!r} is not a compression; choose one of {', '.join(CODECS)}") from None
 
 
-def compress(codec: int, data: Buffer) -> bytes:
+ZSTD_LEVEL = 3
+
+
+def compress(codec: int, data: Buffer, *, level: int | None = None) -> bytes:
+    """`level` is the codec's own; None is its usual one. Snappy has none, and lz4 has one."""
     match codec:
         case 0:
             return bytes(data)
         case 1:
-            return bytes(cramjam.gzip.compress(data))
+            return bytes(cramjam.gzip.compress(data, level) if level is not None else cramjam.gzip.compress(data))
         case 2:
             return _xerial_compress(data)
         case 3:
             return _lz4_compress(data)
         case 4:
-            return bytes(cramjam.zstd.compress(data, 3))
+            return bytes(cramjam.zstd.compress(data, ZSTD_LEVEL if level is None else level))
         case _:
             raise UnsupportedFormat(f"compression {codec} is unknown")
 

@@ -28,7 +28,7 @@ from headwater.errors import (
     PartitionOffline,
     UnavailableError,
 )
-from headwater.log.admission import check_admission, check_room
+from headwater.log.admission import admitted, check_room
 from headwater.log.archive import PartitionArchive
 from headwater.log.batch_format import BatchHeader, Buffer, assign_offsets, checked_header, stamp_append_time
 from headwater.log.checkpoint import Checkpoint, DurableWitness, write_checkpoint
@@ -158,7 +158,7 @@ class Partition(ReadablePartition):
         self, batch: bytearray | memoryview, *, durable: bool, keyed: bool = False, marker: Marker | None = None,
         coordinator: bool = False,
     ) -> Appended:  # fmt: skip
-        """Store one whole batch, patched in place with where it went; it is not decoded.
+        """Store one whole batch, patched with where it went; not decoded but where the topic has its compression.
 
         With `durable` the records stay invisible until make_durable has covered them. Without, they are visible when
         this returns. Either way nothing is safe from a power cut before make_durable. `keyed`: each has a key for sure.
@@ -168,7 +168,7 @@ class Partition(ReadablePartition):
         """
         header = checked_header(batch)
         if not coordinator:
-            check_admission(
+            batch, header = admitted(
                 self.topic, batch, header, self.settings, keyed=keyed,
                 now_ms=self._clock.now_ms(), decompressed_bytes_max=self._log_settings.decompressed_bytes_max,
             )  # fmt: skip

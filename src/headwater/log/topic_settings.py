@@ -4,12 +4,15 @@ One table, DEFINITIONS, says all there is: what a setting is called, what it tak
 as strings (as in Kafka's own requests); TopicSettings is its checked form.
 """
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from headwater.errors import InvalidSetting
+from headwater.log.compression import CODECS
 
+GZIP_USUAL_LEVEL = -1
 FOREVER = 2**63 - 1
 
 
@@ -49,6 +52,20 @@ def _choice(*choices: str) -> Callable[[str], str]:
 
 def _boolean(text: str) -> bool:
     return _choice("true", "false")(text.lower()) == "true"
+
+
+def _gzip_level(text: str) -> int:
+    level = int(text)
+    if level != GZIP_USUAL_LEVEL and not 1 <= level <= 9:
+        raise ValueError("it must lie between 1 and 9, or be -1")
+    return level
+
+
+def _throttled_replicas(text: str) -> tuple[str, ...]:
+    replicas = tuple(part.strip() for part in text.split(",") if part.strip())
+    if replicas != ("*",) and not all(re.fullmatch(r"[0-9]+:[0-9]+", one) for one in replicas):
+        raise ValueError("it must be *, or partition:broker pairs with commas between")
+    return replicas
 
 
 def _policies(text: str) -> frozenset[str]:
@@ -117,13 +134,27 @@ _TABLE = (
     ),
     Definition(
         "compression.type", "string", "producer",
-        "Batches are stored as sent: only producer.",
-        _choice("producer"),
+        "How batches are stored: as sent (producer), or compressed again as gzip, snappy, lz4, zstd or uncompressed.",
+        _choice("producer", "uncompressed", *CODECS[1:]),
     ),
-    Definition("min.insync.replicas", "int", "1", "There is one copy on one machine: only 1.", _integer(1, 1)),
+    Definition(
+        "compression.gzip.level", "int", "-1",
+        "Level of gzip where compression.type is gzip: 1 to 9; -1 is its usual one.",
+        _gzip_level,
+    ),
+    Definition(
+        "compression.zstd.level", "int", "3",
+        "Level of zstd where compression.type is zstd.",
+        _integer(-131072, 22),
+    ),
     Definition(
         "remote.storage.enable", "boolean", "false",
         "Move sealed segments to the archive, where they stay readable.",
+        _boolean,
+    ),
+    Definition(
+        "remote.log.copy.disable", "boolean", "false",
+        "Move nothing more to the archive; what is there stays readable.",
         _boolean,
     ),
     Definition(
@@ -143,7 +174,65 @@ _TABLE = (
     ),
 )  # fmt: skip
 
-DEFINITIONS: dict[str, Definition] = {definition.name: definition for definition in _TABLE}
+# Settings of Kafka's that change nothing on one node. They are checked, kept and shown, so that tools which copy the
+# settings of a topic keep all of them.
+_KEPT = (
+    Definition(
+        "compression.lz4.level", "int", "9",
+        "Kept and shown: the lz4 of this node has one level, the quick one.",
+        _integer(1, 17),
+    ),
+    Definition(
+        "min.insync.replicas", "int", "1",
+        "Kept and shown: there is one copy on one machine, and acks=all waits for its disk.",
+        _integer(1, 2**31 - 1),
+    ),
+    Definition(
+        "flush.messages", "long", str(FOREVER),
+        "Kept and shown: a record sent with acks=all is synced before its answer, all others at each upkeep.",
+        _integer(1),
+    ),
+    Definition("flush.ms", "long", str(FOREVER), "Kept and shown, as flush.messages.", _integer(0)),
+    Definition(
+        "segment.jitter.ms", "long", "0",
+        "Kept and shown: the segments of one node need not be begun at different times.",
+        _integer(0),
+    ),
+    Definition(
+        "segment.index.bytes", "int", "10485760",
+        "Kept and shown: indexes grow as they must.",
+        _integer(4, 2**31 - 1),
+    ),
+    Definition(
+        "file.delete.delay.ms", "long", "60000",
+        "Kept and shown: readers keep a deleted file until they are done.",
+        _integer(0),
+    ),
+    Definition("preallocate", "boolean", "false", "Kept and shown: files grow as they are written.", _boolean),
+    Definition(
+        "unclean.leader.election.enable", "boolean", "false",
+        "Kept and shown: there is no other leader.",
+        _boolean,
+    ),
+    Definition(
+        "leader.replication.throttled.replicas", "list", "",
+        "Kept and shown: there are no replicas to throttle.",
+        _throttled_replicas,
+    ),
+    Definition(
+        "follower.replication.throttled.replicas", "list", "",
+        "Kept and shown: there are no replicas to throttle.",
+        _throttled_replicas,
+    ),
+    Definition(
+        "remote.log.delete.on.disable", "boolean", "false",
+        "Kept and shown: what is in the archive when it is switched off stays there.",
+        _boolean,
+    ),
+)  # fmt: skip
+
+DEFINITIONS: dict[str, Definition] = {definition.name: definition for definition in (*_TABLE, *_KEPT)}
+KEPT = frozenset(definition.name for definition in _KEPT)
 
 
 @dataclass(frozen=True)
@@ -164,11 +253,28 @@ class TopicSettings:
     max_compaction_lag_ms: int
     delete_retention_ms: int
     compression_type: str
-    min_insync_replicas: int
+    compression_gzip_level: int
+    compression_zstd_level: int
     remote_storage_enable: bool
+    remote_log_copy_disable: bool
     local_retention_ms: int
     local_retention_bytes: int
     headwater_full_policy: str
+
+    @property
+    def codec(self) -> int | None:
+        """The number of the codec that batches are stored in; None: as sent."""
+        if self.compression_type == "producer":
+            return None
+        return 0 if self.compression_type == "uncompressed" else CODECS.index(self.compression_type)
+
+    @property
+    def compression_level(self) -> int | None:
+        """None: the usual one."""
+        if self.compression_type == "zstd":
+            return self.compression_zstd_level
+        usual = self.compression_type != "gzip" or self.compression_gzip_level == GZIP_USUAL_LEVEL
+        return None if usual else self.compression_gzip_level
 
     @property
     def compacted(self) -> bool:
@@ -203,7 +309,7 @@ class TopicSettings:
             if name not in DEFINITIONS:
                 raise InvalidSetting(name, configs[name], "no topic setting has this name")
         values = {name.replace(".", "_"): _parsed(d, configs.get(name, d.default)) for name, d in DEFINITIONS.items()}
-        return cls(**values)
+        return cls(**{field.name: values[field.name] for field in fields(cls)})
 
 
 def _parsed(definition: Definition, text: str) -> Any:

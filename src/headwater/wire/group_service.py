@@ -9,6 +9,18 @@ from typing import TYPE_CHECKING
 
 from headwater import errors
 from headwater.clock import Clock
+from headwater.log.groups.consumer import classic
+from headwater.log.groups.consumer.description import (
+    KIND,
+    ConsumerGroupDescription,
+    described,
+    described_in_full,
+)
+from headwater.log.groups.consumer.group import MODERN_COMMIT_SINCE, ConsumerGroup
+from headwater.log.groups.consumer.heartbeat import JOINING, Catalog, Heartbeat, HeartbeatAnswer, check_heartbeat
+from headwater.log.groups.consumer.migration import can_become_consumer_group, to_classic_group, to_consumer_group
+from headwater.log.groups.consumer.protocol import PROTOCOL_TYPE
+from headwater.log.groups.effects import Effects, Outcome, Save
 from headwater.log.groups.group_state import State
 from headwater.log.groups.member import (
     Claim,
@@ -21,12 +33,13 @@ from headwater.log.groups.member import (
     Synced,
     Ticket,
 )
-from headwater.log.groups.membership import Effects, Group, Save
+from headwater.log.groups.membership import Group
 from headwater.log.groups.offsets import CommittedOffset, GroupOffsets, check_group
-from headwater.log.groups.roster import Outcome
+from headwater.log.groups.records import GroupKey
 from headwater.record import TopicPartition
 from headwater.settings import WireSettings, milliseconds
 from headwater.wire.group_writer import GroupWriter, Refused
+from headwater.wire.topic_catalog import TopicCatalog
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
@@ -42,7 +55,7 @@ EXPIRY_SECONDS = 600.0
 
 @dataclass
 class _Live:
-    group: Group
+    group: Group | ConsumerGroup
     timer: asyncio.TimerHandle | None = None
     timer_ms: int = 0
     stalled: bool = False
@@ -59,7 +72,9 @@ class GroupService:
             initial_delay_ms=milliseconds(settings.group_initial_delay),
             session_timeout_ms_min=milliseconds(settings.group_session_timeout_min),
             session_timeout_ms_max=milliseconds(settings.group_session_timeout_max),
+            consumer_session_timeout_ms=milliseconds(settings.group_consumer_session_timeout),
         )
+        self._catalog = TopicCatalog(log)
         self._live: dict[str, _Live] = {}
         self._answers: dict[Ticket, asyncio.Future[Outcome]] = {}
         self._tickets = count(1)
@@ -82,6 +97,10 @@ class GroupService:
                 live = _Live(Group.restore(saved, self._limits, self._now_ms()))
                 self._live[saved.id] = live
                 self._carry_out(live, live.group.effects())
+        for group_id in self._offsets.consumer_groups():
+            live = _Live(self._restored(group_id))
+            self._live[group_id] = live
+            self._carry_out(live, live.group.tick(self._now_ms()))
         self._expiry = loop.create_task(self._expire_now_and_then())
 
     async def stop(self) -> None:
@@ -100,39 +119,130 @@ class GroupService:
             await asyncio.wait([self._expiry])
         await self._writer.close()
 
-    # Membership
+    # Membership in the classic protocol
 
-    async def join(self, group_id: str, request: Join) -> Joined:
+    async def join(self, group_id: str, request: Join, catalog: Catalog | None = None) -> Joined:
         check_group(group_id)
         live = self._found(group_id, make=not request.member_id)
         if live is None:
             raise errors.UnknownMember(f'there is no group "{group_id}"')
+        if isinstance(live.group, ConsumerGroup) and not len(live.group.members):
+            self._change_to_classic(live)
         ticket = next(self._tickets)
-        outcome = await self._wait(live, ticket, live.group.join(request, ticket, self._now_ms()))
+        if isinstance(live.group, ConsumerGroup):
+            effects = classic.join(live.group, request, catalog or self._catalog, ticket, self._now_ms())
+        else:
+            effects = live.group.join(request, ticket, self._now_ms())
+        outcome = await self._wait(live, ticket, effects)
         assert isinstance(outcome, Joined)
         return outcome
 
     async def sync(self, group_id: str, request: Sync) -> Synced:
         live = self._member_group(group_id)
         ticket = next(self._tickets)
-        outcome = await self._wait(live, ticket, live.group.sync(request, ticket, self._now_ms()))
+        if isinstance(live.group, ConsumerGroup):
+            effects = classic.sync(live.group, request, ticket, self._now_ms())
+        else:
+            effects = live.group.sync(request, ticket, self._now_ms())
+        outcome = await self._wait(live, ticket, effects)
         assert isinstance(outcome, Synced)
         return outcome
 
     def heartbeat(self, group_id: str, claim: Claim) -> None:
-        self._member_group(group_id).group.heartbeat(claim, self._now_ms())
+        live = self._member_group(group_id)
+        if not isinstance(live.group, ConsumerGroup):
+            live.group.heartbeat(claim, self._now_ms())
+            return
+        try:
+            classic.heartbeat(live.group, claim, self._now_ms())
+        finally:
+            self._carry_out(live, live.group.effects())
 
     def leave(self, group_id: str, member_id: str, instance_id: str | None) -> None:
         live = self._member_group(group_id)
-        self._carry_out(live, live.group.leave(member_id, instance_id, self._now_ms()))
+        if isinstance(live.group, ConsumerGroup):
+            self._carry_out(live, classic.leave(live.group, member_id, instance_id, self._now_ms()))
+        else:
+            self._carry_out(live, live.group.leave(member_id, instance_id, self._now_ms()))
+
+    # Membership in the consumer protocol
+
+    async def consumer_heartbeat(
+        self, group_id: str, request: Heartbeat, catalog: Catalog | None = None
+    ) -> HeartbeatAnswer:
+        """Answered when what it says is durable."""
+        if not group_id.strip():
+            raise errors.UsageError("GroupId is empty")
+        check_group(group_id)
+        check_heartbeat(request)
+        catalog = catalog or self._catalog
+        live, group = self._consumer_group(group_id, request, catalog)
+        ticket = next(self._tickets)
+        effects = group.heartbeat(request, catalog, ticket, self._now_ms())
+        if self._live.get(group_id) is not live or live.group is not group:
+            for answer in effects.answers:
+                if isinstance(answer.outcome, errors.HeadwaterError):
+                    raise answer.outcome  # the first member was refused: the group stays what it is
+            live.group = group
+            self._live[group_id] = live
+        outcome = await self._wait(live, ticket, effects)
+        assert isinstance(outcome, HeartbeatAnswer)
+        return outcome
+
+    def _consumer_group(self, group_id: str, request: Heartbeat, catalog: Catalog) -> tuple[_Live, ConsumerGroup]:
+        """The group, made or changed to the consumer protocol if this heartbeat is a member's first one."""
+        live = self._found(group_id)
+        if live is None and self._offsets.consumer_state(group_id):
+            live = _Live(self._restored(group_id))
+        if live is not None and isinstance(live.group, ConsumerGroup):
+            return live, live.group
+        if request.epoch != JOINING:
+            raise errors.UnknownGroup(group_id)
+        classic_group = live.group if live is not None and isinstance(live.group, Group) else None
+        if live is None or classic_group is None or classic_group.state is State.EMPTY:
+            group = ConsumerGroup(group_id, self._limits)
+            saved = self._offsets.saved_group(group_id)
+            group.epoch = group.assignment_epoch = saved.generation if saved is not None else 0
+            group.save_also([GroupKey(group_id)] if saved is not None else [])
+            return live or _Live(group), group
+        if classic_group.protocol_type != PROTOCOL_TYPE:
+            raise errors.UnknownGroup(group_id)
+        if not can_become_consumer_group(classic_group):
+            raise errors.UnavailableError(f'group "{group_id}" is rebalancing; the member joins when it has')
+        return live, to_consumer_group(classic_group, self._limits, catalog, self._now_ms())
+
+    def _restored(self, group_id: str) -> ConsumerGroup:
+        saved = self._offsets.consumer_state(group_id)
+        return ConsumerGroup.restore(group_id, saved, self._limits, self._catalog, self._now_ms())
+
+    def _change_to_classic(self, live: _Live) -> None:
+        """The last member of the consumer protocol has left, or the first one of the classic protocol comes."""
+        assert isinstance(live.group, ConsumerGroup)
+        live.group, entries = to_classic_group(live.group, self._limits, self._now_ms())
+
+        def report(written: "asyncio.Future[errors.HeadwaterError | Refused]") -> None:
+            if isinstance(failure := written.result(), errors.HeadwaterError):
+                logger.warning('group "%s" could not be saved: %s', live.group.id, failure)
+
+        self._writer.save(live.group.id, entries).add_done_callback(report)
+        live.group.rebalance(self._now_ms())
 
     # Offsets
 
-    async def commit(self, group_id: str, claim: Claim, offsets: Mapping[TopicPartition, CommittedOffset]) -> Refused:
+    async def commit(
+        self,
+        group_id: str,
+        claim: Claim,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        *,
+        api_version: int = MODERN_COMMIT_SINCE,
+    ) -> Refused:
         """Durable when it returns, except for the partitions in the answer; raises if nothing may be committed."""
         check_group(group_id)
         live = self._found(group_id)
-        if live is not None:
+        if live is not None and isinstance(live.group, ConsumerGroup):
+            live.group.check_commit(claim, self._now_ms(), api_version=api_version)
+        elif live is not None:
             live.group.check_commit(claim, self._now_ms())
         elif claim.generation >= 0 and not self._remembered(group_id):
             raise errors.StaleGeneration(f'there is no group "{group_id}"')
@@ -156,8 +266,13 @@ class GroupService:
         self._check_running()
         return self._offsets.unstable(group_id)
 
-    def fetch(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
-        self._check_running()
+    def fetch(
+        self, group_id: str, member_id: str | None = None, epoch: int = -1
+    ) -> Mapping[TopicPartition, CommittedOffset]:
+        """StaleMemberEpoch, UnknownMember for a member of the consumer protocol that claims to be what it is not."""
+        live = self._found(group_id)
+        if live is not None and isinstance(live.group, ConsumerGroup):
+            live.group.check_fetch(member_id, epoch)
         return self._offsets.fetch(group_id)
 
     async def delete_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> Refused:
@@ -166,8 +281,8 @@ class GroupService:
         if live is None and not self._remembered(group_id):
             raise errors.UnknownGroup(group_id)
         refused: Refused = {}
-        if live is not None and live.group.state is not State.EMPTY:
-            if live.group.protocol_type != "consumer":
+        if live is not None and live.group.state != State.EMPTY:
+            if isinstance(live.group, Group) and live.group.protocol_type != PROTOCOL_TYPE:
                 raise errors.GroupNotEmpty(group_id)
             refused = {
                 where: errors.SubscribedToTopic(f'group "{group_id}" reads topic "{where.topic}"')
@@ -183,11 +298,23 @@ class GroupService:
         """The group as it is; None if nothing is known of it."""
         live = self._found(group_id)
         if live is not None:
-            return live.group.describe()
+            return described(live.group) if isinstance(live.group, ConsumerGroup) else live.group.describe()
         if not self._remembered(group_id):
             return None
+        if self._offsets.consumer_state(group_id):
+            return DescribedGroup(group_id, State.EMPTY, PROTOCOL_TYPE, "", kind=KIND)
         saved = self._offsets.saved_group(group_id) or SavedGroup(group_id)
         return DescribedGroup(group_id, State.EMPTY, saved.protocol_type, "")
+
+    def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescription:
+        """UnknownGroup if there is none of the consumer protocol."""
+        live = self._found(group_id)
+        if live is not None and isinstance(live.group, ConsumerGroup):
+            return described_in_full(live.group)
+        saved = self._offsets.consumer_state(group_id)
+        if live is not None or not saved:
+            raise errors.UnknownGroup(group_id)
+        return described_in_full(self._restored(group_id))
 
     def groups(self) -> list[DescribedGroup]:
         self._check_running()
@@ -220,6 +347,9 @@ class GroupService:
         self._check_running()
         live = self._live.get(group_id)
         if live is None and make:
+            if self._offsets.consumer_state(group_id):
+                live = self._live[group_id] = _Live(self._restored(group_id))
+                return live
             saved = self._offsets.saved_group(group_id) or SavedGroup(group_id)
             live = self._live[group_id] = _Live(Group.restore(saved, self._limits, self._now_ms()))
         return live
@@ -246,28 +376,35 @@ class GroupService:
             raise outcome
         return outcome
 
-    def _carry_out(self, live: _Live, effects: Effects) -> None:
+    def _carry_out(self, live: _Live, effects: Effects, of: Group | ConsumerGroup | None = None) -> None:
         for ticket, outcome in effects.answers:
             answer = self._answers.get(ticket)
             if answer is not None and not answer.done():
                 answer.set_result(outcome)
         for save in effects.saves:
             self._save(live, save)
-        if live.group.forgettable:
+        if of is not None and of is not live.group:
+            return  # the group has changed its protocol since
+        if isinstance(live.group, ConsumerGroup) and live.group.can_become_classic:
+            self._change_to_classic(live)
+            self._carry_out(live, live.group.effects())
+        elif live.group.forgettable:
             self._forget(live)
         else:
             self._set_timer(live, effects.wake_ms)
 
     def _save(self, live: _Live, save: Save) -> None:
+        group = live.group
+
         def report(written: "asyncio.Future[errors.HeadwaterError | Refused]") -> None:
             answer = written.result()
             failure = answer if isinstance(answer, errors.HeadwaterError) else None
             if failure is not None:
-                logger.warning('group "%s" could not be saved: %s', live.group.id, failure)
+                logger.warning('group "%s" could not be saved: %s', group.id, failure)
             if self._running:
-                self._carry_out(live, live.group.saved(save.number, failure, self._now_ms()))
+                self._carry_out(live, group.saved(save.number, failure, self._now_ms()), of=group)
 
-        self._writer.save(save.group).add_done_callback(report)
+        self._writer.save(group.id, save.entries).add_done_callback(report)
 
     def _forget(self, live: _Live) -> None:
         if live.timer is not None:

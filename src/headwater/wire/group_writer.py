@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from headwater.errors import HeadwaterError, LogClosed, UnavailableError
-from headwater.log.groups.journal import Entry, partition_for
-from headwater.log.groups.member import SavedGroup
+from headwater.log.groups.entry import Entry
+from headwater.log.groups.journal import partition_for
 from headwater.log.groups.offsets import CommittedOffset, GroupOffsets
-from headwater.log.groups.records import GroupKey
 from headwater.record import TopicPartition
 
 logger = logging.getLogger("headwater.wire")
@@ -34,7 +33,7 @@ class _Work:
     group: str
     answer: "asyncio.Future[HeadwaterError | Refused]"
     offsets: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
-    save: SavedGroup | None = None
+    entries: Sequence[Entry] = ()
     deletes: bool = False
     partitions: Collection[TopicPartition] | None = None
 
@@ -54,8 +53,8 @@ class GroupWriter:
     ) -> "asyncio.Future[HeadwaterError | Refused]":
         return self._enqueue(_Work(group=group, answer=_future(), offsets=offsets))
 
-    def save(self, group: SavedGroup) -> "asyncio.Future[HeadwaterError | Refused]":
-        return self._enqueue(_Work(group=group.id, answer=_future(), save=group))
+    def save(self, group: str, entries: Sequence[Entry]) -> "asyncio.Future[HeadwaterError | Refused]":
+        return self._enqueue(_Work(group=group, answer=_future(), entries=entries))
 
     def delete(
         self, group: str, partitions: Collection[TopicPartition] | None = None
@@ -110,7 +109,7 @@ class GroupWriter:
                 refused = self._offsets.secure(work.offsets)
                 accepted = {where: offset for where, offset in work.offsets.items() if where not in refused}
                 entries += self._offsets.commit_entries(work.group, accepted)
-                entries += [Entry(GroupKey(work.group), work.save)] if work.save is not None else []
+                entries += work.entries
                 answers.append(refused)
             self._offsets.write(entries)
         except HeadwaterError as error:

@@ -56,7 +56,7 @@ Value = TypeVar("Value")
 
 class Confluent(Client):
     name = "librdkafka"
-    features = frozenset({"receipts", "timestamps", "binary", "static", "cooperative", "refusals"})
+    features = frozenset({"receipts", "timestamps", "binary", "static", "cooperative", "refusals", "consumer_protocol"})
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)

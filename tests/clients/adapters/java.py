@@ -28,7 +28,7 @@ def class_path() -> str:
 
 class Java(Client):
     name = "java"
-    features = frozenset({"receipts", "timestamps", "binary", "static", "cooperative", "refusals"})
+    features = frozenset({"receipts", "timestamps", "binary", "static", "cooperative", "refusals", "consumer_protocol"})
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)

@@ -24,6 +24,10 @@ def start_headwater(folder: Path, options: Sequence[str] = ()) -> BrokerProcess:
         "127.0.0.1:0",
         "--http",
         "off",
+        "--consumer-session-timeout",
+        "15s",
+        "--consumer-heartbeat-interval",
+        "300ms",
         *options,
     ]
     process = launch(command, log_path)

@@ -41,7 +41,7 @@ public final class GroupMember {
                 }
                 System.out.flush();
                 if (!records.isEmpty()) {
-                    commit(consumer);
+                    commit(consumer, records);
                 }
             }
         } catch (WakeupException stopped) {
@@ -52,9 +52,18 @@ public final class GroupMember {
     }
 
     /** A rebalance may forbid a commit; what was read is then read again, which is allowed. */
-    private static void commit(KafkaConsumer<byte[], byte[]> consumer) {
+    private static void commit(KafkaConsumer<byte[], byte[]> consumer, ConsumerRecords<byte[], byte[]> records) {
         try {
-            consumer.commitSync();
+            try {
+                consumer.commitSync();
+            } catch (WakeupException stopped) {
+                consumer.commitSync();
+                consumer.wakeup();
+            }
+            for (ConsumerRecord<byte[], byte[]> record : records) {
+                System.out.println("committed " + record.partition() + " " + record.offset());
+            }
+            System.out.flush();
         } catch (org.apache.kafka.clients.consumer.CommitFailedException
             | org.apache.kafka.common.errors.RebalanceInProgressException rebalanced) {
             System.err.println("commit came too late: " + rebalanced);
@@ -65,8 +74,11 @@ public final class GroupMember {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", given.get("--bootstrap"));
         settings.put("group.id", given.get("--group"));
-        settings.put("session.timeout.ms", given.get("--session-ms"));
-        settings.put("heartbeat.interval.ms", given.get("--heartbeat-ms"));
+        settings.put("group.protocol", given.get("--protocol"));
+        if (given.get("--protocol").equals("classic")) {
+            settings.put("session.timeout.ms", given.get("--session-ms"));
+            settings.put("heartbeat.interval.ms", given.get("--heartbeat-ms"));
+        }
         settings.put("auto.offset.reset", "earliest");
         settings.put("enable.auto.commit", "false");
         if (!given.get("--instance-id").isEmpty()) {

@@ -13,6 +13,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     for name in ("--bootstrap", "--topic", "--group", "--instance-id"):
         parser.add_argument(name, required=True)
+    parser.add_argument("--protocol", default="classic")
     for name in ("--session-ms", "--heartbeat-ms", "--cooperative"):
         parser.add_argument(name, type=int, required=True)
     return parser.parse_args()
@@ -24,4 +25,9 @@ def tell(word: str, numbers: Iterable[int]) -> None:
 
 def tell_read(records: Iterable[tuple[int, int]]) -> None:
     sys.stdout.write("".join(f"read {partition} {offset}\n" for partition, offset in records))
+    sys.stdout.flush()
+
+
+def tell_committed(records: Iterable[tuple[int, int]]) -> None:
+    sys.stdout.write("".join(f"committed {partition} {offset}\n" for partition, offset in records))
     sys.stdout.flush()

@@ -4,9 +4,9 @@ import signal
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from tests.clients.members import arguments, tell, tell_read
+from tests.clients.members import arguments, tell, tell_committed, tell_read
 
 stopped: list[int] = []
 
@@ -17,12 +17,16 @@ def main() -> None:
     settings: dict[str, Any] = {
         "bootstrap.servers": given.bootstrap,
         "group.id": given.group,
-        "session.timeout.ms": given.session_ms,
-        "heartbeat.interval.ms": given.heartbeat_ms,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "partition.assignment.strategy": "cooperative-sticky" if given.cooperative else "range",
+        "group.protocol": given.protocol,
     }
+    if given.protocol == "classic":
+        settings |= {
+            "session.timeout.ms": given.session_ms,
+            "heartbeat.interval.ms": given.heartbeat_ms,
+            "partition.assignment.strategy": "cooperative-sticky" if given.cooperative else "range",
+        }
     if given.instance_id:
         settings["group.instance.id"] = given.instance_id
     consumer = Consumer(settings)
@@ -31,13 +35,15 @@ def main() -> None:
         messages = [message for message in consumer.consume(500, timeout=0.2) if message.error() is None]
         if messages:
             tell_read((message.partition() or 0, message.offset() or 0) for message in messages)
-            commit(consumer)
+            commit(consumer, messages)
     consumer.close()
 
 
-def commit(consumer: Consumer) -> None:
+def commit(consumer: Consumer, messages: Sequence[Message]) -> None:
+    """Once it is committed, no member reads it again."""
     try:
         consumer.commit(asynchronous=False)
+        tell_committed((message.partition() or 0, message.offset() or 0) for message in messages)
     except KafkaException as error:
         # A rebalance may have taken the partitions meanwhile: they are read again, which is allowed.
         print("not committed:", error, flush=True)

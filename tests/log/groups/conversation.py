@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from itertools import count
 
+from headwater.log.groups.effects import Effects, Outcome, Save
 from headwater.log.groups.group_state import State
-from headwater.log.groups.member import Claim, Join, Joined, Limits, Protocol, Sync, Synced, Ticket
-from headwater.log.groups.membership import Effects, Group, Save
-from headwater.log.groups.roster import Outcome
+from headwater.log.groups.member import Claim, Join, Joined, Limits, Protocol, SavedGroup, Sync, Synced, Ticket
+from headwater.log.groups.membership import Group
 
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
@@ -18,6 +18,13 @@ def subscription(*topics: str, version: int = 1) -> bytes:
     """Metadata of a consumer, as the Java client writes it."""
     names = b"".join(len(topic).to_bytes(2) + topic.encode() for topic in topics)
     return version.to_bytes(2) + len(topics).to_bytes(4) + names + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x00"
+
+
+def group_in(save: Save) -> SavedGroup:
+    """The group that a save writes down."""
+    ((_, saved),) = save.entries
+    assert isinstance(saved, SavedGroup)
+    return saved
 
 
 @dataclass

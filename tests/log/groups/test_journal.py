@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from headwater.clock import ManualClock
-from headwater.log.groups.journal import TOPIC, Entry, Journal, ensure_topic, partition_for
+from headwater.log.groups.entry import Entry
+from headwater.log.groups.journal import TOPIC, Journal, ensure_topic, partition_for
 from headwater.log.groups.member import SavedGroup
 from headwater.log.groups.records import CommittedOffset, GroupKey, OffsetKey
 from headwater.log.log import Log

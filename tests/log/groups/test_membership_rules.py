@@ -9,7 +9,7 @@ from headwater.log.groups.ballot import Ballot
 from headwater.log.groups.group_state import State
 from headwater.log.groups.member import Claim, Joined, Limits, Protocol, SavedGroup, Synced, Ticket, size_of
 from headwater.log.groups.membership import Group
-from tests.log.groups.conversation import DELAY_MS, REBALANCE_MS, SESSION_MS, Conversation
+from tests.log.groups.conversation import DELAY_MS, REBALANCE_MS, SESSION_MS, Conversation, group_in
 
 MEMBERS_MAX = 5
 INSTANCES = ("red", "green")
@@ -151,9 +151,9 @@ class Members(RuleBasedStateMachine):
     def the_disk_answers(self, works: bool) -> None:
         number = self.unsaved.pop(0)
         if works:
-            self.durable = self.talk.saves[number - 1].group
+            self.durable = group_in(self.talk.saves[number - 1])
         failure = None if works else errors.DiskFull("__consumer_offsets", 0)
-        state, saved = self.talk.group.state, self.talk.saves[number - 1].group
+        state, saved = self.talk.group.state, group_in(self.talk.saves[number - 1])
         self.talk.took(self.talk.group.saved(number, failure, self.talk.now_ms))
         assert self.talk.group.state is state or saved.generation == self.talk.group.generation
         self._listen()

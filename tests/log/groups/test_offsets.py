@@ -7,7 +7,8 @@ import pytest
 
 from headwater import errors
 from headwater.clock import ManualClock
-from headwater.log.groups.journal import TOPIC, Entry
+from headwater.log.groups.entry import Entry
+from headwater.log.groups.journal import TOPIC
 from headwater.log.groups.member import SavedGroup
 from headwater.log.groups.offsets import CommittedOffset, GroupOffsets
 from headwater.log.groups.records import GroupKey

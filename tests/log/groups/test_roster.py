@@ -1,8 +1,9 @@
 import pytest
 
 from headwater.errors import FencedMember, RebalanceUnderWay, UnknownMember
+from headwater.log.groups.effects import Answer
 from headwater.log.groups.member import Member, Protocol
-from headwater.log.groups.roster import Answer, Roster
+from headwater.log.groups.roster import Roster
 
 
 def member(name: str, instance_id: str | None = None) -> Member:

@@ -113,12 +113,23 @@ TABLE = (
     Row("describe_producers", (Need("READ", TOPIC),)),
     Row("describe_transactions", (Need("DESCRIBE", TRANSACTION),)),
     Row("list_transactions"),
+    Row("consumer_group_heartbeat", (Need("READ", GROUP), Need("DESCRIBE", TOPIC)),
+        {"subscribed_topic_names": ("orders",)}),
+    Row("consumer_group_describe", (Need("DESCRIBE", GROUP),)),
+    Row("alter_replica_log_dirs", (Need("ALTER", CLUSTER),)),
+    Row("elect_leaders", (Need("ALTER", CLUSTER),)),
+    Row("alter_partition_reassignments", (Need("ALTER", CLUSTER),)),
+    Row("list_partition_reassignments", (Need("DESCRIBE", CLUSTER),)),
+    Row("describe_quorum", (Need("DESCRIBE", CLUSTER),)),
+    Row("list_config_resources", (Need("DESCRIBE_CONFIGS", CLUSTER),), {"resource_types": (2,)}),
+    Row("describe_topic_partitions", (Need("DESCRIBE", TOPIC),), {"cursor": None}),
 )  # fmt: skip
 
 BEFORE_THE_LOGIN = {"api_versions", "sasl_handshake", "sasl_authenticate"}
 
 TEXTS = {
-    "group_id": "shop", "groups": "shop", "groups_names": "shop", "key": "shop", "coordinator_keys": "shop",
+    "group_id": "shop", "groups": "shop", "groups_names": "shop", "group_ids": "shop", "key": "shop",
+    "coordinator_keys": "shop", "topic_name": "orders",
     "transactional_id": "payments", "transactional_ids": "payments", "v3_and_below_transactional_id": "payments",
     "name": "orders", "topic": "orders", "resource_name": "orders", "topic_names": "orders",
 }  # fmt: skip

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from headwater.errors import CorruptBatch, DamagedRange
 from headwater.log.batch_format import TRANSACTIONAL_FLAG, encode_batch, flagged
 from headwater.log.groups import records
+from headwater.log.groups.consumer import records as consumer_records
+from headwater.log.groups.consumer.records import StateKey
+from headwater.log.groups.entry import Entry, EntryKey
 from headwater.log.groups.member import SavedGroup
 from headwater.log.groups.records import CommittedOffset, GroupKey, OffsetKey
 from headwater.log.own_topics import ensure_own_topic
@@ -44,13 +47,6 @@ CONFIGS = {
     "message.timestamp.type": "CreateTime",
     "remote.storage.enable": "false",
 }
-
-
-class Entry(NamedTuple):
-    """One thing to remember, or with None to forget."""
-
-    key: OffsetKey | GroupKey
-    value: CommittedOffset | SavedGroup | None
 
 
 class _Written(NamedTuple):
@@ -93,11 +89,11 @@ class Journal:
         self._log, self._number, self._apply = log, number, apply
         self._lock = threading.Lock()
         self._undecided: deque[_Written] = deque()
-        self._pending: dict[int, dict[OffsetKey | GroupKey, tuple[int, Entry]]] = {}
+        self._pending: dict[int, dict[EntryKey, tuple[int, Entry]]] = {}
         """By producer: what its open transaction commits, and where that was written."""
         self.doubt, self._damaged_until = "", 0
         """Why what was read may be outdated; "" if it is not."""
-        self.certain: frozenset[OffsetKey | GroupKey] = frozenset()
+        self.certain: frozenset[EntryKey] = frozenset()
         """Keys whose newest entry was read, whatever is damaged."""
 
     def write(self, decide: Callable[[list[Entry]], Sequence[Entry]]) -> None:
@@ -155,7 +151,7 @@ class Journal:
             self._undecided.append(_Written(stored.last_offset + 1, producer_id=marker.producer.id, marker=marker))
         return stored.last_offset + 1
 
-    def pending(self, group: str) -> set[OffsetKey | GroupKey]:
+    def pending(self, group: str) -> set[EntryKey]:
         """Keys of what open transactions commit for a group."""
         with self._lock:
             pending = [key for entries in self._pending.values() for key in entries]
@@ -175,7 +171,7 @@ class Journal:
                 self._supersede({key: end for key, (end, _) in decided.items()})
                 self._apply([entry for _, entry in decided.values()])
 
-    def _supersede(self, newer: Mapping[OffsetKey | GroupKey, int]) -> None:
+    def _supersede(self, newer: Mapping[EntryKey, int]) -> None:
         """What other transactions wrote before has been overtaken."""
         for pending in self._pending.values():
             for key in [key for key, (end, _) in pending.items() if end <= newer.get(key, -1)]:
@@ -198,7 +194,8 @@ class Journal:
         for gap in partition.unreadable:  # readers step over what was known to be damaged before
             logger.error("committed offsets may be outdated: %s/%d: %s", TOPIC, self._number, gap)
             self.doubt, self._damaged_until = f"{TOPIC}/{self._number}: {gap}", max(self._damaged_until, gap.end_offset)
-        understood = [(record, entry) for record in newest.values() if (entry := self._understood(record)) is not None]
+        in_order = sorted(newest.values(), key=lambda record: record.offset)
+        understood = [(record, entry) for record in in_order if (entry := self._understood(record)) is not None]
         self._apply([entry for _, entry in understood])
         self.certain = frozenset(entry.key for record, entry in understood if record.offset >= self._damaged_until)
 
@@ -229,6 +226,10 @@ class Journal:
                 return Entry(key, None if record.value is None else records.decode_offset(record.value))
             if isinstance(key, GroupKey):
                 return Entry(key, None if record.value is None else records.decode_group(key.group, record.value))
+            state_key = consumer_records.decode_key(record.key or b"")
+            if state_key is not None:
+                saved = None if record.value is None else consumer_records.decode_value(state_key, record.value)
+                return Entry(state_key, saved)
         except CorruptBatch as error:
             logger.error("record %d of %s/%d is skipped: %s", record.offset, TOPIC, self._number, error)
         return None
@@ -246,16 +247,20 @@ def _to_record(row: _Row) -> Record:
 
 
 def _encode(entry: Entry, now_ms: int) -> _Row:
-    key = (
-        records.encode_offset_key(entry.key) if isinstance(entry.key, OffsetKey)
-        else records.encode_group_key(entry.key)
-    )  # fmt: skip
-    value = None
-    if isinstance(entry.value, CommittedOffset):
-        value = records.encode_offset(entry.value)
-    elif entry.value is not None:
-        value = records.encode_group(entry.value, now_ms=now_ms)
-    return _Row(entry, key, value, now_ms)
+    key, value = entry
+    if isinstance(key, StateKey):
+        encoded_key = consumer_records.encode_key(key)
+    else:
+        encoded_key = records.encode_offset_key(key) if isinstance(key, OffsetKey) else records.encode_group_key(key)
+    if value is None:
+        encoded = None
+    elif isinstance(value, CommittedOffset):
+        encoded = records.encode_offset(value)
+    elif isinstance(value, SavedGroup):
+        encoded = records.encode_group(value, now_ms=now_ms)
+    else:
+        encoded = consumer_records.encode_value(value)
+    return _Row(entry, encoded_key, encoded, now_ms)
 
 
 def _batches(entries: Sequence[Entry], now_ms: int) -> Iterator[list[_Row]]:

@@ -28,6 +28,8 @@ class Limits:
     initial_delay_ms: int = 300
     session_timeout_ms_min: int = 1_000
     session_timeout_ms_max: int = 30 * 60_000
+    consumer_session_timeout_ms: int = 45_000
+    """Of members of the consumer protocol, which do not choose it."""
     bytes_max: int = 32 * 1024**2
     """Metadata and assignments of all members together: what a group may cost in memory and in its saved form."""
 
@@ -125,6 +127,8 @@ class DescribedGroup(NamedTuple):
     protocol_type: str
     protocol_name: str
     members: tuple[DescribedMember, ...] = ()
+    kind: str = "classic"
+    """Of the protocol that the members speak with the coordinator: "classic" or "consumer"."""
 
 
 @dataclass(slots=True)

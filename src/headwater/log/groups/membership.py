@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 from headwater import errors
 from headwater.log.groups.admission import check_protocols, check_room, check_session_timeout
+from headwater.log.groups.effects import Answer, Effects, Outcome, Save
+from headwater.log.groups.entry import Entry
 from headwater.log.groups.group_state import NEXT_STATE, Event, State
 from headwater.log.groups.member import (
     Claim,
@@ -33,25 +35,12 @@ from headwater.log.groups.member import (
     Synced,
     Ticket,
 )
-from headwater.log.groups.roster import Answer, Outcome, Roster
+from headwater.log.groups.records import GroupKey
+from headwater.log.groups.roster import Roster
 from headwater.log.groups.subscription import subscribed_topics
 
 NEWCOMER_TIMEOUT_MS = 5 * 60_000
 """A new member cannot send heartbeats while it waits. After this time its client has given up and joined again."""
-
-
-class Save(NamedTuple):
-    """Write this down, then call `saved` with its number; saves must reach the disk in the order of their numbers."""
-
-    number: int
-    group: SavedGroup
-
-
-class Effects(NamedTuple):
-    answers: list[Answer]
-    saves: list[Save]
-    wake_ms: int | None
-    """Call `tick` then; calling it too early does no harm."""
 
 
 class _Window(NamedTuple):
@@ -211,6 +200,12 @@ class Group:
         self._wake_ms = self._next_deadline_ms()
         return self.effects()
 
+    def rebalance(self, now_ms: int) -> Effects:
+        """All members have to join again."""
+        if self._roster:
+            self._rebalance(now_ms)
+        return self.effects()
+
     def remove(self) -> Effects:
         """The group ends; GroupNotEmpty if it has members."""
         if self.state is not State.EMPTY:
@@ -226,6 +221,10 @@ class Group:
         """Nothing would be lost by dropping this object: what counts is saved."""
         saved = not self._open_saves and not self._unsaved
         return self.state is State.DEAD or (self.state is State.EMPTY and not self._pending and saved)
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        return tuple(self._roster)
 
     def subscribes(self, topic: str) -> bool:
         """Returns whether any member reads this topic; yes if the subscription cannot be decoded."""
@@ -488,7 +487,7 @@ class Group:
         saved = SavedGroup(
             self.id, self.protocol_type, self.generation, self.protocol_name, self._roster.leader_id, members
         )
-        self._saves.append(Save(self._saves_begun, saved))
+        self._saves.append(Save(self._saves_begun, (Entry(GroupKey(self.id), saved),)))
 
     # Members and time
 

@@ -15,7 +15,9 @@ from headwater.errors import (
     UnknownPartition,
     UnknownTopic,
 )
-from headwater.log.groups.journal import TOPIC, Entry, Journal, ensure_topic, partition_for
+from headwater.log.groups.consumer.records import Kind, StateKey, StateValue
+from headwater.log.groups.entry import Entry, EntryKey
+from headwater.log.groups.journal import TOPIC, Journal, ensure_topic, partition_for
 from headwater.log.groups.member import SavedGroup
 from headwater.log.groups.records import STRING_BYTES_MAX, CommittedOffset, GroupKey, OffsetKey
 from headwater.log.transactions.markers import Marker
@@ -42,6 +44,20 @@ class _Kept:
     offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
     committed_ms: dict[TopicPartition, int] = field(default_factory=dict)
     saved: SavedGroup | None = None
+    state: dict[StateKey, StateValue] = field(default_factory=dict)
+    """Of a group of the consumer protocol. A group speaks one of the two: what is saved later counts."""
+
+    def save(self, entry: Entry) -> None:
+        key, value = entry
+        if isinstance(key, StateKey):
+            self.state.pop(key, None)
+            if value is not None and not isinstance(value, CommittedOffset | SavedGroup):
+                self.state[key] = value
+                self.saved = None
+        else:
+            self.saved = value if isinstance(value, SavedGroup) else None
+            if self.saved is not None:
+                self.state.clear()
 
 
 def check_group(group: str) -> None:
@@ -69,7 +85,7 @@ class GroupOffsets:
         self._journals: dict[int, Journal] = {}
         self._doubts: dict[int, str] = {}
         """By partition: why offsets that were committed to it may be lost."""
-        self._certain: set[OffsetKey | GroupKey] = set()
+        self._certain: set[EntryKey] = set()
         self._load()
 
     # Offsets
@@ -197,6 +213,17 @@ class GroupOffsets:
             kept = self._kept.get(group)
             return kept.saved if kept else None
 
+    def consumer_groups(self) -> list[str]:
+        """Groups of the consumer protocol that have members."""
+        with self._lock:
+            return [group for group, kept in self._kept.items() if any(key.kind is Kind.MEMBER for key in kept.state)]
+
+    def consumer_state(self, group: str) -> dict[StateKey, StateValue]:
+        """What is saved of a group of the consumer protocol; empty if it is none."""
+        with self._lock:
+            kept = self._kept.get(group)
+            return dict(kept.state) if kept else {}
+
     # Writing
 
     def partition_of(self, group: str) -> int:
@@ -263,20 +290,21 @@ class GroupOffsets:
                         kept.offsets[topic_partition] = value
                         kept.committed_ms[topic_partition] = now_ms
                 else:
-                    kept.saved = value if isinstance(value, SavedGroup) else None
-                if kept.saved is None and not kept.offsets:
+                    kept.save(Entry(key, value))
+                if kept.saved is None and not kept.offsets and not kept.state:
                     del self._kept[key.group]
 
     # Looking for what to forget
 
-    def _keys(self, group: str, under_way: Sequence[Entry] = ()) -> list[OffsetKey | GroupKey]:
+    def _keys(self, group: str, under_way: Sequence[Entry] = ()) -> list[EntryKey]:
         """Keys of everything remembered of a group, or about to be."""
-        keys: dict[OffsetKey | GroupKey, None] = {entry.key: None for entry in under_way if entry.key.group == group}
+        keys: dict[EntryKey, None] = {entry.key: None for entry in under_way if entry.key.group == group}
         with self._lock:
             kept = self._kept.get(group)
             if kept is not None:
                 keys |= {OffsetKey(group, *topic_partition): None for topic_partition in kept.offsets}
                 keys |= {GroupKey(group): None} if kept.saved is not None else {}
+                keys |= dict.fromkeys(kept.state)
         return list(keys)
 
     def _forget_topic_in(self, number: int, topic: str, under_way: list[Entry]) -> list[Entry]:
@@ -299,8 +327,9 @@ class GroupOffsets:
                     return []
                 old = [where for where, committed_ms in kept.committed_ms.items() if committed_ms <= limit_ms]
                 entries = [Entry(OffsetKey(group, *where), None) for where in old]
-                if kept.saved is not None and len(old) == len(kept.offsets):
-                    entries.append(Entry(GroupKey(group), None))
+                if len(old) == len(kept.offsets):
+                    entries += [Entry(GroupKey(group), None)] if kept.saved is not None else []
+                    entries += [Entry(key, None) for key in kept.state]
             return entries
 
         self._journal(self.partition_of(group)).write(decide)

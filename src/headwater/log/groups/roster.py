@@ -1,18 +1,11 @@
 """The members of a group, and their requests that wait for a response. Pure."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from headwater import errors
 from headwater.log.groups.ballot import Ballot
-from headwater.log.groups.member import Join, Joined, Member, Synced, Ticket, size_of
-
-Outcome = Joined | Synced | errors.HeadwaterError
-
-
-class Answer(NamedTuple):
-    ticket: Ticket
-    outcome: Outcome
+from headwater.log.groups.effects import Answer, Outcome
+from headwater.log.groups.member import Join, Member, Ticket, size_of
 
 
 class Roster:

@@ -16,6 +16,9 @@ NOT_FOUND_SINCE = 6
 OPERATIONS_NOT_ASKED_FOR = -(2**31)
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8  # read, delete, describe: there is no login that could forbid one
 
+CLASSIC_STATES = {"Assigning": "PreparingRebalance", "Reconciling": "CompletingRebalance"}
+"""States of the consumer protocol, in the words that older tools know."""
+
 
 async def handle(request: Any, context: Context) -> Fields:
     asked = getattr(request, "include_authorized_operations", False)
@@ -52,7 +55,7 @@ def _fields(group: DescribedGroup, operations: int, error: HeadwaterError | None
         error_code=group_error_code(error) if error else ErrorCode.none,
         error_message=str(error) if error else None,
         group_id=group.id,
-        group_state=str(group.state),
+        group_state=CLASSIC_STATES.get(group.state, str(group.state)),
         protocol_type=group.protocol_type,
         protocol_data=group.protocol_name,
         members=members,

@@ -7,6 +7,7 @@ from headwater.errors import HeadwaterError, MemberIdRequired
 from headwater.log.groups.member import Join, Joined, Protocol
 from headwater.settings import milliseconds
 from headwater.wire.context import Context
+from headwater.wire.handlers.consumer_group_heartbeat import catalog_of
 from headwater.wire.protocol.fields import UNTHROTTLED, Fields
 from headwater.wire.protocol.group_error_codes import group_error_code
 
@@ -18,7 +19,7 @@ CLIENT_ID_IN_MEMBER_ID_MAX = 255
 
 async def handle(request: Any, context: Context) -> Fields:
     try:
-        joined = await context.groups.join(request.group_id, _join(request, context))
+        joined = await context.groups.join(request.group_id, _join(request, context), catalog_of(context))
     except HeadwaterError as error:
         return _refused(error, request, context)
     return _accepted(joined)

@@ -10,8 +10,6 @@ from headwater.wire.context import Context
 from headwater.wire.protocol.fields import UNTHROTTLED, Fields
 from headwater.wire.protocol.group_error_codes import group_error_code
 
-TYPE = "classic"
-
 
 async def handle(request: Any, context: Context) -> Fields:
     states = {state.lower() for state in getattr(request, "states_filter", ())}
@@ -23,10 +21,12 @@ async def handle(request: Any, context: Context) -> Fields:
     listed = tuple(
         _listed(group)
         for group in groups
-        if (not states or group.state.lower() in states) and (not types or TYPE in types)
+        if (not states or group.state.lower() in states) and (not types or group.kind in types)
     )
     return Fields(throttle_time=UNTHROTTLED, error_code=ErrorCode.none, groups=listed)
 
 
 def _listed(group: DescribedGroup) -> Fields:
-    return Fields(group_id=group.id, protocol_type=group.protocol_type, group_state=str(group.state), group_type=TYPE)
+    return Fields(
+        group_id=group.id, protocol_type=group.protocol_type, group_state=str(group.state), group_type=group.kind
+    )  # fmt: skip

@@ -25,7 +25,7 @@ async def handle(request: Any, context: Context) -> Fields:
     claim = Claim(request.member_id, request.generation_id_or_member_epoch, getattr(request, "group_instance_id", None))
     refused: Refused = {}
     try:
-        refused = await context.groups.commit(request.group_id, claim, offsets)
+        refused = await context.groups.commit(request.group_id, claim, offsets, api_version=context.api_version)
     except HeadwaterError as error:
         refused = dict.fromkeys(offsets, error)
     topics = tuple(_topic_answer(name, topic, refused) for name, topic in zip(names, request.topics, strict=True))

@@ -4,7 +4,7 @@ Offsets that an open transaction is about to commit are kept out of the answer: 
 is asked to try again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -25,12 +25,9 @@ NOTHING_COMMITTED = CommittedOffset(-1)
 
 async def handle(request: Any, context: Context) -> Fields:
     if context.api_version >= SEVERAL_GROUPS_SINCE:
-        groups = [
-            _as_asked(await _group(group.group_id, group.topics, context), request, context)
-            async for group in in_turns(request.groups)
-        ]
+        groups = [_as_asked(await _group(group, context), request, context) async for group in in_turns(request.groups)]
         return Fields(throttle_time=UNTHROTTLED, groups=tuple(groups))
-    group = _as_asked(await _group(request.group_id, request.topics, context), request, context)
+    group = _as_asked(await _group(request, context), request, context)
     return Fields(throttle_time=UNTHROTTLED, error_code=group.error_code, topics=group.topics)
 
 
@@ -45,9 +42,12 @@ def _as_asked(group: Fields, request: Any, context: Context) -> Fields:
     return group
 
 
-async def _group(group_id: str, topics: Iterable[Any] | None, context: Context) -> Fields:
+async def _group(asked: Any, context: Context) -> Fields:
+    group_id, topics = asked.group_id, asked.topics
     try:
-        offsets = context.groups.fetch(group_id)
+        offsets = context.groups.fetch(
+            group_id, getattr(asked, "member_id", None), getattr(asked, "member_epoch", -1)
+        )  # fmt: skip
     except HeadwaterError as error:
         return Fields(group_id=group_id, error_code=group_error_code(error), topics=())
     if topics is None:

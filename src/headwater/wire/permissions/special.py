@@ -306,6 +306,31 @@ async def describe_groups(request: Any, context: Context, handle: Handle) -> Any
     return answer
 
 
+async def consumer_group_heartbeat(request: Any, context: Context, handle: Handle) -> Any:
+    """Topics that a member names must be visible to it; its pattern matches only those that are."""
+    permits = permits_of(context)
+    if all(permits.may(Operation.DESCRIBE, TOPIC, name) for name in request.subscribed_topic_names or ()):
+        return await handle(request, context)
+    return Fields(
+        throttle_time=UNTHROTTLED, error_code=UNAUTHORIZED_TOPIC, error_message=None, member_id=None, member_epoch=0,
+        heartbeat_interval=UNTHROTTLED, assignment=None,
+    )  # fmt: skip
+
+
+async def consumer_group_describe(request: Any, context: Context, handle: Handle) -> Any:
+    """A group that reads topics which may not be seen is described without its members."""
+    permits, answer = permits_of(context), await handle(request, context)
+    for group in answer.groups:
+        if request.include_authorized_operations and group.error_code is ErrorCode.none:
+            group.authorized_operations = permits.operations(GROUP, group.group_id)
+        shares = [share for member in group.members for share in (member.assignment, member.target_assignment)]
+        named = {topic.topic_name for share in shares for topic in share.topic_partitions}
+        if not all(permits.sees(Operation.DESCRIBE, TOPIC, name) for name in named):
+            group.error_code, group.members = UNAUTHORIZED_TOPIC, ()
+            group.error_message = "the group reads topics that this client may not see"
+    return answer
+
+
 async def offset_fetch(request: Any, context: Context, handle: Handle) -> Any:
     permits = permits_of(context)
     if not hasattr(request, "groups"):
@@ -363,6 +388,44 @@ def _no_offsets(topics: Any, code: ErrorCode) -> tuple[Fields, ...]:
 def _visible(topics: Any, permits: Permits) -> list[Any]:
     """All of a group's offsets were asked for: topics that may not be seen are left out."""
     return [one for one in topics if not one.name or permits.sees(Operation.DESCRIBE, TOPIC, one.name)]
+
+
+# -- the cluster ----------------------------------------------------------------------------------------------------
+
+
+async def alter_replica_log_dirs(request: Any, context: Context, handle: Handle) -> Any:
+    if permits_of(context).may(Operation.ALTER, CLUSTER):
+        return await handle(request, context)
+    topics = [topic for directory in request.dirs for topic in directory.topics]
+    refused = [
+        Fields(
+            topic_name=topic.name,
+            partitions=tuple(
+                Fields(partition_index=number, error_code=UNAUTHORIZED_CLUSTER) for number in topic.partitions
+            ),
+        )
+        for topic in topics
+    ]
+    return Fields(throttle_time=UNTHROTTLED, results=tuple(refused))
+
+
+async def elect_leaders(request: Any, context: Context, handle: Handle) -> Any:
+    """Version 0 has room for errors of partitions only."""
+    if permits_of(context).may(Operation.ALTER, CLUSTER):
+        return await handle(request, context)
+    refused = [
+        Fields(
+            topic=topic.topic,
+            partition_result=tuple(
+                Fields(partition_id=number, error_code=UNAUTHORIZED_CLUSTER, error_message=None)
+                for number in topic.partitions
+            ),
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return Fields(
+        throttle_time=UNTHROTTLED, error_code=UNAUTHORIZED_CLUSTER, replica_election_results=tuple(refused)
+    )
 
 
 # -- producers and transactions --------------------------------------------------------------------------------------
