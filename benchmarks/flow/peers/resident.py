@@ -49,7 +49,7 @@ def _parent(process: int) -> int | None:
 
 
 def processor_seconds(process: int) -> float:
-    """What the process and all its descendants have used of processors so far, ended children that it waited for too."""
+    """What the process and all its descendants have used of processors so far, with children that have ended."""
     ticks = 0
     for one in family(process):
         try:

@@ -132,7 +132,8 @@ cast(small as decimal(4, 3)) | cast(m as decimal(20, 1)) | pmod(g, g2) | pmod(w,
 regexp_extract(line, '(a*)?', 1) | regexp_extract(line, 'x|(a)', 1) | line rlike '[-a]' | line rlike '[a-]'
 line rlike '#| ' | trim(n) rlike '^[a-z]+$' | date_format(at, 'yyyy-MM-dd') | date_format(at, 'HH:mm')
 date_format(near, 'yyyy.MM.dd HH:mm:ss,SSS') | date_format(day, 'dd/MM/yyyy')
-date_format(at, "yyyy-MM-dd'T'HH") | date_format(at, ' - ')
+regexp_extract(line, '(=|^)([^&]*)', 2) | line rlike '(b|^)a' | line rlike '(?:^a|b)c?$' | line rlike '[&=]'
+regexp_replace(line, '(^|b)a', 'X') | date_format(at, "yyyy-MM-dd'T'HH") | date_format(at, ' - ')
 """
 EXPRESSIONS = [one.strip() for line in TRANSLATED.strip().splitlines() for one in line.split(" | ")]
 
@@ -214,6 +215,7 @@ LEFT_TO_SPARK = r"""
 rand() | current_timestamp() | round(d, 2) | cast(d as string) | uuid() | transform(ai, x -> x + 1) | try_add(i, i2)
 n like n2 | n rlike n2 | n rlike '(?i)a' | n rlike '\\ba' | n rlike 'a*+' | n rlike '[a&&b]' | n rlike '[[a]b]'
 n rlike '(a)\\1' | n rlike '[^a]$' | n rlike '\\p{L}' | n rlike '(?=a)' | n rlike 'a{2000}' | n rlike '\\n'
+n rlike '(^a)*' | n rlike 'a(^b)?' | n rlike '[a&&]'
 n rlike 'a$b' | n rlike '\\Aa' | regexp_extract(n, '(a*)*', 1) | regexp_extract(n, 'a$', 0)
 regexp_replace(n, 'a*', '-') | regexp_replace(n, 'a', '$0') | regexp_replace(n, 'a$', '') | cast(n as timestamp)
 cast(d as decimal(10, 2)) | cast(m as float) | exp(d) | pow(d, 2) | ln(d) | sin(d) | initcap(n)

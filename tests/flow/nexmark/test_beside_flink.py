@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.flow.peers.environment import interpreter_of
 from examples.nexmark.main import FOLDER, NUMBERS
-from examples.nexmark.test_nexmark import EVENTS, SEED, kept
+from examples.nexmark.test_nexmark import kept
 from headwater.flow.java import find_java
 from tests.clients.brokers.process import NotAvailable
 
