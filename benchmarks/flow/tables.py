@@ -51,7 +51,7 @@ JOINS_NOTE = (
 )
 NEXMARK_NOTE = (
     "Events a second of the queries of Nexmark, persons, auctions and bids of all together; a query reads those that "
-    "it needs. Contenders, cold, warm and MiB are as for windows; CPU seconds are those of all processes of a contender "
+    "it needs. Contenders, cold, warm and MiB are as for windows; CPU seconds are those of all processes of one "
     "in the warm run. Results are written nowhere, those of q10 into files. headwater keeps its state on the disk with "
     "every batch; Flink has its state in memory, takes no checkpoints, and has the settings that Nexmark gives it. "
     "Flink does not emit q12, windows by processing time, at the end of its files. Goals, warm: 2 × Flink in the "
