@@ -61,8 +61,10 @@ def make(bench: Bench, node: BrokerProcess, folder: Path) -> None:
             (folder / name).mkdir(parents=True)
             paths = [folder / name / f"{partition}.json" for partition in range(PARTITIONS)]
             files[name] = [closing.enter_context(path.open("w")) for path in paths]
+        before_ms = int(BEGIN.timestamp() * 1000) - 1
         for row in side_input():
-            producer.produce("side_input", json.dumps(row), key=json.dumps({"key": row["key"]}), partition=0)
+            key = json.dumps({"key": row["key"]})
+            producer.produce("side_input", json.dumps(row), key=key, partition=0, timestamp=before_ms)
         files["side_input"][0].writelines(json.dumps(row) + "\n" for row in flink_side_input())
         dealt = dict.fromkeys(TABLES, 0)
         for number, (name, row) in enumerate(events(SEED, count, BETWEEN_EVENTS)):

@@ -17,7 +17,8 @@ from headwater.testing import running_app
 
 SEED, EVENTS, PORTIONS = 1, 600, 3
 STREAMS = ("q0", "q1", "q2", "q13", "q14", "q21", "q22")
-COMPARED = tuple(f"q{number}" for number in NUMBERS if f"q{number}" not in ("q10", "q12"))
+FILES, PROCESSED = "q10", "q12"
+COMPARED = tuple(f"q{number}" for number in NUMBERS if f"q{number}" != FILES)
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -45,22 +46,28 @@ def kept(
     queries: Sequence[str], folder: Path, *, seed: int = SEED, count: int = EVENTS
 ) -> tuple[dict[str, Rows], dict[str, Rows]]:
     """The results of queries, for events that come in portions; and those of one batch of Spark."""
-    rows, found = [*events(seed, count)], {}
-    with running_app(app_of(queries), folder / "data") as tester:
+    rows, found = [*events(seed, count)], dict[str, Rows]()
+    with running_app(app_of([query for query in queries if query != PROCESSED]), folder / "data") as tester:
         tester.feed_rows("side_input", side_input())
         for part in range(PORTIONS):
             feed(tester, rows[part * count // PORTIONS : (part + 1) * count // PORTIONS])
             tester.run()
         tester.flush()
         for query in queries:
-            if query != "q10":
+            if query not in (FILES, PROCESSED):
                 found[query] = tester.values(query) if query in STREAMS else tester.rows(query)
-        return found, batch(tester, folder, queries, seed=seed, count=count)
+        if PROCESSED in queries:
+            found[PROCESSED] = processed(rows, folder / "processed")
+        write_tables(folder / "tables", seed, count)
+        return found, batch_rows(tester.session, folder / "tables", queries)
 
 
-def batch(tester: AppTester, folder: Path, queries: Sequence[str], *, seed: int, count: int) -> dict[str, Rows]:
-    write_tables(folder / "tables", seed, count)
-    return batch_rows(tester.session, folder / "tables", queries)
+def processed(rows: Sequence[tuple[str, Mapping[str, Any]]], folder: Path) -> Rows:
+    """What the windows by processing time have, for events that are processed at one moment."""
+    with running_app(app_of([PROCESSED]), folder) as tester:
+        feed(tester, rows)
+        tester.run_at(MOMENT)
+        return tester.rows(PROCESSED)
 
 
 def different(found: Mapping[str, Rows], expected: Mapping[str, Rows]) -> list[Any]:
@@ -78,15 +85,6 @@ def test_each_query_is_what_one_batch_of_spark_answers(tmp_path: Path) -> None:
     assert different(*kept(COMPARED, tmp_path)) == []
 
 
-@pytest.mark.timeout(600)
-def test_windows_by_processing_time_have_what_was_processed_in_them(tmp_path: Path) -> None:
-    with running_app(app_of(["q12"]), tmp_path / "data") as tester:
-        feed(tester, list(events(SEED, EVENTS)))
-        tester.run_at(MOMENT)
-        expected = batch(tester, tmp_path, ["q12"], seed=SEED, count=EVENTS)
-        assert different({"q12": tester.rows("q12")}, expected) == []
-
-
 @pytest.mark.torture
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", [2, 3])
@@ -98,7 +96,7 @@ def test_all_of_them_are_for_more_events(tmp_path: Path, seed: int) -> None:
 @pytest.mark.timeout(600)
 def test_bids_become_files_by_day_and_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    _, expected = kept(["q10"], tmp_path)
+    _, expected = kept([FILES], tmp_path)
     found = [row for file in (tmp_path / "q10-files").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
     names = ("auction", "bidder", "price", "date_time", "extra", "dt", "hm")
-    assert different({"q10": [{name: row[name] for name in names} for row in found]}, expected) == []
+    assert different({FILES: [{name: row[name] for name in names} for row in found]}, expected) == []
