@@ -40,9 +40,9 @@ class FlowPlan:
     """Of both sides together."""
     join_rows_per_batch: int = 500_000
     join_keys: tuple[int, ...] = (100_000, 1_000_000, 5_000_000)
-    nexmark_events: int = 500_000
+    nexmark_events: int = 1_000_000
     """Twice through each of 23 queries, for each contender."""
-    nexmark_rows_per_batch: int = 250_000
+    nexmark_rows_per_batch: int = 500_000
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
