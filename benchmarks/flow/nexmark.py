@@ -30,7 +30,7 @@ SECTION = "nexmark"
 SEED = 1
 PARTITIONS = 2
 BETWEEN_EVENTS = timedelta(microseconds=100)
-END = {HEADER: str(10**13)}
+END: dict[str, str | bytes | None] = {HEADER: str(10**13)}
 """Nothing more comes: all windows are over, as they are for Flink at the end of its files."""
 PEERS = Path(__file__).parent / "peers"
 Command = Callable[[str], list[str]]

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -81,7 +81,7 @@ def write_tables(folder: Path, seed: int, count: int) -> None:
         file.close()
 
 
-def batch_rows(spark: SparkSession, folder: Path, queries: Iterable[str]) -> dict[str, list[Mapping[str, Any]]]:
+def batch_rows(spark: SparkSession, folder: Path, queries: Iterable[str]) -> dict[str, Sequence[Mapping[str, Any]]]:
     """What the queries give of tables that lie in a folder."""
     for name, columns in TABLES.items():
         spark.read.schema(columns).json(str(folder / name)).createOrReplaceTempView(name)
