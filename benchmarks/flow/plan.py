@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-SECTIONS = ("source", "keyed", "state", "sink", "flow-latency", "windows", "joins", "stages", "batch-floor")
+SECTIONS = ("source", "keyed", "state", "sink", "flow-latency", "windows", "joins", "nexmark", "stages", "batch-floor")
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,9 @@ class FlowPlan:
     """Of both sides together."""
     join_rows_per_batch: int = 500_000
     join_keys: tuple[int, ...] = (100_000, 1_000_000, 5_000_000)
+    nexmark_events: int = 1_000_000
+    """Twice through each of 23 queries, for each contender."""
+    nexmark_rows_per_batch: int = 500_000
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -81,4 +84,6 @@ QUICK = FlowPlan(
     join_rows=100_000,
     join_rows_per_batch=50_000,
     join_keys=(10_000, 100_000),
+    nexmark_events=50_000,
+    nexmark_rows_per_batch=25_000,
 )

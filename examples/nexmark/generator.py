@@ -1,12 +1,14 @@
 """Events of an auction house, from a seed: people who register, auctions that they open, and bids on these.
 
 Of fifty events one is a person, three are auctions and the others bids. They come in the order of their times, but for
-some bids, which come up to two seconds late.
+some bids, which come up to two seconds late. As Nexmark has it, half of the bids are on one auction, which changes with
+every hundredth, and the others on the last hundred; three of four bids and auctions are of one person, who changes
+likewise, and the others of the last thousand.
 """
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,8 +19,15 @@ STATES = ("OR", "ID", "CA", "WA", "NV", "AZ")
 CITIES = ("Bend", "Boise", "Fresno", "Seattle", "Reno", "Tucson")
 NAMES = ("Ada", "Bela", "Cem", "Dora", "Eino", "Fay", "Gus", "Hana")
 CHANNELS = ("Apple", "Google", "Facebook", "Baidu", "channel-17", "channel-230")
+FOLDERS = ("lamps", "chairs", "maps", "coins")
 CATEGORIES = (10, 11, 12, 13, 14)
 PERSON, AUCTION, BID = "person", "auction", "bid"
+FIRST_PERSON, FIRST_AUCTION = 1000, 1100
+EVERY = 100
+"""With each hundredth auction or person another one becomes the one that most events are about."""
+AUCTIONS_OPEN, PEOPLE_ACTIVE = 100, 1000
+EXPIRES_EVENTS = (70, 400)
+"""After how many events an auction expires: at least, and less than."""
 
 
 @dataclass
@@ -26,53 +35,66 @@ class House:
     """What has been made so far: new events refer to it."""
 
     dice: random.Random
-    people: list[int] = field(default_factory=list)
-    auctions: list[int] = field(default_factory=list)
+    between: timedelta
+    people: int = 0
+    auctions: int = 0
 
     def person(self, at: datetime) -> dict[str, Any]:
-        number = 1000 + len(self.people)
-        self.people.append(number)
-        name = self.dice.choice(NAMES)
+        number = FIRST_PERSON + self.people
+        self.people += 1
+        name = self._one_of(NAMES)
         return {
-            "id": number, "name": name, "email": f"{name.lower()}{number}@example.com",
-            "city": self.dice.choice(CITIES), "state": self.dice.choice(STATES), "date_time": _text(at),
-            "extra": self._extra(),
+            "id": number, "name": name, "email_address": f"{name.lower()}{number}@example.com",
+            "credit_card": f"{self._below(10**16):016}", "city": self._one_of(CITIES), "state": self._one_of(STATES),
+            "date_time": _text(at), "extra": self._extra(),
         }  # fmt: skip
 
     def auction(self, at: datetime) -> dict[str, Any]:
-        number = 1100 + len(self.auctions)
-        self.auctions.append(number)
-        least = self.dice.randrange(1, 1000)
+        number = FIRST_AUCTION + self.auctions
+        self.auctions += 1
+        least, (soon, late) = self._below(1000) + 1, EXPIRES_EVENTS
         return {
             "id": number, "item_name": f"item {number}", "description": self._extra(), "initial_bid": least,
-            "reserve": least + self.dice.randrange(1000), "date_time": _text(at),
-            "expires": _text(at + timedelta(seconds=self.dice.randrange(10, 60))),
-            "seller": self.dice.choice(self.people[-8:]), "category": self.dice.choice(CATEGORIES),
-            "extra": self._extra(),
+            "reserve": least + self._below(1000), "date_time": _text(at),
+            "expires": _text(at + (soon + self._below(late - soon)) * self.between),
+            "seller": self._person(), "category": self._one_of(CATEGORIES), "extra": self._extra(),
         }  # fmt: skip
 
     def bid(self, at: datetime) -> dict[str, Any]:
-        """Most bids are on auctions that are new, and half of these on one."""
-        late = timedelta(milliseconds=self.dice.randrange(LATE_MAX_MS) if self.dice.random() < 0.2 else 0)
-        newest = self.auctions[-1] if self.dice.random() < 0.5 else self.dice.choice(self.auctions[-20:])
-        channel = self.dice.choice(CHANNELS)
-        folders = "/".join(self.dice.choice(("lamps", "chairs", "maps", "coins")) for _ in range(3))
-        known = f"?page=2&channel_id={self.dice.randrange(100)}" if self.dice.random() < 0.5 else ""
+        late = timedelta(milliseconds=self._below(LATE_MAX_MS) if self.dice.random() < 0.2 else 0)
+        folders = f"{self._one_of(FOLDERS)}/{self._one_of(FOLDERS)}/{self._one_of(FOLDERS)}"
+        known = f"?page=2&channel_id={self._below(100)}" if self.dice.random() < 0.5 else ""
         return {
-            "auction": newest, "bidder": self.dice.choice(self.people),
-            "price": 1 + int(10 ** (self.dice.random() * 8)), "channel": channel, "url": f"https://bids.example.com/{folders}/item.htm{known}",
+            "auction": FIRST_AUCTION + self._one_in(2, self.auctions, AUCTIONS_OPEN), "bidder": self._person(),
+            "price": 1 + int(10 ** (self.dice.random() * 8)), "channel": self._one_of(CHANNELS),
+            "url": f"https://bids.example.com/{folders}/item.htm{known}",
             "date_time": _text(at - late), "extra": self._extra(),
         }  # fmt: skip
 
+    def _person(self) -> int:
+        return FIRST_PERSON + self._one_in(4, self.people, PEOPLE_ACTIVE)
+
+    def _one_in(self, ratio: int, count: int, last: int) -> int:
+        """The one that most events are about, or, one time of `ratio`, one of the `last`."""
+        if self._below(ratio):
+            return (count - 1) // EVERY * EVERY
+        return count - 1 - self._below(min(count, last))
+
     def _extra(self) -> str:
-        return "".join(self.dice.choice("abcdefgh") for _ in range(self.dice.randrange(5, 15)))
+        return f"{self.dice.getrandbits(4 * (5 + self._below(10))):x}"
+
+    def _one_of(self, known: Sequence[Any]) -> Any:
+        return known[int(self.dice.random() * len(known))]
+
+    def _below(self, bound: int) -> int:
+        return int(self.dice.random() * bound)
 
 
-def events(seed: int, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def events(seed: int, count: int, between: timedelta = BETWEEN_EVENTS) -> Iterator[tuple[str, dict[str, Any]]]:
     """The topic of each event, and its row. The same for the same seed."""
-    house = House(random.Random(seed))
+    house = House(random.Random(seed), between)
     for number in range(count):
-        at = BEGIN + number * BETWEEN_EVENTS
+        at = BEGIN + number * between
         match number % 50:
             case 0:
                 yield PERSON, house.person(at)

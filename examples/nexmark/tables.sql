@@ -1,5 +1,6 @@
 CREATE STREAM person (
-  id BIGINT, name STRING, email STRING, city STRING, state STRING, date_time TIMESTAMP, extra STRING
+  id BIGINT, name STRING, email_address STRING, credit_card STRING, city STRING, state STRING, date_time TIMESTAMP,
+  extra STRING
 ) FROM TOPIC person WITH (time = 'date_time', lateness = '4 seconds', idle = 'none');
 
 CREATE STREAM auction (

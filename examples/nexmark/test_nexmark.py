@@ -1,4 +1,4 @@
-"""Each query over the same events as DuckDB: what is kept from batch to batch is what one batch answers."""
+"""Each query beside one batch of Spark over the same events: what is kept from batch to batch is what one answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -9,18 +9,17 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from examples.nexmark.batch import QUERIES, Batch
+from examples.nexmark.batch import MOMENT, batch_rows, write_tables
 from examples.nexmark.generator import events
-from examples.nexmark.main import app_of, side_input
+from examples.nexmark.main import NUMBERS, app_of, side_input
 from headwater.flow.run.app_tester import AppTester
 from headwater.testing import running_app
 
 SEED, EVENTS, PORTIONS = 1, 600, 3
 STREAMS = ("q0", "q1", "q2", "q13", "q14", "q21", "q22")
-ON_SPARK = ("q14", "q15", "q16", "q17", "q21", "q22")
-"""They have functions that the test kit leaves to Spark."""
-QUICK = tuple(query for query in QUERIES if query not in ("q10", "q12", *ON_SPARK))
-MOMENT = "2026-03-01T12:00:05Z"
+FILES, PROCESSED = "q10", "q12"
+COMPARED = tuple(f"q{number}" for number in NUMBERS if f"q{number}" != FILES)
+Rows = Sequence[Mapping[str, Any]]
 
 
 def comparable(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -43,57 +42,61 @@ def feed(tester: AppTester, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> No
         tester.feed(topic, [row for own, row in rows if own == topic])
 
 
-def kept(queries: Sequence[str], folder: Path, *, seed: int = SEED, count: int = EVENTS) -> dict[str, list[Any]]:
-    """The results of queries, for events that come in portions."""
-    rows, found = [*events(seed, count)], {}
-    with running_app(app_of(queries), folder) as tester:
+def kept(
+    queries: Sequence[str], folder: Path, *, seed: int = SEED, count: int = EVENTS
+) -> tuple[dict[str, Rows], dict[str, Rows]]:
+    """The results of queries, for events that come in portions; and those of one batch of Spark."""
+    rows, found = [*events(seed, count)], dict[str, Rows]()
+    with running_app(app_of([query for query in queries if query != PROCESSED]), folder / "data") as tester:
         tester.feed_rows("side_input", side_input())
         for part in range(PORTIONS):
             feed(tester, rows[part * count // PORTIONS : (part + 1) * count // PORTIONS])
             tester.run()
         tester.flush()
         for query in queries:
-            if query != "q10":
+            if query not in (FILES, PROCESSED):
                 found[query] = tester.values(query) if query in STREAMS else tester.rows(query)
-    return found
+        if PROCESSED in queries:
+            found[PROCESSED] = processed(rows, folder / "processed")
+        write_tables(folder / "tables", seed, count)
+        return found, batch_rows(tester.session, folder / "tables", queries)
 
 
-def different(found: Mapping[str, list[Any]], *, seed: int = SEED, count: int = EVENTS) -> list[Any]:
-    """Queries whose results are others than those of one batch, or that have none."""
-    batch, wrong = Batch(seed, count), []
+def processed(rows: Sequence[tuple[str, Mapping[str, Any]]], folder: Path) -> Rows:
+    """What the windows by processing time have, for events that are processed at one moment."""
+    with running_app(app_of([PROCESSED]), folder) as tester:
+        feed(tester, rows)
+        tester.run_at(MOMENT)
+        return tester.rows(PROCESSED)
+
+
+def different(found: Mapping[str, Rows], expected: Mapping[str, Rows]) -> list[Any]:
+    """Queries whose results are others than expected, or that have none."""
+    wrong: list[Any] = []
     for query, rows in found.items():
-        ours, theirs = comparable(rows), comparable(batch.rows(query))
+        ours, theirs = comparable(rows), comparable(expected[query])
         if ours != theirs or not theirs:
             wrong.append((query, len(ours), len(theirs), sorted({*ours} ^ {*theirs})[:4]))
     return wrong
 
 
 @pytest.mark.timeout(600)
-def test_each_query_is_what_one_batch_answers(tmp_path: Path) -> None:
-    assert different(kept(QUICK, tmp_path)) == []
-
-
-@pytest.mark.timeout(600)
-def test_windows_by_processing_time_have_what_was_processed_in_them(tmp_path: Path) -> None:
-    with running_app(app_of(["q12"]), tmp_path) as tester:
-        feed(tester, list(events(SEED, EVENTS)))
-        tester.run_at(MOMENT)
-        assert different({"q12": tester.rows("q12")}) == []
+def test_each_query_is_what_one_batch_of_spark_answers(tmp_path: Path) -> None:
+    assert different(*kept(COMPARED, tmp_path)) == []
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", [2, 3])
 def test_all_of_them_are_for_more_events(tmp_path: Path, seed: int) -> None:
-    found = kept([*QUICK, *ON_SPARK], tmp_path / "data", seed=seed, count=3000)
-    assert different(found, seed=seed, count=3000) == []
+    assert different(*kept(COMPARED, tmp_path, seed=seed, count=3000)) == []
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(600)
 def test_bids_become_files_by_day_and_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    kept(["q10"], tmp_path / "data")
+    _, expected = kept([FILES], tmp_path)
     found = [row for file in (tmp_path / "q10-files").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
     names = ("auction", "bidder", "price", "date_time", "extra", "dt", "hm")
-    assert different({"q10": [{name: row[name] for name in names} for row in found]}) == []
+    assert different({FILES: [{name: row[name] for name in names} for row in found]}, expected) == []

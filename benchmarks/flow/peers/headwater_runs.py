@@ -14,13 +14,15 @@ from benchmarks.flow.queries import session  # noqa: E402
 from headwater.flow.run.running_app import RunningApp, RunSettings  # noqa: E402
 
 
-def run_twice(name: str, declare: Callable[[hw.App], Any], settings: RunSettings, folder: Path) -> None:
-    """`declare` gives the stream or table whose rows are counted, and written nowhere."""
+def run_twice(
+    name: str, declare: Callable[[hw.App], Any], settings: RunSettings, folder: Path, *, files: Path | None = None
+) -> None:
+    """`declare` gives the stream or table whose rows are counted, and written nowhere; or in `files` as Parquet."""
     with session(folder) as spark:
         for run in ("cold", "warm"):
             begun = STARTED if run == "cold" else time.monotonic()
             results: list[int] = []
-            running = RunningApp(app_of(f"{name}-{run}", declare, results), spark, settings)
+            running = RunningApp(app_of(f"{name}-{run}", declare, results, files), spark, settings)
             try:
                 running.start()
                 running.wait()
@@ -30,9 +32,10 @@ def run_twice(name: str, declare: Callable[[hw.App], Any], settings: RunSettings
             print(json.dumps(report), flush=True)
 
 
-def app_of(name: str, declare: Callable[[hw.App], Any], results: list[int]) -> hw.App:
+def app_of(name: str, declare: Callable[[hw.App], Any], results: list[int], files: Path | None = None) -> hw.App:
     """`results` gets the number of rows of each batch."""
     app = hw.App(name)
     declared = declare(app)
-    app.sink(hw.sinks.Foreach(lambda rows, batch: results.append(len(rows))), name="nothing")(lambda: declared)
+    nothing = hw.sinks.Foreach(lambda rows, batch: results.append(len(rows)))
+    app.sink(nothing if files is None else hw.sinks.Parquet(f"{files}-{name}"), name="nothing")(lambda: declared)
     return app

@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from threading import Timer
+from typing import Any, NamedTuple
 
 from benchmarks.flow.apart import Bench
 from benchmarks.flow.names import FLINK
-from benchmarks.flow.peers.resident import Resident
+from benchmarks.flow.peers.resident import Resident, processor_seconds
 from benchmarks.flow.queries import settle
 from headwater.flow.java import find_java
 from tests.clients.brokers.process import NotAvailable
@@ -17,9 +18,11 @@ SECONDS_MAX = 600
 
 
 class Ran(NamedTuple):
-    """Seconds of the run `cold`, from the start of the process, and of `warm`; results, where it counts them."""
+    """Seconds of the run `cold`, from the start of the process, and of `warm`, and those of all its processes on a
+    processor; results, where it counts them."""
 
     seconds: Mapping[str, float]
+    processor_seconds: Mapping[str, float]
     results: int | None
     peak_bytes: int
 
@@ -39,8 +42,18 @@ def run_twice(bench: Bench, who: str, words: Callable[[], list[str]], what: str)
         ) as process,
         Resident(process.pid) as resident,
     ):
-        said, _ = process.communicate(timeout=SECONDS_MAX)
-    told = [json.loads(line) for line in said.splitlines() if line.startswith('{"run"')]
+        assert process.stdout is not None
+        patience = Timer(SECONDS_MAX, process.kill)
+        patience.start()
+        told: list[dict[str, Any]] = []
+        used = [0.0]
+        for line in process.stdout:
+            if line.startswith('{"run"'):
+                told.append(json.loads(line))
+                used.append(processor_seconds(process.pid))
+        process.wait()
+        patience.cancel()
     if process.returncode != 0 or len(told) != 2:
         raise RuntimeError(f"{who} did not come to the end of {what}")
-    return Ran({one["run"]: one["seconds"] for one in told}, told[-1].get("results"), resident.peak_bytes)
+    spent = {one["run"]: end - start for one, start, end in zip(told, used, used[1:], strict=False)}
+    return Ran({one["run"]: one["seconds"] for one in told}, spent, told[-1].get("results"), resident.peak_bytes)

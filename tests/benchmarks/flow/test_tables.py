@@ -1,5 +1,5 @@
 from benchmarks.flow.names import CONNECTOR, FLINK, HEADWATER, JDBC, POSTGRES, RAW, ROCKS
-from benchmarks.flow.tables import flow_tables, joins, joins_state, keyed, sink, source, state
+from benchmarks.flow.tables import flow_tables, joins, joins_state, keyed, nexmark, sink, source, state
 from benchmarks.results import Case, Results
 
 
@@ -42,6 +42,18 @@ def test_joins_are_compared_with_each_peer_cold_and_warm() -> None:
     ours, flink = joins(results).rows
     assert ours == ["as-of", HEADWATER, "100", "600", "2,000", "–", "–"]
     assert flink == ["as-of", FLINK, "50.0", "200", "3,000", "2.00\u00a0×", "3.00\u00a0×"]
+
+
+def test_queries_of_nexmark_are_compared_one_by_one_and_in_their_geometric_mean() -> None:
+    results = Results()
+    for query, rates in (("q0", (400, 100)), ("q1", (100, 100)), ("q2", (100, None))):
+        for who, rate in zip((HEADWATER, FLINK), rates, strict=True):
+            if rate is not None:
+                results.add(Case("nexmark", (query,)), who, cold=rate, warm=rate, cpu=3, memory=2000)
+    first, _, alone, mean = nexmark(results).rows
+    assert first == ["q0", "400", "100", "400", "100", *["3.00"] * 2, *["2,000"] * 2, *["4.00\u00a0×"] * 2]
+    assert alone[-1] == "–"
+    assert (mean[0], mean[-1]) == ("geometric mean", "2.00\u00a0×")
 
 
 def test_the_state_of_joins_follows_from_the_number_of_keys() -> None:

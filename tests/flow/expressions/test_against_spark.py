@@ -130,7 +130,10 @@ cast(if(isnan(d), null, d) as double) | coalesce(m, 0) | if(b, y, null) | if(b, 
 case when b then i / i2 end | struct(i / i2 as q) | isnotnull(st)
 cast(small as decimal(4, 3)) | cast(m as decimal(20, 1)) | pmod(g, g2) | pmod(w, m2) | m * 1.0 / 3
 regexp_extract(line, '(a*)?', 1) | regexp_extract(line, 'x|(a)', 1) | line rlike '[-a]' | line rlike '[a-]'
-line rlike '#| ' | trim(n) rlike '^[a-z]+$'
+line rlike '#| ' | trim(n) rlike '^[a-z]+$' | date_format(at, 'yyyy-MM-dd') | date_format(at, 'HH:mm')
+date_format(near, 'yyyy.MM.dd HH:mm:ss,SSS') | date_format(day, 'dd/MM/yyyy')
+regexp_extract(line, '(=|^)([^&]*)', 2) | line rlike '(b|^)a' | line rlike '(?:^a|b)c?$' | line rlike '[&=]'
+regexp_replace(line, '(^|b)a', 'X') | date_format(at, "yyyy-MM-dd'T'HH") | date_format(at, ' - ')
 """
 EXPRESSIONS = [one.strip() for line in TRANSLATED.strip().splitlines() for one in line.split(" | ")]
 
@@ -212,10 +215,12 @@ LEFT_TO_SPARK = r"""
 rand() | current_timestamp() | round(d, 2) | cast(d as string) | uuid() | transform(ai, x -> x + 1) | try_add(i, i2)
 n like n2 | n rlike n2 | n rlike '(?i)a' | n rlike '\\ba' | n rlike 'a*+' | n rlike '[a&&b]' | n rlike '[[a]b]'
 n rlike '(a)\\1' | n rlike '[^a]$' | n rlike '\\p{L}' | n rlike '(?=a)' | n rlike 'a{2000}' | n rlike '\\n'
+n rlike '(^a)*' | n rlike 'a(^b)?' | n rlike '[a&&]'
 n rlike 'a$b' | n rlike '\\Aa' | regexp_extract(n, '(a*)*', 1) | regexp_extract(n, 'a$', 0)
 regexp_replace(n, 'a*', '-') | regexp_replace(n, 'a', '$0') | regexp_replace(n, 'a$', '') | cast(n as timestamp)
 cast(d as decimal(10, 2)) | cast(m as float) | exp(d) | pow(d, 2) | ln(d) | sin(d) | initcap(n)
-date_format(at, 'yyyy') | months_between(at, at2) | timestampdiff(MONTH, at, at2) | get_json_object(n, '$.a')
+date_format(at, 'MMM') | date_format(at, 'yy') | months_between(at, at2)
+timestampdiff(MONTH, at, at2) | get_json_object(n, '$.a')
 at - at2 | trunc(day, 'day') | lpad(y, 3, x'00') | reverse(a) | mp[n] | element_at(ai, i) | from_unixtime(l)
 m div m2 | substring_index(n, 'ab', 1) | round(g, 2) | array_contains(array(a), a)
 n rlike '^\\s*$' | concat_ws(n, n2) | date_add(day, i)

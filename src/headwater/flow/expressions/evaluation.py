@@ -20,6 +20,7 @@ from headwater.flow.expressions.functions import (
     nested,
     patterns,
     strings,
+    time_texts,
     times,
 )
 from headwater.flow.expressions.functions import comparisons as comparing
@@ -84,6 +85,7 @@ FUNCTIONS: dict[str, Kernel] = {
     "as_number": dates.as_number,
     "unix_seconds": dates.unix_seconds,
     "weekday": dates.weekday,
+    "date_format": time_texts.written,
     "field": nested.struct_field,
     "element": nested.element,
     "size": nested.size,

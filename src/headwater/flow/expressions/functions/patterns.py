@@ -36,6 +36,8 @@ class _Scan:
     """Can a class match a line terminator?"""
     ends: bool = False
     repeats_group: bool = False
+    anchored_group: bool = False
+    """Is there ^ within a group, which then is not repeated?"""
 
     def refuse(self) -> Untranslatable:
         return Untranslatable(f"the regular expression {self.text!r}")
@@ -93,7 +95,8 @@ def _one(scan: _Scan, sign: str) -> None:
             scan.add(f"[^{LINE_ENDS}]", "atom")
         case "|":
             scan.add("|", "|")
-        case "^" if scan.depth == 0 and scan.before in ("", "|"):
+        case "^" if scan.before in ("", "|") or (scan.depth and scan.before == "("):
+            scan.anchored_group = scan.anchored_group or scan.depth > 0
             scan.add(r"\A", "^")
         case "$" if scan.depth == 0 and scan.text[scan.offset + 1 : scan.offset + 2] in ("", "|"):
             scan.ends = True
@@ -126,8 +129,8 @@ def _escaped(scan: _Scan) -> None:
 
 
 def _class(scan: _Scan) -> None:
-    found = re.compile(r"\[(\^?)((?:\\.|[^\\\[\]&^])+)\]").match(scan.text, scan.offset)
-    if found is None:
+    found = re.compile(r"\[(\^?)((?:\\.|[^\\\[\]^])+)\]").match(scan.text, scan.offset)
+    if found is None or "&&" in found[2]:  # an intersection, to Java
         raise scan.refuse()
     members = re.findall(r"\\.|.", found[2], re.DOTALL)
     written, offset = [], 0
@@ -176,6 +179,8 @@ def _counted(scan: _Scan) -> None:
     piece = scan.text[scan.offset] if found is None else found[0]
     after = scan.text[scan.offset + len(piece) : scan.offset + len(piece) + 1]
     if after == "+":  # possessive
+        raise scan.refuse()
+    if scan.before == "group" and scan.anchored_group:
         raise scan.refuse()
     scan.repeats_group = scan.repeats_group or (scan.before == "group" and piece != "?")
     lazy = "?" if after == "?" else ""

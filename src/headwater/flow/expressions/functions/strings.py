@@ -10,6 +10,8 @@ from headwater.flow.expressions.evaluated import Evaluated, Values, as_array
 from headwater.flow.expressions.tree import Expression
 
 TEXT = pa.string()
+PLAIN_SEPARATORS = frozenset(",;:/@#=&%!~ '\"<>") | {"-", "_"}
+"""Characters that mean themselves in a regular expression."""
 
 
 def joined(node: Expression, rows: int, *several: Values) -> Evaluated:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.expressions.functions import patterns, time_texts
+from headwater.flow.expressions.functions.strings import PLAIN_SEPARATORS
 from headwater.flow.expressions.functions.times import TRUNCATED
 from headwater.flow.expressions.resolution.coercion import (
     UTC,
@@ -405,6 +407,44 @@ def _size(name: str, inputs: tuple[Expression, ...]) -> Expression:
     return made("size", pa.int32(), value)
 
 
+def _time_text(name: str, inputs: tuple[Expression, ...]) -> Expression:
+    time, pattern = _counted(inputs, 2, name)
+    if time.type != UTC or not pa.types.is_string(pattern.type):
+        raise Untranslatable(f"{name} of {time.type}")
+    return made("date_format", pa.string(), time, parts=time_texts.parts_of(str(_constant(pattern, name))))
+
+
+def _extracted(name: str, inputs: tuple[Expression, ...]) -> Expression:
+    text, pattern, group = _counted(inputs, 3, name)
+    _text((text, pattern), name)
+    number = _constant(group, name)
+    if not isinstance(number, int) or number < 0:
+        raise Untranslatable(f"{name} of group {number}")
+    read = patterns.translated(str(_constant(pattern, name)), group=number)
+    return made("regexp_extract", pa.string(), text, pattern=read)
+
+
+def _replaced(name: str, inputs: tuple[Expression, ...]) -> Expression:
+    text, search, by = _text(_counted(inputs, 3, name), name)
+    return made("replace", pa.string(), text, search=_constant(search, name), by=_constant(by, name))
+
+
+def _split(name: str, inputs: tuple[Expression, ...]) -> Expression:
+    text, separator = _text(_counted(inputs, 2, name), name)
+    wanted = str(_constant(separator, name))
+    if len(wanted) != 1 or wanted not in PLAIN_SEPARATORS:
+        raise Untranslatable(f"split by {wanted!r}")
+    return made("split", pa.list_(pa.field("element", pa.string(), nullable=False)), text, separator=wanted)
+
+
+def _element(name: str, inputs: tuple[Expression, ...]) -> Expression:
+    array, place = _counted(inputs, 2, name)
+    index = _constant(place, name)
+    if not pa.types.is_list(array.type) or not isinstance(index, int):
+        raise Untranslatable(f"an element of {array.type}")
+    return made("element", array.type.value_type, array, index=index, from_end=False, lenient=False)
+
+
 def _json(name: str, inputs: tuple[Expression, ...]) -> Expression:
     (value,) = _counted(inputs, 1, name)
     return made("to_json", pa.string(), value)
@@ -439,6 +479,11 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("shiftright", "shiftleft"), _shifted),
     "struct": _joined,
     "size": _size,
+    "date_format": _time_text,
+    "regexp_extract": _extracted,
+    "replace": _replaced,
+    "split": _split,
+    "[]": _element,
     "to_json": _json,
     **dict.fromkeys(("xxhash64", "hash"), _hashed),
 }

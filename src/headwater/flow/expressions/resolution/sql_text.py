@@ -60,9 +60,12 @@ NAMES = frozenset({
     "isnotnull", "isnan", "coalesce", "nvl", "ifnull", "nullif", "greatest", "least", "concat", "substring",
     "startswith", "endswith", "contains", "if", "pmod", "trim", "ltrim", "rtrim", "floor", "ceil", "date_trunc",
     "unix_millis", "unix_micros", "unix_seconds", "timestamp_micros", "timestamp_millis", "xxhash64", "hash",
-    "size",
+    "size", "date_format", "regexp_extract", "replace", "split",
 })  # fmt: skip
 """All that may stand before a bracket: sqlglot reads names that Spark does not know."""
+AS_WRITTEN = re.compile(r"\b(date_format|regexp_extract|replace|split)(?=\s*\()", re.IGNORECASE)
+PREFIX = "as_written_"
+"""Functions whose literals sqlglot would change, such as patterns of times, or whose defaults it would write."""
 
 
 @lru_cache(maxsize=4096)
@@ -75,12 +78,20 @@ distinct=False, condition=None, ignore_nulls=False), name='more')
     if unknown := [one for one in CALLED.findall(text) if one.lower() not in NAMES]:
         raise Untranslatable(f"{unknown[0]}(...)")
     try:
-        tree = sqlglot.parse_one(QUOTED.sub(_one_text, text), dialect="spark")
+        tree = sqlglot.parse_one(_prepared(text), dialect="spark")
     except SqlglotError as error:
         raise Untranslatable(f"`{text}`, which only Spark can read") from error
     if not isinstance(tree, exp.Expression):
         raise Untranslatable(f"`{text}`, which only Spark can read")
     return _read(tree)
+
+
+def _prepared(text: str) -> str:
+    found, position = "", 0
+    for quoted in QUOTED.finditer(text):
+        found += AS_WRITTEN.sub(rf"{PREFIX}\1", text[position : quoted.start()]) + _one_text(quoted)
+        position = quoted.end()
+    return found + AS_WRITTEN.sub(rf"{PREFIX}\1", text[position:])
 
 
 def _one_text(found: re.Match[str]) -> str:
@@ -262,7 +273,15 @@ def _alias(node: exp.Expression) -> Unresolved:
 
 def _anonymous(node: exp.Expression) -> Unresolved:
     """Functions that sqlglot has no form of its own for: they are as they are written."""
-    return Call(str(node.this).lower(), tuple(map(_read, node.args["expressions"])))
+    return Call(str(node.this).lower().removeprefix(PREFIX), tuple(map(_read, node.args["expressions"])))
+
+
+def _element(node: exp.Expression) -> Unresolved:
+    """`array[3]`, which sqlglot counts as Spark does."""
+    places = node.expressions
+    if len(places) != 1:
+        raise Untranslatable(f"`{node.sql(dialect='spark')}`")
+    return Call("[]", (_read(node.this), _read(places[0])))
 
 
 def _substring(node: exp.Expression) -> Unresolved:
@@ -341,6 +360,7 @@ READERS: dict[type[exp.Expression], Callable[[exp.Expression], Unresolved]] = {
     exp.Count: _count,
     exp.Filter: _filtered,
     exp.Anonymous: _anonymous,
+    exp.Bracket: _element,
     exp.Substring: _substring,
     exp.StartsWith: _pair("startswith"),
     exp.EndsWith: _pair("endswith"),

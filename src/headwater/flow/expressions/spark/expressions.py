@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.flow.expressions.functions.casts import cast_kind
+from headwater.flow.expressions.functions.strings import PLAIN_SEPARATORS
 from headwater.flow.expressions.functions.times import TRUNCATED
 from headwater.flow.expressions.resolution.coercion import decimal_result
 from headwater.flow.expressions.spark.functions import FUNCTIONS
@@ -25,9 +26,6 @@ from headwater.flow.expressions.spark.types import (
     value_of,
 )
 from headwater.flow.expressions.tree import Expression, Untranslatable, column, literal
-
-PLAIN_SEPARATORS = frozenset(",;:/@#=&%!~ '\"<>") | {"-", "_"}
-"""Characters that mean themselves in a regular expression."""
 
 SAME: dict[str, str] = {
     "Not": "not", "IsNull": "is_null", "IsNotNull": "is_not_null", "IsNaN": "is_nan", "And": "and", "Or": "or",

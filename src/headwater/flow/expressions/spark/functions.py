@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.flow.expressions.functions import patterns
+from headwater.flow.expressions.functions import patterns, time_texts
 from headwater.flow.expressions.functions.dates import DIFFERENCES, TRUNCATED_DATES
 from headwater.flow.expressions.spark.types import Handler, Java, Reads, constant
 from headwater.flow.expressions.tree import LITERAL, Expression, Untranslatable
@@ -222,6 +222,11 @@ def _unix_seconds(reader: Reader, name: str, node: Java) -> Expression:
     return reader.made("unix_seconds", node, value)
 
 
+def _written(reader: Reader, name: str, node: Java) -> Expression:
+    time, pattern = reader.inputs(node)
+    return reader.made("date_format", node, time, parts=time_texts.parts_of(constant(pattern, node)))
+
+
 FUNCTIONS: dict[str, Handler] = {
     **dict.fromkeys(PLAIN, _plain),
     **dict.fromkeys(HASHES, _hashed),
@@ -252,4 +257,5 @@ FUNCTIONS: dict[str, Handler] = {
     "TimestampAdd": _time_added,
     "UnixTimestamp": _unix_seconds,
     "ToUnixTimestamp": _unix_seconds,
+    "DateFormatClass": _written,
 }
