@@ -131,6 +131,13 @@ case when b then i / i2 end | struct(i / i2 as q) | isnotnull(st)
 cast(small as decimal(4, 3)) | cast(m as decimal(20, 1)) | pmod(g, g2) | pmod(w, m2) | m * 1.0 / 3
 regexp_extract(line, '(a*)?', 1) | regexp_extract(line, 'x|(a)', 1) | line rlike '[-a]' | line rlike '[a-]'
 line rlike '#| ' | trim(n) rlike '^[a-z]+$'
+day - interval '90' day | day + interval 3 days | date'1998-12-01' - interval '90' day | at - interval '3' day
+day < date'1993-07-01' + interval '3' month | day - interval '2' year | at + interval 2 hours | extract(year from day)
+extract(month from at) | extract(hour from at) | extract(quarter from day) | m * (1 + m2) * (1 - w) * m
+g * g2 | g + g2 | g - g2 | g * m | w * m * m2 | cast(g as decimal(38, 2)) * 0.5 | g * cast(m as decimal(38, 20))
+m < 1 + 10 | m * (2 + 3) | m + (1 + 1) | cast(g as decimal(38, 0)) * cast(g2 as decimal(38, 0)) | m between 1 and 1 + 7
+cast(m as decimal(36, 2)) > cast(g as decimal(38, 5)) | g > cast(m as decimal(38, 0)) | if(b, m, 0) | if(b, m, i)
+coalesce(g, l) | case when b then m2 else 1 end | m in (1, 2, 3) | greatest(m, i) | if(b, g, cast(m as decimal(38, 2)))
 """
 EXPRESSIONS = [one.strip() for line in TRANSLATED.strip().splitlines() for one in line.split(" | ")]
 
