@@ -25,11 +25,12 @@ class Captured:
 
     def __init__(self, url: str, folder: Path, tables: Sequence[str], **settings: Any) -> None:
         self.partitions = settings.pop("partitions", 1)
+        log = settings.pop("log", None)  # of a node that is running
         self.settings = PostgresSettings(
             capture="shop", url=url, tables=tuple(tables), topic="{table}", name="headwater_shop_1", **settings
         )
         self.folder = folder
-        self.log = Log.open(folder / "data")
+        self.log = log or Log.open(folder / "data")
         self.runner: Runner
         self.source: PostgresSource
 
