@@ -19,7 +19,7 @@ NATIONS = (
     ("CHINA", 2), ("INDONESIA", 2), ("VIETNAM", 2), ("ALGERIA", 0), ("ETHIOPIA", 0), ("KENYA", 0), ("MOROCCO", 0),
     ("MOZAMBIQUE", 0), ("EGYPT", 4), ("IRAN", 4), ("IRAQ", 4), ("JORDAN", 4),
 )  # fmt: skip
-COLORS = ("green", "forest", "red", "azure", "linen", "plum", "sienna", "navy", "rose", "ivory")
+COLORS = ("green", "forest", "red", "azure", "linen", "plum")
 CLASSES = ("PROMO", "ECONOMY", "MEDIUM", "SMALL", "STANDARD", "LARGE")
 FINISHES = ("ANODIZED", "POLISHED", "BRUSHED", "PLATED", "BURNISHED")
 METALS = ("STEEL", "BRASS", "COPPER", "NICKEL", "TIN")
@@ -190,8 +190,8 @@ class Generator:
         return values[int(self._dice.integers(0, most))]
 
     def _nation(self) -> int:
-        """One of the first five, which queries name, or any."""
-        return int(self._dice.integers(0, 5 if self._one_in(2) else len(NATIONS)))
+        """One of the first six, which queries ask for, or any."""
+        return int(self._dice.integers(0, 6 if self._one_in(2) else len(NATIONS)))
 
     def _money(self, low: int, high: int) -> Decimal:
         return Decimal(int(self._dice.integers(low * 100, high * 100))) / 100
