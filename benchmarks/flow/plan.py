@@ -4,7 +4,18 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-SECTIONS = ("source", "keyed", "state", "sink", "flow-latency", "windows", "joins", "stages", "batch-floor")
+SECTIONS = (
+    "source",
+    "keyed",
+    "state",
+    "sink",
+    "flow-latency",
+    "windows",
+    "joins",
+    "stages",
+    "batch-floor",
+    "table-changes",
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,9 @@ class FlowPlan:
     """Of both sides together."""
     join_rows_per_batch: int = 500_000
     join_keys: tuple[int, ...] = (100_000, 1_000_000, 5_000_000)
+    table_rows: tuple[int, ...] = (1_000_000, 10_000_000)
+    table_changes: int = 1000
+    table_batches: int = 20
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -81,4 +95,6 @@ QUICK = FlowPlan(
     join_rows=100_000,
     join_rows_per_batch=50_000,
     join_keys=(10_000, 100_000),
+    table_rows=(10_000, 100_000),
+    table_batches=5,
 )
