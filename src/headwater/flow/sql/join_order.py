@@ -10,6 +10,11 @@ from sqlglot import exp
 
 from headwater.flow.sql.relations import conjuncts
 
+SAFE = (
+    exp.Column, exp.Identifier, exp.Literal, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In,
+    exp.Like, exp.Is, exp.Null, exp.Boolean, exp.Not, exp.Paren, exp.And, exp.Or,
+)  # fmt: skip
+"""What fails for no row: it may be computed of rows of which the query would not have computed it."""
 ItemsOf = Callable[[exp.Expr], set[int] | None]
 """Which items an expression names; None if that is not known."""
 
@@ -55,17 +60,28 @@ def implied(condition: exp.Expr, items_of: ItemsOf) -> list[exp.Expr]:
     if any(items is None for way in of for items in way):
         return []
     texts = [{one.sql() for one in way} for way in ways]
-    shared = [one for one in ways[0] if all(one.sql() in others for others in texts)]
-    found, sizes = [one.copy() for one in shared], {one.sql() for one in shared}
+    shared = [one for one in ways[0] if _is_safe(one) and all(one.sql() in others for others in texts)]
+    found, said = [one.copy() for one in shared], {one.sql() for one in shared}
     numbers = set[int]().union(*(items or set() for way in of for items in way))
     for number in sorted(numbers) if len(numbers) > 1 else ():
         own = [
-            [one for one, items in zip(way, given, strict=True) if items == {number} and one.sql() not in sizes]
+            [
+                one
+                for one, items in zip(way, given, strict=True)
+                if items == {number} and _is_safe(one) and one.sql() not in said
+            ]
             for way, given in zip(ways, of, strict=True)
         ]
         if all(own):
             found.append(exp.or_(*(exp.and_(*each, copy=True) for each in own), copy=True))
     return found
+
+
+def _is_safe(node: exp.Expr) -> bool:
+    """Arithmetic is of literals alone."""
+    if isinstance(node, exp.Add | exp.Sub):
+        return isinstance(node.this, exp.Literal) and isinstance(node.expression, exp.Literal)
+    return isinstance(node, SAFE) and all(map(_is_safe, node.iter_expressions()))
 
 
 def _alternatives(node: exp.Expr) -> list[exp.Expr]:
