@@ -37,8 +37,8 @@ OTHERS = (
     "UPDATE customer SET c_acctbal = c_acctbal + 500, c_nationkey = (c_nationkey + 1) % 25 WHERE c_custkey % 29 = {n}",
     "UPDATE supplier SET s_nationkey = (s_nationkey + 1) % 25 WHERE s_suppkey % 13 = {n}",
     "UPDATE supplier SET s_comment = 'Customer has Complaints' WHERE s_suppkey % 17 = {n}",
-    "UPDATE partsupp SET ps_supplycost = ps_supplycost / 2 + 1, ps_availqty = ps_availqty * 2 "
-    "WHERE (ps_partkey + ps_suppkey) % 31 = {n}",
+    "UPDATE partsupp SET ps_supplycost = CASE WHEN {n} % 2 = 1 THEN ps_supplycost * 2 ELSE ps_supplycost / 3 END, "
+    "ps_availqty = ps_availqty * 2 WHERE (ps_partkey + ps_suppkey) % 5 = {n} / 2",
     "UPDATE part SET p_size = 15, p_type = 'PROMO ANODIZED BRASS', p_brand = 'Brand#23' WHERE p_partkey % 37 = {n}",
     "DELETE FROM supplier WHERE s_suppkey = {n} * 3 + 1",
     "UPDATE lineitem SET l_quantity = l_quantity + 1, l_shipdate = l_shipdate + 30 WHERE l_orderkey % 97 = {n}",

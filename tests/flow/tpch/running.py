@@ -19,6 +19,8 @@ from tests.capture.kit import Captured
 from tests.flow.job.steps import SteppedJob, stepped_job
 from tests.flow.tpch.database import change_others, delete, difference, fill, insert
 
+PATIENCE_SECONDS = 3600
+"""A large table is copied for minutes."""
 _numbers = itertools.count()
 
 
@@ -71,8 +73,8 @@ def running(queries: Sequence[str], generator: Generator, url: str, folder: Path
         tester = AppTester(app, node, no_spark)
         for name in TABLES:
             node.log.create_topic(name, partitions=1)
-        captured = Captured(url, folder / "capture", [f"public.{name}" for name in TABLES], log=node.log)
-        captured.start()
+        tables = [f"public.{name}" for name in TABLES]
+        captured = Captured(url, folder / "capture", tables, log=node.log, patience_seconds=PATIENCE_SECONDS).start()
         try:
             with stepped_job(tester) as job:
                 yield Run(tester, database, captured), job

@@ -84,7 +84,7 @@ def _fits(product: pa.Array) -> bool:
     if not (bounds := pc.min_max(product).as_py()) or bounds["max"] is None:
         return True
     largest = max(abs(bounds["min"]), abs(bounds["max"]))
-    return int(largest.scaleb(product.type.scale, EXACTLY)) < 10**PRODUCT_DIGITS
+    return bool(largest.scaleb(product.type.scale, EXACTLY) < 10**PRODUCT_DIGITS)
 
 
 def _calculated_row_by_row(name: str, kind: pa.DataType, left: pa.Array, right: pa.Array) -> Evaluated:
