@@ -85,7 +85,7 @@ class KeptTable:
     def __init__(self, tester: AppTester, job: SteppedJob, rows: int) -> None:
         self.rows, self._log, self._job = rows, tester.node.log, job
         self._dice, self._batch, self._next = np.random.default_rng(7), 0, rows
-        self._topics = tuple(topic for topic in ("items", "shops") if topic in job.job.topics)
+        self._topics: tuple[str, ...] = tuple(topic for topic in ("items", "shops") if topic in job.job.topics)
         self._ends = dict.fromkeys(self._topics, 0)
         shops = max(rows // OF_GROUP, 1)
         if "shops" in self._topics:
