@@ -42,6 +42,7 @@ bench: $(VENV)/everything  ## how fast it is, beside the disk, a bare server, Ap
 torture: $(VENV)/everything  ## kill it two hundred times under load and count what is lost
 	$(BIN)/python -m tests.crash.torture $(ARGS)
 	$(BIN)/python -m tests.flow.random_queries --queries 1000
+	$(BIN)/python -m tests.flow.tpch --scale 0.1
 	$(BIN)/python -m tests.flow.large_joins
 	$(BIN)/python -m tests.flow.large_outputs
 	HEADWATER_TESTS_ON_SPARK=1 $(BIN)/pytest -q -m torture

@@ -22,7 +22,7 @@ from headwater.flow.java import find_java
 from tests.clients.brokers.process import NotAvailable
 
 SECONDS_MAX = 1200
-WITHOUT_JAVA = {"state"}
+WITHOUT_JAVA = {"state", "table-changes"}
 
 
 @dataclass(frozen=True)

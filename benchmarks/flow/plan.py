@@ -4,7 +4,19 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-SECTIONS = ("source", "keyed", "state", "sink", "flow-latency", "windows", "joins", "nexmark", "stages", "batch-floor")
+SECTIONS = (
+    "source",
+    "keyed",
+    "state",
+    "sink",
+    "flow-latency",
+    "windows",
+    "joins",
+    "nexmark",
+    "stages",
+    "batch-floor",
+    "table-changes",
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,9 @@ class FlowPlan:
     nexmark_events: int = 1_000_000
     """Twice through each of 23 queries, for each contender."""
     nexmark_rows_per_batch: int = 500_000
+    table_rows: tuple[int, ...] = (1_000_000, 10_000_000)
+    table_changes: int = 1000
+    table_batches: int = 20
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -86,4 +101,6 @@ QUICK = FlowPlan(
     join_keys=(10_000, 100_000),
     nexmark_events=50_000,
     nexmark_rows_per_batch=25_000,
+    table_rows=(10_000, 100_000),
+    table_batches=5,
 )

@@ -61,6 +61,12 @@ JOINS_STATE_NOTE = (
     "Milliseconds from the rows of a batch of a join of tables, 5,000 new ones on the left and 5,000 changed ones on "
     "the right, to the durable versions of both sides, and what both keep, by the number of keys of each."
 )
+CHANGES_NOTE = (
+    "A batch of 1,000 changed rows of a table, half updates, a quarter new rows and a quarter deletions, from the log "
+    "to the view, by the number of rows of the table. CPU ms are those of the whole process; rows are those of the "
+    "state that operators read and write, merges of runs included. The last column is the milliseconds against the "
+    "line above; the goal from 1 to 10 million rows is below 1.5."
+)
 START_NOTE = "From the start of the process `headwater run` to its first finished batch. The goal is below 6 s."
 
 STAGES_NOTE = (
@@ -76,14 +82,8 @@ FLOOR_NOTE = (
 
 def flow_tables(results: Results) -> list[Table]:
     tables = [source(results), keyed(results), state(results), sink(results), latency(results), starts(results)]
-    tables += [
-        windows(results),
-        joins(results),
-        joins_state(results),
-        nexmark(results),
-        stages(results),
-        batch_floor(results),
-    ]
+    tables += [windows(results), joins(results), joins_state(results), nexmark(results), stages(results)]
+    tables += [batch_floor(results), table_changes(results)]
     return [table for table in tables if table.rows]
 
 
@@ -229,3 +229,16 @@ def batch_floor(results: Results) -> Table:
         for case in results.cases("batch-floor")
     ]
     return Table("Where the milliseconds of a small batch go", FLOOR_NOTE, ["part", "p50 ms", "p99 ms"], rows)
+
+
+def table_changes(results: Results) -> Table:
+    rows, above = list[list[str]](), dict[str, float]()
+    for case in results.cases("table-changes"):
+        own = results.median(case, HEADWATER, "milliseconds")
+        before = above.get(case.words[0])
+        shown = [middle(results, case, HEADWATER, metric) for metric in ("milliseconds", "cpu", "read", "written")]
+        rows.append([*case.words, *shown, times(own / before if own is not None and before else None)])
+        if own is not None:
+            above[case.words[0]] = own
+    columns = ["query", "rows", "ms", "CPU ms", "rows read", "rows written", "of the line above"]
+    return Table("Tables, a batch of the same change", CHANGES_NOTE, columns, rows)

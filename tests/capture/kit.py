@@ -25,11 +25,13 @@ class Captured:
 
     def __init__(self, url: str, folder: Path, tables: Sequence[str], **settings: Any) -> None:
         self.partitions = settings.pop("partitions", 1)
+        log = settings.pop("log", None)  # of a node that is running
+        self.patience_seconds = settings.pop("patience_seconds", PATIENCE_SECONDS)
         self.settings = PostgresSettings(
             capture="shop", url=url, tables=tuple(tables), topic="{table}", name="headwater_shop_1", **settings
         )
         self.folder = folder
-        self.log = Log.open(folder / "data")
+        self.log = log or Log.open(folder / "data")
         self.runner: Runner
         self.source: PostgresSource
 
@@ -51,7 +53,7 @@ class Captured:
         self.settings = replace(self.settings, **settings)
 
     def until(self, reached: Callable[[], bool]) -> "Captured":
-        deadline = patience() + PATIENCE_SECONDS
+        deadline = patience() + self.patience_seconds
         while not reached():
             self.runner.step(0.05)
             assert patience() < deadline, f"not reached; {self.source.status()}"

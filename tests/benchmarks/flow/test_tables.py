@@ -1,5 +1,5 @@
 from benchmarks.flow.names import CONNECTOR, FLINK, HEADWATER, JDBC, POSTGRES, RAW, ROCKS
-from benchmarks.flow.tables import flow_tables, joins, joins_state, keyed, nexmark, sink, source, state
+from benchmarks.flow.tables import flow_tables, joins, joins_state, keyed, nexmark, sink, source, state, table_changes
 from benchmarks.results import Case, Results
 
 
@@ -64,3 +64,11 @@ def test_the_state_of_joins_follows_from_the_number_of_keys() -> None:
 
 def test_sections_that_were_not_measured_have_no_table() -> None:
     assert flow_tables(Results()) == []
+
+
+def test_a_change_of_a_table_is_compared_with_that_of_a_smaller_one() -> None:
+    results = Results()
+    for words, took in ((("grouped", "1"), 10), (("grouped", "2"), 12), (("joined", "1"), 8)):
+        metrics = {"milliseconds": took, "cpu": 5, "read": 100, "written": 200}
+        results.add(Case("table-changes", words), HEADWATER, **metrics)
+    assert [row[-1] for row in table_changes(results).rows] == ["–", "1.20\u00a0×", "–"]

@@ -134,6 +134,13 @@ line rlike '#| ' | trim(n) rlike '^[a-z]+$' | date_format(at, 'yyyy-MM-dd') | da
 date_format(near, 'yyyy.MM.dd HH:mm:ss,SSS') | date_format(day, 'dd/MM/yyyy')
 regexp_extract(line, '(=|^)([^&]*)', 2) | line rlike '(b|^)a' | line rlike '(?:^a|b)c?$' | line rlike '[&=]'
 regexp_replace(line, '(^|b)a', 'X') | date_format(at, "yyyy-MM-dd'T'HH") | date_format(at, ' - ')
+day - interval '90' day | day + interval 3 days | date'1998-12-01' - interval '90' day | at - interval '3' day
+day < date'1993-07-01' + interval '3' month | day - interval '2' year | at + interval 2 hours | extract(year from day)
+extract(month from at) | extract(hour from at) | extract(quarter from day) | m * (1 + m2) * (1 - w) * m
+g * g2 | g + g2 | g - g2 | g * m | w * m * m2 | cast(g as decimal(38, 2)) * 0.5 | g * cast(m as decimal(38, 20))
+m < 1 + 10 | m * (2 + 3) | m + (1 + 1) | cast(g as decimal(38, 0)) * cast(g2 as decimal(38, 0)) | m between 1 and 1 + 7
+cast(m as decimal(36, 2)) > cast(g as decimal(38, 5)) | g > cast(m as decimal(38, 0)) | if(b, m, 0) | if(b, m, i)
+coalesce(g, l) | case when b then m2 else 1 end | m in (1, 2, 3) | greatest(m, i) | if(b, g, cast(m as decimal(38, 2)))
 """
 EXPRESSIONS = [one.strip() for line in TRANSLATED.strip().splitlines() for one in line.split(" | ")]
 

@@ -38,6 +38,7 @@ FUNCTIONS: dict[str, Kernel] = {
     "ceil": arithmetic.rounded_whole,
     "sqrt": arithmetic.square_root,
     **dict.fromkeys(("divide_decimal", "remainder_decimal"), decimals.divided),
+    **dict.fromkeys(("add_decimal", "subtract_decimal", "multiply_decimal"), decimals.calculated),
     **dict.fromkeys(("round", "bround"), decimals.rounded),
     **dict.fromkeys(("floor_decimal", "ceil_decimal"), decimals.rounded_whole),
     "signum": decimals.signed,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -14,6 +15,7 @@ from headwater.flow.sql.combining import combined
 from headwater.flow.sql.environment import Environment
 from headwater.flow.sql.from_items import rows_of, with_lateral
 from headwater.flow.sql.grouping import Stage, grouped, is_grouped, is_whole_window
+from headwater.flow.sql.join_order import implied, order_of
 from headwater.flow.sql.joining import JoinText, joined
 from headwater.flow.sql.ranking import bounds_of, first_rows, newest_of, ranked, windows_in
 from headwater.flow.sql.reading.dialect import name_text
@@ -158,22 +160,34 @@ class _Block:
         hows = [self._how(join) for join in joins]
         early = not self.select.args.get("laterals") and not {RIGHT, FULL} & set(hows)
         everything = Rows(items[0].flow, tuple(item.items[0] for item in items), self.source)
-        of = {id(one): self._items_of(one, everything) for one in conditions} if early else {}
+        seen = partial(self._items_of, everything=everything)
+        conditions = [*conditions, *(more for one in conditions if early for more in implied(one, seen))]
+        of = {id(one): seen(one) for one in conditions} if early else {}
         optional = {number for number, how in enumerate(hows, 1) if how in (LEFT, *EXISTENCE)}
         left = list(conditions)
         for number, _ in enumerate(items):
             for one in [one for one in left if of.get(id(one)) == {number} and number not in optional]:
                 items[number] = items[number].where(items[number].text(one))
                 left.remove(one)
-        rows = items[0]
-        for number, (join, how) in enumerate(zip(joins, hows, strict=True), 1):
-            more = []
+        free = [True, *(self._is_free(join, how) for join, how in zip(joins, hows, strict=True))]
+        order = order_of(free, left, seen) if early else list(range(len(items)))
+        rows, there = items[0], {0}
+        moved = max((place for place, number in enumerate(order) if place != number), default=0)
+        for place, number in enumerate(order[1:], 1):
+            there.add(number)
+            join, how, more = joins[number - 1], hows[number - 1], list[exp.Expr]()
             if how == INNER:
-                there = set(range(number + 1))
-                more = [one for one in left if number in (seen := of.get(id(one)) or set()) and seen <= there]
+                more = [one for one in left if number in (named := of.get(id(one)) or set()) and named <= there]
             left = [one for one in left if one not in more]
             rows = self._joined(rows, items[number], join, how, more)
+            if place == moved:  # `*` has columns as they are written
+                rows = replace(rows, items=tuple(rows.items[order.index(each)] for each in range(moved + 1)))
         return rows, left
+
+    def _is_free(self, join: exp.Join, how: str) -> bool:
+        """Whether nothing but WHERE says how it is joined."""
+        said = join.args.get("on") or join.args.get("using") or join.this.args.get("version")
+        return how == INNER and not said
 
     def _items(self) -> tuple[list[Rows], list[exp.Join]]:
         source = self.select.args.get("from_") or self.select.args.get("from")

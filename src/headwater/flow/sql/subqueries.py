@@ -18,6 +18,8 @@ from headwater.flow.sql.relations import Column, Item, Relation, Rows, columns_o
 
 UNDER = " query"
 """The name of an inner query among items: one that no query can say."""
+STRICT = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.Paren)
+"""Operators that are null where an operand is."""
 COUNTS = ("count", "count_if", "approx_count_distinct", "regr_count")
 
 
@@ -273,7 +275,13 @@ def _of_no_rows(query: exp.Expr) -> exp.Expr | None:
             return node
         return exp.Literal.number(0) if _counts(node) else exp.Null()
 
-    return transformed(given.copy(), step)
+    return _known_null(transformed(given.copy(), step))
+
+
+def _known_null(node: exp.Expr) -> exp.Expr | None:
+    """None for what is null because a part of it is."""
+    parts = [_known_null(one) for one in node.iter_expressions()] if isinstance(node, STRICT) else []
+    return None if isinstance(node, exp.Null) or None in parts else node
 
 
 def _counts(node: exp.Expr) -> bool:

@@ -13,6 +13,10 @@ from headwater.flow.expressions.tree import Expression
 
 QUOTIENT_SCALE = 39
 """Spark divides to so many digits behind the point before it rounds to those of the result."""
+PRODUCT_DIGITS = 38
+FACTOR_DIGITS = 37
+"""Of each factor of a product that decimals of 256 bits have room for."""
+WIDE = {"add": pc.add, "subtract": pc.subtract, "multiply": pc.multiply}
 MODES = {"round": "half_towards_infinity", "bround": "half_to_even"}
 EXACTLY = Context(prec=200)
 Calculation = Callable[[int, int], int | None]
@@ -55,6 +59,53 @@ def fitted(numbers: Sequence[int | None], kind: pa.DataType) -> Evaluated:
     good = [one if one is not None and abs(one) < limit else None for one in numbers]
     large = pa.array([one is not None and abs(one) >= limit for one in numbers])
     return Evaluated(scaled(good, kind), failing(large, f"a result does not fit into {kind}", len(large)))
+
+
+def calculated(node: Expression, rows: int, one: Values, other: Values) -> Evaluated:
+    """A sum, difference or product that has more digits than there is room for: it is rounded to those of its type."""
+    left, right = as_array(one, rows), as_array(other, rows)
+    name = node.kind.removesuffix("_decimal")
+    try:
+        wide = WIDE[name](*(each.cast(pa.decimal256(*_room(each.type))) for each in (left, right)))
+        if name != "multiply" or _fits(wide):
+            rounded = pc.round(wide, node.type.scale, MODES["round"]) if wide.type.scale > node.type.scale else wide
+            return Evaluated(rounded.cast(node.type))
+    except pa.ArrowInvalid:  # a row outgrows its type, or 76 digits are too few
+        pass
+    return _calculated_row_by_row(name, node.type, left, right)
+
+
+def _room(kind: pa.DataType) -> tuple[int, int]:
+    return min(kind.precision, FACTOR_DIGITS), kind.scale
+
+
+def _fits(product: pa.Array) -> bool:
+    """Whether Spark keeps all digits of products: it rounds those of more than 38 before it looks at their type."""
+    if not (bounds := pc.min_max(product).as_py()) or bounds["max"] is None:
+        return True
+    largest = max(abs(bounds["min"]), abs(bounds["max"]))
+    return bool(largest.scaleb(product.type.scale, EXACTLY) < 10**PRODUCT_DIGITS)
+
+
+def _calculated_row_by_row(name: str, kind: pa.DataType, left: pa.Array, right: pa.Array) -> Evaluated:
+    scales, found = (left.type.scale, right.type.scale), list[int | None]()
+    for one, other in zip(unscaled(left), unscaled(right), strict=True):
+        if one is None or other is None:
+            found.append(None)
+        elif name == "multiply":
+            number, scale = _shortened(one * other, sum(scales))
+            found.append(rescaled(number, scale, kind.scale))
+        else:
+            most = max(scales)
+            ours, theirs = rescaled(one, scales[0], most), rescaled(other, scales[1], most)
+            found.append(rescaled(ours + theirs if name == "add" else ours - theirs, most, kind.scale))
+    return fitted(found, kind)
+
+
+def _shortened(number: int, scale: int) -> tuple[int, int]:
+    """A product as Spark keeps it: with at most 38 digits."""
+    more = len(str(abs(number))) - PRODUCT_DIGITS
+    return (half_up(number, 10**more), scale - more) if more > 0 else (number, scale)
 
 
 def divided(node: Expression, rows: int, one: Values, other: Values) -> Evaluated:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from headwater.errors import InvalidDeclaration
 from headwater.flow.expressions.functions import patterns, time_texts
 from headwater.flow.expressions.functions.strings import PLAIN_SEPARATORS
-from headwater.flow.expressions.functions.times import TRUNCATED
+from headwater.flow.expressions.functions.times import TRUNCATED, UNITS_US
 from headwater.flow.expressions.resolution.coercion import (
     UTC,
     cast_as_written,
@@ -24,6 +24,7 @@ from headwater.flow.expressions.resolution.coercion import (
     is_number,
     quotient_type,
     remainder_type,
+    rounded_result,
     wider_decimal,
 )
 from headwater.flow.expressions.resolution.unresolved import (
@@ -201,7 +202,9 @@ def _calculated(name: str, inputs: tuple[Expression, ...]) -> Expression:
         one, other = decimal_of(one), decimal_of(other)
         kind = decimal_result(ARITHMETIC[name], (one, other))
         if kind is None:
-            raise Untranslatable(f"{name} of {one.type} and {other.type}")
+            return made(
+                f"{ARITHMETIC[name]}_decimal", rounded_result(ARITHMETIC[name], one.type, other.type), one, other
+            )
         return made(ARITHMETIC[name], kind, one, other)
     one, other = _in_common((one, other))
     return made(ARITHMETIC[name], one.type, one, other)
@@ -279,7 +282,7 @@ def _decimals_in_common(inputs: tuple[Expression, ...]) -> tuple[Expression, ...
     kinds = [one.type for one in inputs if not pa.types.is_null(one.type)]
     if not kinds:
         raise Untranslatable("nothing but nulls")
-    mixed = any(map(pa.types.is_decimal, kinds)) and not all(map(pa.types.is_decimal, kinds))
+    mixed = any(map(pa.types.is_decimal, kinds)) and any(map(pa.types.is_floating, kinds))
     nested = any(map(pa.types.is_nested, kinds)) and len({*kinds}) > 1
     if mixed or nested:
         raise Untranslatable(f"{', '.join(map(str, kinds))} together")
@@ -336,6 +339,23 @@ def _day_part(name: str, inputs: tuple[Expression, ...]) -> Expression:
     if value.type not in (UTC, pa.date32()):
         raise Untranslatable(f"{name} of {value.type}")
     return made(OF_DAYS[name], pa.int32(), cast_to(value, pa.date32()))
+
+
+def _moved(name: str, inputs: tuple[Expression, ...]) -> Expression:
+    """A date or a time and an interval."""
+    value, count, unit = _counted(inputs, 3, name)
+    by, said = count.option("value").as_py(), unit.option("value").as_py()
+    if said in ("month", "year"):
+        months = by * 12 if said == "year" else by
+        if value.type == UTC:
+            return made("add_months_to_time", UTC, value, months=months)
+        if pa.types.is_date(value.type):
+            return made("add_months", pa.date32(), value, literal(months, pa.int32()))
+    elif value.type == UTC:
+        return made("shift_time", UTC, value, micros=by * UNITS_US[said])
+    elif pa.types.is_date(value.type) and said == "day":
+        return made("add_days", pa.date32(), value, days=by)
+    raise Untranslatable(f"{value.type} and an interval of {said}s")
 
 
 def _time_part(name: str, inputs: tuple[Expression, ...]) -> Expression:
@@ -471,6 +491,7 @@ RULES: dict[str, Rule] = {
     "substring": _substring,
     **dict.fromkeys(OF_DAYS, _day_part),
     **dict.fromkeys(OF_TIMES, _time_part),
+    "shift": _moved,
     "date_trunc": _truncated,
     **dict.fromkeys(EPOCHS, _epoch),
     "sqrt": _root,

@@ -58,9 +58,8 @@ def as_decimal(kind: pa.DataType) -> pa.DataType:
 def wider_decimal(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     scale = max(one.scale, other.scale)
     precision = max(one.precision - one.scale, other.precision - other.scale) + scale
-    if precision > DECIMAL_DIGITS:
-        raise Untranslatable(f"{one} and {other} together")
-    return pa.decimal128(precision, scale)
+    more = max(precision - DECIMAL_DIGITS, 0)  # digits before the point stay
+    return pa.decimal128(precision - more, max(scale - more, 0))
 
 
 def decimal_of(node: Expression) -> Expression:
@@ -68,9 +67,7 @@ def decimal_of(node: Expression) -> Expression:
     needs."""
     if pa.types.is_decimal(node.type):
         return node
-    if node.kind == LITERAL and node.text == FOLDED:
-        raise Untranslatable("a constant beside a decimal")
-    if node.kind == LITERAL and (value := node.option("value").as_py()) is not None:
+    if node.kind == LITERAL and node.text != FOLDED and (value := node.option("value").as_py()) is not None:
         return cast_to(node, pa.decimal128(len(str(abs(value))), 0))
     return cast_to(node, as_decimal(node.type))
 
@@ -80,12 +77,24 @@ def decimal_result(kind: str, inputs: tuple[Expression, ...]) -> pa.DataType | N
     one, other = (each.type for each in inputs)
     if not (pa.types.is_decimal(one) and pa.types.is_decimal(other)):
         return None
+    precision, scale = _digits_of(kind, one, other)
+    return pa.decimal128(precision, scale) if precision <= DECIMAL_DIGITS else None
+
+
+def rounded_result(kind: str, one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """What Spark makes of two decimals where all digits of the result have no room.
+
+    >>> rounded_result("multiply", pa.decimal128(32, 4), pa.decimal128(16, 2))
+    Decimal128Type(decimal128(38, 6))
+    """
+    return _adjusted(*_digits_of(kind, one, other))
+
+
+def _digits_of(kind: str, one: pa.DataType, other: pa.DataType) -> tuple[int, int]:
     if kind == "multiply":
-        precision, scale = one.precision + other.precision + 1, one.scale + other.scale
-    else:
-        scale = max(one.scale, other.scale)
-        precision = max(one.precision - one.scale, other.precision - other.scale) + scale + 1
-    return pa.decimal128(precision, scale) if precision <= 38 else None
+        return one.precision + other.precision + 1, one.scale + other.scale
+    scale = max(one.scale, other.scale)
+    return max(one.precision - one.scale, other.precision - other.scale) + scale + 1, scale
 
 
 def quotient_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:

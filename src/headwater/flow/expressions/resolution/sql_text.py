@@ -48,6 +48,10 @@ READ: dict[type[exp.Expression], frozenset[str]] = {
 }  # fmt: skip
 """What else than its inputs is looked at of a form; one that says more is not read."""
 INPUTS = frozenset({"this", "expression", "expressions", "safe", "nulls_excluded"})
+SHIFTS = (exp.Add, exp.Sub)
+UNITS = {one: one for one in ("second", "minute", "hour", "day", "month", "year")}
+"""Of intervals."""
+EXTRACTED = ("year", "quarter", "month", "day", "hour", "minute")
 QUOTED = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"", re.DOTALL)
 CALLED = re.compile(r"([A-Za-z_]\w*)\s*\(")
 NAMES = frozenset({
@@ -60,7 +64,7 @@ NAMES = frozenset({
     "isnotnull", "isnan", "coalesce", "nvl", "ifnull", "nullif", "greatest", "least", "concat", "substring",
     "startswith", "endswith", "contains", "if", "pmod", "trim", "ltrim", "rtrim", "floor", "ceil", "date_trunc",
     "unix_millis", "unix_micros", "unix_seconds", "timestamp_micros", "timestamp_millis", "xxhash64", "hash",
-    "size", "date_format", "regexp_extract", "replace", "split",
+    "size", "date_format", "regexp_extract", "replace", "split", "extract",
 })  # fmt: skip
 """All that may stand before a bracket: sqlglot reads names that Spark does not know."""
 AS_WRITTEN = re.compile(r"\b(date_format|regexp_extract|replace|split)(?=\s*\()", re.IGNORECASE)
@@ -107,6 +111,8 @@ def _read(node: exp.Expression) -> Unresolved:
     kind = type(node)
     if any(value for name, value in node.args.items() if name not in INPUTS | READ.get(kind, frozenset())):
         raise Untranslatable(f"`{node.sql(dialect='spark')}`")
+    if kind in SHIFTS and isinstance(node.args["expression"], exp.Interval):
+        return _shifted(node)
     if kind in BINARY:
         return Call(BINARY[kind], (_read(node.this), _read(node.args["expression"])))
     if kind in UNARY:
@@ -117,6 +123,25 @@ def _read(node: exp.Expression) -> Unresolved:
     if reader is None:
         raise Untranslatable(f"`{node.sql(dialect='spark')}`")
     return reader(node)
+
+
+def _shifted(node: exp.Expression) -> Unresolved:
+    """A date or a time and an interval of one unit."""
+    interval, unit = node.args["expression"], node.args["expression"].args.get("unit")
+    given = interval.this
+    whole = isinstance(given, exp.Literal) and str(given.this).isdigit()
+    known = UNITS.get(str(unit.this).lower().removesuffix("s")) if isinstance(unit, exp.Var) else None
+    if not whole or known is None or int(str(given.this)) > INT_MAX:
+        raise Untranslatable(f"`{interval.sql(dialect='spark')}`")
+    count = int(str(given.this)) * (1 if isinstance(node, exp.Add) else -1)
+    return Call("shift", (_read(node.this), Constant(count, pa.int32()), Constant(known, pa.string())))
+
+
+def _extracted(node: exp.Expression) -> Unresolved:
+    name = str(node.this.this).lower() if isinstance(node.this, exp.Var) else ""
+    if name not in EXTRACTED:
+        raise Untranslatable(f"`{node.sql(dialect='spark')}`")
+    return Call(name, (_read(node.args["expression"]),))
 
 
 def _only_this(node: exp.Expression) -> bool:
@@ -380,5 +405,6 @@ READERS: dict[type[exp.Expression], Callable[[exp.Expression], Unresolved]] = {
     exp.ArrayAgg: _collected,
     exp.IgnoreNulls: _without_nulls,
     exp.Trim: _trim,
+    exp.Extract: _extracted,
 }
 UNARY.pop(exp.Not)

@@ -134,6 +134,8 @@ def _calculated(reader: Reader, name: str, node: Java) -> Expression:
     elif not bool(node.failOnError()):
         raise Untranslatable(f"{node.sql()} without ANSI")
     if pa.types.is_decimal(kind) and len(inputs) > 1 and decimal_result(ARITHMETIC[name], inputs) != kind:
+        if all(pa.types.is_decimal(one.type) for one in inputs):
+            return reader.made(f"{ARITHMETIC[name]}_decimal", node, *inputs)
         raise Untranslatable(f"{node.sql()} of {inputs[0].type} and {inputs[1].type}")
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         raise Untranslatable(f"{node.sql()} of {inputs[0].type}")
@@ -240,6 +242,11 @@ def _days_added(reader: Reader, name: str, node: Java) -> Expression:
     return reader.made("add_days", node, day, days=days if name == "DateAdd" else -days)
 
 
+def _days_of(reader: Reader, name: str, node: Java) -> Expression:
+    """Of an interval, which is constant, or it is not read."""
+    raise Untranslatable(str(node.sql()))
+
+
 def _epoch(reader: Reader, name: str, node: Java) -> Expression:
     kind, micros = EPOCHS[name]
     inputs = reader.inputs(node)
@@ -317,6 +324,7 @@ READERS: dict[str, Handler] = {
     "TimestampAddInterval": _shifted,
     "DateAdd": _days_added,
     "DateSub": _days_added,
+    "ExtractANSIIntervalDays": _days_of,
     **dict.fromkeys(EPOCHS, _epoch),
     "Floor": _whole,
     "Ceil": _whole,

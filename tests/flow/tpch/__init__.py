@@ -1,0 +1,1 @@
+"""TPC-H over tables captured from PostgreSQL: kept by headwater, and answered by PostgreSQL, at several positions."""
