@@ -299,7 +299,7 @@ def _literal(value: Any) -> str:
 def shrunk(case: Case, different: Difference, node: RunningNode, database: "psycopg.Connection[Any]") -> Case:
     """The smallest part of a query that is still wrong, over as few changes as it takes."""
     ended = len(case.positions) if different.position < 0 else different.position + 1
-    found = replace(case.of(different.query), positions=case.positions[:ended])
+    found = replace(case, positions=case.positions[:ended]).of(different.query)
 
     def fails(one: Case) -> bool:
         return bool(run_case(one, node, database).different)
