@@ -1,8 +1,10 @@
 """A case: tables, changes of their rows in several portions, and queries. It is run in headwater and in PostgreSQL."""
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -19,16 +21,27 @@ from headwater.flow.local.jobs import local_jobs
 from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.run.app_tester import AppTester, RunningNode
 from headwater.flow.run.fed_records import table_records
+from headwater.record import Record
 from tests.flow.job.steps import SteppedJob, stepped_job
 from tests.flow.random_queries.aggregates import APPROXIMATE, LIST
+from tests.flow.random_queries.crashes import crash_at
 from tests.flow.random_queries.queries import Generator, Query
-from tests.flow.random_queries.schemas import POSTGRES_TYPES, Changes, Source, random_changes, random_source, rows_after
+from tests.flow.random_queries.schemas import (
+    BEGIN,
+    POSTGRES_TYPES,
+    Changes,
+    Source,
+    random_changes,
+    random_source,
+    rows_after,
+)
 
 PARTITIONS = 2
 DIGITS = 9
 """As many of a number that is not exact are compared."""
 SIZES = (16, 4, 1)
 """As many changes are left out at once."""
+BEGIN_MS = int(BEGIN.timestamp() * 1000)
 _numbers = itertools.count()
 Rows = Counter[tuple[Any, ...]]
 
@@ -42,6 +55,9 @@ class Case:
     shards: int = 2
     again: tuple[int, ...] = ()
     """How often the batch before each position is run: all but the last time it is cut off before it is noted."""
+    crashes: tuple[int, ...] = ()
+    """At which of its moments the batch before each position is cut off at first (crashes.py), and the app is started
+    again; 0: it is not."""
 
     def of(self, query: Query) -> "Case":
         """With one query, and only the tables that it reads."""
@@ -53,12 +69,14 @@ class Case:
 
 def random_case(seed: int, queries: int) -> Case:
     random = Random(seed)
-    sources = tuple(random_source(random, f"r{place}") for place in range(random.randint(1, 3)))
+    count = random.randint(1, 3)
+    sources = tuple(random_source(random, f"r{place}", stream=random.random() < 0.3) for place in range(count))
     generator = Generator(random, sources)
     made = tuple(_random_query(random, generator) for _ in range(queries))
     positions = random_changes(random, sources, random.randint(3, 5))
     again = tuple(random.choice((1, 1, 2)) for _ in positions)
-    return Case(seed, sources, positions, made, random.randint(1, 3), again)
+    crashes = tuple(random.choice((0, 0, random.randint(1, 40))) for _ in positions)
+    return Case(seed, sources, positions, made, random.randint(1, 3), again, crashes)
 
 
 def _random_query(random: Random, generator: Generator) -> Query:
@@ -130,6 +148,11 @@ def view_name(number: int) -> str:
 def app_of(case: Case) -> App:
     app = hw.App(f"case{next(_numbers)}", shards=case.shards, one_job=True)
     for one in case.sources:
+        if one.is_stream:
+            time = one.time or None
+            topic = f"{app.name}.{one.name}"
+            app.stream(topic, one.spark_ddl, name=one.name, time=time, lateness="1 day", ahead=None)
+            continue
         key = one.key[0] if len(one.key) == 1 else one.key
         app.table(f"{app.name}.{one.name}", one.spark_ddl, key=key, name=one.name)
     for number, query in enumerate(case.queries):
@@ -143,7 +166,7 @@ def shown_text(app: App, query: Query) -> str:
     """What the view keeps: the query, or how often it has each row if nothing tells its rows apart."""
     flow = app.sql(query.text.spark)
     names = [one.name for one in query.columns]
-    if set(key_of(flow.node)) <= set(names):
+    if flow.node.keyed and set(key_of(flow.node)) <= set(names):
         return query.text.spark
     listed = ", ".join(names)
     return f"SELECT {listed}, count(*) AS copies FROM ({query.text.spark}) AS counted GROUP BY {listed}"
@@ -163,12 +186,19 @@ def _compare(case: Case, tester: AppTester, database: "psycopg.Connection[Any]",
     for topic in topics.values():
         tester.node.log.create_topic(topic, partitions=PARTITIONS)
     wrong: set[int] = set()
-    with stepped_job(tester) as job, _tables(case, database):
+    with ExitStack() as running, _tables(case, database):
+        job = running.enter_context(stepped_job(tester))
         ends = {topic: dict.fromkeys(range(PARTITIONS), 0) for topic in topics.values()}
         for position, changes in enumerate(case.positions):
             starts = {topic: dict(parts) for topic, parts in ends.items()}
             _feed(case, tester, topics, changes, ends)
-            _step(job, PlannedBatch(position, starts, {t: dict(p) for t, p in ends.items()}, position), case)
+            batch = PlannedBatch(position, starts, {t: dict(p) for t, p in ends.items()}, position)
+            if crash := (case.crashes[position] if position < len(case.crashes) else 0):
+                with crash_at(crash):
+                    job.run(batch)
+                running.close()
+                job = running.enter_context(stepped_job(tester))
+            _step(job, batch, case)
             _fill(case, database, position)
             for number, query in enumerate(case.queries):
                 wanted, found = _expected(database, query), _found(tester.rows(view_name(number)), query)
@@ -190,10 +220,17 @@ def _feed(
     for one in changes:
         source = next(each for each in case.sources if each.name == one.source)
         declared = tester.app.sources[source.name]
+        topic = topics[one.source]
+        if source.is_stream:
+            value = json.dumps(one.row, default=str).encode()
+            partition = one.key[0] % PARTITIONS
+            tester.node.log.append(topic, [Record(value, timestamp_ms=BEGIN_MS)], partition=partition)
+            ends[topic][partition] += 1
+            continue
         given = [one.row] if one.row is not None else []
         deleted = [] if one.row is not None else [dict(zip(source.key, one.key, strict=True))]
         records = table_records(declared, source.name, given, deleted, 0)
-        partition, topic = sum(one.key) % PARTITIONS, topics[one.source]
+        partition = sum(one.key) % PARTITIONS
         tester.node.log.append(topic, records, partition=partition)
         ends[topic][partition] += len(records)
 
@@ -267,7 +304,7 @@ def _value(value: Any, kind: str) -> Any:
 
 def script_of(case: Case, different: Difference) -> str:
     """A case as SQL that PostgreSQL runs, with headwater's query as a comment."""
-    lines = [f"-- seed {case.seed}, shards {case.shards}, batches run {case.again} times"]
+    lines = [f"-- seed {case.seed}, shards {case.shards}, batches run {case.again} times, cut off at {case.crashes}"]
     lines += [f"{one.postgres_ddl};  -- headwater: {one.spark_ddl}; key {one.key}" for one in case.sources]
     for position, changes in enumerate(case.positions[: different.position + 1] or case.positions):
         lines.append(f"-- before position {position}")
@@ -279,11 +316,13 @@ def script_of(case: Case, different: Difference) -> str:
 
 def _change_text(one: Any, case: Case) -> str:
     source = next(each for each in case.sources if each.name == one.source)
+    values = "" if one.row is None else ", ".join(_literal(one.row[column.name]) for column in source.columns)
+    if source.is_stream:
+        return f"INSERT INTO {one.source} VALUES ({values});"
     where = " AND ".join(f"{name} = {value}" for name, value in zip(source.key, one.key, strict=True))
     deleted = f"DELETE FROM {one.source} WHERE {where};"
     if one.row is None:
         return deleted
-    values = ", ".join(_literal(one.row[column.name]) for column in source.columns)
     return f"{deleted} INSERT INTO {one.source} VALUES ({values});"
 
 
