@@ -12,10 +12,12 @@ NUMBERS = (INT, DECIMAL, REAL)
 NO_ORDER = (BOOL,)
 
 
-def random_aggregate(random: Random, columns: list[Value], *, approximate: bool) -> Value:
-    """`approximate`: it may also be one that is not exact, or a list."""
+def random_aggregate(random: Random, columns: list[Value], *, approximate: bool, of_facts: bool = False) -> Value:
+    """`approximate`: it may also be one that is not exact, or a list. `of_facts`: rows are in the order in which they
+    came, which decides between equal ones."""
     given = random.choice(columns)
-    made = _aggregate(random, expression(random, columns, given.kind) or given, columns, approximate=approximate)
+    one = expression(random, columns, given.kind) or given
+    made = _aggregate(random, one, [] if of_facts else columns, approximate=approximate)
     if random.random() < 0.2 and made.kind in KINDS and "FILTER" not in made.text.postgres:
         condition = predicate(random, columns, 1)
         return Value(said("{} FILTER (WHERE {})", made.text, condition), made.kind)

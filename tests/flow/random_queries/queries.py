@@ -63,6 +63,11 @@ class Query:
         return frozenset(own).union(*(one.sources for one in self.children))
 
     @property
+    def sources_read(self) -> frozenset[Source]:
+        own = {self.source} if self.source else set()
+        return frozenset(own).union(*(one.sources_read for one in self.children))
+
+    @property
     def ways(self) -> frozenset[str]:
         return frozenset({self.way}).union(*(one.ways for one in self.children))
 
@@ -142,7 +147,11 @@ class Generator:
         keys = list({one.text: one for one in keys}.values())
         times = [one for one in columns if one.kind == TIME]
         window = keys and times and self.random.random() < 0.3
-        aggregates = [random_aggregate(self.random, columns, approximate=top) for _ in range(self.random.randint(1, 3))]
+        of_facts = any(one.is_stream for one in child.sources_read)
+        aggregates = [
+            random_aggregate(self.random, columns, approximate=top, of_facts=of_facts)
+            for _ in range(self.random.randint(1, 3))
+        ]
         values = [*keys, *aggregates]
         group = [one.text for one in keys]
         if window:

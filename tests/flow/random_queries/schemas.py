@@ -64,9 +64,9 @@ Changes = tuple[Change, ...]
 def random_source(random: Random, name: str, *, stream: bool = False) -> Source:
     if stream:
         kinds = [INT, *(random.choice((INT, TEXT, *KINDS)) for _ in range(random.randint(1, 3)))]
-        columns = tuple(Column(f"v{place}", kind) for place, kind in enumerate(kinds))
-        times = [one.name for one in columns if one.kind == TIME]
-        return Source(name, columns, (), times[0] if times else "")
+        values = tuple(Column(f"v{place}", kind) for place, kind in enumerate(kinds))
+        times = [one.name for one in values if one.kind == TIME]
+        return Source(name, values, (), times[0] if times else "")
     others = [random.choice((INT, INT, TEXT, *KINDS)) for _ in range(random.randint(2, 4))]
     key = (ID, "part") if random.random() < 0.25 else (ID,)
     columns = [*(Column(each, INT) for each in key), *(Column(f"v{place}", kind) for place, kind in enumerate(others))]

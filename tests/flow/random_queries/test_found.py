@@ -26,7 +26,7 @@ SOURCES = {one.name: one for one in (ONE, TWO)}
 class Found:
     columns: tuple[Column, ...]
     spark: str
-    rows: Sequence[Mapping[str, Sequence[tuple[Any, ...]]]]
+    rows: "Sequence[Rows]"
     """For each position: rows of tables as they are from then on; one with a key alone is deleted."""
     postgres: str = ""
     make: "Callable[[App], Table] | None" = None
@@ -49,7 +49,8 @@ def crosswise(app: App) -> Table:
 
 GROUPS_BESIDE = "SELECT g.x, g.y, (SELECT max(id) FROM one) AS value FROM (SELECT DISTINCT x, y FROM one) AS g"
 CROSSWISE = "SELECT id, x, y FROM one AS o WHERE x NOT IN (SELECT p.y FROM one AS p WHERE p.t = 'b' AND p.x = o.y)"
-NUMBERS = (
+Rows = Mapping[str, Sequence[tuple[Any, ...]]]
+NUMBERS: tuple[Rows, ...] = (
     {"one": [(1, 1, 2, "a"), (2, 2, 1, "b"), (3, None, 4, "b"), (4, 3, 3, None)],
      "two": [(1, 1, 0.5, None), (2, 2, 1.0, 1), (3, 4, None, 2), (4, 3, 1.5, 0.5)]},
     {"one": [(2, 2, 2, "a"), (4,), (5, 4, 1, "b")], "two": [(1, 1, 2.0, 3), (4,)]},
@@ -162,7 +163,7 @@ def case_of(found: Found) -> Case:
     return Case(0, sources, positions, (query,), again=(1,) * len(positions))
 
 
-def _changes(given: Mapping[str, Sequence[tuple[Any, ...]]], reads: Sequence[str]) -> Changes:
+def _changes(given: Rows, reads: Sequence[str]) -> Changes:
     made = []
     for name in reads:
         names = [one.name for one in SOURCES[name].columns]

@@ -60,11 +60,11 @@ def _types(node: Node, given: Sequence[Types]) -> Types:
             return _selected(columns, first)
         case nodes.WithColumns(columns=columns):
             made = {name: type_of(one, first) for name, one in columns.items() if isinstance(one, str)}
-            return _without(first, columns) | _known(made)
+            return {**_without(first, columns), **_known(made)}
         case nodes.Explode(column=column, into=into, position=position):
             own = first.get(column)
             kind = own.value_type if own is not None and pa.types.is_list(own) else None
-            return _without(first, (into, position)) | _known({into: kind, position: pa.int32()})
+            return {**_without(first, (into, position)), **_known({into: kind, position: pa.int32()})}
         case nodes.Union(part=part):
             shared = {name: kind for name, kind in first.items() if all(one.get(name) == kind for one in given)}
             return _without(shared, (part,))
