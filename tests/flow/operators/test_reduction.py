@@ -242,7 +242,9 @@ def test_hashes_of_a_filter_and_rows_of_users_are_listed(groups: list[list[list[
 
 def test_every_kind_is_reduced_here() -> None:
     tested = {one.kind for type_, _ in TYPES.values() for one in specs_of(type_)}
-    assert tested | {"sum", "avg", "percentile", "bloom", "user", *PLAIN, *MOMENTS, *PAIRS} == set(KINDS)
+    assert tested | {"sum", "avg", "percentile", "exact_percentile", "bloom", "user", *PLAIN, *MOMENTS, *PAIRS} == set(
+        KINDS
+    )
 
 
 @pytest.mark.parametrize("count", [7, 8, 24, 25, 384, 385, 20_000])

@@ -22,6 +22,7 @@ from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.run.app_tester import AppTester, RunningNode
 from headwater.flow.run.fed_records import table_records
 from headwater.record import Record
+from tests.flow.engines import Engine
 from tests.flow.job.steps import SteppedJob, stepped_job
 from tests.flow.random_queries.aggregates import APPROXIMATE, LIST
 from tests.flow.random_queries.crashes import crash_at
@@ -103,25 +104,27 @@ class Outcome:
     """How many rows were compared, of all positions."""
 
 
-def run_case(case: Case, node: RunningNode, database: "psycopg.Connection[Any]") -> Outcome:
-    """All queries in one job; each alone where one of them cannot be."""
+def run_case(
+    case: Case, node: RunningNode, database: "psycopg.Connection[Any]", engine: Engine | None = None
+) -> Outcome:
+    """All queries in one job; each alone where one of them cannot be. `engine`: Spark, instead of this process."""
     outcome = Outcome()
     accepted = []
     for query in case.queries:
-        why = refusal(case.of(query))
+        why = refusal(case.of(query), on_spark=engine is not None)
         if why:
             outcome.refused.append((query, why))
         else:
             accepted.append(query)
     if accepted:
-        _run(replace(case, queries=tuple(accepted)), node, database, outcome)
+        _run(replace(case, queries=tuple(accepted)), node, database, outcome, engine or _no_spark)
     return outcome
 
 
-def _run(case: Case, node: RunningNode, database: "psycopg.Connection[Any]", outcome: Outcome) -> None:
+def _run(case: Case, node: RunningNode, database: "psycopg.Connection[Any]", outcome: Outcome, engine: Engine) -> None:
     try:
-        tester = AppTester(app_of(case), node, _no_spark)
-        reasons = tester.needs_spark
+        tester = AppTester(app_of(case), node, engine)
+        reasons = tester.needs_spark if callable(engine) else {}
         if not reasons:
             _compare(case, tester, database, outcome)
             return
@@ -134,7 +137,7 @@ def _run(case: Case, node: RunningNode, database: "psycopg.Connection[Any]", out
             outcome.different.append(Difference(case.queries[0], -1, f"{type(error).__name__}: {error}"))
             return
     for query in case.queries:  # each alone, so that it is known which one it is
-        _run(case.of(query), node, database, outcome)
+        _run(case.of(query), node, database, outcome, engine)
 
 
 def _no_spark() -> Any:
@@ -172,13 +175,13 @@ def shown_text(app: App, query: Query) -> str:
     return f"SELECT {listed}, count(*) AS copies FROM ({query.text.spark}) AS counted GROUP BY {listed}"
 
 
-def refusal(case: Case) -> str:
+def refusal(case: Case, *, on_spark: bool = False) -> str:
     """Why an app with these queries is refused, or needs Spark; empty if it does not."""
     try:
         reasons = local_jobs(app_of(case), {}).reasons
     except InvalidDeclaration as error:
         return str(error)
-    return next((f"needs Spark: {why}" for why in reasons.values()), "")
+    return "" if on_spark else next((f"needs Spark: {why}" for why in reasons.values()), "")
 
 
 def _compare(case: Case, tester: AppTester, database: "psycopg.Connection[Any]", outcome: Outcome) -> None:
