@@ -39,6 +39,15 @@ def test_a_select_is_answered(engine: Engine, sql: str) -> None:
     assert values(engine, sql) == SELECTS[sql]
 
 
+def test_a_recursive_query_is_answered_over_views(engine: Engine) -> None:
+    """What flows refuse to keep, and say that it can be asked."""
+    reached = (
+        "WITH RECURSIVE r AS (SELECT min(userId) AS n, 0 AS depth FROM revenue UNION SELECT v.userId, depth + 1 FROM r "
+        "JOIN revenue v ON v.userId = r.n + 10) SELECT n, depth FROM r ORDER BY n"
+    )
+    assert values(engine, reached) == [(10, 0), (20, 1), (30, 2)]
+
+
 def test_columns_have_the_names_that_people_gave_them(engine: Engine) -> None:
     table = answered(
         engine, "SELECT USERID, country AS Land, count(*), sum(Orders) total FROM revenue GROUP BY ALL"

@@ -111,6 +111,7 @@ array_contains(ad, d) | array_contains(ad, 0.0D) | array_contains(a, n) | array_
 element_at(ai, 1) | element_at(a, -1) | element_at(ai, 3) | try_element_at(ai, 2) | try_element_at(a, -2) | get(ai, 1)
 get(a, 5) | get(ai, -1) | element_at(mp, 'x') | mp['x'] | mp['日'] | mp['none'] | mi[1] | element_at(mi, 2)
 mp['x'] + i | try_element_at(mp, 'y') | size(mp) | size(mi) | cardinality(a) | array_join(a, ',')
+sequence(1, i % 5) | sequence(1, cast(l % 7 as int)) | sequence(i % 3, 2L) | sequence(l % 4, i % 4)
 array_join(a, '-', '?') | array_join(array(n, n2), '') | array_join(split(n, ','), ';') | trunc(day, 'month')
 trunc(day, 'YEAR') | trunc(day, 'week') | trunc(day, 'quarter') | trunc(day, 'MM') | trunc(at, 'mon') | last_day(day)
 add_months(day, 1) | add_months(day, -13) | add_months(day, i) | add_months(day, t) | make_date(2024, 2, 29)

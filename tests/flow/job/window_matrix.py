@@ -17,6 +17,7 @@ from datasketches import hll_sketch, kll_doubles_sketch
 from pyspark.sql import functions as f
 
 import headwater as hw
+from headwater.flow.declare.aggregates import exact_percentile
 from headwater.flow.operators.windows.window import Window
 from tests.flow.operators import kinds_reference
 
@@ -88,6 +89,13 @@ def extreme(rows: Rows, *, last: bool) -> str | None:
 
 def ranked(rank: float, values: list[float]) -> float:
     return sorted(values)[max(0, math.ceil(rank * len(values)) - 1)]
+
+
+def between(rank: float, values: list[float]) -> float:
+    """Spark's percentile: between the values next to a rank."""
+    values, place = sorted(values), rank * (len(values) - 1)
+    low, high = math.floor(place), math.ceil(place)
+    return values[low] if low == high else (high - place) * values[low] + (place - low) * values[high]
 
 
 def most_frequent(values: list[str]) -> list[dict[str, Any]]:
@@ -194,6 +202,12 @@ AGGREGATES: Mapping[str, Told] = {
     "median": Told(lambda: hw.percentile("x", 0.5), over("x", partial(ranked, 0.5))),
     "tails": Told(lambda: hw.percentile("x", [0.1, 0.9], k=8), over("x", asked(within))),
     "ranks": Told(lambda: hw.percentile("x", sketch=True), over("x", asked(holds))),
+    "exact_median": Told(lambda: hw.percentile("y", 0.5, exact=True), over("y", partial(between, 0.5))),
+    "exact_tails": Told(
+        lambda: hw.percentile("y", [0.25, 1], exact=True),
+        over("y", lambda values: [between(0.25, values), max(values)]),
+    ),
+    "exact_rank": Told(lambda: exact_percentile("x", (0.5,), discrete=True), over("x", partial(ranked, 0.5))),
     "often": Told(lambda: hw.top_k("word", 2), over("word", most_frequent, [])),
     "often_kept": Told(lambda: hw.top_k("word", 2, sketch=True), over("word", asked(tells))),
     "seen": Told(lambda: hw.bloom("word", 10, 0.1), over("word", asked(knows))),

@@ -16,6 +16,7 @@ from datasketches import hll_sketch, tgt_hll_type
 import headwater as hw
 from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.aggregation.kinds.approx_distinct import Hll
+from headwater.flow.operators.aggregation.kinds.exact_percentiles import Exact
 from headwater.flow.operators.aggregation.kinds.hashed import HASHES, Bloom, CountMin
 from headwater.flow.operators.aggregation.kinds.moments import MOMENTS
 from headwater.flow.operators.aggregation.kinds.ordered import Limit
@@ -67,6 +68,9 @@ SPECS = (
     Aggregate("distinct", "about", "x", pa.int64(), options=Hll()),
     Aggregate("percentile", "middle", "x", pa.float64(), options=Kll((0.5,))),
     Aggregate("percentile", "rough", "x", pa.float64(), options=Kll((0.5,), k=8)),
+    Aggregate("exact_percentile", "exactly", "x", pa.float64(), options=Exact((0.3,))),
+    Aggregate("exact_percentile", "one of them", "x", pa.float64(), options=Exact((0.3,), discrete=True)),
+    Aggregate("exact_percentile", "both ends", "x", pa.float64(), options=Exact((0.0, 1.0), several=True)),
     Aggregate("top_k", "often", "x", pa.int64(), options=Frequent(2, 8, 100)),
     Aggregate("bloom", "seen", "x", HASHES, options=Bloom(FILTER.bits, FILTER.hashes)),
     Aggregate("count_min", "times", "x", pa.int64(), options=COUNTER),
@@ -113,7 +117,7 @@ def made(spec: Aggregate, rows: Sequence[Row]) -> list[Any]:
     match spec.kind:
         case "distinct":
             return [hll_of(values) if values else None]
-        case "percentile":
+        case "percentile" | "exact_percentile":
             return [sorted(values)]
         case "top_k" | "count_min":
             return [values]
@@ -124,6 +128,13 @@ def made(spec: Aggregate, rows: Sequence[Row]) -> list[Any]:
             return [[{**row.place, "value": {"c0": row.x}} for row in placed]]
     whole = reference.partial(spec, rows)
     return [whole[0][: spec.options.limit]] if isinstance(spec.options, Limit) else whole
+
+
+def exactly(options: Any, values: list[Any]) -> Any:
+    if options.discrete:
+        return min(one for one in values if sum(each <= one for each in values) >= options.ranks[0] * len(values))
+    found = [float(np.quantile(values, rank)) for rank in options.ranks]
+    return found if options.several else near(found[0])
 
 
 def hll_of(values: list[Any], lg_k: int = 12) -> bytes:
@@ -152,6 +163,8 @@ def result(spec: Aggregate, rows: Sequence[Row]) -> Any:
         case "percentile":
             middle = Between(values[0], values[-1]) if spec.name == "rough" and values else None
             return middle or (values[(len(values) - 1) // 2] if values else None)
+        case "exact_percentile":
+            return exactly(spec.options, values) if values else None
         case "top_k":
             counts = sorted((-count, value) for value, count in Counter(values).items())
             return [{"item": value, "count": -count} for count, value in counts[:2]]

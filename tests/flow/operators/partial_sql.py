@@ -38,7 +38,7 @@ def _sql(spec: Aggregate) -> list[str]:
         case "distinct":
             assert isinstance(spec.options, Hll)
             return [f"if(count({x}) > 0, hll_sketch_agg({x}, {spec.options.lg_k}), null)"]
-        case "percentile":
+        case "percentile" | "exact_percentile":
             return [f"array_sort(collect_list({x}))"]
         case "top_k" | "count_min":
             return [f"collect_list({x})"]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from headwater.errors import NumberOverflow
 from headwater.flow.operators.aggregation.aggregates import Aggregate, given_schema
 from headwater.flow.operators.aggregation.kinds.approx_distinct import Hll
+from headwater.flow.operators.aggregation.kinds.exact_percentiles import Exact
 from headwater.flow.operators.aggregation.kinds.hashed import CountMin
 from headwater.flow.operators.aggregation.kinds.moments import MOMENTS
 from headwater.flow.operators.aggregation.kinds.ordered import Limit
@@ -123,7 +124,7 @@ def expected(spec: Aggregate, rows: Sequence[Row], others: Sequence[Any] = ()) -
         case "distinct":
             assert isinstance(spec.options, Hll)
             return [hll.of_spark(every_kind.hll_of(values, spec.options.lg_k)) if values else None]
-        case "percentile":
+        case "percentile" | "exact_percentile":
             return [sorted(values, key=reference.in_order)]
         case "top_k" | "count_min":
             return [values]
@@ -222,6 +223,7 @@ quarters = st.integers(-40, 40).map(lambda number: number / 4)
 def test_statistics_are_those_of_the_definitions(groups: list[list[list[Row]]]) -> None:
     specs = [spec(kind, pa.float64()) for kind in (*MOMENTS, *PAIRS, "product")]
     specs.append(spec("percentile", pa.float64(), options=Kll((0.5,))))
+    specs.append(spec("exact_percentile", pa.float64(), options=Exact((0.5,))))
     check(tuple(specs), groups, others=lambda row: None if row.offset == 4 else row.offset * 7 % 11 / 3)
 
 
@@ -240,7 +242,9 @@ def test_hashes_of_a_filter_and_rows_of_users_are_listed(groups: list[list[list[
 
 def test_every_kind_is_reduced_here() -> None:
     tested = {one.kind for type_, _ in TYPES.values() for one in specs_of(type_)}
-    assert tested | {"sum", "avg", "percentile", "bloom", "user", *PLAIN, *MOMENTS, *PAIRS} == set(KINDS)
+    assert tested | {"sum", "avg", "percentile", "exact_percentile", "bloom", "user", *PLAIN, *MOMENTS, *PAIRS} == set(
+        KINDS
+    )
 
 
 @pytest.mark.parametrize("count", [7, 8, 24, 25, 384, 385, 20_000])

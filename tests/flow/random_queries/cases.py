@@ -1,8 +1,10 @@
 """A case: tables, changes of their rows in several portions, and queries. It is run in headwater and in PostgreSQL."""
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -19,16 +21,28 @@ from headwater.flow.local.jobs import local_jobs
 from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.run.app_tester import AppTester, RunningNode
 from headwater.flow.run.fed_records import table_records
+from headwater.record import Record
+from tests.flow.engines import Engine
 from tests.flow.job.steps import SteppedJob, stepped_job
 from tests.flow.random_queries.aggregates import APPROXIMATE, LIST
+from tests.flow.random_queries.crashes import crash_at
 from tests.flow.random_queries.queries import Generator, Query
-from tests.flow.random_queries.schemas import POSTGRES_TYPES, Changes, Source, random_changes, random_source, rows_after
+from tests.flow.random_queries.schemas import (
+    BEGIN,
+    POSTGRES_TYPES,
+    Changes,
+    Source,
+    random_changes,
+    random_source,
+    rows_after,
+)
 
 PARTITIONS = 2
 DIGITS = 9
 """As many of a number that is not exact are compared."""
 SIZES = (16, 4, 1)
 """As many changes are left out at once."""
+BEGIN_MS = int(BEGIN.timestamp() * 1000)
 _numbers = itertools.count()
 Rows = Counter[tuple[Any, ...]]
 
@@ -42,6 +56,9 @@ class Case:
     shards: int = 2
     again: tuple[int, ...] = ()
     """How often the batch before each position is run: all but the last time it is cut off before it is noted."""
+    crashes: tuple[int, ...] = ()
+    """At which of its moments the batch before each position is cut off at first (crashes.py), and the app is started
+    again; 0: it is not."""
 
     def of(self, query: Query) -> "Case":
         """With one query, and only the tables that it reads."""
@@ -53,12 +70,14 @@ class Case:
 
 def random_case(seed: int, queries: int) -> Case:
     random = Random(seed)
-    sources = tuple(random_source(random, f"r{place}") for place in range(random.randint(1, 3)))
+    count = random.randint(1, 3)
+    sources = tuple(random_source(random, f"r{place}", stream=random.random() < 0.3) for place in range(count))
     generator = Generator(random, sources)
     made = tuple(_random_query(random, generator) for _ in range(queries))
     positions = random_changes(random, sources, random.randint(3, 5))
     again = tuple(random.choice((1, 1, 2)) for _ in positions)
-    return Case(seed, sources, positions, made, random.randint(1, 3), again)
+    crashes = tuple(random.choice((0, 0, random.randint(1, 40))) for _ in positions)
+    return Case(seed, sources, positions, made, random.randint(1, 3), again, crashes)
 
 
 def _random_query(random: Random, generator: Generator) -> Query:
@@ -85,25 +104,27 @@ class Outcome:
     """How many rows were compared, of all positions."""
 
 
-def run_case(case: Case, node: RunningNode, database: "psycopg.Connection[Any]") -> Outcome:
-    """All queries in one job; each alone where one of them cannot be."""
+def run_case(
+    case: Case, node: RunningNode, database: "psycopg.Connection[Any]", engine: Engine | None = None
+) -> Outcome:
+    """All queries in one job; each alone where one of them cannot be. `engine`: Spark, instead of this process."""
     outcome = Outcome()
     accepted = []
     for query in case.queries:
-        why = refusal(case.of(query))
+        why = refusal(case.of(query), on_spark=engine is not None)
         if why:
             outcome.refused.append((query, why))
         else:
             accepted.append(query)
     if accepted:
-        _run(replace(case, queries=tuple(accepted)), node, database, outcome)
+        _run(replace(case, queries=tuple(accepted)), node, database, outcome, engine or _no_spark)
     return outcome
 
 
-def _run(case: Case, node: RunningNode, database: "psycopg.Connection[Any]", outcome: Outcome) -> None:
+def _run(case: Case, node: RunningNode, database: "psycopg.Connection[Any]", outcome: Outcome, engine: Engine) -> None:
     try:
-        tester = AppTester(app_of(case), node, _no_spark)
-        reasons = tester.needs_spark
+        tester = AppTester(app_of(case), node, engine)
+        reasons = tester.needs_spark if callable(engine) else {}
         if not reasons:
             _compare(case, tester, database, outcome)
             return
@@ -116,7 +137,7 @@ def _run(case: Case, node: RunningNode, database: "psycopg.Connection[Any]", out
             outcome.different.append(Difference(case.queries[0], -1, f"{type(error).__name__}: {error}"))
             return
     for query in case.queries:  # each alone, so that it is known which one it is
-        _run(case.of(query), node, database, outcome)
+        _run(case.of(query), node, database, outcome, engine)
 
 
 def _no_spark() -> Any:
@@ -130,6 +151,11 @@ def view_name(number: int) -> str:
 def app_of(case: Case) -> App:
     app = hw.App(f"case{next(_numbers)}", shards=case.shards, one_job=True)
     for one in case.sources:
+        if one.is_stream:
+            time = one.time or None
+            topic = f"{app.name}.{one.name}"
+            app.stream(topic, one.spark_ddl, name=one.name, time=time, lateness="1 day", ahead=None)
+            continue
         key = one.key[0] if len(one.key) == 1 else one.key
         app.table(f"{app.name}.{one.name}", one.spark_ddl, key=key, name=one.name)
     for number, query in enumerate(case.queries):
@@ -143,19 +169,19 @@ def shown_text(app: App, query: Query) -> str:
     """What the view keeps: the query, or how often it has each row if nothing tells its rows apart."""
     flow = app.sql(query.text.spark)
     names = [one.name for one in query.columns]
-    if set(key_of(flow.node)) <= set(names):
+    if flow.node.keyed and set(key_of(flow.node)) <= set(names):
         return query.text.spark
     listed = ", ".join(names)
     return f"SELECT {listed}, count(*) AS copies FROM ({query.text.spark}) AS counted GROUP BY {listed}"
 
 
-def refusal(case: Case) -> str:
+def refusal(case: Case, *, on_spark: bool = False) -> str:
     """Why an app with these queries is refused, or needs Spark; empty if it does not."""
     try:
         reasons = local_jobs(app_of(case), {}).reasons
     except InvalidDeclaration as error:
         return str(error)
-    return next((f"needs Spark: {why}" for why in reasons.values()), "")
+    return "" if on_spark else next((f"needs Spark: {why}" for why in reasons.values()), "")
 
 
 def _compare(case: Case, tester: AppTester, database: "psycopg.Connection[Any]", outcome: Outcome) -> None:
@@ -163,12 +189,19 @@ def _compare(case: Case, tester: AppTester, database: "psycopg.Connection[Any]",
     for topic in topics.values():
         tester.node.log.create_topic(topic, partitions=PARTITIONS)
     wrong: set[int] = set()
-    with stepped_job(tester) as job, _tables(case, database):
+    with ExitStack() as running, _tables(case, database):
+        job = running.enter_context(stepped_job(tester))
         ends = {topic: dict.fromkeys(range(PARTITIONS), 0) for topic in topics.values()}
         for position, changes in enumerate(case.positions):
             starts = {topic: dict(parts) for topic, parts in ends.items()}
             _feed(case, tester, topics, changes, ends)
-            _step(job, PlannedBatch(position, starts, {t: dict(p) for t, p in ends.items()}, position), case)
+            batch = PlannedBatch(position, starts, {t: dict(p) for t, p in ends.items()}, position)
+            if crash := (case.crashes[position] if position < len(case.crashes) else 0):
+                with crash_at(crash):
+                    job.run(batch)
+                running.close()
+                job = running.enter_context(stepped_job(tester))
+            _step(job, batch, case)
             _fill(case, database, position)
             for number, query in enumerate(case.queries):
                 wanted, found = _expected(database, query), _found(tester.rows(view_name(number)), query)
@@ -190,10 +223,17 @@ def _feed(
     for one in changes:
         source = next(each for each in case.sources if each.name == one.source)
         declared = tester.app.sources[source.name]
+        topic = topics[one.source]
+        if source.is_stream:
+            value = json.dumps(one.row, default=str).encode()
+            partition = one.key[0] % PARTITIONS
+            tester.node.log.append(topic, [Record(value, timestamp_ms=BEGIN_MS)], partition=partition)
+            ends[topic][partition] += 1
+            continue
         given = [one.row] if one.row is not None else []
         deleted = [] if one.row is not None else [dict(zip(source.key, one.key, strict=True))]
         records = table_records(declared, source.name, given, deleted, 0)
-        partition, topic = sum(one.key) % PARTITIONS, topics[one.source]
+        partition = sum(one.key) % PARTITIONS
         tester.node.log.append(topic, records, partition=partition)
         ends[topic][partition] += len(records)
 
@@ -267,7 +307,7 @@ def _value(value: Any, kind: str) -> Any:
 
 def script_of(case: Case, different: Difference) -> str:
     """A case as SQL that PostgreSQL runs, with headwater's query as a comment."""
-    lines = [f"-- seed {case.seed}, shards {case.shards}, batches run {case.again} times"]
+    lines = [f"-- seed {case.seed}, shards {case.shards}, batches run {case.again} times, cut off at {case.crashes}"]
     lines += [f"{one.postgres_ddl};  -- headwater: {one.spark_ddl}; key {one.key}" for one in case.sources]
     for position, changes in enumerate(case.positions[: different.position + 1] or case.positions):
         lines.append(f"-- before position {position}")
@@ -279,11 +319,13 @@ def script_of(case: Case, different: Difference) -> str:
 
 def _change_text(one: Any, case: Case) -> str:
     source = next(each for each in case.sources if each.name == one.source)
+    values = "" if one.row is None else ", ".join(_literal(one.row[column.name]) for column in source.columns)
+    if source.is_stream:
+        return f"INSERT INTO {one.source} VALUES ({values});"
     where = " AND ".join(f"{name} = {value}" for name, value in zip(source.key, one.key, strict=True))
     deleted = f"DELETE FROM {one.source} WHERE {where};"
     if one.row is None:
         return deleted
-    values = ", ".join(_literal(one.row[column.name]) for column in source.columns)
     return f"{deleted} INSERT INTO {one.source} VALUES ({values});"
 
 
@@ -299,7 +341,7 @@ def _literal(value: Any) -> str:
 def shrunk(case: Case, different: Difference, node: RunningNode, database: "psycopg.Connection[Any]") -> Case:
     """The smallest part of a query that is still wrong, over as few changes as it takes."""
     ended = len(case.positions) if different.position < 0 else different.position + 1
-    found = replace(case.of(different.query), positions=case.positions[:ended])
+    found = replace(case, positions=case.positions[:ended]).of(different.query)
 
     def fails(one: Case) -> bool:
         return bool(run_case(one, node, database).different)

@@ -12,9 +12,12 @@ import pytest
 from headwater.flow.operators.changes import merge_changes
 from headwater.flow.operators.grouping import grouped, valued
 from headwater.flow.operators.grouping.changed_rows import WEIGHT, ChangedRows
+from headwater.flow.operators.ranks import neighbours
+from headwater.flow.operators.ranks.ordered import looked_at
 from headwater.flow.operators.tables import beside, sets
-from headwater.flow.sql import queries, subqueries
+from headwater.flow.sql import grouping, queries, subqueries
 from headwater.flow.sql.combining import combined
+from headwater.flow.sql.grouping_sets import sets_of
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -73,6 +76,23 @@ def forget_copies(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sets.SetOperation, "times", of_one)
 
 
+def read_no_neighbours(patch: pytest.MonkeyPatch) -> None:
+    """Rows beside one that comes or goes keep what they had."""
+    def alone(work: Any, touched: Any, groups: Any, found: Any) -> Any:
+        return looked_at(work, touched, groups, found._replace(places=found.places[:0], rows=found.rows.slice(0, 0)))
+
+    patch.setattr(neighbours, "looked_at", alone)
+
+
+def forget_a_set(patch: pytest.MonkeyPatch) -> None:
+    """ROLLUP and its like have all sets but the last."""
+    def fewer(*given: Any) -> Any:
+        found = sets_of(*given)
+        return found if found is None else found._replace(sets=found.sets[:-1])
+
+    patch.setattr(grouping, "sets_of", fewer)
+
+
 PLANTED: dict[str, Plant] = {
     "lost retraction": lose_retractions,
     "wrong null in NOT IN, Python": take_null_for_a_value,
@@ -81,4 +101,6 @@ PLANTED: dict[str, Plant] = {
     "emptied group kept": keep_empty_groups,
     "union without multiplicity": unite_without_copies,
     "set operation without multiplicity": forget_copies,
+    "neighbours not corrected": read_no_neighbours,
+    "a set of groups forgotten": forget_a_set,
 }

@@ -7,6 +7,7 @@ from random import Random
 from headwater.flow.declare.app import App
 from headwater.flow.declare.stream import Table
 from headwater.flow.sql.environment import relation_of
+from headwater.flow.sql.facts import facts_of
 from headwater.flow.sql.relations import Relation
 from tests.flow.random_queries.aggregates import random_aggregate
 from tests.flow.random_queries.expressions import (
@@ -19,7 +20,7 @@ from tests.flow.random_queries.expressions import (
     predicate,
     said,
 )
-from tests.flow.random_queries.schemas import INT, KINDS, TIME, Column, Source
+from tests.flow.random_queries.schemas import DECIMAL, INT, KINDS, REAL, TIME, Column, Source
 
 Make = Callable[[App], Table]
 
@@ -62,8 +63,19 @@ class Query:
         return frozenset(own).union(*(one.sources for one in self.children))
 
     @property
+    def sources_read(self) -> frozenset[Source]:
+        own = {self.source} if self.source else set()
+        return frozenset(own).union(*(one.sources_read for one in self.children))
+
+    @property
     def ways(self) -> frozenset[str]:
         return frozenset({self.way}).union(*(one.ways for one in self.children))
+
+
+def _table(app: App, text: Text) -> Table:
+    """Rows of a stream as rows of a table, as queries take them."""
+    flow = app.sql(text.spark)
+    return flow if isinstance(flow, Table) else facts_of(flow)
 
 
 def table_query(source: Source) -> Query:
@@ -135,7 +147,11 @@ class Generator:
         keys = list({one.text: one for one in keys}.values())
         times = [one for one in columns if one.kind == TIME]
         window = keys and times and self.random.random() < 0.3
-        aggregates = [random_aggregate(self.random, columns, approximate=top) for _ in range(self.random.randint(1, 3))]
+        of_facts = any(one.is_stream for one in child.sources_read)
+        aggregates = [
+            random_aggregate(self.random, columns, approximate=top, of_facts=of_facts)
+            for _ in range(self.random.randint(1, 3))
+        ]
         values = [*keys, *aggregates]
         group = [one.text for one in keys]
         if window:
@@ -191,6 +207,47 @@ class Generator:
         ways = [f"{self.random.choice(('ASC', 'DESC'))} NULLS {self.random.choice(('FIRST', 'LAST'))}" for _ in chosen]
         return joined_text([said(f"{{}} {way}", one.text) for one, way in zip(chosen, ways, strict=True)], ", ")
 
+    def neighbours(self, depth: int) -> Query:
+        """lag and its like; rows that are level in the order are the same."""
+        child, alias = self.below(depth), self.alias()
+        columns = [column_of(alias, one) for one in child.columns]
+        by = self.random.sample(columns, min(self.random.choice((0, 1, 1)), len(columns)))
+        rest = [one for one in columns if one not in by] or columns
+        partition = said("PARTITION BY {} ", joined_text([one.text for one in by], ", ")) if by else said("")
+        order, given = self._over(rest, whole=True), self.random.choice(columns)
+        value = expression(self.random, columns, given.kind) or given
+        whole = " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+        way, spec = self.random.choice((
+            ("lag({})", ""), ("lead({})", ""), ("lag({}, 2)", ""), ("lead({}, 2)", ""), ("lag({}, 1, {})", ""),
+            ("first_value({})", ""), ("last_value({})", whole),
+        ))  # fmt: skip
+        parts = [value.text, given.text][: way.count("{}")]
+        made, texts = self.selected(columns)
+        beside = said(f"{{}} OVER ({{}}ORDER BY {{}}{spec}) AS beside", said(way, *parts), partition, order)
+        text = said("SELECT {}, {} FROM {}", texts, beside, child.item(alias))
+        return self._of((*made, Column("beside", value.kind)), text, child, way=way.split("(")[0])
+
+    def several_groups(self, depth: int) -> Query:
+        """ROLLUP and its like. As in Spark, nothing is there where there are no rows."""
+        child, alias = self.below(depth), self.alias()
+        columns = [column_of(alias, one) for one in child.columns]
+        keys = self.random.sample(columns, min(self.random.choice((1, 2, 2, 3)), len(columns)))
+        names = [one.text for one in keys]
+        sets = [joined_text(names[:1], ", "), joined_text(names, ", "), said("")]
+        group = self.random.choice((
+            said("ROLLUP ({})", joined_text(names, ", ")), said("CUBE ({})", joined_text(names, ", ")),
+            said("GROUPING SETS (({}), ({}), ({}))", *self.random.sample(sets, 3)),
+        ))  # fmt: skip
+        aggregate = random_aggregate(self.random, columns, approximate=False)
+        of = self.random.choice(keys)
+        marks = Value(said("cast(grouping({}) as bigint)", of.text), INT)
+        made, texts = self.selected([*keys, aggregate, marks])
+        text = said("SELECT {} FROM {} GROUP BY {}", texts, child.item(alias), group)
+        having = said("count(*) > 0")
+        if self.random.random() < 0.3:
+            having = said("count(*) > 0 AND (grouping({}) = 0 OR count(*) > 2)", of.text)
+        return self._of(made, said("{} HAVING {}", text, having), child, way="sets of groups")
+
     # -- two inputs ----------------------------------------------------------------------------------------------------
 
     def joined(self, depth: int) -> Query:
@@ -210,6 +267,11 @@ class Generator:
     def _matches(self, ours: list[Value], theirs: list[Value], *, more: bool) -> list[Text]:
         """An equality, and perhaps a comparison beside it."""
         pairs = [(a, b) for a in ours for b in theirs if a.kind == b.kind]
+        numbers = [(a, b) for a in ours for b in theirs if {a.kind, b.kind} <= {INT, DECIMAL, REAL}]
+        if numbers and self.random.random() < 0.2:  # also of different types, and computed
+            pair = self.random.choice(numbers)
+            right = expression(self.random, theirs, pair[1].kind) or pair[1]
+            return [said("{} = {}", pair[0].text, right.text)]
         if not pairs:  # everything meets everything
             return [said("{} = {}", literal(self.random, INT), literal(self.random, INT))]
         chosen = self.random.sample(pairs, min(len(pairs), 2 if more and self.random.random() < 0.4 else 1))
@@ -316,9 +378,7 @@ class Generator:
         names = [one.name for one in made]
 
         def make(app: App) -> Table:
-            left, right = (app.sql(one.spark).select(*names) for one in sides)
-            assert isinstance(left, Table)
-            assert isinstance(right, Table)
+            left, right = (_table(app, one).select(*names) for one in sides)
             if kind == "UNION":
                 united = left.union(right)
                 return united if whole else united.distinct(*names)
@@ -347,10 +407,8 @@ class Generator:
         text = said(f"SELECT {names}, ({{}}) AS value FROM {{}}", inner, left.item(alias))
 
         def make(app: App) -> Table:
-            tables = app.sql(left.text.spark), app.sql(f"SELECT {single}.* FROM ({inner.spark}) AS {single}(value)")
-            assert isinstance(tables[0], Table)
-            assert isinstance(tables[1], Table)
-            return tables[0].with_scalar(tables[1])
+            value = Text(f"SELECT {single}.* FROM ({inner.spark}) AS {single}(value)", "")
+            return _table(app, left.text).with_scalar(_table(app, value))
 
         return self._python((*left.columns, Column("value", kind)), text, make, "with_scalar", left, right)
 
@@ -359,7 +417,7 @@ class Generator:
         within = [
             (a.text.spark.split(".")[1], b.text.spark.split(".")[1]) for a, b in pairs if a != ours and b != theirs
         ]
-        within = [pair for pair in within if not {mine, other} & set(pair)]  # which Python's join refuses
+        within = [(a, b) for a, b in within if a != mine and b != other]
         within = within[:1] if self.random.random() < 0.5 else []
         one, two = self.alias(), self.alias()
         names = ", ".join(f"{one}.{each.name}" for each in left.columns)
@@ -367,9 +425,7 @@ class Generator:
         text = said(f"SELECT {names} FROM {{}} WHERE {one}.{mine} NOT IN ({inner})", left.item(one), right.item(two))
 
         def make(app: App) -> Table:
-            sides = app.sql(left.text.spark), app.sql(right.text.spark)
-            assert isinstance(sides[0], Table)
-            assert isinstance(sides[1], Table)
+            sides = _table(app, left.text), _table(app, right.text)
             on = sides[0][mine] == sides[1][other]
             for a, b in within:
                 on &= sides[0][a] == sides[1][b]
@@ -397,6 +453,8 @@ WAYS: dict[str, Callable[[Generator, int], Query]] = {
     "group by more": Generator.grouped,
     "rank": Generator.ranked,
     "limit": Generator.first_rows,
+    "neighbours": Generator.neighbours,
+    "sets of groups": Generator.several_groups,
     "join": Generator.joined,
     "join more": Generator.joined,
     "exists": Generator.existing,

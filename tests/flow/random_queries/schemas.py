@@ -26,11 +26,18 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A table; the first column, or the first two, are its key, and are never null."""
+    """A table; the first column, or the first two, are its key, and are never null. A stream has no key: each of its
+    rows is there for ever."""
 
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...]
+    time: str = ""
+    """Of a stream: the column of its time, in which rows are out of order. None: that of its records."""
+
+    @property
+    def is_stream(self) -> bool:
+        return not self.key
 
     @property
     def spark_ddl(self) -> str:
@@ -44,7 +51,7 @@ class Source:
 
 
 class Change(NamedTuple):
-    """A row as it is from now on, or None where it is deleted."""
+    """A row as it is from now on, or None where it is deleted. Rows of a stream have a number of their own as key."""
 
     source: str
     key: tuple[Any, ...]
@@ -54,7 +61,12 @@ class Change(NamedTuple):
 Changes = tuple[Change, ...]
 
 
-def random_source(random: Random, name: str) -> Source:
+def random_source(random: Random, name: str, *, stream: bool = False) -> Source:
+    if stream:
+        kinds = [INT, *(random.choice((INT, TEXT, *KINDS)) for _ in range(random.randint(1, 3)))]
+        values = tuple(Column(f"v{place}", kind) for place, kind in enumerate(kinds))
+        times = [one.name for one in values if one.kind == TIME]
+        return Source(name, values, (), times[0] if times else "")
     others = [random.choice((INT, INT, TEXT, *KINDS)) for _ in range(random.randint(2, 4))]
     key = (ID, "part") if random.random() < 0.25 else (ID,)
     columns = [*(Column(each, INT) for each in key), *(Column(f"v{place}", kind) for place, kind in enumerate(others))]
@@ -81,6 +93,10 @@ def random_changes(random: Random, sources: tuple[Source, ...], positions: int) 
         changes: list[Change] = []
         for source in sources:
             rows = there[source.name]
+            if source.is_stream:
+                count = random.randint(0, 8) if position else random.randint(4, 14)
+                changes += [_fact(random, source, rows) for _ in range(count)]
+                continue
             if position and random.random() < 0.1:
                 changes += [Change(source.name, key, None) for key in rows]
                 rows.clear()
@@ -105,6 +121,16 @@ def _change(random: Random, source: Source, rows: dict[tuple[Any, ...], dict[str
         if one.name not in row:
             keeps = old is not None and random.random() < 0.5
             row[one.name] = old[one.name] if old is not None and keeps else random_value(random, one.kind)
+    rows[key] = row
+    return Change(source.name, key, row)
+
+
+def _fact(random: Random, source: Source, rows: dict[tuple[Any, ...], dict[str, Any]]) -> Change:
+    """A row that is now and then the same as one before."""
+    row = {one.name: random_value(random, one.kind) for one in source.columns}
+    if rows and random.random() < 0.2:
+        row = dict(random.choice(list(rows.values())))
+    key = (len(rows),)
     rows[key] = row
     return Change(source.name, key, row)
 

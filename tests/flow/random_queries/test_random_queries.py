@@ -2,6 +2,7 @@
 found by them. A thousand more: python -m tests.flow.random_queries (make torture)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -13,8 +14,21 @@ from tests.flow.random_queries.cases import random_case, run_case, script_of
 from tests.flow.random_queries.planted import PLANTED
 
 QUERIES = 8
-SEEDS = (10, 1, 2, 3, 5)
+SEEDS = (0, 1, 2, 3, 5)
 """With as many queries each: 40."""
+GROUPS, SETS = frozenset({"group by", "aggregate"}), frozenset({"intersect all", "except all"})
+WAYS = {
+    "lost retraction": GROUPS,
+    "wrong null in NOT IN, Python": frozenset({"not in, in Python"}),
+    "wrong null in NOT IN, SQL": frozenset({"not in"}),
+    "extreme not computed again": GROUPS,
+    "emptied group kept": GROUPS,
+    "union without multiplicity": frozenset({"union all"}),
+    "set operation without multiplicity": SETS | {f"{one} in Python" for one in SETS},
+    "neighbours not corrected": frozenset({"lag", "lead", "first_value", "last_value"}),
+    "a set of groups forgotten": frozenset({"sets of groups"}),
+}
+"""Queries in which a planted bug can show at all."""
 
 
 @pytest.fixture(scope="module")
@@ -48,5 +62,6 @@ def test_a_planted_bug_is_found(
     name: str, node: RunningNode, database: "psycopg.Connection[Any]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     PLANTED[name](monkeypatch)
-    found = (run_case(random_case(seed, QUERIES), node, database).different for seed in SEEDS)
-    assert any(found)
+    cases = (random_case(seed, QUERIES) for seed in SEEDS)
+    meant = (replace(one, queries=tuple(each for each in one.queries if each.ways & WAYS[name])) for one in cases)
+    assert any(run_case(one, node, database).different for one in meant if one.queries)

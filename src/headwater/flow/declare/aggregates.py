@@ -11,6 +11,7 @@ from headwater.flow.declare.checks.source_line import Place, calling_place
 from headwater.flow.declare.topology.nodes import Expression
 from headwater.flow.formats.schema import parse_ddl
 from headwater.flow.operators.aggregation.kinds.approx_distinct import Hll
+from headwater.flow.operators.aggregation.kinds.exact_percentiles import Exact
 from headwater.flow.operators.aggregation.kinds.hashed import Bloom, CountMin
 from headwater.flow.operators.aggregation.kinds.kind import Options
 from headwater.flow.operators.aggregation.kinds.ordered import Limit
@@ -87,12 +88,18 @@ def distinct(column: Expression, *, lg_k: int = 12, sketch: bool = False) -> Own
 
 
 def percentile(
-    column: Expression, rank: float | Sequence[float] = (), *, k: int = 200, sketch: bool = False
+    column: Expression,
+    rank: float | Sequence[float] = (),
+    *,
+    k: int = 200,
+    sketch: bool = False,
+    exact: bool = False,
 ) -> OwnAggregate:
     """About the value that this share of all values does not exceed; a list of values for a list of ranks.
 
     KLL: at k = 200 within 1.33 % of the rank in 99 of 100 cases, from some 5 KB for each key. With `sketch` the column
-    holds the sketch itself, for kll_sketch_get_quantile_double.
+    holds the sketch itself, for kll_sketch_get_quantile_double. With `exact` all values are kept, and the result is
+    that of Spark's percentile(x, rank): of tables, and in windows, whose values go again.
     """
     several = not isinstance(rank, int | float)
     ranks = tuple(map(float, rank)) if not isinstance(rank, int | float) else (float(rank),)
@@ -101,11 +108,34 @@ def percentile(
             f"percentile at {calling_place()} is of rank {rank!r}",
             "Take ranks from 0 to 1, such as 0.99, or sketch=True and none.",
         )
+    if exact:
+        if sketch or k != 200:
+            raise InvalidDeclaration(
+                f"percentile at {calling_place()} is exact, and has no sketch", "Leave out k= and sketch=."
+            )
+        return exact_percentile(column, ranks, several=several)
     if k not in range(8, 65536):
         raise InvalidDeclaration(f"k of percentile ({calling_place()}) is {k!r}", "Take a number from 8 to 65535.")
     shown = [f"{rank if not several else list(ranks)}"] if ranks else []
     said = ", ".join([*shown, *filter(None, [_said(k=(k, 200), sketch=(sketch, False))])])
     return own("percentile", [column], Kll(ranks, several, k, sketch), said)
+
+
+def exact_percentile(
+    column: Expression, ranks: tuple[float, ...], *, several: bool = False, discrete: bool = False
+) -> OwnAggregate:
+    """Of all values that there are; `discrete`: always one of them."""
+    shown = f"{list(ranks) if several else ranks[0]}, {'discrete' if discrete else 'exact'}=True"
+    return own("exact_percentile", [column], Exact(ranks, several, discrete), shown)
+
+
+def refuse_exact(aggregates: Sequence[Expression]) -> None:
+    """Of a stream's rows, which never go again, all values would be kept for ever."""
+    if any(isinstance(one, OwnAggregate) and one.kind == "exact_percentile" for one in aggregates):
+        raise InvalidDeclaration(
+            f"an exact percentile ({calling_place()}) of a stream would need all its values for ever",
+            "Leave out exact=True, or group by windows.",
+        )
 
 
 def top_k(column: Expression, k: int, *, tracked: int | None = None, sketch: bool = False) -> OwnAggregate:

@@ -107,8 +107,12 @@ def matching_of(on: "str | Sequence[str] | Match", left: "Flowing", right: "Flow
             'Use on="user_id", or on=orders.user_id == users.id.',
         )
     for place, pair in enumerate(equal):
-        if any(name in other for other in equal[:place] for name in pair):
-            raise InvalidDeclaration(f"join() at {calling_place()} compares column {pair[0]} twice", "Once is enough.")
+        for name, side, earlier in zip(pair, ("left", "right"), zip(*equal[:place], strict=True), strict=False):
+            if name in earlier:
+                raise InvalidDeclaration(
+                    f"join() at {calling_place()} compares column {name} of the {side} twice",
+                    "Once is enough; for a second comparison make a copy of it with with_columns(...).",
+                )
     return Matching(equal, further)
 
 

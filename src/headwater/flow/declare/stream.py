@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from headwater.errors import InvalidDeclaration
+from headwater.flow.declare.aggregates import refuse_exact
 from headwater.flow.declare.checks.source_line import calling_place
 from headwater.flow.declare.clustering import kmeans_of
 from headwater.flow.declare.comparisons import fitted
@@ -11,7 +12,7 @@ from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.histories import history_of
 from headwater.flow.declare.joins import IGNORE, Words, join_of, refuse_counting
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
-from headwater.flow.declare.tables.ranking import rank_of
+from headwater.flow.declare.tables.ranking import neighbours_of, rank_of
 from headwater.flow.declare.tables.set_operations import beside_of, not_in_of, refuse_null_aware, set_operation_of
 from headwater.flow.declare.topology.nodes import (
     Aggregate,
@@ -37,6 +38,7 @@ from headwater.flow.declare.topology.nodes import (
 from headwater.flow.declare.windows import EVENT, PROCESSING, TIMES, emission_of
 from headwater.flow.formats.schema import nearest
 from headwater.flow.operators.comparisons.kinds import Comparison
+from headwater.flow.operators.ranks.neighbours import LAG, LEAD, Neighbour
 from headwater.flow.operators.tables.sets import EXCEPT, INTERSECT
 from headwater.flow.operators.windows.aligned import AlignedWindow
 from headwater.flow.operators.windows.step import END, START
@@ -184,6 +186,8 @@ class Grouped:
     def agg(self, *aggregates: Expression, name: str = "") -> "Table":
         """Keep aggregates for each key: SQL text such as "sum(amount) as revenue", or PySpark columns."""
         kind = TableAggregate if self._node.keyed else Aggregate
+        if not self._node.keyed:
+            refuse_exact(aggregates)
         return Table(kind(calling_place(), self._node, self._key, _some(aggregates, "agg"), name))
 
     def count(self, name: str = "") -> "Table":
@@ -417,6 +421,28 @@ class Table(Flowing):
         """
         place = calling_place()
         return Table(rank_of(place, self.node, by=by, order=order, into=into, how=how, limit=limit, name=name))
+
+    def lag(
+        self, column: str, *, by: str | Sequence[str] = (), order: str | Sequence[str], into: str, offset: int = 1,
+        default: str = "", name: str = "",
+    ) -> "Table":  # fmt: skip
+        """Beside each row what a column has in the row before it in its group:
+        `lag("amount", by="user_id", order="at", into="previous")`.
+
+        `offset` is how many rows before; `default` names a column of the row that counts where there is no such row.
+        Rows equal in the order are ordered by the table's key.
+        """
+        return self._beside(Neighbour(into, column, LAG, offset, default), by, order, name)
+
+    def lead(
+        self, column: str, *, by: str | Sequence[str] = (), order: str | Sequence[str], into: str, offset: int = 1,
+        default: str = "", name: str = "",
+    ) -> "Table":  # fmt: skip
+        """The same of a row after it."""
+        return self._beside(Neighbour(into, column, LEAD, offset, default), by, order, name)
+
+    def _beside(self, value: Neighbour, by: str | Sequence[str], order: str | Sequence[str], name: str) -> "Table":
+        return Table(neighbours_of(calling_place(), self.node, [value], by=by, order=order, name=name))
 
     def history(self, *, valid_from: str = "valid_from", valid_to: str = "valid_to", name: str = "") -> "Table":
         """Every version of every row, with since when and until when it holds: a slowly changing dimension of type 2.

@@ -13,7 +13,7 @@ from headwater.flow.deploy.descriptions import Words
 from headwater.flow.formats.schema import parse_ddl
 from headwater.flow.state.manifest import DELETED, HASH
 
-OF_TABLES = ("Rank", "SetOperation", "Beside")
+OF_TABLES = ("Rank", "Neighbours", "SetOperation", "Beside")
 SEVERAL_STORES = ("TableJoin", "IntervalJoin", "LatestJoin", "AsOfJoin", "TableAggregate", *OF_TABLES)
 """Operators whose state stays under its name, or is built."""
 OPAQUE = ("Apply",)

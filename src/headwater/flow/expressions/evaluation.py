@@ -90,6 +90,7 @@ FUNCTIONS: dict[str, Kernel] = {
     "field": nested.struct_field,
     "element": nested.element,
     "size": nested.size,
+    "sequence": nested.numbers,
     "map_value": nested.value_at,
     "array_contains": nested.contains,
     "array_join": nested.texts_joined,

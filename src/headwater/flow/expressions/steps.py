@@ -39,6 +39,8 @@ class Explode:
     column: str
     into: str
     outer: bool
+    position: str = ""
+    """The column that says which element it is, from 0; empty if none is asked for."""
 
 
 Step = Filter | Project | Explode
@@ -125,8 +127,8 @@ def _before(step: Step, wanted: frozenset[str]) -> frozenset[str]:
             return wanted | condition.columns
         case Project(columns):
             return frozenset().union(*(one.columns for name, one in columns if name in wanted))
-        case Explode(column, into):
-            return (wanted - {into}) | {column}
+        case Explode(column, into, _, position):
+            return (wanted - {into, position}) | {column}
 
 
 def _applied(step: Step, state: Stepped, needed: frozenset[str], origin: pa.Array | None) -> pa.Array | None:
@@ -182,7 +184,10 @@ def _exploded(step: Explode, state: Stepped, needed: frozenset[str], origin: pa.
     begins = np.asarray(lists.offsets)[:-1]
     places = pa.array(begins[rows] + within, mask=empty[rows])
     taken = pa.array(rows)
-    made = {name: one.take(taken) for name, one in state.columns.items() if name in needed and name != step.into}
+    new = (step.into, step.position)
+    made = {name: one.take(taken) for name, one in state.columns.items() if name in needed and name not in new}
     made[step.into] = lists.values.take(places)
+    if step.position:
+        made[step.position] = pa.array(within, pa.int32(), mask=empty[rows])
     state.columns, state.rows = made, len(rows)
     return taken if origin is None else origin.take(taken)

@@ -44,7 +44,8 @@ OF_COLUMNS = frozenset({
     "unix_seconds", "timestamp_micros", "timestamp_millis", "xxhash64", "hash", "struct", "count", "sum", "min",
     "max", "avg", "mean", "collect_list", "collect_set", "count_if", "bool_and", "bool_or", "every", "some",
     "stddev_samp", "stddev_pop", "stddev", "var_samp", "var_pop", "variance", "min_by", "max_by", "nullif", "pmod",
-    "startswith", "endswith", "contains", "explode", "explode_outer", "size", "nvl", "ifnull",
+    "startswith", "endswith", "contains", "explode", "explode_outer", "posexplode", "posexplode_outer", "size", "nvl",
+    "ifnull", "sequence",
 })  # fmt: skip
 """Functions all of whose arguments are columns, or names of columns."""
 SAME = {"nvl": "coalesce", "ifnull": "coalesce"}
@@ -185,8 +186,10 @@ class LocalColumn:
     astype = cast
 
     def alias(self, *names: str) -> "LocalColumn":
-        (name,) = names
-        return LocalColumn(Named(self.node, name))
+        node = self.node
+        for name in reversed(names):  # those of posexplode are two
+            node = Named(node, name)
+        return LocalColumn(node)
 
     name = alias
 
@@ -289,9 +292,7 @@ def _counted(column: Any) -> LocalColumn:
 
 
 def _distinct(column: Any, *others: Any) -> LocalColumn:
-    if others:
-        raise Untranslatable("count_distinct of several columns")
-    return LocalColumn(Call("count", (column_node(column),), distinct=True))
+    return LocalColumn(Call("count", tuple(map(column_node, (column, *others))), distinct=True))
 
 
 def _to_json(column: Any, options: Any = None) -> LocalColumn:

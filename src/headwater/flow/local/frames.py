@@ -27,7 +27,8 @@ from headwater.flow.state.shard import conformed
 if TYPE_CHECKING:
     from headwater.flow.local.session import LocalSession
 
-EXPLODING = {"explode": False, "explode_outer": True}
+EXPLODING = {"explode": False, "explode_outer": True, "posexplode": False, "posexplode_outer": True}
+POSITIONED = ("posexplode", "posexplode_outer")
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _numbers = count()
 
@@ -180,12 +181,18 @@ class LocalFrame:
         kept = [column(one.internal, one.type) for one in self.fields]
         before = self._projected([*zip(self.columns, kept, strict=True), ("_exploded_", lists)])
         into = Known("_element_", f"_element_#{next(_numbers)}", lists.type.value_type)
-        step = Explode(before.fields[-1].internal, into.internal, EXPLODING[call.name])
-        after = LocalFrame(self.sparkSession, [*before.fields[:-1], into], After(before, step))
-        name = _name(exploded[0]) if isinstance(exploded[0], Named) else "col"
-        return after.select(
-            *(LocalColumn(Named(_reference("_element_"), name) if one is exploded[0] else one) for one in nodes)
+        place = Known("_place_", f"_place_#{next(_numbers)}", pa.int32())
+        placed = call.name in POSITIONED
+        step = Explode(
+            before.fields[-1].internal, into.internal, EXPLODING[call.name], place.internal if placed else ""
         )
+        fields = [*before.fields[:-1], *([place] if placed else []), into]
+        after = LocalFrame(self.sparkSession, fields, After(before, step))
+        names = _names(exploded[0]) or (["pos", "col"] if placed else ["col"])
+        made = zip((["_place_"] if placed else []) + ["_element_"], names, strict=True)
+        elements = [Named(_reference(own), name) for own, name in made]
+        chosen = [each for one in nodes for each in (elements if one is exploded[0] else [one])]
+        return after.select(*map(LocalColumn, chosen))
 
     # -- rows of several, or made by tasks -----------------------------------------------------------------------------
 
@@ -354,8 +361,14 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
 
 
 def _generator(node: Unresolved) -> Call | None:
-    inner = node.input if isinstance(node, Named) else node
+    inner = node
+    while isinstance(inner, Named):
+        inner = inner.input
     return inner if isinstance(inner, Call) and inner.name in EXPLODING else None
+
+
+def _names(node: Unresolved) -> list[str]:
+    return [node.name, *_names(node.input)] if isinstance(node, Named) else []
 
 
 def _reference(*parts: str) -> Unresolved:

@@ -14,7 +14,7 @@ from headwater.flow.expressions.tree import LITERAL, Untranslatable
 from headwater.flow.formats.schema import quoted
 from headwater.flow.local.columns import LocalColumn, column_node
 from headwater.flow.local.frames import LocalFrame
-from headwater.flow.operators.aggregation.kinds.kind import AS_DOUBLE, FLAG, NUMBER
+from headwater.flow.operators.aggregation.kinds.kind import AS_DOUBLE, FLAG, NUMBER, Function
 from headwater.flow.operators.aggregation.kinds.registry import FUNCTIONS
 
 
@@ -79,7 +79,7 @@ def _of_local(node: Unresolved, frame: LocalFrame) -> AnalysedAggregate:
         raise Untranslatable("an aggregate without a name of its own")
     call = node.input
     known = FUNCTIONS.get(call.name) if isinstance(call, Call) else None
-    if not isinstance(call, Call) or known is None or not known.takes or len(call.inputs) != known.arguments:
+    if not isinstance(call, Call) or known is None or not known.takes or not _has_enough(call, known):
         raise Untranslatable(f"{node.name}, which is no aggregate that is known here")
     inputs = [_fitting(call.name, known.takes, one, frame) for one in call.inputs]
     condition = None if call.condition is None else LocalColumn(call.condition)
@@ -90,6 +90,11 @@ def _of_local(node: Unresolved, frame: LocalFrame) -> AnalysedAggregate:
         node.name, call.name, [cast("Column", LocalColumn(one)) for one in inputs], call.distinct,
         cast("Column | None", condition), first.kind == LITERAL and isinstance(inputs[0], Constant), call.ignore_nulls,
     )  # fmt: skip
+
+
+def _has_enough(call: Call, known: Function) -> bool:
+    """Of several columns there is count alone: of rows in which none is null."""
+    return len(call.inputs) == known.arguments or (known.kind == "count" and len(call.inputs) > 1)
 
 
 def _fitting(name: str, takes: str, node: Unresolved, frame: LocalFrame) -> Unresolved:

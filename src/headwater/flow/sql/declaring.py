@@ -14,6 +14,7 @@ from headwater.flow.declare.stream import Grouped, Stream, Table
 from headwater.flow.declare.topology.nodes import key_of
 from headwater.flow.formats.schema import nearest, parse_ddl
 from headwater.flow.sql.environment import Environment, Provide, relation_of
+from headwater.flow.sql.grouping_sets import GROUPING_ID
 from headwater.flow.sql.queries import Hints, compiled
 from headwater.flow.sql.reading.dialect import name_text, parse_query
 from headwater.flow.sql.reading.grammar import parse_script
@@ -285,6 +286,8 @@ class _Declaring:
 
     def _way_to_key(self, missing: str, one: ViewStatement) -> str:
         words = {each.text.upper() for each in one.query.tokens}
+        if missing == GROUPING_ID:
+            return f"Add {GROUPING_ID}() AS {GROUPING_ID} to its SELECT: it says which set of groups a row is of."
         if "ALL" in words:
             return (
                 "After ALL rows may be alike: leave ALL out, say KEY (...), or group by what it selects and count(*)."

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from headwater.flow.declare.aggregates import distinct, percentile
+from headwater.flow.declare.aggregates import distinct, exact_percentile, percentile
 from headwater.flow.declare.duration import spelled
 from headwater.flow.declare.stream import Grouped, Stream, Table
 from headwater.flow.declare.topology.nodes import Expression
@@ -15,7 +15,9 @@ from headwater.flow.operators.windows.kinds.hopping import hopping
 from headwater.flow.operators.windows.kinds.session import session
 from headwater.flow.operators.windows.kinds.tumbling import tumbling
 from headwater.flow.operators.windows.step import END, START
+from headwater.flow.sql.exact_percentiles import exact_of
 from headwater.flow.sql.from_items import check_event_time
+from headwater.flow.sql.grouping_sets import GROUPING_ID, GroupingSets, sets_of
 from headwater.flow.sql.intervals import interval_us, is_now
 from headwater.flow.sql.reading.dialect import written
 from headwater.flow.sql.reading.source_text import start_of
@@ -29,17 +31,12 @@ AGGREGATES = frozenset(FUNCTIONS) | frozenset(REPLACED) | frozenset({
     "approx_count_distinct", "listagg", "string_agg", "kurtosis", "skewness", "product", "try_sum", "try_avg",
     "bit_and", "bit_or", "bit_xor", "grouping", "grouping_id", "histogram_numeric", "regr_slope", "regr_count",
 })  # fmt: skip
-EXACT = ("percentile", "median", "percentile_cont", "percentile_disc")
 CUT = ("window", "session_window")
 """Functions of Spark that cut time into windows."""
 PARTS = {("window_start",): START, ("window_end",): END, ("window", "start"): START, ("window", "end"): END}
 PARTS |= {("session_window", "start"): START, ("session_window", "end"): END}
-SEVERAL: dict[type[exp.Expr], str] = {
-    exp.Rollup: "rollup",
-    exp.Cube: "cube",
-    exp.GroupingSets: "grouping_sets",
-}
-OF_SEVERAL = ("rollup", "cube", "grouping_sets", "all", "totals")
+NOT_READ = ("all", "totals")
+OF_SETS = ("grouping", "grouping_id")
 Rewrite = Callable[[exp.Expr], exp.Expr]
 
 
@@ -110,6 +107,9 @@ class _Grouping:
         self.names = _Names()
         self.window, self.processing = rows.window, rows.processing
         self.by: list[str] = []
+        self.sets: GroupingSets | None = None
+        self.set_number, self.set_id = "", ""
+        """Columns of the number of a set, and of grouping_id()."""
         self.made: dict[str, str] = {}
         """Columns that keys are computed into."""
 
@@ -123,7 +123,7 @@ class _Grouping:
         aggregates = self._aggregates()
         flow = self._flow(aggregates)
         taken = {name.lower() for name in (*self.names.all.values(), *self._window_names)}
-        one_row = not self.by and self.window is None
+        one_row = not self.by and self.window is None and self.sets is None
         stage = Stage(flow, self._rewrite, frozenset(taken), one_row, self.window is not None)
         having = self.select.args.get("having")
         if having is None:
@@ -139,14 +139,21 @@ class _Grouping:
     def _keys(self, group: exp.Group | None) -> list[exp.Expr]:
         if group is None:
             return []
-        several = [name for name in OF_SEVERAL if group.args.get(name)]
-        several += [SEVERAL[type(one)] for one in group.expressions if type(one) in SEVERAL]
-        if several:
-            said = several[0].replace("_", " ").upper()
+        if several := [name for name in NOT_READ if group.args.get(name)]:
             raise self.source.refusal(
-                start_of(group), f"GROUP BY {said} cannot be kept from batch to batch", "Write one query for each."
+                start_of(group), f"GROUP BY {several[0].upper()} is not read", "Name what it is grouped by."
             )
-        return [self._meant(one) for one in group.expressions]
+        self.sets = sets_of(group, lambda one: self._key_text(self._meant(one)), self.source)
+        if self.sets is None:
+            return [self._meant(one) for one in group.expressions]
+        self.set_number = fresh("grouping_set", self.rows.taken)
+        self.set_id = fresh(GROUPING_ID, self.rows.taken)
+        return [self._meant(one) for one in self.sets.keys.values()]
+
+    def _key_text(self, node: exp.Expr) -> str:
+        if isinstance(node, exp.Anonymous) and str(node.this).lower() in CUT:
+            return self.source.text[start_of(node) :][:80]
+        return self.rows.text(node)
 
     def _meant(self, node: exp.Expr) -> exp.Expr:
         """What a number or a name of SELECT stands for; columns of FROM come first, as in Spark."""
@@ -177,6 +184,12 @@ class _Grouping:
             raise self.source.refusal(start_of(node), "GROUP BY has an aggregate", "Group by what it is computed of.")
         text = self.rows.text(node)
         if text in self.names.keys:
+            return
+        if self.sets is not None:
+            name = self._free(self._alias_of(text), "key")
+            self.names.keys[text] = name
+            self.by.append(name)
+            self.made[name] = f"case when {self.set_number} in ({self.sets.among(text)}) then {text} end"
             return
         plain = self.rows.plain(node)
         name = plain.flat if plain is not None else self._free(self._alias_of(text), "key")
@@ -247,12 +260,12 @@ class _Grouping:
         for one in [*self.select.expressions, *(part for part in parts if part is not None)]:
             for call in aggregates_in(one):
                 text = self.rows.text(call)
-                if text in self.names.aggregates:
+                if text in self.names.aggregates or self._of_sets(call) is not None:
                     continue
                 direct = isinstance(one, exp.Alias) and one.this is call
                 name = self._name(one.alias if direct else "")
                 self.names.aggregates[text] = name
-                found.append(self._own(call, name) or as_column(text, name))
+                found.append(self._exact(call, name) or self._own(call, name) or as_column(text, name))
         return found or [as_column("count(*)", self._name("rows_in_group"))]
 
     def _name(self, alias: str) -> str:
@@ -271,16 +284,37 @@ class _Grouping:
         exact = len(inputs) >= 2 and isinstance(inputs[1], exp.Literal) and not inputs[1].is_string
         if said in ("percentile_approx", "approx_percentile") and exact:
             return percentile(self.rows.text(inputs[0]), float(str(inputs[1].this))).alias(name)
-        if said in EXACT:
-            raise self.source.refusal(
-                start_of(call), f"{said}(...) would need all values for ever", "Write percentile_approx(x, 0.5)."
-            )
         return None
+
+    def _exact(self, call: exp.Expr, name: str) -> Expression | None:
+        """percentile(x, 0.5), median(x), percentile_cont(0.5) WITHIN GROUP (ORDER BY x), each perhaps with FILTER."""
+        inner, condition = call, ""
+        if isinstance(inner, exp.Filter):
+            inner, condition = inner.this, self.rows.text(inner.expression.this)
+        read = exact_of(inner, self.source)
+        if read is None:
+            return None
+        if isinstance(self.rows.flow, Stream) and self.window is None:
+            raise self.source.refusal(
+                start_of(call), f"{read.said}(...) of a stream would need all its values for ever",
+                "Write percentile_approx(x, 0.5), or group by windows.",
+            )  # fmt: skip
+        text = self.rows.text(read.column)
+        text = f"case when {condition} then {text} end" if condition else text
+        return exact_percentile(text, read.ranks, several=read.several, discrete=read.discrete).alias(name)
 
     # -- the table -----------------------------------------------------------------------------------------------------
 
     def _flow(self, aggregates: Sequence[Expression]) -> Table:
         flow = self.rows.flow
+        if self.sets is not None:
+            flow = flow.with_columns(**{self.set_number: f"sequence(0, {len(self.sets.sets) - 1})"})
+            flow = flow.explode(self.set_number)
+            bits = self.sets.bits(list(self.names.keys))
+            self.made[self.set_id] = self._by_set(self.set_number, range(len(bits)), bits, "bigint")
+            self.by.append(self.set_id)
+            if len(set(bits)) < len(bits):  # a set that is named twice has its groups twice
+                self.by.append(self.set_number)
         if self.made:
             flow = flow.with_columns(**self.made)
         if isinstance(flow, Stream) and self.window is not None:
@@ -294,6 +328,8 @@ class _Grouping:
         def replaced(one: exp.Expr) -> exp.Expr | None:
             if self.window is not None and (part := window_part(one, self.rows)) is not None:
                 return flat_tree(part)
+            if (bits := self._of_sets(one)) is not None:
+                return exp.Var(this=bits)
             if is_aggregate(one) or self._text_of_part(one) in names:
                 found = names.get(self.rows.text(one))
                 return None if found is None else flat_tree(found)
@@ -306,6 +342,37 @@ class _Grouping:
             return None
 
         return self.rows.rewritten(node, replaced)
+
+    def _of_sets(self, node: exp.Expr) -> str | None:
+        """grouping(x), or grouping_id(), by the number of the set that a group is of; None for anything else."""
+        if not isinstance(node, exp.Anonymous) or str(node.this).lower() not in OF_SETS:
+            return None
+        said = str(node.this).lower()
+        if self.sets is None:
+            raise self.source.refusal(
+                start_of(node), f"{said}(...) stands without sets of groups", "Add GROUP BY ROLLUP (...), for example."
+            )
+        keys = list(self.names.keys)
+        texts = [self.rows.text(one) for one in node.expressions] or keys
+        if wrong := [one for one in texts if one not in keys]:
+            raise self.source.refusal(
+                start_of(node), f"{said}(...) is of {wrong[0]}, which is not grouped by",
+                f"It is grouped by {', '.join(keys)}.",
+            )  # fmt: skip
+        if said == "grouping" and len(texts) != 1:
+            raise self.source.refusal(
+                start_of(node), f"grouping(...) has {len(texts)} inputs", "Write grouping(x), or grouping_id(x, y)."
+            )
+        if texts == keys and said == GROUPING_ID:
+            return self.set_id
+        kind = "tinyint" if said == "grouping" else "bigint"
+        return self._by_set(self.set_id, self.sets.bits(keys), self.sets.bits(texts), kind)
+
+    def _by_set(self, column: str, numbers: Sequence[int], values: Sequence[int], kind: str) -> str:
+        whens = " ".join(
+            f"when {number} then {value}" for number, value in dict(zip(numbers, values, strict=True)).items()
+        )
+        return f"cast(case {column} {whens} end as {kind})"
 
     def _text_of_part(self, node: exp.Expr) -> str:
         if isinstance(node, exp.Query | exp.Window | exp.Ordered | exp.Order | exp.Alias | exp.Identifier | exp.Star):

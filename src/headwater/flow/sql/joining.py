@@ -18,7 +18,9 @@ from headwater.flow.declare.joins import Words, join_of
 from headwater.flow.declare.matching import Matching
 from headwater.flow.declare.stream import Stream
 from headwater.flow.declare.topology.nodes import SourceStream, SourceTable, walk
+from headwater.flow.expressions.resolution.coercion import is_number
 from headwater.flow.operators.joins.pairing import ANTI, EXISTENCE, FULL, INNER, LEFT, RIGHT, SEMI, Condition
+from headwater.flow.sql.column_types import type_of, types_of
 from headwater.flow.sql.facts import facts_of
 from headwater.flow.sql.intervals import MIRRORED, Bounds, is_now, time_bounds
 from headwater.flow.sql.reading.dialect import name_text
@@ -29,6 +31,11 @@ SIGNS: dict[type[exp.Expr], str] = {
     exp.EQ: "==", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
 }  # fmt: skip
 ONE = "cast(1 as int)"
+UTC = pa.timestamp("us", "UTC")
+NAMES = {
+    pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint", pa.float32(): "float",
+    pa.float64(): "double", pa.bool_(): "boolean", pa.date32(): "date", UTC: "timestamp",
+}  # fmt: skip
 
 
 class Pair(NamedTuple):
@@ -198,19 +205,32 @@ class _Join:
         return name
 
     def _same_type(self, pair: Pair) -> tuple[str, str]:
-        """Both texts, with a cast where they are numbers of different types."""
+        """Both texts, with a cast to the type that Spark compares them in where they are of different ones."""
         texts = self.both.text(pair.left), self.both.text(pair.right)
-        plain = self.both.plain(pair.left), self.both.plain(pair.right)
-        kinds = [None if one is None else one.type for one in plain]
+        kinds = self._type(self.left, pair.left, texts[0]), self._type(self.right, pair.right, texts[1])
         if kinds[0] is None or kinds[1] is None or kinds[0] == kinds[1]:
             return texts
         wider = kinds[1] if self.text.as_of is not None else _wider(kinds[0], kinds[1])
+        if wider is None and any(map(pa.types.is_nested, (kinds[0], kinds[1]))):
+            return texts  # whose types have several forms that mean the same
         if wider is None:
-            return texts
-        name = {pa.int64(): "bigint", pa.float64(): "double"}.get(wider, str(wider).replace("decimal128", "decimal"))
-        name = {pa.int32(): "int", pa.string(): "string"}.get(wider, name)
-        found = [text if kind == wider else f"cast({text} as {name})" for text, kind in zip(texts, kinds, strict=True)]
+            said = [_as_written(node) for node in (pair.left, pair.right)]
+            raise self._refusal(
+                f"{said[0]} is {_spark_name(kinds[0])}, and {said[1]}, which it is compared with, is "
+                f"{_spark_name(kinds[1])}",
+                f"Cast one of them, as in cast(... as {_spark_name(kinds[1])}).",
+            )
+        found = [
+            text if kind == wider else f"cast({text} as {_spark_name(wider)})"
+            for text, kind in zip(texts, kinds, strict=True)
+        ]
         return found[0], found[1]
+
+    def _type(self, rows: Rows, node: exp.Expr, text: str) -> pa.DataType | None:
+        plain = self.both.plain(node)
+        if plain is not None and plain.type is not None:
+            return plain.type
+        return type_of(text, types_of(rows.flow.node))
 
     # -- which columns are there after it ------------------------------------------------------------------------------
 
@@ -328,15 +348,36 @@ def _selected(rows: Rows, columns: Sequence[str], names: Sequence[str]) -> Rows:
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """The type that Spark compares values of two in; None where it is for the user to say."""
     kinds = (one, other)
     if all(map(pa.types.is_integer, kinds)):
         return pa.int64()
-    numbers = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds]
-    if all(numbers):
+    if not all(map(is_number, kinds)):
+        return UTC if {one, other} == {pa.date32(), UTC} else None
+    if any(map(pa.types.is_floating, kinds)):
         return pa.float64()
-    if all(pa.types.is_integer(kind) or pa.types.is_decimal(kind) for kind in kinds):
-        return pa.decimal128(38, max(kind.scale for kind in kinds if pa.types.is_decimal(kind)))
-    return None
+    if all(map(pa.types.is_decimal, kinds)):
+        scale = max(kind.scale for kind in kinds)
+        whole = max(kind.precision - kind.scale for kind in kinds)
+        return pa.decimal128(min(whole + scale, 38), scale)
+    return pa.decimal128(38, max(kind.scale for kind in kinds if pa.types.is_decimal(kind)))
+
+
+def _as_written(node: exp.Expr) -> str:
+    """As the user wrote it: columns of a query in brackets have no name of his."""
+    inner = node.unnest() if isinstance(node, exp.Paren) else node
+    of_query = isinstance(inner, exp.Column) and inner.table.startswith(" ")
+    return "the value of the query" if of_query else node.sql(dialect="spark")
+
+
+def _spark_name(kind: pa.DataType) -> str:
+    """
+    >>> _spark_name(pa.int64()), _spark_name(pa.decimal128(9, 2)), _spark_name(pa.timestamp("us", "UTC"))
+    ('bigint', 'decimal(9, 2)', 'timestamp')
+    """
+    if pa.types.is_decimal(kind):
+        return str(kind).replace("decimal128", "decimal")
+    return NAMES.get(kind, str(kind))
 
 
 def _signed(us: int) -> str:

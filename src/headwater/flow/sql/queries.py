@@ -65,9 +65,12 @@ def _with_named(query: exp.Expr, environment: Environment) -> Environment:
     if given is None:
         return environment
     if given.args.get("recursive"):
+        called = ", ".join(one.alias for one in given.expressions)
         raise environment.source.refusal(
-            start_of(given), "WITH RECURSIVE cannot be kept: a row that is deleted would have to be followed through "
-            "every round", "Write as many joins as there may be steps.",
+            start_of(given), f"WITH RECURSIVE {called} cannot be kept: a row that is deleted would have to be followed "
+            "through every round",
+            "Keep the tables that it reads as views, and ask this query of them with headwater sql; or write as many "
+            "joins as there are steps.",
         )  # fmt: skip
     for one in given.expressions:
         names = [each.name for each in one.args["alias"].args.get("columns") or ()]

@@ -6,6 +6,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headwater.flow.declare.stream import Stream, Table
+from headwater.flow.declare.tables.ranking import neighbours_of
+from headwater.flow.operators.ranks.neighbours import FIRST, LAG, LAST, LEAD, Neighbour
 from headwater.flow.sql.facts import facts_of
 from headwater.flow.sql.grouping import Stage
 from headwater.flow.sql.reading.dialect import plain_name
@@ -13,6 +15,9 @@ from headwater.flow.sql.reading.source_text import SourceText, start_of
 from headwater.flow.sql.relations import Flow, Rows, flat_tree, fresh, transformed
 
 RANKS = ("row_number", "rank", "dense_rank")
+ENDS = ("first_value", "last_value")
+NEIGHBOURS = {"lag": LAG, "lead": LEAD, "first_value": FIRST, "last_value": LAST}
+"""Functions of another row of the group."""
 MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
@@ -71,6 +76,11 @@ def ranked(stage: Stage, windows: Sequence[tuple[exp.Window, str]], bounds: Mapp
         if window.sql() in made:
             continue
         name = _checked(window, rows.source)
+        if name in NEIGHBOURS:
+            flow = facts_of(flow) if isinstance(flow, Stream) else flow
+            into, flow = _beside(stage, window, flow, alias, {*stage.taken, *made.values()}, rows.source)
+            made[window.sql()] = into
+            continue
         most = bounds.get(alias.lower()) if alias else None
         most = bounds.get(window.sql(), most)
         if most is None:
@@ -101,15 +111,50 @@ def ranked(stage: Stage, windows: Sequence[tuple[exp.Window, str]], bounds: Mapp
 
 def _checked(window: exp.Window, source: SourceText) -> str:
     name = str(window.this.this).lower() if isinstance(window.this, exp.Anonymous) else ""
-    if name not in RANKS or window.args.get("spec") or window.args.get("alias"):
+    if name not in (*RANKS, *NEIGHBOURS) or window.args.get("alias") or not _whole(name, window.args.get("spec")):
         said = name or window.this.sql(dialect="spark")
         raise source.refusal(
             start_of(window), f"{said}(...) OVER cannot be kept from batch to batch",
-            f"There are {', '.join(RANKS)}, with a bound; or join with the groups of GROUP BY.",
+            f"There are {', '.join(RANKS)}, with a bound, {', '.join(NEIGHBOURS)}, the last two over ROWS BETWEEN "
+            "UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING; or join with the groups of GROUP BY.",
         )  # fmt: skip
     if not window.args.get("order"):
         raise source.refusal(start_of(window), f"{name}() OVER has no ORDER BY", "Say what comes first.")
     return name
+
+
+def _whole(name: str, spec: exp.Expr | None) -> bool:
+    """Whether the rows that a function looks at are all of the group, or those that it looks at anyway."""
+    if spec is None:
+        return name != "last_value"
+    bounds = [str(spec.args.get(one) or "").upper() for one in ("start", "start_side", "end", "end_side")]
+    return name in ENDS and bounds == ["UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING"]
+
+
+def _beside(
+    stage: Stage, window: exp.Window, flow: Table, alias: str, taken: set[str], source: SourceText
+) -> tuple[str, Table]:  # fmt: skip
+    """The column of lag(x [, offset [, default]]) or its like, and the table with it."""
+    name, inputs = str(window.this.this).lower(), list(window.this.expressions)
+    if not 1 <= len(inputs) <= (1 if name in ENDS else 3):
+        said = f"{name}(x)" if name in ENDS else f"{name}(x, 1) or {name}(x, 1, 0)"
+        raise source.refusal(start_of(window), f"{name}(...) has {len(inputs)} inputs", f"Write {said}.")
+    offset = inputs[1] if len(inputs) > 1 else exp.Literal.number(1)
+    if not isinstance(offset, exp.Literal) or not str(offset.this).isdigit() or int(str(offset.this)) < 1:
+        raise source.refusal(start_of(window), f"the offset of {name}(...) is no whole number", "Write 1, or more.")
+    by, order, flow = _columns(stage, window, flow, taken)
+    names = {one.lower() for one in taken}
+    value = stage.text(inputs[0])
+    made = {fresh("neighbour", names): value}
+    if len(inputs) > 2:
+        default = fresh("neighbour_default", names)
+        made[default] = f"if(false, {value}, {stage.text(inputs[2])})"
+    flow = flow.with_columns(**made)
+    names |= set(made)
+    into = fresh(alias if alias and not alias.startswith("_") else "neighbour_value", names)
+    columns = list(made)
+    one = Neighbour(into, columns[0], NEIGHBOURS[name], int(str(offset.this)), "".join(columns[1:]))
+    return into, Table(neighbours_of(flow.node.place, flow.node, [one], by=by, order=order, name=""))
 
 
 def _columns(stage: Stage, window: exp.Window, flow: Flow, taken: set[str]) -> tuple[list[str], list[str], Table]:

@@ -7,6 +7,7 @@ from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.checks.columns import names_of
 from headwater.flow.declare.topology.nodes import Names, Node, OneInput, TableOperator, Using, key_of
 from headwater.flow.operators.order_codes import Order
+from headwater.flow.operators.ranks.neighbours import Neighbour
 from headwater.flow.operators.tables.sets import INTERSECT
 
 
@@ -36,6 +37,34 @@ class Rank(OneInput, TableOperator):
 
     def gives(self, given: Sequence[Names | None]) -> Names | None:
         return None if given[0] is None else tuple(dict.fromkeys((*given[0], self.into)))
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours(OneInput, TableOperator):
+    """A table with values of other rows of the group beside each row."""
+
+    by: tuple[str, ...]
+    order: tuple[Order, ...]
+    values: tuple[Neighbour, ...]
+    name: str
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return key_of(self.input)
+
+    @property
+    def using(self) -> Sequence[Using]:
+        named = [name for one in self.values for name in (one.column, one.default) if name]
+        return (Using(self.values[0].how, (*self.by, *(one.column for one in self.order), *named)),)
+
+    @property
+    def in_words(self) -> tuple[str, str]:
+        of = f" by {', '.join(self.by)}" if self.by else ""
+        made = ", ".join(f"{one.into} = {one.how}({one.column})" for one in self.values)
+        return "neighbours", f"{made}{of}, in the order of {in_order(self.order)}"
+
+    def gives(self, given: Sequence[Names | None]) -> Names | None:
+        return None if given[0] is None else tuple(dict.fromkeys((*given[0], *(one.into for one in self.values))))
 
 
 def in_order(order: tuple[Order, ...]) -> str:

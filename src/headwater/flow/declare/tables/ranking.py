@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.declare.checks.source_line import Place
-from headwater.flow.declare.tables.nodes import Rank
+from headwater.flow.declare.tables.nodes import Neighbours, Rank
 from headwater.flow.declare.tables.ordering import order_of
 from headwater.flow.declare.topology.nodes import Node
+from headwater.flow.operators.ranks.neighbours import Neighbour
 from headwater.flow.operators.ranks.rank import WAYS
 
 By = str | Sequence[str]
@@ -34,6 +35,19 @@ def rank_of(
     if into.startswith("_") or not into:
         raise InvalidDeclaration(f"{what} makes column {into!r}", "Give it a name that does not begin with _.")
     return Rank(place, node, chosen, wanted, limit, how, into, name)
+
+
+def neighbours_of(
+    place: Place, node: Node, values: Sequence[Neighbour], *, by: By, order: str | Sequence[str], name: str
+) -> Neighbours:
+    what = f"{values[0].how}() at {place}"
+    for one in values:
+        offset: object = one.offset
+        if isinstance(offset, bool) or not isinstance(offset, int) or offset < 1:
+            raise InvalidDeclaration(f"{what} has offset {offset!r}", "It is a whole number, at least 1.")
+        if one.into.startswith("_") or not one.into:
+            raise InvalidDeclaration(f"{what} makes column {one.into!r}", "Give it a name that does not begin with _.")
+    return Neighbours(place, node, columns_of_group(by, what), order_of(order, what), tuple(values), name)
 
 
 def columns_of_group(by: By, what: str) -> tuple[str, ...]:

@@ -85,6 +85,24 @@ def texts_joined(node: Expression, rows: int, value: Values) -> Evaluated:
     return Evaluated(pa.array(written, pa.string()))
 
 
+def numbers(node: Expression, rows: int, start: Values, stop: Values) -> Evaluated:
+    """sequence of two whole numbers: all from the one to the other, downwards where the second is the smaller one."""
+    first, last = (as_array(one, rows).cast(pa.int64()) for one in (start, stop))
+    there = as_mask(pc.and_(pc.is_valid(first), pc.is_valid(last)))
+    begins, ends = (np.where(there, one.fill_null(0).to_numpy(zero_copy_only=False), 0) for one in (first, last))
+    lengths = np.where(there, np.abs(ends - begins) + 1, 0)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    values = np.repeat(begins, lengths) + within * np.repeat(np.where(ends < begins, -1, 1), lengths)
+    kind = node.type.value_type
+    return Evaluated(
+        pa.ListArray.from_arrays(
+            pa.array(offsets, pa.int32()), pa.array(values, pa.int64()).cast(kind), type=node.type,
+            mask=pa.array(~there),
+        )
+    )  # fmt: skip
+
+
 def struct(node: Expression, rows: int, *fields: Values) -> Evaluated:
     columns = [of_type(as_array(one, rows), field.type) for one, field in zip(fields, node.type, strict=True)]
     return Evaluated(pa.StructArray.from_arrays(columns, fields=list(node.type)))

@@ -465,6 +465,13 @@ def _element(name: str, inputs: tuple[Expression, ...]) -> Expression:
     return made("element", array.type.value_type, array, index=index, from_end=False, lenient=False)
 
 
+def _numbers(name: str, inputs: tuple[Expression, ...]) -> Expression:
+    both = _in_common(_counted(inputs, 2, name))
+    if not pa.types.is_integer(both[0].type):
+        raise Untranslatable(f"{name} of {both[0].type}")
+    return made("sequence", pa.list_(pa.field("element", both[0].type, nullable=False)), *both)
+
+
 def _json(name: str, inputs: tuple[Expression, ...]) -> Expression:
     (value,) = _counted(inputs, 1, name)
     return made("to_json", pa.string(), value)
@@ -505,6 +512,7 @@ RULES: dict[str, Rule] = {
     "replace": _replaced,
     "split": _split,
     "[]": _element,
+    "sequence": _numbers,
     "to_json": _json,
     **dict.fromkeys(("xxhash64", "hash"), _hashed),
 }

@@ -42,6 +42,7 @@ READ: dict[type[exp.Expression], frozenset[str]] = {
     exp.Like: frozenset({"negate"}), exp.Case: frozenset({"ifs", "default"}), exp.If: frozenset({"true", "false"}),
     exp.Cast: frozenset({"to"}), exp.TryCast: frozenset({"to"}), exp.TimestampTrunc: frozenset({"unit"}),
     exp.Greatest: frozenset({"ignore_nulls"}), exp.Least: frozenset({"ignore_nulls"}), exp.Div: frozenset({"typed"}),
+    exp.GenerateSeries: frozenset({"start", "end"}),
     exp.Substring: frozenset({"start", "length"}), exp.Between: frozenset({"low", "high"}),
     exp.Column: frozenset({"table", "db", "catalog"}), exp.Literal: frozenset({"is_string"}),
     exp.Identifier: frozenset({"quoted"}), exp.Alias: frozenset({"alias"}), exp.Count: frozenset({"big_int"}),
@@ -64,7 +65,7 @@ NAMES = frozenset({
     "isnotnull", "isnan", "coalesce", "nvl", "ifnull", "nullif", "greatest", "least", "concat", "substring",
     "startswith", "endswith", "contains", "if", "pmod", "trim", "ltrim", "rtrim", "floor", "ceil", "date_trunc",
     "unix_millis", "unix_micros", "unix_seconds", "timestamp_micros", "timestamp_millis", "xxhash64", "hash",
-    "size", "date_format", "regexp_extract", "replace", "split", "extract",
+    "size", "date_format", "regexp_extract", "replace", "split", "extract", "sequence",
 })  # fmt: skip
 """All that may stand before a bracket: sqlglot reads names that Spark does not know."""
 AS_WRITTEN = re.compile(r"\b(date_format|regexp_extract|replace|split)(?=\s*\()", re.IGNORECASE)
@@ -81,13 +82,20 @@ distinct=False, condition=None, ignore_nulls=False), name='more')
     """
     if unknown := [one for one in CALLED.findall(text) if one.lower() not in NAMES]:
         raise Untranslatable(f"{unknown[0]}(...)")
+    return _read(_tree(text))
+
+
+def _tree(text: str) -> exp.Expression:
+    """Within SELECT, because names such as copy begin statements of their own otherwise."""
     try:
-        tree = sqlglot.parse_one(_prepared(text), dialect="spark")
+        tree = sqlglot.parse_one(f"SELECT {_prepared(text)}", dialect="spark")
     except SqlglotError as error:
         raise Untranslatable(f"`{text}`, which only Spark can read") from error
-    if not isinstance(tree, exp.Expression):
+    more = [name for name, value in tree.args.items() if value and name != "expressions"]
+    if not isinstance(tree, exp.Select) or more or len(tree.expressions) != 1:
         raise Untranslatable(f"`{text}`, which only Spark can read")
-    return _read(tree)
+    found: exp.Expression = tree.expressions[0]
+    return found
 
 
 def _prepared(text: str) -> str:
@@ -268,7 +276,7 @@ def _joined(node: exp.Expression) -> Unresolved:
 def _count(node: exp.Expression) -> Unresolved:
     inner, others = node.this, node.args.get("expressions") or []
     if others:
-        raise Untranslatable(f"`{node.sql(dialect='spark')}`")
+        return Call("count", tuple(map(_read, (inner, *others))))
     if isinstance(inner, exp.Star):
         return Call("count", (Constant(1, pa.int32()),))
     if isinstance(inner, exp.Distinct):
@@ -278,9 +286,9 @@ def _count(node: exp.Expression) -> Unresolved:
 
 def _aggregate_of(call: Call, inner: exp.Expression, name: str) -> Unresolved:
     if isinstance(inner, exp.Distinct):
-        if len(inner.expressions) != 1 or inner.args.get("on"):
+        if inner.args.get("on") or (len(inner.expressions) != 1 and name != "count"):
             raise Untranslatable(f"`{inner.sql(dialect='spark')}`")
-        return Call(name, (_read(inner.expressions[0]),), distinct=True)
+        return Call(name, tuple(map(_read, inner.expressions)), distinct=True)
     return call
 
 
@@ -352,6 +360,13 @@ def _without_nulls(node: exp.Expression) -> Unresolved:
     return replace(call, ignore_nulls=True)
 
 
+def _numbers(node: exp.Expression) -> Unresolved:
+    inputs = [node.args.get(name) for name in ("start", "end")]
+    if node.args.get("step") or any(one is None for one in inputs):
+        raise Untranslatable(f"`{node.sql(dialect='spark')}`")
+    return Call("sequence", tuple(_read(one) for one in inputs if one is not None))
+
+
 def _trim(node: exp.Expression) -> Unresolved:
     if not _only_this(node):
         raise Untranslatable(f"`{node.sql(dialect='spark')}`")
@@ -404,6 +419,7 @@ READERS: dict[type[exp.Expression], Callable[[exp.Expression], Unresolved]] = {
     exp.TimestampTrunc: _truncated,
     exp.ArrayAgg: _collected,
     exp.IgnoreNulls: _without_nulls,
+    exp.GenerateSeries: _numbers,
     exp.Trim: _trim,
     exp.Extract: _extracted,
 }

@@ -131,6 +131,13 @@ def _array(reader: Reader, name: str, node: Java) -> Expression:
     return reader.made("array", node, *reader.inputs(node))
 
 
+def _numbers(reader: Reader, name: str, node: Java) -> Expression:
+    inputs = reader.inputs(node)
+    if len(inputs) != 2 or not all(pa.types.is_integer(one.type) for one in inputs):
+        raise _refused(node, *inputs)
+    return reader.made("sequence", node, *inputs)
+
+
 def _contains(reader: Reader, name: str, node: Java) -> Expression:
     array, wanted = reader.inputs(node)
     if pa.types.is_nested(wanted.type) or not array.type.value_type.equals(wanted.type):
@@ -246,6 +253,7 @@ FUNCTIONS: dict[str, Handler] = {
     "RegExpReplace": _regexp_replaced,
     "CreateArray": _array,
     "ArrayContains": _contains,
+    "Sequence": _numbers,
     "ArrayJoin": _array_joined,
     "ElementAt": _element_at,
     "GetMapValue": _map_value,

@@ -86,10 +86,11 @@ class _PlanReader:
 
     def _generate(self, plan: Java) -> list[Step]:
         generator = plan.generator()
-        if str(generator.getClass().getSimpleName()) != "Explode":
+        kind = str(generator.getClass().getSimpleName())
+        if kind not in ("Explode", "PosExplode"):
             raise Untranslatable(str(generator.prettyName()))
         expression = self._expression(generator.child())
-        (into,) = sequence(plan.generatorOutput())
+        *position, into = sequence(plan.generatorOutput())
         own = _internal(_number(into), str(into.name()))
         steps: list[Step] = []
         if expression.kind != COLUMN:
@@ -98,5 +99,6 @@ class _PlanReader:
             steps.append(Project((*kept, (before, expression))))
         else:
             before = expression.option("name")
-        self.columns = {**self.columns, _number(into): own}
-        return [*steps, Explode(before, own, bool(plan.outer()))]
+        place = [(_number(one), _internal(_number(one), str(one.name()))) for one in position]
+        self.columns = {**self.columns, **dict(place), _number(into): own}
+        return [*steps, Explode(before, own, bool(plan.outer()), place[0][1] if place else "")]

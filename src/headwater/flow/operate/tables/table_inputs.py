@@ -5,9 +5,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from headwater.flow.declare.tables.nodes import Beside, Rank, SetOperation
+from headwater.flow.declare.tables.nodes import Beside, Neighbours, Rank, SetOperation
 from headwater.flow.declare.topology.nodes import Node
 from headwater.flow.formats.schema import quoted
+from headwater.flow.operate.tables.neighbours_operator import batch_neighbours, neighbours_operator
 from headwater.flow.operate.tables.pair_operators import batch_beside, batch_set, beside_operator, set_operator
 from headwater.flow.operate.tables.rank_operator import batch_ranks, rank_operator
 from headwater.flow.operate.tables.table_operator import KeptTable
@@ -20,6 +21,8 @@ def table_operator(node: Node, frames: Sequence[DataFrame], name: str) -> KeptTa
     match node:
         case Rank():
             return rank_operator(node, frames[0], name)
+        case Neighbours():
+            return neighbours_operator(node, frames[0], name)
         case SetOperation():
             return set_operator(node, frames, name)
         case Beside():
@@ -37,6 +40,8 @@ def batch_table(node: Node, frames: Sequence[DataFrame]) -> DataFrame:
     match node:
         case Rank():
             return batch_ranks(node, frames[0])
+        case Neighbours():
+            return batch_neighbours(node, frames[0])
         case SetOperation():
             return batch_set(node, frames)
         case Beside():

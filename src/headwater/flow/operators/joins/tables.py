@@ -250,6 +250,11 @@ def write_touched(side: Side, state: ShardState, touched: Touched) -> RunInfo | 
     return state.write(rows, existed=touched.before[can_meet] >= 0)
 
 
+def write_all(side: Side, state: ShardState, touched: Touched) -> RunInfo | None:
+    """Also rows with a null in what they lie by: they have partners where rows are not joined on it."""
+    return state.write(_state_rows(side, touched), existed=touched.before >= 0)
+
+
 class Pairs(NamedTuple):
     """Numbers of entities of both sides."""
 

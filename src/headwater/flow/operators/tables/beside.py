@@ -14,7 +14,7 @@ import pyarrow as pa
 from headwater.errors import FlowError
 from headwater.flow.operators.joins.emission import paired_changes
 from headwater.flow.operators.joins.pairing import taken_or_null
-from headwater.flow.operators.joins.tables import Side, Touched, touched_rows, untouched_rows, write_touched
+from headwater.flow.operators.joins.tables import Side, Touched, touched_rows, untouched_rows, write_all
 from headwater.flow.operators.tables.step import TableStep
 from headwater.flow.state.manifest import StateSchema
 from headwater.flow.state.runs.equality import Integers, Mask, rows_equal, valid
@@ -66,8 +66,8 @@ def beside_step(
     made = _made_by(work)
     changes = paired_changes(made(rows, was, before), made(rows, is_, after), work.table.key)
     runs = {
-        TABLE: write_touched(work.table, states[TABLE], touched),
-        SINGLE: write_touched(work.single, states[SINGLE], of_single),
+        TABLE: write_all(work.table, states[TABLE], touched),
+        SINGLE: write_all(work.single, states[SINGLE], of_single),
     }
     return TableStep(changes, runs)
 

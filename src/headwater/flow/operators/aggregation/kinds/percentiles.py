@@ -98,7 +98,10 @@ class Percentiles(Sketched):
 
 PERCENTILES: dict[str, Kind] = {"percentile": Percentiles()}
 REPLACED = {
-    **dict.fromkeys(("median", "percentile", "percentile_cont", "percentile_disc"), "hw.percentile(...)"),
+    **dict.fromkeys(
+        ("median", "percentile", "percentile_cont", "percentile_disc"),
+        "hw.percentile(...), exact=True where rows change or windows end",
+    ),
     **dict.fromkeys(("percentile_approx", "approx_percentile"), "hw.percentile(...)"),
     **dict.fromkeys(("kll_sketch_agg_double", "kll_sketch_agg_bigint"), "hw.percentile(..., sketch=True)"),
 }

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from headwater.flow.operators.aggregation.kinds import (
     approx_distinct,
+    exact_percentiles,
     hashed,
     moments,
     ordered,
@@ -29,6 +30,7 @@ KINDS: dict[str, Kind] = {
     **pairs.PAIRS,
     **approx_distinct.APPROX_DISTINCT,
     **percentiles.PERCENTILES,
+    **exact_percentiles.EXACT_PERCENTILES,
     **top_k.TOP_K,
     **hashed.HASHED,
     **users.USERS,
