@@ -180,6 +180,8 @@ def what_it_does(node: Node) -> tuple[str, str]:
         case nodes.Aggregate(key=key, aggregates=aggregates):
             whose = f"by {', '.join(key)}" if key else "all rows"
             return "aggregate", f"{whose}: {', '.join(map(text_of, aggregates))}"
+        case nodes.Windowed(window=window, by=by, aggregates=aggregates) if window.expires:
+            return "aggregate", f"by {', '.join(by)}: {', '.join(map(text_of, aggregates))}; {window.in_words}"
         case nodes.Windowed(window=window, by=by, aggregates=aggregates, emission=emission, processing=processing):
             whose = f"by {', '.join(by)}, " if by else ""
             cut = f"{window.in_words}{' of processing time' if processing else ''}"
