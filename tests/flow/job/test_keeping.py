@@ -1,12 +1,21 @@
 """State that ends: keys that have had no row for a time are removed, counted, and start again (`keep=`)."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.errors import InvalidDeclaration
 from headwater.flow.run.app_tester import AppTester
+from headwater.testing import running_node
+from tests.flow.engines import engine
+from tests.flow.job.steps import Step, run_steps
 
 Tester = Callable[[hw.App], AppTester]
 ORDERS = "user string, amount long, at timestamp"
@@ -60,3 +69,42 @@ def test_what_no_event_time_ends_is_refused(declare: Callable[[hw.App, object], 
     app = hw.App("shop")
     with pytest.raises(InvalidDeclaration, match=sentence.replace("(", "\\(").replace(")", "\\)")):
         declare(app, app.stream("orders", ORDERS, time="at"))
+
+
+DAY = 86_400
+drawn = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(-9, 9), st.integers(0, 9 * DAY), st.integers(0, 2 * DAY)), max_size=9
+)
+cuts = st.lists(st.tuples(st.tuples(st.integers(0, 4), st.integers(0, 4)), st.integers(1, 2)), max_size=4)
+
+
+def in_disorder(partition: list[tuple[str, int, int, int]]) -> list[dict[str, object]]:
+    """Each is so far ahead of the newest before it, or so far behind it."""
+    newest, found = datetime(2026, 3, 1, tzinfo=UTC), []
+    for user, amount, ahead, behind in [("a", 1, 0, 0), *partition]:
+        newest += timedelta(seconds=ahead)
+        found.append(order(user, amount, (newest - timedelta(seconds=behind)).isoformat()))
+    return found
+
+
+@pytest.mark.slow
+@settings(max_examples=2, phases=[Phase.explicit, Phase.generate])  # a smaller example would take minutes
+@given(contents=st.tuples(drawn, drawn), wanted=cuts)
+def test_any_disorder_cut_and_repetition_is_what_one_batch_query_gives(
+    contents: tuple[list[Any], list[Any]], wanted: list[tuple[tuple[int, int], int]]
+) -> None:
+    with TemporaryDirectory() as folder, running_node(Path(folder)) as node:
+        shop = AppTester(spending(), node, engine())
+        node.log.create_topic("orders", partitions=2)
+        partitions = [in_disorder(rows) for rows in contents]
+        for number, rows in enumerate(partitions):
+            shop.feed("orders", rows, partition=number, at="2026-03-01T00:00:00Z")
+        left = [len(rows) - 1 for rows in partitions]
+        steps = [Step((1, 1), 1)]
+        for sizes, again in wanted:
+            taken = tuple(min(size, rest) for size, rest in zip(sizes, left, strict=True))
+            left = [rest - size for rest, size in zip(left, taken, strict=True)]
+            steps.append(Step(taken, again))
+        run_steps(shop, [*steps, Step(tuple(left), 1), Step((0, 0), 2)])
+        assert [shop.prove(name).different for name in ("spent", "newest", "users")] == [0, 0, 0]
+        assert all(shop.account(name).balanced for name in ("spent", "newest", "users"))

@@ -108,7 +108,7 @@ class Kept(Session):
 
     def _ending(self, state: WindowState, clock: WindowClock) -> pa.RecordBatch:
         """What state holds that ends in this batch."""
-        spans = [bound - self.step_us for bound in (clock.passed_before_us, clock.passed_us)]
+        spans = [(bound // self.step_us - 1) * self.step_us for bound in (clock.passed_before_us, clock.passed_us)]
         rows = state.scan(*spans) if self.ends_some(clock) else empty_rows(state.schema.rows, 0)
         return rows.filter(pa.array(clock.closes(self.over(rows.column(LAST).to_numpy()))))
 
