@@ -71,7 +71,8 @@ def test_keys_of_what_a_view_keeps_of_streams_end_and_those_of_views_that_it_rea
     "statement, sentence",
     [
         (
-            "CREATE MATERIALIZED VIEW v WITH (keep = '1 day') AS SELECT country, count(*) AS n FROM users GROUP BY country",
+            "CREATE MATERIALIZED VIEW v WITH (keep = '1 day') AS "
+            "SELECT country, count(*) AS n FROM users GROUP BY country",
             "neither groups a stream by a key",
         ),
         (

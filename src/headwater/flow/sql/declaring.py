@@ -249,8 +249,8 @@ class _Declaring:
         node = with_keep(flow.node, keep, reads.nodes)
         if node is flow.node:
             raise self.source.refusal(
-                one.start, f"materialized view {one.name} has keep = '{keep}', and its query neither groups a stream by "
-                "a key nor takes the newest rows of one",
+                one.start, f"materialized view {one.name} has keep = '{keep}', and its query neither groups a stream "
+                "by a key nor takes the newest rows of one",
                 "Say it of the view that does; windows end by themselves, and groups of a table with its rows.",
             )  # fmt: skip
         return Table(node)

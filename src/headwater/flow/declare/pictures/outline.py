@@ -48,6 +48,8 @@ class StepOutline:
     """What it keeps from batch to batch is found under this name; empty: nothing."""
     grows: str = ""
     """What it keeps a row for that is never removed; empty: its state ends."""
+    estimate: str = ""
+    """How large that is by now, as far as it was asked and can be said."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,18 @@ class Outline:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def with_estimates(plan: Outline, estimates: Mapping[tuple[str, str], str]) -> Outline:
+    """`estimates` are by the names of job and operator."""
+    jobs = tuple(
+        replace(
+            job,
+            steps=tuple(replace(one, estimate=estimates.get((job.name, one.state), "")) for one in job.steps),
+        )
+        for job in plan.jobs
+    )
+    return replace(plan, jobs=jobs)
 
 
 @dataclass(frozen=True)
