@@ -56,7 +56,7 @@ def test_the_plan_is_printed_in_words(terminal: Terminal, shop: Path) -> None:
     assert "aggregate by currency: sum(amount) as revenue  [state revenue]" in said.output
 
 
-KEPT = '''
+KEPT = """
 import headwater as hw
 
 app = hw.App("shop")
@@ -64,7 +64,7 @@ orders = app.stream("orders", "id string, user string, at timestamp", time="at")
 app.view(key="id", name="all_orders")(lambda: orders.where("id <> '0'").latest("id"))
 app.view(key="user", name="users")(lambda: orders.by("user").agg("count(*) as n"))
 app.view(key="user", name="lately")(lambda: orders.by("user").agg("count(*) as n", keep="30 days"))
-'''
+"""
 
 
 def test_state_that_grows_for_ever_is_estimated_from_the_log(
@@ -78,7 +78,7 @@ def test_state_that_grows_for_ever_is_estimated_from_the_log(
     assert terminal.type("topic", "create", "orders", "--partitions", "2").code == 0
     said = terminal.type("plan", str(shop)).output
     assert "a row for each user that ever comes; not estimated: topic orders has no records yet" in said
-    assert terminal.type("produce", "orders", typed="\n".join(lines)).code == 0
+    assert terminal.type("produce", "orders", stdin="\n".join(lines)).code == 0
     said = terminal.type("plan", str(shop)).output
     assert re.search(r"a row for each id that ever comes; 399 rows and \d+\.\d kB by now, before compression\n", said)
     assert re.search(r"a row for each user that ever comes; 7 rows and \d+ B by now", said)
