@@ -108,8 +108,10 @@ class Kept(Session):
 
     def _ending(self, state: WindowState, clock: WindowClock) -> pa.RecordBatch:
         """What state holds that ends in this batch."""
-        spans = [(bound // self.step_us - 1) * self.step_us for bound in (clock.passed_before_us, clock.passed_us)]
-        rows = state.scan(*spans) if self.ends_some(clock) else empty_rows(state.schema.rows, 0)
+        if not self.ends_some(clock):
+            return empty_rows(state.schema.rows, 0)
+        first, end = (self.step_us * (us // self.step_us - 1) for us in (clock.passed_before_us, clock.passed_us))
+        rows = state.scan(first, end)
         return rows.filter(pa.array(clock.closes(self.over(rows.column(LAST).to_numpy()))))
 
     def _shown(self, lines: Lines, joined: Joined, clock: WindowClock) -> Seen:
