@@ -147,6 +147,15 @@ def end_of_run(last: int, keep: int) -> int:
     return next(at for at in range(last + keep + 1, last + keep + sixteenth + 1) if at % sixteenth == 0) + sixteenth
 
 
+def ended_runs(rows: Sequence[Row], keep: int, watermark: int | None) -> int:
+    """How many of them the watermark has ended."""
+    keys: dict[int, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.time):
+        keys.setdefault(row.key, []).append(row)
+    runs = [run for mine in keys.values() for _, run in sessions(mine, keep)]
+    return sum(watermark is not None and end_of_run(run[-1].time, keep) <= watermark for run in runs)
+
+
 def moments(rows: list[Row], size: int, on_change: bool) -> Named:
     times = {row.time for row in rows} | ({row.time + size for row in rows} if on_change else set())
     return [(((at,), at + 1), [row for row in rows if at - size < row.time <= at]) for at in sorted(times)]

@@ -10,18 +10,11 @@ from hypothesis import strategies as st
 from headwater.flow.operators.windows.kinds.kept import Kept
 from headwater.flow.state.runs.equality import Integers, Mask
 from headwater.flow.state.shard import ShardState
-from tests.flow.operators.windows.oracle import end_of_run, sessions
+from tests.flow.operators.windows.oracle import ended_runs
 from tests.flow.operators.windows.subjects import END_OF_TIME, EXAMPLES, Batch, Life, batches_strategy, life, lives
 
 kept = st.builds(Kept, st.sampled_from([1, 9, 33, 64, 160]))
 updates = st.just({"emit": "updates"})
-
-
-def ended(subject: Life, keep: int) -> int:
-    """How many runs of rows the watermark has ended."""
-    rows = sorted(subject.accepted, key=lambda row: row.time)
-    runs = [run for key in {row.key for row in rows} for _, run in sessions([r for r in rows if r.key == key], keep)]
-    return sum(end_of_run(run[-1].time, keep) <= (subject.watermark or -(2**62)) for run in runs)
 
 
 @settings(max_examples=EXAMPLES)
@@ -33,7 +26,7 @@ def test_at_every_moment_the_table_has_the_keys_that_are_kept_and_the_others_are
     for batch in [*batches, Batch([], END_OF_TIME)]:
         subject.batch(batch.rows, batch.advance, batch.again)
         subject.check()
-        assert subject.expired == ended(subject, subject.work.window.gap_us)
+        assert subject.expired == ended_runs(subject.accepted, subject.work.window.gap_us, subject.watermark)
     assert sum(shard.keys for shard in subject.store.manifest(subject.version).shards) == 0, "state is left behind"
 
 
