@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.flow.declare.duration import positive_us, spelled
+from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.windows.clock import FOREVER_US, NEVER_US, WindowClock
 from headwater.flow.operators.windows.kinds.session import (
     FIRST,
@@ -138,14 +139,13 @@ class Kept(Session):
         from pyspark.sql import Window as Over
         from pyspark.sql import functions as f
 
-        from headwater.flow.formats.schema import quoted
-
         key = list(map(quoted, by))
         order, time = Over.partitionBy(*key).orderBy(WHEN), f.unix_micros(WHEN)
         opens = f.coalesce(time - f.lag(time).over(order) > self.gap_us, f.lit(True)).cast("int")
         numbered = rows.withColumn("_opens", opens).withColumn("_group", f.sum("_opens").over(order))
         newest = numbered.withColumn("_newest", f.max("_group").over(Over.partitionBy(*key)))
         kept = newest.where("_group = _newest").groupBy(*key).agg(f.max(WHEN).alias("_last"), *results)
+        # Of numbers that a double holds exactly the quotient never rounds up to the next whole one.
         ended = (f.floor((f.unix_micros("_last") + self.gap_us) / self.step_us) + 2) * self.step_us
         there = ended > f.lit(NEVER_US if reached_us is None else reached_us)
         return kept.where(there).drop("_last").withColumn(COMPLETE, f.lit(False))
