@@ -144,7 +144,8 @@ def runs_of(rows: list[Row], keep: int, watermark: int | None) -> Named:
 def end_of_run(last: int, keep: int) -> int:
     """The next multiple of a sixteenth that is later than the last row was to be kept, and one more."""
     sixteenth = max(keep // 16, 1)
-    return next(at for at in range(last + keep + 1, last + keep + sixteenth + 1) if at % sixteenth == 0) + sixteenth
+    over = last + keep + 1
+    return over + -over % sixteenth + sixteenth
 
 
 def ended_runs(rows: Sequence[Row], keep: int, watermark: int | None) -> int:
