@@ -75,8 +75,12 @@ def screen(frame: Frame) -> Stack:
             [hot_row(job, one) for job in frame.jobs for one in job.hot[:HOT_SHOWN]],
         ),
         (
-            ["output", "rows in", "out", "filtered", "late", "poisoned", "keys expired", "last in", "last out"],
+            ["output", "rows in", "out", "filtered", "late", "poisoned", "last in", "last out"],
             [output_row(job, output) for job, output in outputs],
+        ),
+        (
+            ["output", "keys expired", "last expired"],
+            [expired_row(job, output) for job, output in outputs if output.total.expired],
         ),
         (
             ["group", "state", "members", "lag"],
@@ -137,8 +141,12 @@ def output_row(job: JobFigures, output: OutputFigures) -> list[Cell]:
     total, last = output.total, output.last
     name = f"{job.name.partition('.')[0]}.{output.name}"
     counts = [total.rows_in, total.rows_out, total.filtered + total.duplicates, total.late, total.poisoned]
-    counts += [total.expired]
     return [name, *counts, last.rows_in, last.rows_out]
+
+
+def expired_row(job: JobFigures, output: OutputFigures) -> list[Cell]:
+    """How many keys have ended (keep=), in all batches and in the last."""
+    return [f"{job.name.partition('.')[0]}.{output.name}", output.total.expired, output.last.expired]
 
 
 def whole(number: float | None) -> int | None:
