@@ -1,5 +1,6 @@
 """Apps whose bodies are SQL text: nothing here starts Spark."""
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,6 +10,7 @@ from pyspark import SparkContext
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.job_identity import identify
 from headwater.flow.deploy.kept_outputs import PLAN
+from headwater.flow.plan import growth_estimates
 from tests.cli.conftest import Terminal
 from tests.flow.job.kept_jobs import kept_job
 
@@ -52,6 +54,41 @@ def test_the_plan_is_printed_in_words(terminal: Terminal, shop: Path) -> None:
     assert (said.code, said.errors) == (0, "")
     assert said.output.startswith("app shop  (shop_to_plan.py:5)\n\njob orders, consumer group shop.orders\n")
     assert "aggregate by currency: sum(amount) as revenue  [state revenue]" in said.output
+
+
+KEPT = """
+import headwater as hw
+
+app = hw.App("shop")
+orders = app.stream("orders", "id string, user string, at timestamp", time="at")
+app.view(key="id", name="all_orders")(lambda: orders.where("id <> '0'").latest("id"))
+app.view(key="user", name="users")(lambda: orders.by("user").agg("count(*) as n"))
+app.view(key="user", name="lately")(lambda: orders.by("user").agg("count(*) as n", keep="30 days"))
+"""
+
+
+def test_state_that_grows_for_ever_is_estimated_from_the_log(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = terminal.folder / "growing.py"
+    shop.write_text(KEPT)
+    said = terminal.type("plan", str(shop)).output
+    assert "a row for each id that ever comes; not estimated: there is no log yet" in said
+    lines = [f'{{"id": "{number}", "user": "{number % 7}", "at": "2026-03-01T00:00:00Z"}}' for number in range(400)]
+    assert terminal.type("topic", "create", "orders", "--partitions", "2").code == 0
+    said = terminal.type("plan", str(shop)).output
+    assert "a row for each user that ever comes; not estimated: topic orders has no records yet" in said
+    assert terminal.type("produce", "orders", stdin="\n".join(lines)).code == 0
+    said = terminal.type("plan", str(shop)).output
+    assert re.search(r"a row for each id that ever comes; 399 rows and \d+\.\d kB by now, before compression\n", said)
+    assert re.search(r"a row for each user that ever comes; 7 rows and \d+ B by now", said)
+    assert "lately  " not in said.partition("grows for ever")[2], "its keys end"
+    monkeypatch.setattr(growth_estimates, "RECORDS_MAX", 80)
+    said = terminal.type("plan", str(shop)).output
+    found = re.search(r"each id that ever comes; about (\d+) rows .* estimated from 80 of 400 records", said)
+    assert found is not None
+    assert 80 < int(found[1]) <= 400
+    assert re.search(r"each user that ever comes; about 7 rows", said)
 
 
 def test_a_plan_leaves_nothing_behind(terminal: Terminal, shop: Path) -> None:

@@ -68,6 +68,12 @@ def test_a_job_that_fails_is_shown_with_its_reason() -> None:
     assert ["shop.orders", "1970-01-01", "00:00:01", "3", *trouble.reason.split()] in lines
 
 
+def test_outputs_whose_keys_end_say_how_many_have() -> None:
+    total, last = Account(rows_in=10, rows_out=10, expired=7), Account(rows_in=1, rows_out=1, expired=2)
+    job = JobFigures("shop.orders", True, 0, None, 0, 0, 0, (OutputFigures("v", total, last),))
+    assert ["shop.v", "7", "2"] in [line.split() for line in lines_of(Frame("", 0, (), (), (job,)))]
+
+
 def test_rows_that_were_repetitions_are_counted_with_those_that_were_filtered() -> None:
     account = Account(rows_in=10, rows_out=5, filtered=2, duplicates=3)
     job = JobFigures("shop.orders", True, 0, None, 0, 0, 0, (OutputFigures("v", account, account),))

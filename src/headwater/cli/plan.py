@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from headwater.cli.arguments import add_json
+from headwater.cli.connection import LOCK_FILE, reach
 from headwater.cli.failure import Failure, sentence_of
 from headwater.cli.flows import add_app, add_spark, check, left_behind, load, registry_for, spark
 from headwater.cli.output import note, say, write_json
@@ -42,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     with registered(arguments, app) as known:
         check(app)
         described = outline_of(app, arguments, spark_may_start=known)
+    if known and any(step.grows for job in described.jobs for step in job.steps):
+        described = estimated(app, arguments, described)
     described = replace(described, removed=tuple(map(str, left_behind(app, arguments.data))))
     if arguments.json:
         write_json(described.to_json())
@@ -53,6 +56,22 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.output.write_text(f"{text}\n", encoding="utf-8")
         note(f"wrote {arguments.output}")
     return 0
+
+
+def estimated(app: "App", arguments: argparse.Namespace, described: "Outline") -> "Outline":
+    """With what state that grows for ever comes to by now, if there is a log to look at."""
+    from headwater.flow.declare.pictures.outline import with_estimates
+    from headwater.flow.kafka.client import Client
+    from headwater.flow.plan.growth_estimates import growth_estimates
+
+    growing = [(job.name, step.state) for job in described.jobs for step in job.steps if step.grows]
+    if arguments.kafka is None and not (arguments.data / LOCK_FILE).exists():
+        return with_estimates(described, dict.fromkeys(growing, "not estimated: there is no log yet"))
+    try:
+        with reach(arguments) as address, Client(address) as client:
+            return with_estimates(described, growth_estimates(app, client, {"address": address}))
+    except (Failure, HeadwaterError) as error:
+        return with_estimates(described, dict.fromkeys(growing, f"not estimated: {sentence_of(error)}"))
 
 
 @contextmanager

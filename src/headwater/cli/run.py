@@ -275,11 +275,14 @@ class Board:
         if self._as_json:
             return
         rows: list[list[Cell]] = []
+        ends = any(account.expired for totals in self._totals.values() for account in totals.values())
         for totals in self._totals.values():
             for name, account in totals.items():
-                rows.append([name, account.rows_in, account.rows_out, account.filtered, account.late, account.poisoned])
+                counts = [account.rows_in, account.rows_out, account.filtered, account.late, account.poisoned]
+                rows.append([name, *counts, *([account.expired] if ends else [])])
         if rows:
-            write_table(["output", "rows in", "out", "filtered", "late", "poisoned"], rows)
+            named = ["output", "rows in", "out", "filtered", "late", "poisoned", *(["keys expired"] if ends else [])]
+            write_table(named, rows)
         else:
             say("nothing new: every view is up to date" if caught_up else "stopped before a batch was finished")
 

@@ -79,6 +79,10 @@ def screen(frame: Frame) -> Stack:
             [output_row(job, output) for job, output in outputs],
         ),
         (
+            ["output", "keys expired", "last expired"],
+            [expired_row(job, output) for job, output in outputs if output.total.expired],
+        ),
+        (
             ["group", "state", "members", "lag"],
             [[group.name, group.state, group.members, group.lag] for group in frame.groups],
         ),
@@ -138,6 +142,11 @@ def output_row(job: JobFigures, output: OutputFigures) -> list[Cell]:
     name = f"{job.name.partition('.')[0]}.{output.name}"
     counts = [total.rows_in, total.rows_out, total.filtered + total.duplicates, total.late, total.poisoned]
     return [name, *counts, last.rows_in, last.rows_out]
+
+
+def expired_row(job: JobFigures, output: OutputFigures) -> list[Cell]:
+    """How many keys have ended (keep=), in all batches and in the last."""
+    return [f"{job.name.partition('.')[0]}.{output.name}", output.total.expired, output.last.expired]
 
 
 def whole(number: float | None) -> int | None:

@@ -4,16 +4,18 @@ from typing import Any
 
 import headwater as hw
 from headwater.flow.declare.topology.naming import accounts_topic, late_topic
+from headwater.flow.operators.windows.kinds.kept import kept_for
 from tests.crash.flow.moments import TIMES
 from tests.crash.flow.shop import CUSTOMERS, LATENESS_MINUTES, ORDERS, SCHEMA, SHARDS
 
 APP = TIMES
 DAYS, HOURS, TRENDS, RECENT, FIVES, CENTRES = "days", "hours", "trends", "recent", "fives", "centres"
+LATELY, KEEP = "lately", "20 minutes"
 HISTORY, SERVED = "customer_history", "served"
 BOTH = "customers+orders"
 ACCOUNTS, LATE = accounts_topic(APP), late_topic(APP, ORDERS)
 CHANGELOGS = (RECENT,)
-OUTPUTS_OF_ORDERS = (DAYS, TRENDS, RECENT, FIVES, CENTRES)
+OUTPUTS_OF_ORDERS = (DAYS, TRENDS, RECENT, FIVES, LATELY, CENTRES)
 ZONE, K, WAIT_MINUTES = "Europe/Berlin", 2, 20
 COMPARED = {
     "rate": hw.rate("orders", per="1 minute"),
@@ -27,6 +29,7 @@ WINDOWS = {
     HOURS: hw.hopping("1 hour", every="20 minutes"),
     RECENT: hw.sliding("15 minutes"),
     FIVES: hw.count_window(5),
+    LATELY: kept_for(KEEP),
     f"{CENTRES}-windows": hw.tumbling("30 minutes"),
 }
 """By operator."""
@@ -71,6 +74,10 @@ def declare_windows(app: hw.App, orders: Any, store: str) -> None:
     @app.view(key=["user_id", "window"], name=FIVES)
     def fives() -> Any:
         return cut(FIVES).agg(*counted, emit="final", name=FIVES)
+
+    @app.view(key="user_id", name=LATELY)
+    def lately() -> Any:
+        return orders.by("user_id").agg(*counted, keep=KEEP, name=LATELY)
 
     @app.view(key=["user_id", "cluster"], name=CENTRES)
     def centres() -> Any:

@@ -15,6 +15,7 @@ from headwater.flow.declare.comparisons import fitted
 from headwater.flow.kafka.client import Client
 from headwater.flow.operators.windows.assignment import EPOCH, micros_of
 from headwater.flow.operators.windows.kinds.hopping import Hopping
+from headwater.flow.operators.windows.kinds.kept import Kept
 from headwater.views.view import View
 from tests.crash.flow import model, shop, times
 from tests.crash.flow.feeding import Fed
@@ -23,7 +24,7 @@ from tests.crash.flow.oracle import Place, balanced, poisoned, records, same_row
 from tests.crash.flow.windows import moment, watermark_of
 from tests.flow.operators.comparisons import oracle as comparisons_oracle
 from tests.flow.operators.reference import Row
-from tests.flow.operators.windows.oracle import Contents, is_late, windows_of
+from tests.flow.operators.windows.oracle import Contents, ended_runs, is_late, windows_of
 
 PARTITION = 10**9
 """Offsets of a partition and those of the next are this far apart, in a row's one number."""
@@ -92,11 +93,22 @@ def windows(
     fives = finished(windows_of(times.WINDOWS[times.FIVES], taken[times.FIVES], reached), reached)
     held = {(row["user_id"], row["window"]): total(row) for row in rows_of(place, times.FIVES)}
     yield from same(f"view {times.FIVES}", held, fives)
+    yield from lately(place, accounts, taken[times.LATELY], reached)
     changes = folded(times.RECENT, recent, ["user_id", "at"])
     yield from changes.wrong
     held = {(row["user_id"], micros_of(moment(row["at"]))): total(row) for row in changes.table.values()}
     wanted = finished(windows_of(times.WINDOWS[times.RECENT], taken[times.RECENT]), reached)
     yield from same(times.RECENT, held, wanted)
+
+
+def lately(place: Place, accounts: Sequence[Any], taken: Sequence[Row], reached: int) -> Iterator[str]:
+    window = times.WINDOWS[times.LATELY]
+    assert isinstance(window, Kept)
+    held: Windows = {(row["user_id"],): total(row) for row in rows_of(place, times.LATELY)}
+    yield from same(f"view {times.LATELY}", held, totals(windows_of(window, taken, reached)))
+    expired = sum(row["expired"] for row in accounts if row["output"] == times.LATELY)
+    if expired != (ended := ended_runs(taken, window.gap_us, reached)):
+        yield f"{times.LATELY} accounts for {expired} keys that have expired, and {ended} have"
 
 
 def trends(place: Place, taken: Sequence[Row]) -> Iterator[str]:

@@ -34,6 +34,13 @@ def test_accounts_of_all_batches_are_added_up() -> None:
     )
 
 
+def test_accounts_of_an_earlier_version_that_counted_less_are_read() -> None:
+    ledger = Ledger("shop")
+    ledger.take({name: value for name, value in row(0, 10).items() if name != "expired"})
+    ledger.take(row(1, 10))
+    assert ledger.entries["orders", "revenue"].total == Account(rows_in=20, rows_out=18, poisoned=2)
+
+
 def test_outputs_and_jobs_have_accounts_of_their_own() -> None:
     ledger = Ledger("shop")
     ledger.take(row(0, 10))

@@ -22,8 +22,9 @@ def accounts_of(
     nodes = {name: node for node, name in job.operators.items()}
     for one in results.reports:
         ended[nodes[one.operator]] += Account(
-            rows_out=one.rows, expanded=one.made, duplicates=one.duplicates, late=one.late, filtered=one.filtered
-        )
+            rows_out=one.rows, expanded=one.made, duplicates=one.duplicates, late=one.late, filtered=one.filtered,
+            expired=one.expired,
+        )  # fmt: skip
     read = {source: _read(source, staged) for source in job.sources}
     accounts = {}
     for planned in job.outputs:

@@ -23,6 +23,8 @@ class Account:
     poisoned: int = 0
     lost: int = 0
     """Offsets that retention had removed before they were read, where the user allows that; not part of `in`."""
+    expired: int = 0
+    """Keys whose state has ended (keep=); no rows, and so no part of the balance."""
 
     @property
     def balanced(self) -> bool:
@@ -35,7 +37,7 @@ class Account:
 
     def __str__(self) -> str:
         parts = [f"{self.rows_out:,} out"]
-        for name in ("filtered", "duplicates", "late", "poisoned", "lost"):
+        for name in ("filtered", "duplicates", "late", "poisoned", "lost", "expired"):
             if count := getattr(self, name):
                 parts.append(f"{count:,} {name}")
         return f"{self.rows_in:,} in: {', '.join(parts)}"

@@ -30,7 +30,8 @@ class Ledger:
     def take(self, row: Mapping[str, Any]) -> None:
         """One account. Where batches begin again, a job has been made again, and so is its total."""
         place = row["job"], row["output"]
-        account = Account.from_json({name: row[name] for name in Account().to_json()})
+        # Accounts of earlier versions lack what was not counted then.
+        account = Account.from_json({name: row[name] for name in Account().to_json() if name in row})
         before = self.entries.get(place)
         total = before.total + account if before and before.batch < row["batch"] else account
         self.entries[place] = Entry(row["batch"], total, account)

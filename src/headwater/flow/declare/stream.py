@@ -11,6 +11,7 @@ from headwater.flow.declare.comparisons import fitted
 from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.histories import history_of
 from headwater.flow.declare.joins import IGNORE, Words, join_of, refuse_counting
+from headwater.flow.declare.keeping import kept_aggregate, kept_latest
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
 from headwater.flow.declare.tables.ranking import neighbours_of, rank_of
 from headwater.flow.declare.tables.set_operations import beside_of, not_in_of, refuse_null_aware, set_operation_of
@@ -174,8 +175,10 @@ class Stream(Flowing):
         node = join_of(self.node, other.node, words)
         return Table(node) if node.keyed else Stream(node)
 
-    def latest(self, *key: str, name: str = "") -> "Table":
-        """The newest row for each key."""
+    def latest(self, *key: str, keep: str | None = None, name: str = "") -> "Table":
+        """The newest row for each key; with `keep="30 days"` it is removed when no row has come for so long."""
+        if keep is not None:
+            return Table(kept_latest(self.node, _names(key, "latest"), keep, name))
         return Table(Latest(calling_place(), self.node, _names(key, "latest"), name))
 
 
@@ -183,16 +186,22 @@ class Grouped:
     def __init__(self, node: Node, key: tuple[str, ...]) -> None:
         self._node, self._key = node, key
 
-    def agg(self, *aggregates: Expression, name: str = "") -> "Table":
-        """Keep aggregates for each key: SQL text such as "sum(amount) as revenue", or PySpark columns."""
+    def agg(self, *aggregates: Expression, keep: str | None = None, name: str = "") -> "Table":
+        """Keep aggregates for each key: SQL text such as "sum(amount) as revenue", or PySpark columns.
+
+        With `keep="30 days"` a key that has had no row for so long, by event time, is removed; it is counted as
+        expired, and starts again if it comes again.
+        """
+        if keep is not None:
+            return Table(kept_aggregate(self._node, self._key, _some(aggregates, "agg"), keep, name))
         kind = TableAggregate if self._node.keyed else Aggregate
         if not self._node.keyed:
             refuse_exact(aggregates)
         return Table(kind(calling_place(), self._node, self._key, _some(aggregates, "agg"), name))
 
-    def count(self, name: str = "") -> "Table":
+    def count(self, name: str = "", *, keep: str | None = None) -> "Table":
         """How many rows each key has had, as column `count`."""
-        return self.agg("count(*) as count", name=name)
+        return self.agg("count(*) as count", keep=keep, name=name)
 
 
 class WindowedStream:

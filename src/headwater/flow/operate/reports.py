@@ -77,6 +77,8 @@ class ShardReport:
     """Rows that had to have a partner in a join, and have none."""
     made: int = 0
     """Rows that another join in the same task has made for it."""
+    expired: int = 0
+    """Rows of state that time has ended (keep=)."""
     part: str = ""
     """Of an operator that keeps its state in several stores, which one was written to."""
     hot: tuple[HotKey, ...] = ()

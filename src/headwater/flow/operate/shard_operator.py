@@ -33,6 +33,8 @@ class Worked(NamedTuple):
 
     changes: pa.RecordBatch
     runs: tuple[RunInfo, ...]
+    expired: int = 0
+    """Rows of state that time has ended."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class WindowOperator(ShardOperator[Windowed]):
     def step(self, handle: StateHandle, shard: int, rows: pa.RecordBatch | None) -> Worked:
         """Without rows too: time alone ends windows."""
         step = self.work.step(WindowState(handle, shard), rows, self.clock)
-        return Worked(step.changes, tuple(step.runs))
+        return Worked(step.changes, tuple(step.runs), step.expired)
 
     @property
     def given(self) -> pa.Schema:

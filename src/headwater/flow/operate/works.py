@@ -86,7 +86,8 @@ class WindowWork:
         (rows,) = inputs
         counted = 0 if rows is None else int(rows.column(ROWS).to_numpy().sum())
         done = self.operator.step(StateHandle.from_json(self.handle), shard, rows)
-        yield Emitted(done.changes, ShardReport(self.operator.name, shard, counted, done.runs))
+        report = ShardReport(self.operator.name, shard, counted, done.runs, expired=done.expired)
+        yield Emitted(done.changes, report)
 
 
 @dataclass(frozen=True)

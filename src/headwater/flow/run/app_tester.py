@@ -270,7 +270,7 @@ class AppTester:
         total = Account()
         for row in self.values(f"{self.app.name}.accounts"):
             if row["output"] == output:
-                said = {name: row[name] for name in (*Account().to_json(),)}
+                said = {name: row[name] for name in Account().to_json() if name in row}
                 total += Account.from_json(said)
         return total
 

@@ -80,4 +80,6 @@ def _length_us(node: Node) -> int:
     """How long a row can be waited for, or kept, by an operator."""
     if isinstance(node, Join):
         return sum(abs(getattr(node, name, 0) or 0) for name in ("wait_us", "horizon_us", "low_us", "high_us"))
-    return node.window.longest_us + node.emission.horizon_us if isinstance(node, Windowed) else 0
+    if not isinstance(node, Windowed) or node.window.expires:  # keys that end are no results to wait for
+        return 0
+    return node.window.longest_us + node.emission.horizon_us

@@ -15,6 +15,7 @@ from headwater.flow.declare.topology.nodes import key_of
 from headwater.flow.formats.schema import nearest, parse_ddl
 from headwater.flow.sql.environment import Environment, Provide, relation_of
 from headwater.flow.sql.grouping_sets import GROUPING_ID
+from headwater.flow.sql.keeping import Reads, with_keep
 from headwater.flow.sql.queries import Hints, compiled
 from headwater.flow.sql.reading.dialect import name_text, parse_query
 from headwater.flow.sql.reading.grammar import parse_script
@@ -186,11 +187,12 @@ class _Declaring:
 
     # -- queries -------------------------------------------------------------------------------------------------------
 
-    def query(self, query: QueryText, key: Sequence[str] = ()) -> Relation:
+    def query(self, query: QueryText, key: Sequence[str] = (), reads: Reads | None = None) -> Relation:
         """Compiled where it is asked for: columns of registered schemas are known then."""
-        tree = parse_query(query.tokens, self.source)
+        tree, named = parse_query(query.tokens, self.source), self.script.named()
         with self._at(query.start):
-            return compiled(tree, Environment(self.source, self.script.named()), Hints(key=tuple(key)))
+            named = named if reads is None else reads.of(named)
+            return compiled(tree, Environment(self.source, named), Hints(key=tuple(key)))
 
     def select(self, one: SelectStatement) -> Provide:
         if one.query.emit:
@@ -205,10 +207,11 @@ class _Declaring:
         return self._keep(one.name, once(lambda: self.query(one.query)))
 
     def view(self, one: ViewStatement) -> Provide:
-        options, _ = self._options(one.options, ("store", "search"), f"view {one.name}")
+        options, _ = self._options(one.options, ("store", "search", "keep"), f"view {one.name}")
+        keep = options.pop("keep", None)
         self._free(one)
         parse_query(one.query.tokens, self.source)
-        kept = once(lambda: self._view_rows(one))
+        kept = once(lambda: self._view_rows(one, keep))
 
         def body() -> Table:
             made = kept().flow
@@ -222,9 +225,10 @@ class _Declaring:
         )(body)
         return self._keep(one.name, kept)
 
-    def _view_rows(self, one: ViewStatement) -> Relation:
+    def _view_rows(self, one: ViewStatement, keep: Value | None) -> Relation:
         """The table of a view: its key is that of the query's table; of a stream, what KEY says."""
-        relation = self.query(one.query, one.key)
+        reads = Reads()
+        relation = self.query(one.query, one.key, reads)
         with self._at(one.start):
             relation = self._keyed(one, relation)
             flow = self._shown(relation, one.query)
@@ -236,9 +240,21 @@ class _Declaring:
                         "newest row of each counts. Or group them, or CREATE STREAMING TABLE.",
                     )  # fmt: skip
                 flow = flow.latest(*self._key_columns(one.key, relation, one))
+            if keep is not None:
+                flow = self._ending(one, flow, str(keep), reads)
             self._check_key(one, flow, relation)
             columns = tuple(Column(each.name, each.name, each.type) for each in relation.columns or ())
             return Relation(flow, columns or None, relation.one_row)
+
+    def _ending(self, one: ViewStatement, flow: Table, keep: str, reads: Reads) -> Table:
+        node = with_keep(flow.node, keep, reads.nodes)
+        if node is flow.node:
+            raise self.source.refusal(
+                one.start, f"materialized view {one.name} has keep = '{keep}', and its query neither groups a stream "
+                "by a key nor takes the newest rows of one",
+                "Say it of the view that does; windows end by themselves, and groups of a table with its rows.",
+            )  # fmt: skip
+        return Table(node)
 
     def _keyed(self, one: ViewStatement, relation: Relation) -> Relation:
         """With a key that the view can have, if the query does not select that of its rows: what KEY says, of which one

@@ -108,9 +108,9 @@ function figures(flow) {
     "not waited for": flow.idle.join(", ") || "–" };
   return [el("h2", {}, flow.name), controls(flow), el("div", { class: "card" }, el("dl", {}, Object.entries(pairs).flatMap(([name, value]) =>
     [el("dt", {}, name), el("dd", {}, value)]))), table("Every row accounted for: in + expanded = all the others",
-    [{ name: "output" }, ...KINDS.map((name) => ({ name, number: true })), { name: "balance" }],
+    [{ name: "output" }, ...KINDS.map((name) => ({ name, number: true })), { name: "balance" }, { name: "keys expired", number: true }],
     flow.outputs.map((one) => [one.name, ...KINDS.map((kind) => count(one.total[kind])),
-      el("span", { class: `tag ${one.balanced ? "good" : "bad"}` }, one.balanced ? "balanced" : "does not add up")]))];
+      el("span", { class: `tag ${one.balanced ? "good" : "bad"}` }, one.balanced ? "balanced" : "does not add up"), count(one.total.expired ?? 0)]))];
 }
 
 export async function flows(held) {

@@ -11,6 +11,7 @@ from headwater.flow.operators.aggregation.aggregates import Aggregate
 from headwater.flow.operators.windows.kinds.calendar import Calendar
 from headwater.flow.operators.windows.kinds.count import Count
 from headwater.flow.operators.windows.kinds.hopping import Hopping
+from headwater.flow.operators.windows.kinds.kept import Kept
 from headwater.flow.operators.windows.kinds.session import Session
 from headwater.flow.operators.windows.kinds.sliding import Sliding
 from headwater.flow.operators.windows.kinds.tumbling import Tumbling
@@ -47,6 +48,8 @@ def of_key(window: Window, rows: list[Row], watermark: int | None) -> Named:
             return hops(rows, size, size, offset)
         case Hopping(size, slide, offset):
             return hops(rows, size, slide, offset)
+        case Kept(gap):
+            return list(runs_of(rows, gap, watermark))[-1:]
         case Session(gap):
             return sessions(rows, gap)
         case Sliding(size, on_change):
@@ -131,6 +134,29 @@ def sessions(rows: list[Row], gap: int) -> Named:
     return [(((one[0].time, one[-1].time + gap), one[-1].time + gap + 1), one) for one in found]
 
 
+def runs_of(rows: list[Row], keep: int, watermark: int | None) -> Named:
+    """Rows of a key that are never more than a time apart, as long as they are kept."""
+    for _, run in sessions(rows, keep):
+        if watermark is None or end_of_run(run[-1].time, keep) > watermark:
+            yield ((), end_of_run(run[-1].time, keep)), run
+
+
+def end_of_run(last: int, keep: int) -> int:
+    """The next multiple of a sixteenth that is later than the last row was to be kept, and one more."""
+    sixteenth = max(keep // 16, 1)
+    over = last + keep + 1
+    return over + -over % sixteenth + sixteenth
+
+
+def ended_runs(rows: Sequence[Row], keep: int, watermark: int | None) -> int:
+    """How many of them the watermark has ended."""
+    keys: dict[int, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.time):
+        keys.setdefault(row.key, []).append(row)
+    runs = [run for mine in keys.values() for _, run in sessions(mine, keep)]
+    return sum(watermark is not None and end_of_run(run[-1].time, keep) <= watermark for run in runs)
+
+
 def moments(rows: list[Row], size: int, on_change: bool) -> Named:
     times = {row.time for row in rows} | ({row.time + size for row in rows} if on_change else set())
     return [(((at,), at + 1), [row for row in rows if at - size < row.time <= at]) for at in sorted(times)]
@@ -151,6 +177,8 @@ def is_late(window: Window, row: Row, watermark: int | None, horizon: int) -> bo
         case Tumbling() | Hopping() | Calendar():
             ends = [place.end for place in windows_of(window, [row])]
             return min(ends, default=row.time) + horizon <= watermark
+        case Kept(keep):
+            return bool(row.time < watermark - max(keep // 16, 1))
     return bool(row.time < watermark - horizon)
 
 

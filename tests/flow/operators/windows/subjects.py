@@ -114,6 +114,7 @@ class Life:
         self.offset = 0
         self.table: dict[Any, dict[str, Any]] = {}
         self.operations: list[str] = []
+        self.expired = 0
 
     def __repr__(self) -> str:
         names = [one.name for one in self.work.specs]
@@ -162,6 +163,7 @@ class Life:
                 shard.keys for shard in told.shards
             ]
         self.version += 1
+        self.expired += sum(step.expired for step in steps)
         for part in changes:
             assert part.schema.names == ["_op", *self.work.key.names, *self.work.values.names, "_before"]
             self._apply(part)
@@ -269,7 +271,7 @@ emissions = st.sampled_from(
 
 
 @st.composite
-def lives(draw: st.DrawFn, windows: st.SearchStrategy[Window], told: st.SearchStrategy[Any] = emissions) -> Life:
+def lives(draw: st.DrawFn, windows: st.SearchStrategy[Any], told: st.SearchStrategy[Any] = emissions) -> Life:
     """Of some windows: any emission, any aggregates, slots of any width, rows reduced or not."""
     retained, whole, specs = draw(st.sampled_from([0, 300])), draw(st.booleans()), draw(some_specs)
     return life(draw(windows), retained=retained, whole=whole, specs=specs, **draw(told))

@@ -10,6 +10,7 @@ from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.kinds.calendar import Calendar
 from headwater.flow.operators.windows.kinds.count import Count
 from headwater.flow.operators.windows.kinds.hopping import Hopping
+from headwater.flow.operators.windows.kinds.kept import Kept
 from headwater.flow.operators.windows.kinds.registry import KINDS
 from headwater.flow.operators.windows.kinds.session import Session
 from headwater.flow.operators.windows.kinds.sliding import Sliding
@@ -39,6 +40,10 @@ PERSISTED: list[tuple[Window, str, str, list[str], tuple[str, ...]]] = [
     (
         Session(MINUTE_US), "Session(gap_us=60000000)",
         "session with gaps of 1 minute", ["user", "first_time", "last_time", "n__count"], ("first_time",),
+    ),
+    (
+        Kept(MINUTE_US), "Kept(gap_us=60000000)",
+        "kept for 1 minute after the last row", ["user", "first_time", "last_time", "n__count"], ("first_time",),
     ),
     (
         Count(7), "Count(rows=7)", "every 7 rows",

@@ -26,7 +26,9 @@ def _grows(node: Node) -> bool:
     """Whether a table has rows that nothing removes."""
     if isinstance(node, nodes.SourceTable):
         return False
-    if isinstance(node, nodes.Latest | nodes.Windowed | nodes.History):
+    if isinstance(node, nodes.Windowed):
+        return not node.window.expires
+    if isinstance(node, nodes.Latest | nodes.History):
         return True
     if isinstance(node, nodes.TableAggregate):
         return bool(node.key) and _grows(node.input)

@@ -48,6 +48,8 @@ class StepOutline:
     """What it keeps from batch to batch is found under this name; empty: nothing."""
     grows: str = ""
     """What it keeps a row for that is never removed; empty: its state ends."""
+    estimate: str = ""
+    """How large that is by now, as far as it was asked and can be said."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,18 @@ class Outline:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def with_estimates(plan: Outline, estimates: Mapping[tuple[str, str], str]) -> Outline:
+    """`estimates` are by the names of job and operator."""
+    jobs = tuple(
+        replace(
+            job,
+            steps=tuple(replace(one, estimate=estimates.get((job.name, one.state), "")) for one in job.steps),
+        )
+        for job in plan.jobs
+    )
+    return replace(plan, jobs=jobs)
 
 
 @dataclass(frozen=True)
@@ -180,6 +194,8 @@ def what_it_does(node: Node) -> tuple[str, str]:
         case nodes.Aggregate(key=key, aggregates=aggregates):
             whose = f"by {', '.join(key)}" if key else "all rows"
             return "aggregate", f"{whose}: {', '.join(map(text_of, aggregates))}"
+        case nodes.Windowed(window=window, by=by, aggregates=aggregates) if window.expires:
+            return "aggregate", f"by {', '.join(by)}: {', '.join(map(text_of, aggregates))}; {window.in_words}"
         case nodes.Windowed(window=window, by=by, aggregates=aggregates, emission=emission, processing=processing):
             whose = f"by {', '.join(by)}, " if by else ""
             cut = f"{window.in_words}{' of processing time' if processing else ''}"

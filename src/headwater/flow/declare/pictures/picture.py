@@ -59,9 +59,13 @@ def _job_lines(job: JobOutline) -> list[str]:
     if growing := [one for one in job.steps if one.grows]:
         width = max(len(one.state) for one in growing)
         lines += ["  state that grows for ever"]
-        lines += [f"      {one.state:<{width}}  {one.grows}" for one in growing]
+        lines += [f"      {one.state:<{width}}  {one.grows}" + _estimated(one.estimate) for one in growing]
     late = [f"  late rows go to topic {job.late}"] if job.late else []
     return [*lines, *late, f"  poisoned rows go to topic {job.poisoned}, accounts to topic {job.accounts}"]
+
+
+def _estimated(said: str) -> str:
+    return f"; {said}" if said else ""
 
 
 def _kept(one: SourceOutline | StepOutline) -> tuple[str, tuple[str, ...]]:

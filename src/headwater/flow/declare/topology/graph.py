@@ -214,7 +214,8 @@ def _emitting(node: Node, emission: Emission, output: Output) -> Node:
         return replace(node, emission=emission)
     if isinstance(node, Compared) or (isinstance(node, OneInput) and not isinstance(node, STATEFUL)):
         return replace(node, input=_emitting(node.input, emission, output))
-    what = "says itself when its windows are emitted" if isinstance(node, Windowed) else "is not a result of windows"
+    windows = isinstance(node, Windowed) and not node.window.expires
+    what = "says itself when its windows are emitted" if windows else "is not a result of windows"
     raise InvalidDeclaration(f"{output} has emit=, and what it returns {what}", "Leave it out here.")
 
 

@@ -17,6 +17,8 @@ from headwater.flow.state.runs.equality import Integers, Mask
 UPDATES, FINAL, CORRECTIONS = EMISSIONS = ("updates", "final", "corrections")
 NEVER_US = -(2**62)
 """Before all times: the watermark while nothing has been read."""
+FOREVER_US = 2**62
+"""After all times."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ class WindowStep(NamedTuple):
 
     changes: pa.RecordBatch
     runs: list[RunInfo]
+    expired: int = 0
+    """Rows of state that time has ended, and whose keys start again if they come again."""
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ is the value that a user declares (frozen, with fields that `repr` shows: descri
 its state hold that text, so renaming a class or a field makes state unreadable), and everything that is particular to
 the kind is a method of it:
 
-    declared      in_words, names, more_values, refuse_corrections, ordered, disjoint
+    declared      in_words, names, more_values, refuse_corrections, ordered, disjoint, expires
     assignment    columns, assign, group, combined, earliest, late_before
     state         state, step, outlives_us, reach_us
-    time          longest_us, next_end_us
+    time          longest_us, next_end_us, ends_some
     late replay   why_not_replayed, kept_until_sql, affected
     proof         reference
 
@@ -53,6 +53,8 @@ class Window(ABC):
     ordered: ClassVar[bool] = False
     """Windows depend on the order of rows by event time and position: no two rows may have the same position, and rows
     wait for the watermark whatever the emission."""
+    expires: ClassVar[bool] = False
+    """Rows of the result are removed by time, whatever the emission; it has one for each key."""
     why_not_replayed: ClassVar[str | None] = None
     """Why late rows cannot be replayed into windows of this kind."""
 
@@ -148,6 +150,10 @@ class Window(ABC):
         """When the next window by processing time ends; None for windows that cannot go by processing time."""
         return None
 
+    def ends_some(self, clock: WindowClock) -> bool:
+        """Of a window that expires: whether the watermark of this batch removes rows of the result."""
+        return False
+
     # -- late replay, proof --------------------------------------------------------------------------------------------
 
     def kept_until_sql(self, time: str) -> str | None:
@@ -225,7 +231,7 @@ class Windowed:
             return False
         slots = {slot for shard in range(handle.shards) for slot in handle.slots(shard)} - {EVERYTHING}
         below, reach_us = self.drop_below(clock), self.window.reach_us
-        emits = clock.emits_end or self.window.ordered
+        emits = clock.emits_end or self.window.ordered or self.window.ends_some(clock)
         return any(
             (below is not None and slot.end <= below)
             or (emits and slot.begin < clock.passed_us and slot.end + reach_us > clock.passed_before_us)

@@ -3,9 +3,10 @@
 from headwater.flow.operators.windows.kinds.calendar import Calendar
 from headwater.flow.operators.windows.kinds.count import Count
 from headwater.flow.operators.windows.kinds.hopping import Hopping
+from headwater.flow.operators.windows.kinds.kept import Kept
 from headwater.flow.operators.windows.kinds.session import Session
 from headwater.flow.operators.windows.kinds.sliding import Sliding
 from headwater.flow.operators.windows.kinds.tumbling import Tumbling
 from headwater.flow.operators.windows.window import Window
 
-KINDS: list[type[Window]] = [Tumbling, Hopping, Calendar, Sliding, Session, Count]
+KINDS: list[type[Window]] = [Tumbling, Hopping, Calendar, Sliding, Session, Kept, Count]

@@ -6,7 +6,7 @@ that grows beyond its slot is deleted there and written to another. Rows may joi
 retracted, and the whole is emitted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +19,7 @@ from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.aggregation.aggregates import Aggregate, state_schema
 from headwater.flow.operators.aggregation.merging import absorbed
 from headwater.flow.operators.windows.assignment import Assigned, aligned, of_groups
-from headwater.flow.operators.windows.clock import NEVER_US, WindowClock
+from headwater.flow.operators.windows.clock import FOREVER_US, NEVER_US, WindowClock
 from headwater.flow.operators.windows.folding import fold_groups
 from headwater.flow.operators.windows.grouping import grouped, taken
 from headwater.flow.operators.windows.panes import beside, not_among
@@ -29,7 +29,7 @@ from headwater.flow.operators.windows.window import COMPLETE, WHEN, Window, Wind
 from headwater.flow.state.manifest import DELETED, HASH, RunInfo, Slot, StateSchema
 from headwater.flow.state.runs.equality import Integers, Mask
 from headwater.flow.state.runs.sorting import sorted_order
-from headwater.flow.state.shard import conformed, empty_rows
+from headwater.flow.state.shard import Fetched, conformed, empty_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -62,6 +62,10 @@ class Session(Window):
         """Rows this far from each other are of two sessions, if there is none between them."""
         return self.gap_us + 1
 
+    def slot_us(self, work: Windowed) -> int:
+        """How much time a slot of state covers."""
+        return max(work.slot_us, self.gap_us)
+
     def assign(self, times_us: Integers, position: Mapping[str, Integers]) -> Assigned:
         """Each row as a session of its own."""
         return {FIRST: times_us, LAST: times_us}
@@ -83,12 +87,13 @@ class Session(Window):
 
     def step(self, work: Windowed, state: WindowState, incoming: pa.RecordBatch, clock: WindowClock) -> WindowStep:
         refuse_late(incoming.column(FIRST).to_numpy() < clock.forgotten_us, clock)
-        lines = _lines(work, self, state, incoming)
-        joined = _joined(work, self, lines)
+        asked = asked_of(state.schema, incoming)
+        lines = lines_of(work, incoming, asked, _kept(self, state, asked, incoming))
+        joined = joined_of(work, self, lines)
         parts = [_seen(self, lines, joined)]
         if clock.emits_end and clock.moved:
             parts.append(_closing(work, self, state, lines, joined, clock))
-        runs = _written(work, self, state, lines, joined)
+        runs = written(work, self, state, lines, joined)
         return WindowStep(changes_of(parts, work.specs, clock), runs)
 
     def reference(
@@ -144,49 +149,79 @@ class Joined(NamedTuple):
     numbers: Integers
 
 
-def _lines(work: Windowed, window: Session, state: WindowState, incoming: pa.RecordBatch) -> Lines:
-    by = conformed(incoming, pa.schema([field for field in state.schema.key if field.name != FIRST]))
-    hashes, firsts, lasts = (incoming.column(name).to_numpy() for name in (HASH, FIRST, LAST))
-    order, begins = grouped([hashes], by, within=[firsts])
-    numbers = np.cumsum(begins) - 1
-    groups = np.empty(len(order), np.int64)
-    groups[order] = numbers
+class Asked(NamedTuple):
+    """Keys that a batch looks at, each once, and for each row that names one the number of its key."""
+
+    hashes: Integers
+    keys: pa.RecordBatch
+    numbers: Integers
+
+
+class Kept(NamedTuple):
+    """Sessions that state holds: the number of their key, that of their slot, and their rows."""
+
+    groups: Integers
+    slots: Integers
+    rows: pa.RecordBatch
+
+
+def asked_of(schema: StateSchema, rows: pa.RecordBatch) -> Asked:
+    """The keys of some rows."""
+    by = conformed(rows, pa.schema([field for field in schema.key if field.name != FIRST]))
+    hashes = rows.column(HASH).to_numpy()
+    order, begins = grouped([hashes], by)
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.cumsum(begins) - 1
     one = order[begins]
-    keys, count = taken(by, one), len(one)
-    latest = np.full(count, NEVER_US)
-    np.maximum.at(latest, groups, lasts)
-    kept_groups, kept_slots, kept = _kept(window, state, hashes[one], keys, firsts[one], latest)
-    states = pa.concat_batches([absorbed(work.specs, incoming), kept.select(work.partials)])
+    return Asked(hashes[one], taken(by, one), numbers)
+
+
+def lines_of(work: Windowed, incoming: pa.RecordBatch, asked: Asked, kept: Kept) -> Lines:
+    """What came in and what is kept, put in order. The first numbers of `asked` are those of the rows that came in."""
+    groups = asked.numbers[: incoming.num_rows]
+    states = pa.concat_batches([absorbed(work.specs, incoming), kept.rows.select(work.partials)])
     columns = [
-        np.concatenate([groups, kept_groups]),
-        np.concatenate([firsts, kept.column(FIRST).to_numpy()]),
-        np.concatenate([lasts, kept.column(LAST).to_numpy()]),
-        np.concatenate([np.full(len(groups), -1), kept_slots]),
+        np.concatenate([groups, kept.groups]),
+        np.concatenate([rows.column(FIRST).to_numpy() for rows in (incoming, kept.rows)]),
+        np.concatenate([rows.column(LAST).to_numpy() for rows in (incoming, kept.rows)]),
+        np.concatenate([np.full(len(groups), -1), kept.slots]),
     ]
     places = sorted_order(columns[:2])
     in_groups, in_firsts, in_lasts, in_slots = (column[places] for column in columns)
-    return Lines(in_groups, in_firsts, in_lasts, in_slots, taken(states, places), hashes[one], keys)
+    return Lines(in_groups, in_firsts, in_lasts, in_slots, taken(states, places), asked.hashes, asked.keys)
 
 
-def _kept(
-    window: Session, state: WindowState, hashes: Integers, keys: pa.RecordBatch, first: Integers, last: Integers
-) -> tuple[Integers, Integers, pa.RecordBatch]:
+def _kept(window: Session, state: WindowState, asked: Asked, incoming: pa.RecordBatch) -> Kept:
     """Sessions of keys that begin less than a gap after their last row, and end after their first."""
-    low, high = np.full(len(hashes), NEVER_US), last + window.apart_us
+    first, last = np.full(len(asked.hashes), FOREVER_US), np.full(len(asked.hashes), NEVER_US)
+    np.minimum.at(first, asked.numbers, incoming.column(FIRST).to_numpy())
+    np.maximum.at(last, asked.numbers, incoming.column(LAST).to_numpy())
+    low, high = np.full(len(asked.hashes), NEVER_US), last + window.apart_us
 
     def may_touch(slot: Slot) -> Mask:
         return np.asarray(slot.end > first, np.bool_)
 
+    def near(found: Fetched) -> Mask:
+        return np.asarray(found.rows.column(LAST).to_numpy() + window.apart_us > first[found.places], np.bool_)
+
+    return kept_of(state, asked, low, high, may_touch, near)
+
+
+def kept_of(
+    state: WindowState, asked: Asked, low: Integers, high: Integers, within: Callable[[Slot], Mask],
+    wanted: Callable[[Fetched], Mask],
+) -> Kept:  # fmt: skip
+    """Sessions of keys that begin in [low, high), lie in certain slots, and are wanted."""
     groups, slots, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [empty_rows(state.schema.rows, 0)]
-    for slot, found in state.fetch(hashes, keys, low, high, may_touch):
-        near = found.rows.column(LAST).to_numpy() + window.apart_us > first[found.places]
-        groups.append(found.places[near])
+    for slot, found in state.fetch(asked.hashes, asked.keys, low, high, within):
+        mask = wanted(found)
+        groups.append(found.places[mask])
         slots.append(np.full(len(groups[-1]), state.slots.index(slot)))
-        rows.append(found.rows.filter(pa.array(near)))
-    return np.concatenate(groups), np.concatenate(slots), pa.concat_batches(rows)
+        rows.append(found.rows.filter(pa.array(mask)))
+    return Kept(np.concatenate(groups), np.concatenate(slots), pa.concat_batches(rows))
 
 
-def _joined(work: Windowed, window: Session, lines: Lines) -> Joined:
+def joined_of(work: Windowed, window: Session, lines: Lines) -> Joined:
     numbers = session_numbers(lines.groups, lines.firsts, lines.lasts, window.apart_us)
     count = int(numbers[-1]) + 1 if len(numbers) else 0
     touched = np.zeros(count, np.bool_)
@@ -233,8 +268,8 @@ def _seen(window: Session, lines: Lines, joined: Joined) -> Seen:
     source = np.full(count, -1)
     source[new[same]] = stayed
     nulls = np.full(len(gone), -1)
-    before = lines.states.take(_nullable(np.concatenate([source, gone])))
-    after = joined.states.take(_nullable(np.concatenate([np.arange(count), nulls])))
+    before = lines.states.take(nullable(np.concatenate([source, gone])))
+    after = joined.states.take(nullable(np.concatenate([np.arange(count), nulls])))
     groups = np.concatenate([joined.groups, lines.groups[gone]])
     starts = np.concatenate([joined.firsts, lines.firsts[gone]])
     lasts = np.concatenate([joined.lasts, lines.lasts[gone]])
@@ -254,7 +289,7 @@ def _over(window: Session, lasts: Integers) -> Integers:
     return lasts + window.apart_us
 
 
-def _nullable(places: Integers) -> pa.Array:
+def nullable(places: Integers) -> pa.Array:
     return pa.array(places, mask=places < 0)
 
 
@@ -274,11 +309,11 @@ def _closing(
     return Seen(keys, _over(window, lasts), always, kept, always, kept)
 
 
-def _written(work: Windowed, window: Session, state: WindowState, lines: Lines, joined: Joined) -> list[RunInfo]:
+def written(work: Windowed, window: Session, state: WindowState, lines: Lines, joined: Joined) -> list[RunInfo]:
     """Write sessions into the slots of their ends, and delete what was swallowed where it was."""
 
     def slot_ranges(ends: Integers) -> tuple[Integers, Integers]:
-        return aligned(ends, max(work.slot_us, window.gap_us))
+        return aligned(ends, window.slot_us(work))
 
     placed = state.placed(joined.lasts + window.gap_us, slot_ranges)
     old = np.flatnonzero((lines.slots >= 0) & (joined.numbers >= 0))
