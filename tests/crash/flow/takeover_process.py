@@ -3,8 +3,8 @@
 python -m tests.crash.flow.takeover_process DATA ADDRESS STORE LEAST [options]
 
 LEAST is in the condition of the view `large`: another number is a change of code. With --take-over the view is
-rebuilt. Kills another process (--kill PID --at POINT), or itself (--die-at POINT), with SIGKILL, and prints that. Prints
-a line when its jobs run, and ends after SIGTERM or when all its jobs are handed over.
+rebuilt. Kills another process (--kill PID --at POINT), or itself (--die-at POINT), with SIGKILL, and prints that.
+Prints a line when its jobs run, and ends after SIGTERM or when all its jobs are handed over.
 """
 
 import argparse
