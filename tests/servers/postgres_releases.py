@@ -1,5 +1,5 @@
-"""Releases of PostgreSQL that no package here brings, from Maven Central, where they are for tests of Java programs, and
-its JDBC driver.
+"""Releases of PostgreSQL that no package here brings, from Maven Central, where they are for tests of Java programs.
+Its JDBC driver, too.
 
 Fetched once by `mvn` into the user's cache folder; where they cannot be had, tests say so and are skipped.
 """

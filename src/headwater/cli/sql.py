@@ -1,11 +1,11 @@
-"""headwater sql: ask views, from a terminal or a script."""
+"""headwater sql: ask views and topics, from a terminal or a script."""
 
 import argparse
 import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPException
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from headwater.cli.failure import Failure, sentence_of
 from headwater.cli.output import note, say
 from headwater.cli.shell.answers import FORMATS
 from headwater.cli.shell.session import LIMIT_MAX, POSITIONS, Ended, Session, Settings, read_script, timeout_seconds
+from headwater.cli.shell.topics import TopicQueries
 from headwater.client import RemoteNode, connect
 from headwater.errors import HeadwaterError
 from headwater.secret_urls import without_secrets
@@ -70,9 +71,11 @@ def run(arguments: argparse.Namespace) -> int:
     if not scripts and not sys.stdin.isatty():
         scripts = [sys.stdin.read()]
     with reached(arguments) as node:
-        if scripts:
-            return run_scripts(Session(node, settings, flushed, note), scripts)
-        return run_shell(node, settings)
+        topics = TopicQueries(None if arguments.http else arguments.data.absolute(), node, note)
+        with closing(topics):
+            if scripts:
+                return run_scripts(Session(node, settings, flushed, note, topics), scripts)
+            return run_shell(node, settings, topics)
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
@@ -121,12 +124,12 @@ def run_scripts(session: Session, scripts: list[str]) -> int:
     return 0
 
 
-def run_shell(node: RemoteNode, settings: Settings) -> int:
+def run_shell(node: RemoteNode, settings: Settings, topics: TopicQueries) -> int:
     prompt = prompted(node)
     from headwater.cli.shell.terminal import page
 
-    session = Session(node, settings, page, say)
-    say('Ask with SELECT … FROM VIEW; "\\d" lists views, "\\?" helps, Ctrl-D ends.')
+    session = Session(node, settings, page, say, topics)
+    say('Ask with SELECT … FROM VIEW or TOPIC; "\\d" lists views, "\\?" helps, Ctrl-D ends.')
     for statement in prompt.statements():
         try:
             session.run(statement)
@@ -146,7 +149,7 @@ def prompted(node: RemoteNode) -> "Prompt":
         from headwater.cli.shell.terminal import Prompt
     except ModuleNotFoundError as error:
         raise Failure(f"the shell needs {error.name}, which is not installed. {INSTALL}") from None
-    return Prompt(node.views)
+    return Prompt(node.views, node.topics)
 
 
 def unreachable(error: Exception) -> str:
