@@ -91,6 +91,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--at", choices=[*POINTS, ""], default="")
     parser.add_argument("--die-at", choices=[*POINTS, ""], default="")
     parser.add_argument("--kill", type=int, default=0)
+    parser.add_argument("--rows", type=int, default=ROWS_BUILT, help="in a batch of a rebuild")
     parser.add_argument("--spark", action="store_true")
     parser.add_argument("--plant", choices=[*BUGS, ""], default="")
     return parser.parse_args()
@@ -125,7 +126,7 @@ def session_in(folder: Path, ending: ExitStack) -> SparkSession:
 def run(given: argparse.Namespace, session: SparkSession) -> None:
     stopped = Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
-    settings = RunSettings(given.data, given.address, rows_per_batch=ROWS_BUILT if given.take_over else 1_000_000)
+    settings = RunSettings(given.data, given.address, rows_per_batch=given.rows if given.take_over else 1_000_000)
     running = RunningApp(
         declare(given.store, given.least), session, settings,
         report=lambda sentence: say(report=sentence), rebuild=frozenset({LARGE} if given.take_over else ()),
