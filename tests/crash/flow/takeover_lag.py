@@ -44,7 +44,7 @@ class Lags:
 
     def feed(self, count: int) -> None:
         rows = [{"id": self.rows + one, "amount": one % 100, "currency": "EUR"} for one in range(count)]
-        records = [Record(json.dumps(row).encode(), timestamp_ms=FIRST_MS + int(row["id"])) for row in rows]
+        records = [Record(json.dumps(row).encode(), timestamp_ms=FIRST_MS) for row in rows]
         self.shop.node.log.append(ORDERS, records)
         self.rows += count
         self._waiting.append((self.rows, time.monotonic()))
