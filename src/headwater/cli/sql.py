@@ -4,8 +4,9 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from http.client import HTTPException
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from headwater.cli.connection import http_url, reach
 from headwater.cli.failure import Failure, sentence_of
 from headwater.cli.output import note, say
 from headwater.cli.shell.answers import FORMATS
+from headwater.cli.shell.creating import Creating
 from headwater.cli.shell.session import LIMIT_MAX, POSITIONS, Ended, Session, Settings, read_script, timeout_seconds
 from headwater.cli.shell.topics import TopicQueries
 from headwater.client import RemoteNode, connect
@@ -55,6 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--quiet-for", metavar="TIME", type=checked(duration_seconds),
         help="end a SUBSCRIBE when nothing has changed for a time",
     )  # fmt: skip
+    parser.add_argument("--app", metavar="NAME", default="", help="the app whose file a CREATE goes into")
+    parser.add_argument("--yes", action="store_true", help="write what a CREATE says into the file of the app")
     parser.add_argument(
         "--http", metavar="URL",
         help=f"ask the node at this address instead of the one that owns --data, with the token in ${TOKEN_VARIABLE} "
@@ -72,10 +76,12 @@ def run(arguments: argparse.Namespace) -> int:
         scripts = [sys.stdin.read()]
     with reached(arguments) as node:
         topics = TopicQueries(None if arguments.http else arguments.data.absolute(), node, note)
+        creating = partial(Creating, topics.data, arguments.app, topics)
         with closing(topics):
             if scripts:
-                return run_scripts(Session(node, settings, flushed, note, topics), scripts)
-            return run_shell(node, settings, topics)
+                create = creating(flushed, lambda question: bool(arguments.yes)).create
+                return run_scripts(Session(node, settings, flushed, note, topics, create), scripts)
+            return run_shell(node, settings, topics, creating(say, confirmed).create)
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
@@ -124,11 +130,15 @@ def run_scripts(session: Session, scripts: list[str]) -> int:
     return 0
 
 
-def run_shell(node: RemoteNode, settings: Settings, topics: TopicQueries) -> int:
+def confirmed(question: str) -> bool:
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def run_shell(node: RemoteNode, settings: Settings, topics: TopicQueries, create: Callable[[str], None]) -> int:
     prompt = prompted(node)
     from headwater.cli.shell.terminal import page
 
-    session = Session(node, settings, page, say, topics)
+    session = Session(node, settings, page, say, topics, create)
     say('Ask with SELECT … FROM VIEW or TOPIC; "\\d" lists views, "\\?" helps, Ctrl-D ends.')
     for statement in prompt.statements():
         try:

@@ -13,6 +13,7 @@ from headwater.cli.shell.following import followed
 from headwater.cli.shell.statements import (
     Backslash,
     Command,
+    Create,
     Describe,
     Explain,
     Select,
@@ -36,6 +37,8 @@ HELP = r"""A statement ends with a semicolon, which may be on another line.
   SELECT …                asks views, named APP.VIEW or VIEW, in Spark's dialect;
                           and topics, through a Spark of its own
   EXPLAIN SELECT …        what is read of each view
+  CREATE …                says what it changes, and goes into an app's SQL file;
+                          CREATE OR REPLACE … replaces what has the name
   SUBSCRIBE TO (SELECT …) follows a result until Ctrl-C: + added, - removed
   SHOW VIEWS              or TOPICS, FLOWS, CAPTURES, ALERTS, POSITIONS
   \d [VIEW]               views, or the columns of one
@@ -80,11 +83,12 @@ class Ended(Exception):
 class Session:
     def __init__(
         self, node: RemoteNode, settings: Settings, write: Callable[[str], None], note: Callable[[str], None],
-        topics: Topics | None = None,
+        topics: Topics | None = None, create: Callable[[str], None] | None = None,
     ) -> None:  # fmt: skip
         """`write` is given answers, `note` what a person should know beside them. `topics` answers where the node does
-        not."""
-        self._node, self.settings, self._write, self._note, self._topics = node, settings, write, note, topics
+        not; `create` is given statements that declare something."""
+        self._node, self.settings, self._write, self._note = node, settings, write, note
+        self._topics, self._made = topics, create
 
     def run_text(self, text: str) -> None:
         """Every statement of a script; the first that fails ends it."""
@@ -107,6 +111,8 @@ class Session:
                 self._follow(sql)
             case Explain(sql):
                 self._explain(sql)
+            case Create(sql):
+                self._create(sql)
             case Show(what):
                 self._show(what)
             case Describe(view):
@@ -176,6 +182,11 @@ class Session:
             self._write(json.dumps(said, ensure_ascii=False))
         else:
             self._write("\n".join([*(f"reads {line}" for line in said["reads"]), f"computes {said['computes']}"]))
+
+    def _create(self, sql: str) -> None:
+        if self._made is None:
+            raise Failure("nothing can be created here")
+        self._made(sql)
 
     # -- what there is -------------------------------------------------------------------------------------------------
 

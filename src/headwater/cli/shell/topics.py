@@ -14,6 +14,8 @@ from headwater.client import RemoteNode
 from headwater.errors import HeadwaterError, InvalidQuery
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from headwater.flow.declare.topology.nodes import Source
     from headwater.flow.sql.topic_query import TopicQuery, TopicRelation, ViewRelation
     from headwater.query.statement import Named
@@ -29,9 +31,9 @@ class TopicQueries:
     """`close` ends Spark. Without a data directory topics cannot be read: the node is only known by its HTTP port."""
 
     def __init__(self, data: Path | None, node: RemoteNode, note: Callable[[str], None]) -> None:
-        self._data, self._node, self._note = data, node, note
+        self.data, self._node, self._note = data, node, note
         self._open = ExitStack()
-        self._started: TopicQuery | None = None
+        self._started: SparkSession | None = None
         self._noted = ""
 
     def close(self) -> None:
@@ -50,7 +52,7 @@ class TopicQueries:
         if not any(_said(one) not in views and _topic_of(_said(one)) in topics for one in names):
             return None
         self._refuse_unknown(names, views, topics)
-        if self._data is None:
+        if self.data is None:
             raise Failure("topics can be asked on the machine of their node only: say --data, without --http")
         from headwater.flow.sql.topic_query import TopicRelation
 
@@ -75,9 +77,9 @@ class TopicQueries:
         from headwater.flow.sql.topic_query import TopicRelation, ends_of
         from headwater.query.rows import rows_of, type_name
 
-        assert self._data is not None
+        assert self.data is not None
         topics = sorted({one.topic for one in relations if isinstance(one, TopicRelation)})
-        with Client(address_of_node(self._data)) as client:
+        with Client(address_of_node(self.data)) as client:
             position, records = ends_of(client, topics)
         self._note(f"reading up to {counted(records, 'record')} of {', '.join(topics)} with Spark")
         try:
@@ -99,15 +101,17 @@ class TopicQueries:
             self._noted = said
             self._note(said)
 
-    def _spark(self) -> "TopicQuery":
+    def session(self) -> "SparkSession":
+        """Spark, which is started with the first call."""
         if self._started is None:
-            from headwater.flow.sql.topic_query import TopicQuery
-
-            assert self._data is not None
-            arguments = argparse.Namespace(data=self._data, master=MASTER, conf=[])
-            session = self._open.enter_context(spark(arguments, "headwater sql"))
-            self._started = TopicQuery(session, {"data": str(self._data)})
+            arguments = argparse.Namespace(data=self.data, master=MASTER, conf=[])
+            self._started = self._open.enter_context(spark(arguments, "headwater sql"))
         return self._started
+
+    def _spark(self) -> "TopicQuery":
+        from headwater.flow.sql.topic_query import TopicQuery
+
+        return TopicQuery(self.session(), {"data": str(self.data)})
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
@@ -130,12 +134,12 @@ class TopicQueries:
         """What apps that have run here declare of topics, by topic; of two apps the first by name."""
         from headwater.flow.declare.topology.registered import settle
 
-        assert self._data is not None
+        assert self.data is not None
         found: dict[str, Source] = {}
-        for name, known in sorted(remembered(self._data).items()):
+        for name, known in sorted(remembered(self.data).items()):
             try:
                 app = load(argparse.Namespace(file=known.file, app=name))
-                settle(app, self._data)
+                settle(app, self.data)
             except HeadwaterError as error:
                 self._note(f"what app {name} says of its topics is not known: {str(error).rstrip('.')}")
                 continue
