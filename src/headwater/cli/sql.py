@@ -1,11 +1,12 @@
-"""headwater sql: ask views, from a terminal or a script."""
+"""headwater sql: ask views and topics, from a terminal or a script."""
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 from http.client import HTTPException
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,9 @@ from headwater.cli.connection import http_url, reach
 from headwater.cli.failure import Failure, sentence_of
 from headwater.cli.output import note, say
 from headwater.cli.shell.answers import FORMATS
+from headwater.cli.shell.creating import Creating
 from headwater.cli.shell.session import LIMIT_MAX, POSITIONS, Ended, Session, Settings, read_script, timeout_seconds
+from headwater.cli.shell.topics import TopicQueries
 from headwater.client import RemoteNode, connect
 from headwater.errors import HeadwaterError
 from headwater.secret_urls import without_secrets
@@ -54,6 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--quiet-for", metavar="TIME", type=checked(duration_seconds),
         help="end a SUBSCRIBE when nothing has changed for a time",
     )  # fmt: skip
+    parser.add_argument("--app", metavar="NAME", default="", help="the app whose file a CREATE goes into")
+    parser.add_argument("--yes", action="store_true", help="write what a CREATE says into the file of the app")
     parser.add_argument(
         "--http", metavar="URL",
         help=f"ask the node at this address instead of the one that owns --data, with the token in ${TOKEN_VARIABLE} "
@@ -70,9 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
     if not scripts and not sys.stdin.isatty():
         scripts = [sys.stdin.read()]
     with reached(arguments) as node:
-        if scripts:
-            return run_scripts(Session(node, settings, flushed, note), scripts)
-        return run_shell(node, settings)
+        topics = TopicQueries(None if arguments.http else arguments.data.absolute(), node, note)
+        creating = partial(Creating, topics.data, arguments.app, topics)
+        with closing(topics):
+            if scripts:
+                create = creating(flushed, lambda question: bool(arguments.yes)).create
+                return run_scripts(Session(node, settings, flushed, note, topics, create), scripts)
+            return run_shell(node, settings, topics, creating(say, confirmed).create)
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
@@ -121,12 +130,16 @@ def run_scripts(session: Session, scripts: list[str]) -> int:
     return 0
 
 
-def run_shell(node: RemoteNode, settings: Settings) -> int:
+def confirmed(question: str) -> bool:
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def run_shell(node: RemoteNode, settings: Settings, topics: TopicQueries, create: Callable[[str], None]) -> int:
     prompt = prompted(node)
     from headwater.cli.shell.terminal import page
 
-    session = Session(node, settings, page, say)
-    say('Ask with SELECT … FROM VIEW; "\\d" lists views, "\\?" helps, Ctrl-D ends.')
+    session = Session(node, settings, page, say, topics, create)
+    say('Ask with SELECT … FROM VIEW or TOPIC; "\\d" lists views, "\\?" helps, Ctrl-D ends.')
     for statement in prompt.statements():
         try:
             session.run(statement)
@@ -146,7 +159,7 @@ def prompted(node: RemoteNode) -> "Prompt":
         from headwater.cli.shell.terminal import Prompt
     except ModuleNotFoundError as error:
         raise Failure(f"the shell needs {error.name}, which is not installed. {INSTALL}") from None
-    return Prompt(node.views)
+    return Prompt(node.views, node.topics)
 
 
 def unreachable(error: Exception) -> str:

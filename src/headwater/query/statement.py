@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import sqlglot
 from sqlglot import exp
@@ -82,6 +82,29 @@ def parse(text: str, catalogue: Catalogue) -> Statement:
         return _translated(tree, text, catalogue)
     except RecursionError:
         raise InvalidQuery("the statement is nested too deeply to be read", "Say it in fewer brackets.") from None
+
+
+class Named(NamedTuple):
+    """A relation's name in the text of a statement, and where it stands there."""
+
+    parts: tuple[str, ...]
+    begin: int
+    end: int
+
+
+def names_in(text: str) -> list[Named]:
+    """The names of what a SELECT reads, in the order of the text, but for those that it gives itself. InvalidQuery if
+    it is none."""
+    tree = _tree(text)
+    _refuse_others(tree)
+    found = {}
+    for scope in traverse_scope(tree):
+        for source in scope.sources.values():
+            if isinstance(source, exp.Table):
+                places = [part.meta for part in source.parts]
+                one = Named(tuple(part.name for part in source.parts), places[0]["start"], places[-1]["end"] + 1)
+                found[one.begin] = one
+    return [found[begin] for begin in sorted(found)]
 
 
 def _tree(text: str) -> exp.Query:

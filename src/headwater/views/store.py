@@ -99,6 +99,10 @@ class ViewStore(Protocol):
     def swap(self, view: str, mark: Mark) -> None:
         """The shadow becomes the view, in one step for all readers. Once done, doing it again does nothing."""
 
+    def hand_shadow_over(self, view: str, mark: Mark) -> None:
+        """The shadow is written by the job of the view from now on, and holds this batch; `swap` comes with a later
+        one. Doing it again does nothing."""
+
     def drop_shadow(self, view: str) -> None: ...
 
     def drop(self, view: str) -> None:

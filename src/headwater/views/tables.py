@@ -194,6 +194,12 @@ class SqlStore(ABC):
             self._store_mark(view, replace(rebuilt[1], job=mark.job, batch=mark.batch, position=mark.position,
                                            change=change, generation=generation, changes_from=change))  # fmt: skip
 
+    def hand_shadow_over(self, view: str, mark: Mark) -> None:
+        with self._writing():
+            _, stored = self._known(SHADOW + view)
+            if stored.job != mark.job:
+                self._store_mark(SHADOW + view, replace(stored, job=mark.job, batch=mark.batch, position=mark.position))
+
     def drop_shadow(self, view: str) -> None:
         self.drop(SHADOW + view)
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from headwater.cli.arguments import duration_seconds
 from headwater.cli.failure import Failure
@@ -13,6 +13,7 @@ from headwater.cli.shell.following import followed
 from headwater.cli.shell.statements import (
     Backslash,
     Command,
+    Create,
     Describe,
     Explain,
     Select,
@@ -29,10 +30,15 @@ Row = dict[str, Any]
 Position = Literal["auto", "one", "own"]
 POSITIONS: tuple[Position, ...] = ("auto", "one", "own")
 SECONDS_MAX, LIMIT_MAX = 60.0, 100_000
+UNKNOWN = "InvalidQuery"
+"""How the node refuses names that it does not know, too."""
 
 HELP = r"""A statement ends with a semicolon, which may be on another line.
-  SELECT …                asks views, named APP.VIEW or VIEW, in Spark's dialect
+  SELECT …                asks views, named APP.VIEW or VIEW, in Spark's dialect;
+                          and topics, through a Spark of its own
   EXPLAIN SELECT …        what is read of each view
+  CREATE …                says what it changes, and goes into an app's SQL file;
+                          CREATE OR REPLACE … replaces what has the name
   SUBSCRIBE TO (SELECT …) follows a result until Ctrl-C: + added, - removed
   SHOW VIEWS              or TOPICS, FLOWS, CAPTURES, ALERTS, POSITIONS
   \d [VIEW]               views, or the columns of one
@@ -60,16 +66,29 @@ class Settings:
     """SUBSCRIBE ends when nothing has changed for so long."""
 
 
+class Topics(Protocol):
+    """What answers a SELECT over topics."""
+
+    def topics_in(self, sql: str) -> list[str]:
+        """The names of topics that a statement reads."""
+
+    def answer(self, sql: str, limit: int) -> Row | None:
+        """None where the statement reads no topic."""
+
+
 class Ended(Exception):
     """\\q"""
 
 
 class Session:
     def __init__(
-        self, node: RemoteNode, settings: Settings, write: Callable[[str], None], note: Callable[[str], None]
-    ) -> None:
-        """`write` is given answers, `note` what a person should know beside them."""
+        self, node: RemoteNode, settings: Settings, write: Callable[[str], None], note: Callable[[str], None],
+        topics: Topics | None = None, create: Callable[[str], None] | None = None,
+    ) -> None:  # fmt: skip
+        """`write` is given answers, `note` what a person should know beside them. `topics` answers where the node does
+        not; `create` is given statements that declare something."""
         self._node, self.settings, self._write, self._note = node, settings, write, note
+        self._topics, self._made = topics, create
 
     def run_text(self, text: str) -> None:
         """Every statement of a script; the first that fails ends it."""
@@ -87,11 +106,13 @@ class Session:
     def _run(self, command: Command) -> None:
         match command:
             case Select(sql):
-                self._write(answer_text(self._asked(sql), self.settings.format))
+                self._write(answer_text(self._selected(sql), self.settings.format))
             case Subscribe(sql):
                 self._follow(sql)
             case Explain(sql):
                 self._explain(sql)
+            case Create(sql):
+                self._create(sql)
             case Show(what):
                 self._show(what)
             case Describe(view):
@@ -100,6 +121,21 @@ class Session:
                 self._obey(name, words)
 
     # -- queries -------------------------------------------------------------------------------------------------------
+
+    def _selected(self, sql: str) -> Row:
+        try:
+            return self._asked(sql)
+        except RequestRefused as refusal:
+            if refusal.name != UNKNOWN or self._topics is None:
+                raise
+            answer = self._topics.answer(sql, self.settings.limit)
+            if answer is None:
+                raise
+            return answer
+
+    def _refuse_topics(self, sql: str, verb: str) -> None:
+        if self._topics is not None and (named := self._topics.topics_in(sql)):
+            raise Failure(f"{verb} goes with views, and {named[0]} is a topic. SELECT asks topics")
 
     def _asked(self, sql: str, **more: object) -> Row:
         """Views of several jobs are read at one position where that can be."""
@@ -128,15 +164,29 @@ class Session:
             for one in followed(lambda **more: self._asked(sql, **more), self.settings.quiet_seconds):
                 for line in changes_text(one.answer, one.changes, self.settings.format, one.first):
                     self._write(line)
+        except RequestRefused as refusal:
+            if refusal.name == UNKNOWN:
+                self._refuse_topics(sql, "SUBSCRIBE")
+            raise
         finally:
             self._note = note
 
     def _explain(self, sql: str) -> None:
-        said = self._node.query(sql, explain=True)
+        try:
+            said = self._node.query(sql, explain=True)
+        except RequestRefused as refusal:
+            if refusal.name == UNKNOWN:
+                self._refuse_topics(sql, "EXPLAIN")
+            raise
         if self.settings.format == "json":
             self._write(json.dumps(said, ensure_ascii=False))
         else:
             self._write("\n".join([*(f"reads {line}" for line in said["reads"]), f"computes {said['computes']}"]))
+
+    def _create(self, sql: str) -> None:
+        if self._made is None:
+            raise Failure("nothing can be created here")
+        self._made(sql)
 
     # -- what there is -------------------------------------------------------------------------------------------------
 

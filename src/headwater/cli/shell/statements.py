@@ -31,6 +31,12 @@ class Subscribe(NamedTuple):
     sql: str
 
 
+class Create(NamedTuple):
+    """Goes into the file of an app."""
+
+    sql: str
+
+
 class Show(NamedTuple):
     """What there is: one of SHOWN."""
 
@@ -50,7 +56,7 @@ class Backslash(NamedTuple):
     words: tuple[str, ...]
 
 
-Command = Select | Explain | Subscribe | Show | Describe | Backslash
+Command = Select | Explain | Subscribe | Create | Show | Describe | Backslash
 
 
 class Unclear(Exception):
@@ -171,6 +177,8 @@ def command_of(statement: str) -> Command:
         return Explain(match["sql"])
     if word == "SUBSCRIBE":
         return Subscribe(_followed(bare))
+    if word == "CREATE":
+        return Create(bare)
     return Select(statement)
 
 

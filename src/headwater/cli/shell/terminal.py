@@ -24,7 +24,8 @@ HISTORY_VARIABLE = "HEADWATER_SQL_HISTORY"
 KEYWORDS = """
 SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET JOIN LEFT RIGHT FULL INNER CROSS ON USING AS AND OR NOT IN IS NULL
 LIKE BETWEEN EXISTS DISTINCT UNION ALL INTERSECT EXCEPT WITH CASE WHEN THEN ELSE END CAST OVER PARTITION ASC DESC TRUE
-FALSE VALUES EXPLAIN SUBSCRIBE TO SHOW DESCRIBE COLUMNS count sum avg min max round coalesce row_number rank window
+FALSE VALUES EXPLAIN CREATE REPLACE MATERIALIZED VIEW STREAM TABLE TOPIC
+SUBSCRIBE TO SHOW DESCRIBE COLUMNS count sum avg min max round coalesce row_number rank window
 """
 WORDS = sorted({*KEYWORDS.split(), *SHOWN})
 COMMANDS = ("?", "at_least", "d", "format", "i", "limit", "position", "q", "timeout", "x")
@@ -43,10 +44,11 @@ def history_file() -> Path:
 
 
 class ViewCompleter(Completer):
-    """Words of SQL, views, and the columns of views; what there is is asked for once for each statement."""
+    """Words of SQL, views, the columns of views, and topics; what there is is asked for once for each statement."""
 
-    def __init__(self, views: Views) -> None:
-        self._views = views
+    def __init__(self, views: Views, topics: Views = lambda: ()) -> None:
+        self._views, self._topics = views, topics
+        self._topic_names: list[str] = []
         self._known: list[dict[str, Any]] | None = None
 
     def forget(self) -> None:
@@ -65,6 +67,7 @@ class ViewCompleter(Completer):
         if self._known is None:
             try:
                 self._known = list(self._views())
+                self._topic_names = [_written(one["name"]) for one in self._topics()]
             except Exception:  # noqa: BLE001  a node that does not answer now is no reason to lose what was typed
                 self._known = []
         names: dict[str, None] = {}
@@ -72,7 +75,15 @@ class ViewCompleter(Completer):
             columns = [column["name"] for column in one["columns"]]
             names |= dict.fromkeys([one["view"], one["name"], *columns])
             names |= dict.fromkeys(f"{one['view']}.{column}" for column in columns if "." in word)
-        return [*names, *WORDS]
+        return [*names, *self._topic_names, *WORDS]
+
+
+def _written(topic: str) -> str:
+    """
+    >>> _written("orders"), _written("my-orders")
+    ('orders', '`my-orders`')
+    """
+    return topic if topic.replace(".", "_").isidentifier() else f"`{topic}`"
 
 
 def _those(names: Iterable[str], word: str) -> Iterator[Completion]:
@@ -82,8 +93,8 @@ def _those(names: Iterable[str], word: str) -> Iterator[Completion]:
 
 
 class Prompt:
-    def __init__(self, views: Views) -> None:
-        self._completer = ViewCompleter(views)
+    def __init__(self, views: Views, topics: Views = lambda: ()) -> None:
+        self._completer = ViewCompleter(views, topics)
         unfinished = Condition(lambda: not complete(get_app().current_buffer.text))
         self._session: PromptSession[str] = PromptSession(
             PROMPT, history=FileHistory(str(history_file())), completer=self._completer, complete_while_typing=False,

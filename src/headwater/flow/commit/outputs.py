@@ -23,7 +23,7 @@ from headwater.flow.sinks.redis_cache import RedisSink
 from headwater.flow.sinks.search import SearchSink
 from headwater.flow.sinks.sink import Sink
 from headwater.flow.sinks.topics.topic import TopicSink
-from headwater.flow.sinks.view import ViewSink, table_sink
+from headwater.flow.sinks.view import ViewSink, table_sink, view_sink
 from headwater.flow.sinks.webhook import WebhookSink
 from headwater.log.own_topics import NODE_ONLY, TAKES_ALL
 from headwater.views.full_text import index_folder
@@ -51,7 +51,10 @@ def sink_of(
     if output.kind == TOPIC:
         configs = {"cleanup.policy": "compact"} if planned.node.keyed else {}
         return topic_sink(output.name, context.folder.sinks, client, partitions=output.partitions, configs=configs)
-    sink = made_sink(context.app, output, data, stopping, stores)
+    if output.kind == VIEW:
+        sink: Sink = view_sink(stores(output.store or data, context.app), output.name, context.identity.job_id)
+    else:
+        sink = made_sink(context.app, output, data, stopping, stores)
     try:
         whole = planned.node.keyed and isinstance(sink, ViewSink)
         sink.prepare(resolved.schema, resolved.key or (ONE_ROW if whole else ()))

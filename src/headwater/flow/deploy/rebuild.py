@@ -273,12 +273,22 @@ def carry_out(
     if folder.state.exists():
         folder.sync("state")
     if store is not None and planned.output.kind == VIEW and note["view"]:
-        store.swap(planned.name, Mark(identity.job_id, note["batch"], until.end))
+        _swap(store, planned.name, Mark(identity.job_id, note["batch"], until.end))
     if attempt := note.get("attempt"):
         note_rebuilt(folder, note["operators"], batch=note["batch"], attempt=attempt)
     # From here on older code is changed code, although it was the one that ran last.
     save_one(folder, planned.name, note["made_from"], note["operators"])
     forget(folder, planned.name)
+
+
+def _swap(store: ViewStore, view: str, mark: Mark) -> None:
+    """Not yet if a crash came when the view had been given a batch and the job had not noted it: readers have seen that
+    batch, and the view is replaced together with it (SwappingViewSink)."""
+    held, built = store.mark(view), store.mark(view, shadow=True)
+    if built is not None and held is not None and held.job == mark.job and held.batch > mark.batch:
+        store.hand_shadow_over(view, mark)
+    else:
+        store.swap(view, mark)
 
 
 def forget(folder: JobFolder, name: str) -> None:

@@ -59,6 +59,26 @@ class ViewSink:
         self.store.close()
 
 
+class SwappingViewSink(ViewSink):
+    """A view that was rebuilt up to a batch, and is replaced in one step with the next: readers have seen that one
+    already, of the code before."""
+
+    def __init__(self, store: ViewStore, view: str) -> None:
+        super().__init__(store, view, shadow=True)
+
+    def publish(self, mark: Mark, parts: Sequence[Part], rows: pa.Table, run: RunTasks = run_here) -> bool:
+        written = super().publish(mark, parts, rows, run)
+        if self._shadow:
+            self.store.swap(self._view, mark)
+            self._shadow = False
+        return written
+
+
+def view_sink(store: ViewStore, view: str, job: str) -> ViewSink:
+    built = store.mark(view, shadow=True)
+    return SwappingViewSink(store, view) if built is not None and built.job == job else ViewSink(store, view)
+
+
 @dataclass(frozen=True)
 class ViewStager:
     """Copies the rows of a task into a table of their own."""

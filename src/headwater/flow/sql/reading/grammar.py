@@ -47,14 +47,14 @@ TARGETS = ("WEBHOOK", "EMAIL", "TOPIC")
 def parse_script(source: SourceText) -> list[Statement]:
     """InvalidDeclaration has the mistakes of all statements."""
     mistakes, found = Mistakes(), []
-    for tokens in _divided(tokens_of(source)):
+    for tokens in divided(tokens_of(source)):
         with mistakes.gathered():
             found.append(parse_statement(Words(tokens, source)))
     mistakes.refuse()
     return found
 
 
-def _divided(tokens: Sequence[Token]) -> list[list[Token]]:
+def divided(tokens: Sequence[Token]) -> list[list[Token]]:
     """The words of each statement; a semicolon ends one."""
     found: list[list[Token]] = [[]]
     for one in tokens:
