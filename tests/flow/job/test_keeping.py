@@ -108,3 +108,35 @@ def test_any_disorder_cut_and_repetition_is_what_one_batch_query_gives(
         run_steps(shop, [*steps, Step(tuple(left), 1), Step((0, 0), 2)])
         assert [shop.prove(name).different for name in ("spent", "newest", "users")] == [0, 0, 0]
         assert all(shop.account(name).balanced for name in ("spent", "newest", "users"))
+
+
+def test_a_join_with_a_table_whose_keys_end_no_longer_finds_them(tester: Tester) -> None:
+    app = hw.App("shop", shards=2)
+    orders = app.stream("orders", ORDERS, time="at")
+    known = orders.latest("user", keep="16 days", name="newest")
+    clicks = app.stream("clicks", "user string, url string", idle=None)
+    app.topic("clicked")(lambda: clicks.join(known, on="user", how="left"))
+    shop = tester(app)
+    shop.feed("orders", [order("ann", 5, "2026-03-01T00:00:00Z")])
+    shop.feed("clicks", [{"user": "ann", "url": "/"}])
+    shop.run()
+    shop.feed("orders", [order("bob", 7, "2026-03-30T00:00:00Z")])
+    shop.run()
+    shop.feed("clicks", [{"user": "ann", "url": "/a"}])
+    shop.run()
+    assert [row["amount"] for row in shop.values("clicked")] == [5, None]
+
+
+def test_a_row_that_is_late_is_reported_and_no_key_starts_again(tester: Tester) -> None:
+    shop = tester(spending())
+    shop.feed("orders", [order("ann", 5, "2026-03-20T00:00:00Z")])
+    shop.run()
+    shop.feed("orders", [order("ann", 1, "2026-03-19T06:00:00Z"), order("bob", 1, "2026-03-18T06:00:00Z")])
+    shop.run()
+    assert shop.rows("spent") == [{"user": "ann", "orders": 2, "spent": 6}], "a day of 16 is allowed"
+    account = shop.account("spent")
+    assert (account.balanced, account.late) == (True, 1)
+    late = [row for row in shop.values("shop.orders.late") if row["operator"] == "spending"]
+    assert [(row["offset"], row["reason"]) for row in late] == [
+        (2, "its time lies 151,200.000 s behind the watermark"),
+    ]  # fmt: skip
