@@ -80,7 +80,7 @@ def different(found: Mapping[str, Rows], expected: Mapping[str, Rows]) -> list[A
     return wrong
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_each_query_is_what_one_batch_of_spark_answers(tmp_path: Path) -> None:
     assert different(*kept(COMPARED, tmp_path)) == []
 
