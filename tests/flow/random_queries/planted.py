@@ -13,9 +13,11 @@ from headwater.flow.operators.changes import merge_changes
 from headwater.flow.operators.grouping import grouped, valued
 from headwater.flow.operators.grouping.changed_rows import WEIGHT, ChangedRows
 from headwater.flow.operators.ranks import neighbours
+from headwater.flow.operators.ranks.ordered import looked_at
 from headwater.flow.operators.tables import beside, sets
 from headwater.flow.sql import grouping, queries, subqueries
 from headwater.flow.sql.combining import combined
+from headwater.flow.sql.grouping_sets import sets_of
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -76,7 +78,6 @@ def forget_copies(patch: pytest.MonkeyPatch) -> None:
 
 def read_no_neighbours(patch: pytest.MonkeyPatch) -> None:
     """Rows beside one that comes or goes keep what they had."""
-    looked_at = neighbours.looked_at
 
     def alone(work: Any, touched: Any, groups: Any, found: Any) -> Any:
         return looked_at(work, touched, groups, found._replace(places=found.places[:0], rows=found.rows.slice(0, 0)))
@@ -86,7 +87,6 @@ def read_no_neighbours(patch: pytest.MonkeyPatch) -> None:
 
 def forget_a_set(patch: pytest.MonkeyPatch) -> None:
     """ROLLUP and its like have all sets but the last."""
-    sets_of = grouping.sets_of
 
     def fewer(*given: Any) -> Any:
         found = sets_of(*given)
