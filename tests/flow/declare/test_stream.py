@@ -19,6 +19,11 @@ def users() -> Table:
     return hw.App("shop").table("users", "id string, name string", key="id")
 
 
+def compared_twice() -> Table:
+    left, right = users(), orders().latest("id")
+    return left.join(right, on=(left.id == right.id) & (left.id == right.at))
+
+
 @pytest.mark.parametrize(
     "build, sentence",
     [
@@ -26,6 +31,18 @@ def users() -> Table:
         (lambda: orders().by(), rf"by\(\) at {HERE} needs names of columns\. Make a column first .*"),
         (lambda: orders().by(object()), rf"by\(\) at {HERE} needs names of columns\. Make a column first .*"),  # type: ignore[arg-type]
         (lambda: orders().by("id", "id"), rf"by\(\) at {HERE} names column id twice\. Once is enough\."),
+        (
+            lambda: orders().by("id").agg(hw.percentile("amount", 0.5, exact=True)),
+            rf"an exact percentile \({HERE}\) of a stream would need all its values for ever\. Leave out .*",
+        ),
+        (
+            lambda: users().lag("name", order="id", into="before", offset=0),
+            rf"lag\(\) at {HERE} has offset 0\. It is a whole number, at least 1\.",
+        ),
+        (
+            compared_twice,
+            rf"join\(\) at {HERE} compares column id of the left twice\. Once is enough; .*",
+        ),
         (lambda: orders().by("id").agg(), rf"agg\(\) at {HERE} needs at least one column"),
         (lambda: orders().latest(), rf"latest\(\) at {HERE} needs names of columns\. .*"),
         (lambda: orders().dedupe("id", within="a while"), rf"'a while' \({HERE}\) is not a duration\. .*"),

@@ -78,6 +78,7 @@ def forget_copies(patch: pytest.MonkeyPatch) -> None:
 
 def read_no_neighbours(patch: pytest.MonkeyPatch) -> None:
     """Rows beside one that comes or goes keep what they had."""
+
     def alone(work: Any, touched: Any, groups: Any, found: Any) -> Any:
         return looked_at(work, touched, groups, found._replace(places=found.places[:0], rows=found.rows.slice(0, 0)))
 
@@ -86,6 +87,7 @@ def read_no_neighbours(patch: pytest.MonkeyPatch) -> None:
 
 def forget_a_set(patch: pytest.MonkeyPatch) -> None:
     """ROLLUP and its like have all sets but the last."""
+
     def fewer(*given: Any) -> Any:
         found = sets_of(*given)
         return found if found is None else found._replace(sets=found.sets[:-1])

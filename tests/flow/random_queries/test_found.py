@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
+import headwater as hw
 from headwater.flow.declare.app import App
 from headwater.flow.declare.stream import Table
 from headwater.flow.run.app_tester import RunningNode
@@ -45,6 +46,18 @@ def crosswise(app: App) -> Table:
     assert isinstance(one, Table)
     assert isinstance(other, Table)
     return one.join(other, on=(one.x == other.y) & (one.y == other.x), how="anti", null_aware="x")
+
+
+def ahead(app: App) -> Table:
+    one = app.sql("SELECT id, x, y, t FROM one")
+    assert isinstance(one, Table)
+    return one.lead("y", by="t", order="id", into="later", offset=2, default="x")
+
+
+def quarter(app: App) -> Table:
+    one = app.sql("SELECT id, x, t FROM one")
+    assert isinstance(one, Table)
+    return one.by("t").agg(hw.percentile("x", 0.25, exact=True).alias("m"))
 
 
 GROUPS_BESIDE = "SELECT g.x, g.y, (SELECT max(id) FROM one) AS value FROM (SELECT DISTINCT x, y FROM one) AS g"
@@ -131,6 +144,14 @@ FOUND = {
         (Column("t", TEXT), Column("s", INT), Column("p", INT)),
         "SELECT t, sum(y) AS s, lag(sum(y)) OVER (ORDER BY t NULLS FIRST) AS p FROM one GROUP BY t", NUMBERS, "",
         None, ("one",),
+    ),
+    "the row after each, as Python says it": Found(
+        (*NAMED, Column("later", INT)), "SELECT id, x, later FROM made", NUMBERS,
+        "SELECT id, x, lead(y, 2, x) OVER (PARTITION BY t ORDER BY id) AS later FROM one", ahead, ("one",),
+    ),
+    "an exact percentile, as Python says it": Found(
+        (Column("t", TEXT), Column("m", APPROXIMATE)), "SELECT t, m FROM made", NUMBERS,
+        "SELECT t, percentile_cont(0.25) WITHIN GROUP (ORDER BY x) AS m FROM one GROUP BY t", quarter, ("one",),
     ),
     "groups by every set of ROLLUP": Found(
         (X, Column("t", TEXT), Column("n", INT), Column("g", INT), Column("i", INT)),
