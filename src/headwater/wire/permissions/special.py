@@ -423,9 +423,7 @@ async def elect_leaders(request: Any, context: Context, handle: Handle) -> Any:
         )
         for topic in request.topic_partitions or ()
     ]
-    return Fields(
-        throttle_time=UNTHROTTLED, error_code=UNAUTHORIZED_CLUSTER, replica_election_results=tuple(refused)
-    )
+    return Fields(throttle_time=UNTHROTTLED, error_code=UNAUTHORIZED_CLUSTER, replica_election_results=tuple(refused))
 
 
 # -- producers and transactions --------------------------------------------------------------------------------------
