@@ -61,6 +61,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where topics with remote.storage.enable keep sealed segments, as an fsspec URL "
         "(default: the folder archive of the data directory)",
     )
+    add_broker_defaults(parser)
+    parser.add_argument(
+        "--views",
+        choices=[SQLITE, POSTGRESQL],
+        default="",
+        help="where apps that name no store keep their views: files of SQLite, or a PostgreSQL on this machine that "
+        "starts and stops with the node (default: as the data directory has it, at first sqlite)",
+    )
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def add_broker_defaults(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--num-partitions",
         metavar="N",
@@ -84,15 +97,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=WireSettings.group_consumer_heartbeat_interval.total_seconds(),
         help="how often such a member sends a heartbeat, and learns of new assignments (default: 5s)",
     )
-    parser.add_argument(
-        "--views",
-        choices=[SQLITE, POSTGRESQL],
-        default="",
-        help="where apps that name no store keep their views: files of SQLite, or a PostgreSQL on this machine that "
-        "starts and stops with the node (default: as the data directory has it, at first sqlite)",
-    )
-    add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.access.acls import Operation, ResourceType
 from headwater.errors import HeadwaterError, ProtocolError
-from headwater.log.partition import LEADER_EPOCH
+from headwater.log.readable_partition import LEADER_EPOCH
 from headwater.log.topic import Topic
 from headwater.wire.context import Context
 from headwater.wire.protocol.fields import UNTHROTTLED, Fields

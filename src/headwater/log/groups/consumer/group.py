@@ -132,7 +132,7 @@ class ConsumerGroup:
         return self.effects()
 
     def abandon(self, ticket: Ticket, now_ms: int) -> Effects:
-        """Nothing waits here but for the disk: the answer finds no one."""
+        """Requests wait only for the disk; the answer of a closed connection is dropped by the caller."""
         return self.effects()
 
     def tick(self, now_ms: int) -> Effects:
