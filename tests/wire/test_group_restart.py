@@ -9,6 +9,7 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import Consumer, Producer
 
+from headwater.log.groups.membership import Group
 from headwater.log.storage import MemoryStorage, Storage
 from headwater.log.storage.simulated import SimulatedDisk
 from headwater.record import TopicPartition
@@ -97,8 +98,8 @@ def test_a_group_does_not_notice_a_restart() -> None:
 
 def test_a_group_of_the_consumer_protocol_continues_after_a_power_cut() -> None:
     """Only what was synced is left: members keep their ids, epochs and partitions, and find out nothing."""
-    disk, quick = SimulatedDisk(), {"group_consumer_heartbeat_interval": timedelta(milliseconds=200)}
-    with running_server(storage=disk, **quick) as server:
+    disk, quick = SimulatedDisk(), timedelta(milliseconds=200)
+    with running_server(storage=disk, group_consumer_heartbeat_interval=quick) as server:
         port = server.port
         server.log.create_topic("orders", partitions=2)
         produce(server, b"1", b"2")
@@ -110,7 +111,7 @@ def test_a_group_of_the_consumer_protocol_continues_after_a_power_cut() -> None:
         before = described(server)
         changes = first.assigned, second.assigned
         cut = disk.crash(Random(1))
-    with running_server(storage=cut, port=port, **quick) as server:
+    with running_server(storage=cut, port=port, group_consumer_heartbeat_interval=quick) as server:
         assert described(server) == before
         produce(server, b"3")
         while not {b"1", b"2", b"3"} <= {*first.values, *second.values}:
@@ -143,16 +144,22 @@ def test_what_was_committed_survives_a_power_cut_of_data_that_was_not_yet_synced
         assert server.log.partition("orders", 0).end_offset == 1
 
 
+def generation_of(server: RunningServer) -> int:
+    group = server.shared_port.groups._live["g"].group
+    assert isinstance(group, Group)
+    return group.generation
+
+
 def test_a_static_member_that_restarts_keeps_its_share() -> None:
     with started(MemoryStorage()) as server:
         server.log.create_topic("orders", partitions=2)
         steady, restarting = (Reader(server, **{"group.instance.id": name}) for name in ("a", "b"))
         steady.read_until(lambda: steady.assigned == 1)
         restarting.read_until(lambda: restarting.assigned == 1)
-        generation = server.look(lambda: server.shared_port.groups._live["g"].group.generation)
+        generation = server.look(lambda: generation_of(server))
         restarting.close()
         again = Reader(server, **{"group.instance.id": "b"})
         again.read_until(lambda: again.assigned == 1)
-        assert server.look(lambda: server.shared_port.groups._live["g"].group.generation) == generation
+        assert server.look(lambda: generation_of(server)) == generation
         again.close()
         steady.close()

@@ -1,6 +1,7 @@
 """One group of the consumer protocol, step by step."""
 
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -70,7 +71,11 @@ def test_a_partition_is_given_only_after_it_was_given_up(here: Coordinator) -> N
     assert here.group.state is GroupState.RECONCILING
     first.beat()  # it has given them up
     assert numbers(second.beat().assignment) == [3, 4, 5]
-    assert here.group.state is GroupState.STABLE
+    assert state_of(here) is GroupState.STABLE
+
+
+def state_of(here: Coordinator) -> GroupState:
+    return here.group.state
 
 
 def test_a_member_that_does_not_give_up_in_time_is_removed(here: Coordinator) -> None:
@@ -139,7 +144,11 @@ def test_what_could_not_be_saved_is_saved_before_the_next_answer(here: Coordinat
 
 
 def test_members_and_epochs_outlive_a_restart(here: Coordinator) -> None:
-    clients = [Consumer(here, "a", assignor="range"), Consumer(here, "b", instance_id="i"), ClassicConsumer(here, "c")]
+    clients: list[Consumer | ClassicConsumer] = [
+        Consumer(here, "a", assignor="range"),
+        Consumer(here, "b", instance_id="i"),
+        ClassicConsumer(here, "c"),
+    ]
     settled(*clients)
     before = [(one.id, one.data, one.share) for one in here.group.members], here.group.epoch, here.group.members.targets
     here.restart()
@@ -224,7 +233,7 @@ def test_a_leaving_member_frees_its_partitions(here: Coordinator) -> None:
         {"rack_id": " "}, {"member_id": ""}, {"assignor": "sticky"}, {"epoch": -3}, {"epoch": -2},
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused(here: Coordinator, wrong: dict[str, object]) -> None:
+def test_what_makes_no_sense_is_refused(here: Coordinator, wrong: dict[str, Any]) -> None:
     with pytest.raises(errors.UsageError):
         here.answer(joining(**wrong))
     assert len(here.group.members) == 0
