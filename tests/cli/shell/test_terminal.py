@@ -160,3 +160,24 @@ def test_a_node_that_ends_is_a_sentence_and_the_shell_goes_on(begin: Begin, shop
     typist.ask("SELECT 1 AS one;", "error: the node does not answer")
     typist.child.kill(signal.SIGTERM)
     typist.child.expect(pexpect.EOF)
+
+
+def test_what_is_read_and_where_views_are_is_shown(begin: Begin) -> None:
+    typist = begin()
+    assert "reads shop.revenue" in typist.ask("EXPLAIN SELECT amount FROM revenue WHERE orders > 2;", "computes ")
+    assert "shop.revenue | orders/0@" in typist.ask("SHOW POSITIONS;", "orders/0@")
+
+
+def test_tab_completes_topics(begin: Begin) -> None:
+    typist = begin()
+    typist.child.send("SUBSCRIBE TO (SELECT * FROM orde\t")
+    typist.wait_for("rs")
+    assert "SUBSCRIBE goes with views, and orders is a topic" in typist.ask(");", "SELECT asks topics")
+
+
+@pytest.mark.torture
+def test_a_topic_is_asked_through_spark(begin: Begin) -> None:
+    typist = begin()
+    shown = typist.ask("SELECT partition, count(*) AS n FROM orders GROUP BY partition ORDER BY partition;", "(2 rows")
+    assert "reading up to 21 records of orders with Spark" in shown
+    assert "position orders/0@" in shown
