@@ -162,12 +162,6 @@ def test_a_node_that_ends_is_a_sentence_and_the_shell_goes_on(begin: Begin, shop
     typist.child.expect(pexpect.EOF)
 
 
-def test_what_is_read_and_where_views_are_is_shown(begin: Begin) -> None:
-    typist = begin()
-    assert "reads shop.revenue" in typist.ask("EXPLAIN SELECT amount FROM revenue WHERE orders > 2;", "computes ")
-    assert "shop.revenue | orders/0@" in typist.ask("SHOW POSITIONS;", "orders/0@")
-
-
 def test_tab_completes_topics(begin: Begin) -> None:
     typist = begin()
     typist.child.send("SUBSCRIBE TO (SELECT * FROM orde\t")
