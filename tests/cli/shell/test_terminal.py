@@ -11,7 +11,10 @@ from typing import Any
 
 import pexpect
 import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 
+from headwater.cli.shell.terminal import ViewCompleter
 from tests.serve.shop import Shop, fill, open_shop
 from tests.waiting import LONG
 
@@ -162,11 +165,11 @@ def test_a_node_that_ends_is_a_sentence_and_the_shell_goes_on(begin: Begin, shop
     typist.child.expect(pexpect.EOF)
 
 
-def test_tab_completes_topics(begin: Begin) -> None:
-    typist = begin()
-    typist.child.send("SUBSCRIBE TO (SELECT * FROM orde\t")
-    typist.wait_for("rs")
-    assert "SUBSCRIBE goes with views, and orders is a topic" in typist.ask(");", "SELECT asks topics")
+@pytest.mark.parametrize("typed, completed", [("pay", ["payments"]), ("my", []), ("`my", ["`my-topic`"])])
+def test_topics_are_completed_and_quoted_where_they_must_be(typed: str, completed: list[str]) -> None:
+    completer = ViewCompleter(lambda: [], lambda: [{"name": "payments"}, {"name": "my-topic"}, {"name": "payments"}])
+    found = completer.get_completions(Document(f"SELECT * FROM {typed}"), CompleteEvent())
+    assert [one.text for one in found] == completed
 
 
 @pytest.mark.torture
