@@ -167,7 +167,7 @@ def test_a_node_that_ends_is_a_sentence_and_the_shell_goes_on(begin: Begin, shop
 
 @pytest.mark.parametrize("typed, completed", [("pay", ["payments"]), ("my", []), ("`my", ["`my-topic`"])])
 def test_topics_are_completed_and_quoted_where_they_must_be(typed: str, completed: list[str]) -> None:
-    completer = ViewCompleter(lambda: [], lambda: [{"name": "payments"}, {"name": "my-topic"}, {"name": "payments"}])
+    completer = ViewCompleter(list, lambda: [{"name": "payments"}, {"name": "my-topic"}, {"name": "payments"}])
     found = completer.get_completions(Document(f"SELECT * FROM {typed}"), CompleteEvent())
     assert [one.text for one in found] == completed
 
