@@ -11,7 +11,10 @@ from typing import Any
 
 import pexpect
 import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 
+from headwater.cli.shell.terminal import ViewCompleter
 from tests.serve.shop import Shop, fill, open_shop
 from tests.waiting import LONG
 
@@ -160,3 +163,18 @@ def test_a_node_that_ends_is_a_sentence_and_the_shell_goes_on(begin: Begin, shop
     typist.ask("SELECT 1 AS one;", "error: the node does not answer")
     typist.child.kill(signal.SIGTERM)
     typist.child.expect(pexpect.EOF)
+
+
+@pytest.mark.parametrize("typed, completed", [("pay", ["payments"]), ("my", []), ("`my", ["`my-topic`"])])
+def test_topics_are_completed_and_quoted_where_they_must_be(typed: str, completed: list[str]) -> None:
+    completer = ViewCompleter(list, lambda: [{"name": "payments"}, {"name": "my-topic"}, {"name": "payments"}])
+    found = completer.get_completions(Document(f"SELECT * FROM {typed}"), CompleteEvent())
+    assert [one.text for one in found] == completed
+
+
+@pytest.mark.torture
+def test_a_topic_is_asked_through_spark(begin: Begin) -> None:
+    typist = begin()
+    shown = typist.ask("SELECT partition, count(*) AS n FROM orders GROUP BY partition ORDER BY partition;", "(2 rows")
+    assert "reading up to 21 records of orders with Spark" in shown
+    assert "position orders/0@" in shown

@@ -75,7 +75,7 @@ class ViewCompleter(Completer):
             columns = [column["name"] for column in one["columns"]]
             names |= dict.fromkeys([one["view"], one["name"], *columns])
             names |= dict.fromkeys(f"{one['view']}.{column}" for column in columns if "." in word)
-        return [*names, *self._topic_names, *WORDS]
+        return list(dict.fromkeys([*names, *self._topic_names, *WORDS]))
 
 
 def _written(topic: str) -> str:

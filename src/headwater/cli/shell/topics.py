@@ -14,9 +14,8 @@ from headwater.client import RemoteNode
 from headwater.errors import HeadwaterError, InvalidQuery
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from headwater.flow.declare.topology.nodes import Source
+    from headwater.flow.session import SparkSession
     from headwater.flow.sql.topic_query import TopicQuery, TopicRelation, ViewRelation
     from headwater.query.statement import Named
 
