@@ -15,7 +15,7 @@ KEPT_BYTES = 32 * 1024**2
 
 
 def keep_freed_memory() -> None:
-    """For this process, and those that are forked from it; does nothing where the C library is not glibc."""
+    """For this process and those forked from it; does nothing where the C library is another one than glibc."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):

@@ -6,7 +6,7 @@ A decoder never raises on what stands in a value: rows come from outside and one
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,16 @@ class Decoded(NamedTuple):
 
 class Decoder(Protocol):
     def decode(self, values: pa.BinaryArray) -> Decoded: ...
+
+
+@runtime_checkable
+class CellDecoder(Protocol):
+    """A decoder that reads values where they lie in a body of bytes."""
+
+    def decode_cells(
+        self, body: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+    ) -> Decoded:
+        """`lengths` are -1 where a value is null."""
 
 
 def decoder_for(format: str, schema: Schema, options: Mapping[str, str] | None = None) -> Decoder:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from headwater.errors import InvalidSchema
 from headwater.flow.formats.assembling import assemble
 from headwater.flow.formats.decoding import NULL_VALUE, Decoded, Decoder, shortened
-from headwater.flow.formats.kernels.cells import MISSING, OBJECT, Cells, cells_of_values
+from headwater.flow.formats.kernels.cells import MISSING, OBJECT, ByteArray, Cells, cells_of_spans, cells_of_values
 from headwater.flow.formats.kernels.columns import convert, name_table
 from headwater.flow.formats.kernels.json_scan import NOT_OBJECT, SENTENCES, UNFINISHED, problem_of, scan_objects
 from headwater.flow.formats.kernels.times import AS_WRITTEN, TimeReading
@@ -21,6 +21,8 @@ from headwater.flow.formats.schema import Schema, type_name
 from headwater.flow.formats.time_options import time_reading
 
 OPTIONS = ("timestamp", "timezone", "registry")
+
+Int64Array = npt.NDArray[np.int64]
 
 
 def decoder(schema: Schema, options: Mapping[str, str]) -> Decoder:
@@ -50,7 +52,12 @@ class JsonDecoder:
         self._table = name_table(schema.names)
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
-        rows = cells_of_values(values, OBJECT)
+        return self._decoded(cells_of_values(values, OBJECT))
+
+    def decode_cells(self, body: ByteArray, starts: Int64Array, lengths: Int64Array) -> Decoded:
+        return self._decoded(cells_of_spans(body, starts, lengths, OBJECT))
+
+    def _decoded(self, rows: Cells) -> Decoded:
         scanned = scan_objects(rows, self._table)
         present = (rows.kinds != MISSING) & (scanned.failures == 0)
         columns = [

@@ -71,7 +71,7 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         return tuple(field.name for field in self.fields)
 
-    @property
+    @cached_property
     def ddl(self) -> str:
         """Canonical Spark DDL: parse_ddl of it gives this schema again."""
         return to_ddl(self.arrow)

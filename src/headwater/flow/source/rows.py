@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import CorruptBatch, InvalidRecord
-from headwater.flow.formats.decoding import NULL_VALUE, Decoder, decoder_for
+from headwater.flow.formats.decoding import NULL_VALUE, CellDecoder, Decoded, Decoder, decoder_for
 from headwater.flow.formats.schema import parse_ddl
 from headwater.flow.source.batch_plan.admission import Loss
 from headwater.flow.source.columns import HIDDEN, RAW, Part, microseconds
@@ -94,7 +94,7 @@ class RangeReader:
 
     def _typed(self, part: Part, chunk: Chunk) -> tuple[dict[str, pa.Array], npt.NDArray[np.bool_] | None]:
         """Columns of the rows that decode, and which those are; None if all do."""
-        decoded = _decoder(self._stream).decode(part.records.values)
+        decoded = _decoded(_decoder(self._stream), part.records)
         poison = Poison(decoded.bad, decoded.reasons)
         promised = self._promised(part, chunk)
         read = part if decoded.deleted is None else _with_deletions(part, decoded.deleted)
@@ -123,7 +123,7 @@ class RangeReader:
     def _promised(self, part: Part, chunk: Chunk) -> Punctuation | None:
         """Only where null values mean nothing else are they looked at; None if there are none."""
         records = part.records
-        if self._stream.tombstones == "keep" or not records.values.null_count:
+        if self._stream.tombstones == "keep" or not records.spans.nulls:
             return None
         headers = records.headers if records.headers is not None else self._decode(chunk, headers=True).headers
         assert headers is not None
@@ -168,7 +168,7 @@ class RangeReader:
     def _count(self, records: Records) -> None:
         counts = self.counts
         counts.rows += len(records.offsets)
-        counts.bytes += _content_bytes(records.keys) + _content_bytes(records.values)
+        counts.bytes += _content_bytes(records.keys) + records.spans.bytes
         if len(records.offsets):
             newest = int(records.timestamps_ms.max())
             counts.timestamp_max_ms = (
@@ -255,6 +255,13 @@ def _decoder(stream: Stream) -> Decoder:
     return _decoder_of(stream.format, stream.value.ddl, tuple(sorted(stream.options.items())))
 
 
+def _decoded(decoder: Decoder, records: Records) -> Decoded:
+    spans = records.spans
+    if isinstance(decoder, CellDecoder):
+        return decoder.decode_cells(spans.body, spans.starts, spans.lengths)
+    return decoder.decode(records.values)
+
+
 def _undecodable(message: str) -> InvalidRecord:
     error = InvalidRecord(message)
     error.hint = 'Fix the producer or the schema; to continue without such rows, set poisoned to "stage" or "drop".'
@@ -286,4 +293,4 @@ def _most(one: int | None, other: int | None) -> int | None:
 def _with_deletions(part: Part, deleted: npt.NDArray[np.bool_]) -> Part:
     """A value that says its key is gone is the same as none."""
     values = pc.if_else(pa.array(deleted), pa.scalar(None, part.records.values.type), part.records.values)
-    return part._replace(records=part.records._replace(values=values))
+    return part._replace(records=part.records.with_values(values))

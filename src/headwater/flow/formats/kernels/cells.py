@@ -79,6 +79,16 @@ def cells_of_values(values: pa.BinaryArray, kind: int) -> Cells:
     return cells_of(body, bounds[:-1], bounds[1:], kinds)
 
 
+def cells_of_spans(body: ByteArray, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], kind: int) -> Cells:
+    """One cell per value in a body of less than 2 GiB; MISSING where its length is -1."""
+    begins, sizes = starts.astype(np.int32), lengths.astype(np.int32)
+    missing = sizes < 0
+    kinds = np.full(len(begins), kind, dtype=np.uint8)
+    if missing.any():
+        kinds[missing], sizes[missing] = MISSING, 0
+    return cells_of(body, begins, begins + sizes, kinds)
+
+
 class Texts(NamedTuple):
     """The texts of cells, one after the other, as Arrow keeps a column of strings."""
 

@@ -1,6 +1,7 @@
 """Record batches, as they lie in the log, to Arrow columns."""
 
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -61,12 +62,52 @@ class TooMuchTogether(Exception):
         self.position = position
 
 
-class Records(NamedTuple):
+@dataclass(frozen=True)
+class Spans:
+    """Where the values of records lie in a body of bytes: formats of text are read there, the others from a copy."""
+
+    body: ByteArray
+    starts: Int64Array
+    lengths: Int64Array
+    """-1 where a value is null."""
+
+    @cached_property
+    def nulls(self) -> int:
+        return int(np.count_nonzero(self.lengths < 0))
+
+    @cached_property
+    def bytes(self) -> int:
+        return int(self.lengths.sum()) + self.nulls
+
+    def copied(self) -> pa.BinaryArray:
+        return _binary(self.body, np.stack([self.starts, self.lengths], axis=1), 0)
+
+    def take(self, rows: Int64Array) -> "Spans":
+        return Spans(self.body, self.starts[rows], self.lengths[rows])
+
+
+@dataclass(frozen=True)
+class Records:
     offsets: Int64Array
     timestamps_ms: Int64Array
     keys: pa.BinaryArray
-    values: pa.BinaryArray
+    spans: Spans
     headers: pa.ListArray | None
+    changed: pa.BinaryArray | None = None
+    """Values in the place of those that lie in the spans."""
+
+    @cached_property
+    def values(self) -> pa.BinaryArray:
+        return self.spans.copied() if self.changed is None else self.changed
+
+    def with_values(self, values: pa.BinaryArray) -> "Records":
+        return replace(self, changed=values)
+
+    def take(self, rows: Int64Array) -> "Records":
+        """Those in some places, as they were read."""
+        headers = None if self.headers is None else self.headers.take(pa.array(rows))
+        keys, spans = self.keys.take(pa.array(rows)), self.spans.take(rows)
+        return Records(self.offsets[rows], self.timestamps_ms[rows], keys, spans, headers)
 
 
 def decode_batches(
@@ -145,7 +186,7 @@ def _columns(body: ByteArray, table: Int64Array, rows: Int64Array, first: int, e
         found.offsets,
         found.timestamps_ms,
         _binary(body, found.spans, KEY),
-        _binary(body, found.spans, VALUE),
+        Spans(body, found.column(VALUE), found.column(VALUE + 1)),
         _headers(body, found.spans) if headers else None,
     )
 
@@ -155,6 +196,8 @@ def _binary(body: ByteArray, spans: Int64Array, column: int) -> pa.BinaryArray:
     if size > COLUMN_BYTES_MAX:
         raise InvalidRecord(f"{size} bytes of keys or values are more than one column of {COLUMN_BYTES_MAX} can hold")
     rows = len(spans)
+    if nulls == rows:
+        return pa.nulls(rows, pa.binary())
     ends = np.empty(rows + 1, dtype=np.int32)
     valid: npt.NDArray[np.uint8] = np.zeros((rows + 7) // 8 if nulls else 0, dtype=np.uint8)
     target = np.empty(size, dtype=np.uint8)
