@@ -30,6 +30,7 @@ from headwater.flow.operators.aggregation.kinds.registry import FUNCTIONS, KINDS
 from headwater.flow.operators.windows.kinds import registry
 from headwater.flow.operators.windows.kinds.calendar import UNITS, Calendar
 from headwater.flow.operators.windows.kinds.count import Count
+from headwater.flow.operators.windows.kinds.kept import Kept
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.resolution import resolve
 from headwater.flow.run.app_tester import AppTester
@@ -40,6 +41,7 @@ from tests.flow.job.window_matrix import (
     ALIASES,
     BEGIN,
     HOUR_US,
+    KEPT,
     SCHEMA,
     SENSORS,
     WINDOWS,
@@ -172,6 +174,18 @@ def test_every_aggregate_is_what_plain_python_finds_in_the_rows_that_were_not_la
 
 
 @pytest.mark.slow
+def test_every_aggregate_of_keys_that_end_is_what_plain_python_finds_in_all_rows(ran: AppTester) -> None:
+    late = late_for(ran, KEPT)
+    accepted = [row for rows in CONTENTS for row in rows if (row.partition, row.offset) not in late]
+    found = {row["sensor"]: row for row in ran.rows(KEPT)}
+    assert found.keys() == set(SENSORS)
+    for sensor, row in found.items():
+        own = sorted((one for one in accepted if one.sensor == sensor), key=lambda one: one.place)
+        wrong = {name: row[name] for name, one in AGGREGATES.items() if not same(row[name], one.expected(own))}
+        assert wrong == {}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(one, marks=[pytest.mark.torture] * (one in LONG)) for one in WINDOWS])
 def test_every_aggregate_is_what_spark_finds_in_one_batch(ran: AppTester, name: str) -> None:
     proof = ran.prove(name)
@@ -243,9 +257,9 @@ def test_another_name_of_an_aggregate_means_the_same(spark: SparkSession) -> Non
 
 def test_no_kind_of_window_is_left_out() -> None:
     whole = [kind.window for kind in WINDOWS.values() if kind.aggregates == tuple(AGGREGATES)]
-    assert {type(window) for window in whole} == set(registry.KINDS)
+    assert {type(window) for window in whole} | {Kept} == set(registry.KINDS)
     assert {kind.window.unit for kind in WINDOWS.values() if isinstance(kind.window, Calendar)} == set(UNITS)
-    for kind in registry.KINDS:
+    for kind in {*registry.KINDS} - {Kept}:
         own = [window for window in whole if isinstance(window, kind)]
         for field in dataclasses.fields(cast("Any", kind)):
             tried = {getattr(window, field.name) for window in own}
