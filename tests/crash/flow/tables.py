@@ -8,16 +8,16 @@ from tests.crash.flow.moments import TABLES
 from tests.crash.flow.shop import CITIES, CUSTOMERS, SHARDS
 
 APP = TABLES
-PEOPLE, EVERYONE, SIZES, PODIUM, NAMESAKES, LENGTHS = (
-    "people", "everyone", "sizes", "podium", "namesakes", "lengths",
+PEOPLE, EVERYONE, SIZES, PODIUM, NAMESAKES, LENGTHS, NEIGHBOURS = (
+    "people", "everyone", "sizes", "podium", "namesakes", "lengths", "neighbours",
 )  # fmt: skip
 SETTLED, UNSETTLED, EMPTIED, EVERYWHERE, MATCHED = "settled", "unsettled", "emptied", "everywhere", "matched"
 INHABITED, SHARED, UNKNOWN, SPARE, KNOWN = "inhabited", "shared", "unknown", "spare", "known-cities"
 ACCOUNTS = accounts_topic(APP)
 CHANGELOGS = (NAMESAKES, UNSETTLED, UNKNOWN, SPARE, MATCHED, KNOWN)
-VIEWS = (PEOPLE, EVERYONE, SIZES, PODIUM, LENGTHS, SETTLED, EMPTIED, EVERYWHERE, INHABITED, SHARED)
+VIEWS = (PEOPLE, EVERYONE, SIZES, PODIUM, LENGTHS, NEIGHBOURS, SETTLED, EMPTIED, EVERYWHERE, INHABITED, SHARED)
 VIEWS_ELSEWHERE = (PODIUM, INHABITED)
-OUTPUTS_OF_CUSTOMERS = (PEOPLE, EVERYONE, SIZES, PODIUM, NAMESAKES, LENGTHS, SHARED)
+OUTPUTS_OF_CUSTOMERS = (PEOPLE, EVERYONE, SIZES, PODIUM, NAMESAKES, LENGTHS, NEIGHBOURS, SHARED)
 FIRST, CLUB = 3, 4
 """So many places there are; and users below this number are in the club."""
 
@@ -66,6 +66,10 @@ def declare_groups(app: hw.App, customers: Any, store: str) -> None:
     @app.view(key="user_id", name=LENGTHS)
     def lengths() -> Any:
         return long.rank(order=["size", "city desc"], how="dense_rank", limit=FIRST, name=LENGTHS)
+
+    @app.view(key="user_id", name=NEIGHBOURS)
+    def neighbours() -> Any:
+        return long.lag("user_id", by="city", order="size", into="before", name=NEIGHBOURS)
 
     @app.view(key=["city", "copy"], name=SHARED)
     def shared() -> Any:

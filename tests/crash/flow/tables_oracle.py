@@ -35,6 +35,10 @@ QUERIES = {
                 dense_rank() over (order by length(name), city desc nulls last) place
             from customers
         ) where place <= {tables.FIRST}""",
+    tables.NEIGHBOURS: """
+        select user_id, city, length(name) size,
+            lag(user_id) over (partition by city order by length(name), user_id) before
+        from customers""",
     tables.SHARED: f"""
         select city, copy from (
             select city, row_number() over (partition by city order by user_id) copy
