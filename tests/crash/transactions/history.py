@@ -38,6 +38,8 @@ class Sent:
     sequence: int = -1
     offset: int | None = None
     durable: bool = False
+    withdrawn: bool = False
+    """Its client has reported that it was not delivered: whether it is there is not known."""
 
     @property
     def offsets(self) -> range:
@@ -125,6 +127,8 @@ class Check:
     def _found_of(self, sent: Sent) -> bool | None:
         """Whether it is there, all of it; None if that says nothing, because it may have been deleted since, or an
         open transaction lies before it."""
+        if sent.withdrawn:
+            return None
         signs = set()
         for index, (key, value) in enumerate(sent.rows):
             offset = None if sent.offset is None else sent.offset + index

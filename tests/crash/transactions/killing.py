@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headwater.record import Record
@@ -72,6 +72,7 @@ class Writer(Worker):
             transaction.fate = Fate.COMMITTING if commit else Fate.ABORTING
             call = self.producer.commit_transaction if commit else self.producer.abort_transaction
             self._until_answered(call)
+            self.producer.poll(0)
             transaction.fate = Fate.COMMITTED if commit else Fate.ABORTED
             self._books.ends += 1
         except KafkaException as error:
@@ -105,9 +106,14 @@ class Writer(Worker):
         assert self.producer is not None
         place, number = self._random.choice(PLACES), self._books.number()
         value = b"%d%s" % (number, b"." * self._random.choice((1, 30, 300)))
+        sent = Sent(place, ((None, value),), 0)
+
+        def report(error: KafkaError | None, message: object) -> None:
+            sent.withdrawn = error is not None
+
         with self._books.lock:
-            transaction.sent.append(Sent(place, ((None, value),), 0))
-        self.producer.produce(place.topic, value, partition=place.partition)
+            transaction.sent.append(sent)
+        self.producer.produce(place.topic, value, partition=place.partition, on_delivery=report)
 
     def _commit_offset(self, transaction: Transaction) -> None:
         assert self.producer is not None
@@ -139,14 +145,14 @@ class Writer(Worker):
 
     def _recover(self, error: KafkaException, transaction: Transaction) -> None:
         """Whether it was committed is not known, if that was asked for; else it is not."""
-        assert self.producer is not None
-        if error.args[0].txn_requires_abort():
-            with suppress(KafkaException):
-                self._until_answered(self.producer.abort_transaction)
-                transaction.fate = Fate.ABORTED
-                return
-        self.producer.purge()
-        self.producer = None
+        if self.producer is not None:
+            if error.args[0].txn_requires_abort():
+                with suppress(KafkaException):
+                    self._until_answered(self.producer.abort_transaction)
+                    transaction.fate = Fate.ABORTED
+                    return
+            self.producer.purge()
+            self.producer = None
         if transaction.fate is Fate.OPEN:
             transaction.fate = Fate.ABORTING
 
