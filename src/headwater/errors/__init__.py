@@ -17,8 +17,6 @@ The branches answer the caller's only question: may I try again?
     │   ├── InvalidTimestamp
     │   ├── InvalidGroup
     │   ├── OffsetMetadataTooLarge
-    │   ├── TopicRecreated
-    │   ├── LogTruncated
     │   ├── UnsupportedAssignor
     │   ├── InvalidPattern
     │   ├── UnsupportedRequest
@@ -93,6 +91,8 @@ The branches answer the caller's only question: may I try again?
         │   ├── InvalidSchema     a schema that is not Spark DDL, or that its format cannot carry
         │   └── InvalidFormat     a format of values that is unknown, or an option it does not have
         ├── JobRefused            a checkpoint, a view or an output is not this job's
+        ├── TopicRecreated        a topic is not the one that a job has read
+        ├── LogTruncated          what a job has read of a partition is no longer there
         ├── JvmEnded              Spark's JVM has ended; start again, unchanged
         ├── StateDamaged          a file of an operator's state is not what was written
         ├── StateMissing          a version of state that is not there, or no longer
@@ -138,6 +138,7 @@ from headwater.errors.flows import (
     InvalidSchema,
     JobRefused,
     JvmEnded,
+    LogTruncated,
     NotComparable,
     NumberOverflow,
     QueryStopped,
@@ -147,6 +148,7 @@ from headwater.errors.flows import (
     StateMissing,
     StateUnavailable,
     StoreUnavailable,
+    TopicRecreated,
     UnknownFlow,
     UnknownView,
     UnstorableValue,
@@ -180,7 +182,6 @@ from headwater.errors.log import (
     InvalidTransactionTimeout,
     LogClosed,
     LoginRefused,
-    LogTruncated,
     MemberIdRequired,
     NotAllowed,
     OffsetMetadataTooLarge,
@@ -198,7 +199,6 @@ from headwater.errors.log import (
     TopicExists,
     TopicFull,
     TopicOffline,
-    TopicRecreated,
     UnknownGroup,
     UnknownMember,
     UnknownPartition,

@@ -57,6 +57,29 @@ class JobRefused(FlowError):
     """A checkpoint, a view or an output does not belong to this job, or no longer fits it."""
 
 
+ANOTHER_LOG = "Remove the job's folder (flows/APP/JOB in the data directory): it starts over with what the topic holds."
+
+
+class TopicRecreated(FlowError):
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f'topic "{topic}" was deleted and made again: its offsets are not those that were read', ANOTHER_LOG
+        )
+        self.topic = topic
+
+
+class LogTruncated(FlowError):
+    """A leader that lacked records was elected."""
+
+    def __init__(self, topic: str, partition: int, *, read: int, end: int) -> None:
+        super().__init__(
+            f'"{topic}/{partition}" was cut off at offset {end} by a change of its leader, and was read up to {read}: '
+            f"{read - end:,} offsets that were processed are no more, or hold other records now",
+            ANOTHER_LOG,
+        )
+        self.read, self.end = read, end
+
+
 class JvmEnded(FlowError):
     def __init__(self) -> None:
         super().__init__("the JVM in which Spark runs has ended", "Start again: every job resumes where it was.")

@@ -96,26 +96,6 @@ class UnsafeBind(UsageError):
         )
 
 
-ANOTHER_LOG = "Remove the job's folder (flows/APP/JOB in the data directory): it starts over with what the topic holds."
-
-
-class TopicRecreated(UsageError):
-    def __init__(self, topic: str) -> None:
-        super().__init__(f'topic "{topic}" was deleted and made again: its offsets are not those that were read')
-        self.hint, self.topic = ANOTHER_LOG, topic
-
-
-class LogTruncated(UsageError):
-    """A leader that lacked records was elected."""
-
-    def __init__(self, topic: str, partition: int, *, read: int, end: int) -> None:
-        super().__init__(
-            f'"{topic}/{partition}" was cut off at offset {end} by a change of its leader, and was read up to {read}: '
-            f"{read - end:,} offsets that were processed are no more, or hold other records now"
-        )
-        self.hint, self.read, self.end = ANOTHER_LOG, read, end
-
-
 class LoginRefused(UsageError):
     """A Kafka port does not let this program in."""
 

@@ -17,7 +17,15 @@ from enum import StrEnum
 from typing import Any
 
 from headwater import errors
-from headwater.errors import InvalidDeclaration, JobRefused, NumberOverflow, StateMismatch, UnstorableValue
+from headwater.errors import (
+    InvalidDeclaration,
+    JobRefused,
+    LogTruncated,
+    NumberOverflow,
+    StateMismatch,
+    TopicRecreated,
+    UnstorableValue,
+)
 from headwater.flow.declare.retries import Retries
 
 # All of it fits into the room of a file (health.py), also where each sign takes twelve of JSON's.
@@ -69,7 +77,15 @@ NEXT: dict[tuple[State, Event], State] = {
 TROUBLED = (State.RETRYING, State.FAILED)
 """What people are notified of at once."""
 
-NEVER_AGAIN = (InvalidDeclaration, JobRefused, StateMismatch, NumberOverflow, UnstorableValue)
+NEVER_AGAIN = (
+    InvalidDeclaration,
+    JobRefused,
+    LogTruncated,
+    NumberOverflow,
+    StateMismatch,
+    TopicRecreated,
+    UnstorableValue,
+)
 """The code, the state or the log has to be changed first: the same attempt ends the same way."""
 
 
