@@ -1,13 +1,14 @@
 """The table on top of producer_state.py, row by row, and that it outlives restarts, retention and moved clocks."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import DuplicateSequence, InvalidRecord, OutOfOrderSequence, StaleProducerEpoch
-from headwater.log.batch_format import BatchHeader, read_header
+from headwater.log.batch_format import APPEND_TIME_FLAG, BatchHeader, read_header
 from headwater.log.partition import Appended
 from headwater.log.producer_state import BATCHES_REMEMBERED, ProducerStates
 from headwater.settings import LogSettings
@@ -46,10 +47,37 @@ def test_one_of_the_last_five_is_a_retry_that_gets_its_old_offset(number: int) -
     assert (found.base_offset, found.last_offset) == (100 + number * 2, 101 + number * 2)
 
 
-@pytest.mark.parametrize("sequence, records", [(0, 2), (2, 2), (0, 1), (3, 1), (4, 1), (5, 3), (12, 1), (0, 14)])
-def test_anything_else_that_was_stored_before_is_a_duplicate(sequence: int, records: int) -> None:
+@pytest.mark.parametrize("sequence, records", [(0, 2), (2, 2), (0, 1), (3, 1), (1, 3)])
+def test_what_was_stored_before_the_last_five_is_a_duplicate(sequence: int, records: int) -> None:
     with pytest.raises(DuplicateSequence):
         seven_batches().find_duplicate(header(sequence, records))
+
+
+@pytest.mark.parametrize("number", range(2, 7))
+def test_other_records_under_the_number_of_one_of_the_last_five_are_no_retry(number: int) -> None:
+    """Answered as a retry they would be acknowledged and stored nowhere."""
+    other = header(number * 2, 2)._replace(crc=17)
+    with pytest.raises(OutOfOrderSequence, match=f"sent another batch under sequence {number * 2}"):
+        seven_batches().find_duplicate(other)
+
+
+def test_of_a_batch_that_was_stamped_only_the_number_is_known() -> None:
+    stamped = header(0)
+    stamped = stamped._replace(attributes=stamped.attributes | APPEND_TIME_FLAG)
+    assert knowing(stamped).find_duplicate(header(0)._replace(crc=17)) is not None
+
+
+def test_checkpoints_of_earlier_releases_have_no_checksums() -> None:
+    written: Any = seven_batches().to_rows(below=999)
+    rows = [[id, epoch, [batch[:5] for batch in batches]] for id, epoch, batches in written]
+    again = ProducerStates.from_rows(rows, elapsed_ms=0)
+    assert again.find_duplicate(header(12, 2)._replace(crc=17)) is not None
+
+
+OUT_OF_ORDER = [
+    (15, 1), (16, 2), (1000, 1), (13, 2), (12, 3), (LAST_SEQUENCE // 2, 1), (4, 1), (5, 3), (12, 1), (0, 14), (3, 2),
+]  # fmt: skip
+"""Gaps, and what meets the last five batches, which are from 4 to 13, and is none of them."""
 
 
 @pytest.mark.parametrize("records", [1, 5])
@@ -57,7 +85,7 @@ def test_the_next_in_line_is_new(records: int) -> None:
     assert seven_batches().find_duplicate(header(14, records)) is None
 
 
-@pytest.mark.parametrize("sequence, records", [(15, 1), (16, 2), (1000, 1), (13, 2), (12, 3), (LAST_SEQUENCE // 2, 1)])
+@pytest.mark.parametrize("sequence, records", OUT_OF_ORDER)
 def test_a_gap_or_an_overlap_is_out_of_order(sequence: int, records: int) -> None:
     with pytest.raises(OutOfOrderSequence, match="where 14 comes next"):
         seven_batches().find_duplicate(header(sequence, records))
@@ -184,7 +212,11 @@ def test_who_sends_nothing_for_too_long_is_forgotten() -> None:
 
 
 def sent(subject: Subject, sequence: int) -> Appended:
-    return subject.put(b"%d" % sequence, producer_id=PRODUCER, producer_epoch=0, base_sequence=sequence)
+    """The same bytes each time: a client sends again what it has."""
+    one = batch(b"%d" % sequence, timestamp_ms=1000, producer_id=PRODUCER, producer_epoch=0, base_sequence=sequence)
+    appended = subject.partition.append(one, durable=True)
+    subject.partition.make_durable(appended.last_offset + 1)
+    return appended
 
 
 @pytest.mark.parametrize("restart", [Subject.restart, Subject.kill])

@@ -6,6 +6,7 @@ anything that may still be unanswered is recognised and answered with the offset
 What a batch with sequence numbers meets:
 
     same epoch, one of the five              a retry: answered again, not stored again
+    same epoch, its sequence, other bytes    OutOfOrderSequence: another batch under a number that was used
     same epoch, older than the five          DuplicateSequence: stored long ago, clients count it as stored
     same epoch, next in line                 stored
     same epoch, anything else                OutOfOrderSequence: a batch before it is missing
@@ -14,6 +15,11 @@ What a batch with sequence numbers meets:
     newer epoch, other sequence              OutOfOrderSequence
     older epoch                              StaleProducerEpoch
     producer unknown                         stored, whatever the sequence: its memory may have expired here
+
+Clients give a number out twice: one whose connection broke may abort a transaction without knowing that a batch of it
+was stored, and count on from before it. To take the next batch under this number for a retry would acknowledge what is
+stored nowhere. So a retry has to have the same checksum; what else meets the five is refused, and the client begins a
+new epoch.
 """
 
 from collections import deque
@@ -28,6 +34,7 @@ BATCHES_REMEMBERED = 5
 SEQUENCES = 2**31
 NO_PRODUCER = -1
 CLAIMED_FROM = 2**62
+UNKNOWN_CRC = -1
 
 
 class StoredBatch(NamedTuple):
@@ -36,6 +43,8 @@ class StoredBatch(NamedTuple):
     base_offset: int
     last_offset: int
     append_time_ms: int
+    crc: int = UNKNOWN_CRC
+    """As it was sent; not known where the time of the append was written into it."""
 
 
 @dataclass
@@ -98,7 +107,12 @@ class ProducerStates:
             return  # offsets in a transaction, written by the coordinator
         producer.batches.append(
             StoredBatch(
-                header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, append_time_ms
+                header.base_sequence,
+                header.last_sequence,
+                header.base_offset,
+                header.last_offset,
+                append_time_ms,
+                UNKNOWN_CRC if header.append_time else header.crc,
             )
         )
 
@@ -149,7 +163,7 @@ class ProducerStates:
             assert isinstance(batches, list)
             producer = Producer(epoch, last_seen_elapsed_ms=elapsed_ms)
             producer.marker_offset = int(str(marker[0])) if marker else -1
-            producer.batches.extend(StoredBatch._make(batch) for batch in batches)
+            producer.batches.extend(StoredBatch(*batch) for batch in batches)
             states._producers[id] = producer
         return states
 
@@ -164,15 +178,18 @@ def _check_epoch(producer: Producer, header: BatchHeader) -> None:
 def _same_epoch(producer: Producer, header: BatchHeader) -> StoredBatch | None:
     for batch in producer.batches:
         if (batch.first_sequence, batch.last_sequence) == (header.base_sequence, header.last_sequence):
+            if batch.crc not in (UNKNOWN_CRC, header.crc):
+                raise OutOfOrderSequence(
+                    f"producer {header.producer_id} sent another batch under sequence {header.base_sequence}"
+                )
             return batch
-    newest = producer.batches[-1].last_sequence
-    expected = (newest + 1) % SEQUENCES
+    expected = (producer.batches[-1].last_sequence + 1) % SEQUENCES
     if header.base_sequence == expected:
         return None
-    distance = (newest - header.last_sequence) % SEQUENCES
-    if distance < SEQUENCES // 2:
+    oldest = producer.batches[0].first_sequence
+    if 0 < (oldest - header.last_sequence) % SEQUENCES < SEQUENCES // 2:
         raise DuplicateSequence(
-            f"producer {header.producer_id} sent sequence {header.base_sequence} again, stored before {newest}"
+            f"producer {header.producer_id} sent sequence {header.base_sequence} again, stored before {oldest}"
         )
     raise _out_of_order(header, expected=expected)
 
