@@ -17,7 +17,7 @@ from headwater.flow.operators.ranks.ordered import looked_at
 from headwater.flow.operators.tables import beside, sets
 from headwater.flow.sql import grouping, queries, subqueries
 from headwater.flow.sql.combining import combined
-from headwater.flow.sql.grouping_sets import sets_of
+from headwater.flow.sql.reading.grouping_sets import sets_of
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

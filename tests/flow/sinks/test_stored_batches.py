@@ -136,3 +136,6 @@ def test_a_state_of_an_earlier_release_goes_on(tmp_path: Path, rows: TopicPlace)
     note.write(content)
     assert sink(log, tmp_path).write(mark(0), rows.batch(range(20)))
     assert len(log.values()) == 20
+    assert stops(sink(log, tmp_path, Faults(3, after=True)), mark(1), rows.batch(range(20, 60)))
+    assert sink(log, tmp_path).write(mark(1), rows.batch(range(20, 60)))
+    assert len(set(log.values())) == len(log.values()) == 60

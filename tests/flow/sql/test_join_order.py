@@ -3,7 +3,7 @@
 import pytest
 from sqlglot import exp, parse_one
 
-from headwater.flow.sql.join_order import implied, order_of
+from headwater.flow.sql.reading.join_order import implied, order_of
 from headwater.flow.sql.relations import conjuncts
 
 ITEMS = ("part", "supplier", "partsupp", "nation")

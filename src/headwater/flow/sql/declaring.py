@@ -14,11 +14,11 @@ from headwater.flow.declare.stream import Grouped, Stream, Table
 from headwater.flow.declare.topology.nodes import key_of
 from headwater.flow.formats.schema import nearest, parse_ddl
 from headwater.flow.sql.environment import Environment, Provide, relation_of
-from headwater.flow.sql.grouping_sets import GROUPING_ID
 from headwater.flow.sql.keeping import Reads, with_keep
 from headwater.flow.sql.queries import Hints, compiled
 from headwater.flow.sql.reading.dialect import name_text, parse_query
 from headwater.flow.sql.reading.grammar import parse_script
+from headwater.flow.sql.reading.grouping_sets import GROUPING_ID
 from headwater.flow.sql.reading.source_text import SourceText
 from headwater.flow.sql.reading.statements import (
     AlertStatement,

@@ -15,11 +15,11 @@ from headwater.flow.operators.windows.kinds.hopping import hopping
 from headwater.flow.operators.windows.kinds.session import session
 from headwater.flow.operators.windows.kinds.tumbling import tumbling
 from headwater.flow.operators.windows.step import END, START
-from headwater.flow.sql.exact_percentiles import exact_of
 from headwater.flow.sql.from_items import check_event_time
-from headwater.flow.sql.grouping_sets import GROUPING_ID, GroupingSets, sets_of
 from headwater.flow.sql.intervals import interval_us, is_now
 from headwater.flow.sql.reading.dialect import written
+from headwater.flow.sql.reading.exact_percentiles import exact_of
+from headwater.flow.sql.reading.grouping_sets import GROUPING_ID, GroupingSets, sets_of
 from headwater.flow.sql.reading.source_text import start_of
 from headwater.flow.sql.relations import Flow, Rows, as_column, flat_tree, fresh, transformed
 

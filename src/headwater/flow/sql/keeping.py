@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from headwater.flow.declare.keeping import kept_aggregate, kept_latest
+from headwater.flow.declare.tables.keeping import kept_aggregate, kept_latest
 from headwater.flow.declare.topology.nodes import Aggregate, Latest, Node
 from headwater.flow.sql.environment import Provide
 from headwater.flow.sql.relations import Relation

@@ -15,10 +15,10 @@ from headwater.flow.sql.combining import combined
 from headwater.flow.sql.environment import Environment
 from headwater.flow.sql.from_items import rows_of, with_lateral
 from headwater.flow.sql.grouping import Stage, grouped, is_grouped, is_whole_window
-from headwater.flow.sql.join_order import implied, order_of
 from headwater.flow.sql.joining import JoinText, joined
 from headwater.flow.sql.ranking import bounds_of, first_rows, newest_of, ranked, windows_in
 from headwater.flow.sql.reading.dialect import name_text
+from headwater.flow.sql.reading.join_order import implied, order_of
 from headwater.flow.sql.reading.source_text import start_of
 from headwater.flow.sql.relations import Column, Flow, Relation, Rows, as_column, conjuncts, flow_of, fresh, transformed
 from headwater.flow.sql.subqueries import Queries, filtered, with_scalars

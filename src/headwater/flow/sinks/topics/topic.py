@@ -128,6 +128,8 @@ class TopicSink:
             pending = batches
         if pending is not None:
             state = self._sent(state, pending)  # noted together with the batch
+        if not state.offsets:  # an earlier release kept none
+            state = self._located(state)
         self._store(self._refreshed(state.advanced(mark.batch, encoded.records)))
 
     def _own_state(self, mark: Mark) -> ProducerState:
@@ -149,10 +151,14 @@ class TopicSink:
     def _begin(self, job: str) -> ProducerState:
         id, epoch = self._client.init_producer_id()
         state = self._refreshed(ProducerState(job, self._topic, id, epoch, 0, 0, ""))
-        ends = self._client.ends(TopicPartition(self._topic, number) for number in range(state.partitions))
-        state = replace(state, offsets={place.partition: end.offset for place, end in ends.items()})
+        state = self._located(state)
         self._store(state)
         return state
+
+    def _located(self, state: ProducerState) -> ProducerState:
+        """With the ends of all partitions: nothing that is sent later lies before them."""
+        ends = self._client.ends(TopicPartition(self._topic, number) for number in range(state.partitions))
+        return replace(state, offsets={place.partition: end.offset for place, end in ends.items()})
 
     def _refreshed(self, state: ProducerState) -> ProducerState:
         """Only between batches: what a batch is divided by stays as it is until all of it is in."""
