@@ -1,6 +1,6 @@
 """Values of neighbours beside the rows of a table, in one batch: changes come to the shard of their group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as Over
@@ -11,25 +11,15 @@ from headwater.flow.declare.tables.nodes import Neighbours as NeighboursNode
 from headwater.flow.declare.topology.nodes import key_of
 from headwater.flow.exchange.blocks import Inputs
 from headwater.flow.formats.schema import quoted
-from headwater.flow.operate.tables.rank_operator import ordered_of, sort_columns
-from headwater.flow.operate.tables.table_operator import KeptTable
+from headwater.flow.operate.tables.rank_operator import OrderedOperator, ordered_of, sort_columns
 from headwater.flow.operators.ranks.neighbours import FIRST, LAG, LAST, ROWS, Neighbour, Neighbours, neighbours_step
 from headwater.flow.operators.tables.step import TableStep
-from headwater.flow.prepare.table_sides import PrepareGrouped, PrepareSides, check_columns, columns_of
+from headwater.flow.prepare.table_sides import check_columns, columns_of
 from headwater.flow.rows.row_steps import visible
 from headwater.flow.state.shard import ShardState
 
 
-class NeighboursOperator(KeptTable[Neighbours]):
-    @property
-    def meaning(self) -> str:
-        ordered = self.work.ordered
-        return f"ordered {ordered.side.key} {ordered.side.on} {list(map(str, ordered.order))}"
-
-    @property
-    def prepares(self) -> Sequence[PrepareSides]:
-        return (PrepareGrouped(self.work.ordered.side),)
-
+class NeighboursOperator(OrderedOperator[Neighbours]):
     def step(self, states: Mapping[str, ShardState], given: Inputs, shard: int) -> TableStep:
         return neighbours_step(self.work, states[ROWS], given[0])
 

@@ -1,6 +1,7 @@
 """The first rows of each group of a table with their places, in one batch: changes come to the shard of their group."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -16,6 +17,7 @@ from headwater.flow.operate.tables.table_operator import KeptTable
 from headwater.flow.operators.joins.tables import Side
 from headwater.flow.operators.order_codes import Order
 from headwater.flow.operators.ordering import has_order
+from headwater.flow.operators.ranks.neighbours import Neighbours
 from headwater.flow.operators.ranks.ordered import Ordered
 from headwater.flow.operators.ranks.rank import ROW_NUMBER, ROWS, Rank, rank_step
 from headwater.flow.operators.tables.step import TableStep
@@ -23,8 +25,12 @@ from headwater.flow.prepare.table_sides import PrepareGrouped, PrepareSides, che
 from headwater.flow.rows.row_steps import visible
 from headwater.flow.state.shard import ShardState
 
+InOrder = TypeVar("InOrder", Rank, Neighbours)
 
-class RankOperator(KeptTable[Rank]):
+
+class OrderedOperator(KeptTable[InOrder]):
+    """Keeps the rows of each group; state that was kept for another order is not its own."""
+
     @property
     def meaning(self) -> str:
         ordered = self.work.ordered
@@ -34,6 +40,8 @@ class RankOperator(KeptTable[Rank]):
     def prepares(self) -> Sequence[PrepareSides]:
         return (PrepareGrouped(self.work.ordered.side),)
 
+
+class RankOperator(OrderedOperator[Rank]):
     def step(self, states: Mapping[str, ShardState], given: Inputs, shard: int) -> TableStep:
         return rank_step(self.work, states[ROWS], given[0])
 
