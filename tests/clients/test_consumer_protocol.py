@@ -82,7 +82,6 @@ def test_a_group_of_six_moves_to_the_consumer_protocol_and_back(
             everyone.append(members[index])
             wait_until(shared_out(members), f"all to have one with {index + 1} of {protocol}", seconds=60)
     wait_until(lambda: read_by(*everyone) >= places, "everything to be read", seconds=60)
-    committed = [record for member in everyone for record in member.committed]
     wait_until(lambda: len([one for member in everyone for one in member.committed]) >= len(places), "all committed")
     committed = [record for member in everyone for record in member.committed]
     assert sorted(committed) == sorted(places), "nothing is missing, and nothing is committed twice"

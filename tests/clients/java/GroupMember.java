@@ -1,4 +1,5 @@
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -16,6 +17,9 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /** A member of a consumer group that tells on standard output what happens to it, until it is stopped. */
 public final class GroupMember {
+    /** Offsets that were read of the partitions that the member has, and not committed yet. */
+    private static final Map<Integer, List<Long>> uncommitted = new HashMap<>();
+
     public static void main(String[] arguments) throws Exception {
         Map<String, String> given = new HashMap<>();
         for (int place = 0; place < arguments.length; place += 2) {
@@ -38,10 +42,11 @@ public final class GroupMember {
                 ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(200));
                 for (ConsumerRecord<byte[], byte[]> record : records) {
                     System.out.println("read " + record.partition() + " " + record.offset());
+                    uncommitted.computeIfAbsent(record.partition(), number -> new ArrayList<>()).add(record.offset());
                 }
                 System.out.flush();
-                if (!records.isEmpty()) {
-                    commit(consumer, records);
+                if (!uncommitted.isEmpty()) {
+                    commit(consumer);
                 }
             }
         } catch (WakeupException stopped) {
@@ -51,8 +56,11 @@ public final class GroupMember {
         }
     }
 
-    /** A rebalance may forbid a commit; what was read is then read again, which is allowed. */
-    private static void commit(KafkaConsumer<byte[], byte[]> consumer, ConsumerRecords<byte[], byte[]> records) {
+    /**
+     * A rebalance may forbid a commit. It is repeated the next time; what was read of a partition that the rebalance
+     * takes is then read again, which is allowed.
+     */
+    private static void commit(KafkaConsumer<byte[], byte[]> consumer) {
         try {
             try {
                 consumer.commitSync();
@@ -60,9 +68,9 @@ public final class GroupMember {
                 consumer.commitSync();
                 consumer.wakeup();
             }
-            for (ConsumerRecord<byte[], byte[]> record : records) {
-                System.out.println("committed " + record.partition() + " " + record.offset());
-            }
+            uncommitted.forEach((partition, offsets) ->
+                offsets.forEach(offset -> System.out.println("committed " + partition + " " + offset)));
+            uncommitted.clear();
             System.out.flush();
         } catch (org.apache.kafka.clients.consumer.CommitFailedException
             | org.apache.kafka.common.errors.RebalanceInProgressException rebalanced) {
@@ -98,6 +106,7 @@ public final class GroupMember {
 
         @Override
         public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            partitions.forEach(one -> uncommitted.remove(one.partition()));
             tell("revoked", partitions);
         }
 

@@ -4,11 +4,13 @@ import signal
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.clients.members import arguments, tell, tell_committed, tell_read
 
 stopped: list[int] = []
+uncommitted: dict[int, list[int]] = {}
+"""Offsets that were read of the partitions that the member has."""
 
 
 def main() -> None:
@@ -33,19 +35,25 @@ def main() -> None:
     consumer.subscribe([given.topic], on_assign=assigned, on_revoke=revoked)
     while not stopped:
         messages = [message for message in consumer.consume(500, timeout=0.2) if message.error() is None]
-        if messages:
-            tell_read((message.partition() or 0, message.offset() or 0) for message in messages)
-            commit(consumer, messages)
+        read = [(message.partition() or 0, message.offset() or 0) for message in messages]
+        tell_read(read)
+        for partition, offset in read:
+            uncommitted.setdefault(partition, []).append(offset)
+        if uncommitted:
+            commit(consumer)
     consumer.close()
 
 
-def commit(consumer: Consumer, messages: Sequence[Message]) -> None:
-    """Once it is committed, no member reads it again."""
+def commit(consumer: Consumer) -> None:
+    """Once it is committed, no member reads it again. What is refused is committed the next time.
+
+    Unless a rebalance has taken the partition meanwhile: then it is read again, which is allowed.
+    """
     try:
         consumer.commit(asynchronous=False)
-        tell_committed((message.partition() or 0, message.offset() or 0) for message in messages)
+        tell_committed((partition, offset) for partition, offsets in uncommitted.items() for offset in offsets)
+        uncommitted.clear()
     except KafkaException as error:
-        # A rebalance may have taken the partitions meanwhile: they are read again, which is allowed.
         print("not committed:", error, flush=True)
 
 
@@ -54,6 +62,8 @@ def assigned(_: Consumer, partitions: Sequence[TopicPartition]) -> None:
 
 
 def revoked(_: Consumer, partitions: Sequence[TopicPartition]) -> None:
+    for one in partitions:
+        uncommitted.pop(one.partition, None)
     tell("revoked", (one.partition for one in partitions))
 
 

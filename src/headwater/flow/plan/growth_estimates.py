@@ -103,25 +103,33 @@ def _places(client: Client, topic: str) -> list[Range]:
 
 
 def sample_of(places: list[Range], records_max: int) -> list[Range]:
-    """Ranges all over some partitions with so many records at most, and those of all partitions in turn.
+    """Ranges all over some partitions, and those of all partitions in turn; no two have a record in common.
+
+    Each partition gives its share of so many records, but a few at least: a partition of few records is read whole.
 
     >>> sample_of([Range("t", 0, 0, 100)], 16)[:2]
     [Range(topic='t', partition=0, first=0, end=2), Range(topic='t', partition=0, first=14, end=16)]
+    >>> sample_of([Range("t", 0, 0, 3), Range("t", 1, 0, 97)], 16)[:2]
+    [Range(topic='t', partition=0, first=0, end=3), Range(topic='t', partition=1, first=0, end=1)]
     """
-    if sum(one.rows for one in places) <= records_max:
+    rows = sum(one.rows for one in places)
+    if rows <= records_max:
         return places
-    each = max(records_max // (len(places) * PLACES), 1)
     found = []
     for number in range(PLACES):
         for one in places:
-            first = one.first + number * max(one.rows - each, 0) // (PLACES - 1)
-            found.append(one._replace(first=first, end=min(first + each, one.end)))
+            each = max(records_max * one.rows // (rows * PLACES), 1)
+            if one.rows <= PLACES * each:
+                found += [one] if number == 0 else []
+                continue
+            first = one.first + number * (one.rows - each) // (PLACES - 1)
+            found.append(one._replace(first=first, end=first + each))
     return found
 
 
 def _estimated(job: Job, node: Node, steps: LogSteps, places: list[Range], where: Mapping[str, str]) -> Estimate:
     records = sum(one.rows for one in places)
-    ranges = list(dict.fromkeys(sample_of(places, RECORDS_MAX)))
+    ranges = sample_of(places, RECORDS_MAX)
     options = parse_options({**source_options(job, where), "poisoned": "drop"})
     given = LogInput(job.operators[node], steps.steps, steps.prepare, Address(0, 0))
     source = source_rows(job.sources[steps.source], steps.source, steps.read)
@@ -146,7 +154,7 @@ def _estimated(job: Job, node: Node, steps: LogSteps, places: list[Range], where
             break
     distinct = distinct_of(np.concatenate(hashes), np.concatenate(counts), read=read, records=records) if hashes else 0
     whole = distinct * (HASH_BYTES + kept_bytes / rows) if rows else 0
-    return Estimate(distinct, round(whole), read if len(ranges) > len(places) or size > BYTES_MAX else records, records)
+    return Estimate(distinct, round(whole), read if ranges != places or size > BYTES_MAX else records, records)
 
 
 def distinct_of(hashes: Integers, counts: Integers, *, read: int, records: int) -> int:
