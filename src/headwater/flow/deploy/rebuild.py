@@ -32,8 +32,13 @@ from headwater.flow.kafka.client import EARLIEST, Client
 from headwater.flow.plan.batch_loop import BatchRunner
 from headwater.flow.plan.delays import Passed, batches_behind, recent
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch, partition_offsets
-from headwater.flow.plan.processing_time import Processed, processed_batches, uses_processing_time
-from headwater.flow.proof.rebuilt_late import AttemptSink, attempt_of, note_rebuilt
+from headwater.flow.plan.processing_time import (
+    RecordedBatch,
+    goes_by_batches,
+    processed_batches,
+    uses_processing_time,
+)
+from headwater.flow.proof.rebuilt_late import AttemptSink, attempt_of, note_batches, note_rebuilt
 from headwater.flow.rows.sources import leading_topics, source_options
 from headwater.flow.sinks.discard import DiscardSink
 from headwater.flow.sinks.sink import Mark, Sink
@@ -126,16 +131,18 @@ class Rebuild:
         recorded = self._recorded(until)
         while start != until.end or (last and not has_come_to(last, goal)) or batch < len(recorded):
             if batch < len(recorded):  # rows are processed in the batches, and at the moments, they were processed in
-                planned = PlannedBatch(batch, start, recorded[batch].end, recorded[batch].at_us // 1000)
+                planned = PlannedBatch(batch, start, recorded[batch].end, (recorded[batch].at_us or 0) // 1000)
             else:
                 planned = shadow.planned_or_none(batch) or self._next(batch, start, until.end, times)
             runner.run(planned)
             self.report(f"{self._name}: {_rows(planned.end):,} of {_rows(until.end):,} records replayed")
             last = shadow.finished(batch)
             start, batch = planned.end, batch + 1
+            if goes_by_batches(self._own_job()):
+                note_batches(self.context.folder, shadow)
         return CaughtUp(until.batch, version=batch - 1, attempt=attempt_of(shadow))
 
-    def _recorded(self, until: BatchRecord) -> list[Processed]:
+    def _recorded(self, until: BatchRecord) -> list[RecordedBatch]:
         """The batches of the job so far, where windows go by when they were."""
         if not uses_processing_time(self._own_job()):
             return []

@@ -1,22 +1,26 @@
-"""Rows that are late while an output is rebuilt.
+"""Rows that are late while an output is rebuilt, and the batches in which it reads the log again.
 
 What was late for its operators before no longer counts: the log is read again, in other batches, and other rows may be
 late. Each attempt has a number of its own, which its late rows carry in the late topic as `rebuilt`, and the job keeps
 for each operator from when on late rows count:
 
-    <job>/rebuilt.json    {"counts": {"batch": 12, "attempt": "5f0c…"}}
+    <job>/rebuilt.json           {"counts": {"batch": 12, "attempt": "5f0c…"}}
+    <job>/rebuilt/5f0c….json     the batches of the attempt, if results depend on them: their ends and watermarks
 """
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
+from headwater.errors import FlowError
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.late.late_text import said_and_row, with_row
+from headwater.flow.plan.planned_batches import offsets
+from headwater.flow.plan.processing_time import RecordedBatch
 from headwater.flow.sinks.sink import Sink
 from headwater.views.mark import Mark
 
@@ -36,6 +40,44 @@ def note_rebuilt(folder: JobFolder, operators: Iterable[str], *, batch: int, att
     """From now on late rows of these operators are those of the attempt, and those after the batch."""
     known = folder.read(FILE) or {}
     folder.write(FILE, {**known, **{name: {"batch": batch, "attempt": attempt} for name in operators}})
+
+
+class RebuiltBatches(NamedTuple):
+    """The batches of an attempt, which stand for those of the job up to one, and that one."""
+
+    batches: list[RecordedBatch]
+    until: int
+
+
+def note_batches(folder: JobFolder, shadow: JobFolder) -> None:
+    """Keep, in the job's folder, what the batches of an attempt were so far."""
+    name = f"rebuilt/{attempt_of(shadow)}.json"
+    known = (folder.read(name) or {"batches": []})["batches"]
+    for batch in range(len(known), max(shadow.batches(), default=-1) + 1):
+        record = shadow.finished(batch)
+        if record is None:
+            return  # begun by a version that did not keep them
+        known.append({"end": record.end, "watermark_us": record.watermark_us})
+    folder.write(name, {"batches": known})
+
+
+def rebuilt_batches(folder: JobFolder, operators: Iterable[str]) -> RebuiltBatches | None:
+    """Those that the operators of an output were built in; None if they never were. FlowError if they are not known."""
+    known = folder.read(FILE) or {}
+    found = {note["attempt"]: note["batch"] for name in operators if (note := known.get(name))}
+    if not found:
+        return None
+    kept = folder.read(f"rebuilt/{next(iter(found))}.json") if len(found) == 1 else None
+    if kept is None:
+        raise FlowError(
+            f"in which batches job {folder.path.name} rebuilt it is not known, and it depends on that",
+            "Rebuild it with --rebuild: this version keeps its batches.",
+        )
+    batches = [
+        RecordedBatch(number, offsets(one["end"]), None, one["watermark_us"])
+        for number, one in enumerate(kept["batches"])
+    ]
+    return RebuiltBatches(batches, *found.values())
 
 
 def counts_still(said: Mapping[str, Any], folder: JobFolder) -> bool:

@@ -96,7 +96,7 @@ def verify(
     frames = frames_at(session, job, environment.where, position)
     compared = _differing(session, planned, frames, known, stored, key)
     different, first = _counted(compared, compared)
-    shown = [_difference(row.asDict(recursive=True), planned, frames) for row in first]
+    shown = [_difference(row.asDict(recursive=True), planned, frames, known) for row in first]
     late, late_shown = _declared_late(known)
     otherwise = 0
     if late and not different:
@@ -210,19 +210,19 @@ def _same(log: Column, view: Column, field: StructField) -> Column:
     return one.eqNullSafe(other)
 
 
-def _difference(row: dict[str, Any], planned: Planned, frames: Mapping[Source, DataFrame]) -> Difference:
+def _difference(row: dict[str, Any], planned: Planned, frames: Mapping[Source, DataFrame], past: Past) -> Difference:
     row = {side: _visible(values) for side, values in row.items()}
     there = row["log"] or row["view"]
     key = {name: there[name] for name in planned.output.key}
-    return Difference(key, row["view"], row["log"], _offsets(key, planned, frames))
+    return Difference(key, row["view"], row["log"], _offsets(key, planned, frames, past))
 
 
 def _visible(values: dict[str, Any] | None) -> dict[str, Any] | None:
     return values and {name: value for name, value in values.items() if not name.startswith("_")}
 
 
-def _offsets(key: Mapping[str, Any], planned: Planned, frames: Mapping[Source, DataFrame]) -> list[str]:
-    rows = input_rows(planned.node, frames)
+def _offsets(key: Mapping[str, Any], planned: Planned, frames: Mapping[Source, DataFrame], past: Past) -> list[str]:
+    rows = input_rows(planned.node, frames, past)
     if rows is None:
         return []
     topics = [source.topic for source in frames]
@@ -233,4 +233,5 @@ def _offsets(key: Mapping[str, Any], planned: Planned, frames: Mapping[Source, D
     if START in key and END in key:
         touching = touching.where(f.col(AT)["time"].between(key[START], key[END]))
     newest = touching.select(f"{AT}.*").orderBy(f.desc("time"), f.desc("offset")).limit(OFFSETS_MAX).collect()
-    return [f"{topics[place.source]}/{place.partition}@{place.offset}" for place in newest]
+    known = [place for place in newest if place.source >= 0]  # changes of a table lie nowhere
+    return [f"{topics[place.source]}/{place.partition}@{place.offset}" for place in known]
