@@ -214,6 +214,20 @@ def test_a_view_that_was_rebuilt_is_proved_by_the_batches_of_the_rebuild(tester:
     assert wrong(app) == {}
 
 
+def test_a_difference_that_compaction_makes_is_no_difference(tester: Tester) -> None:
+    app = tester(as_they_came("met"))
+    compacted = {"cleanup.policy": "compact", "segment.bytes": "1024", "min.cleanable.dirty.ratio": "0"}
+    app.node.log.create_topic(TOWNS, configs=compacted)
+    two_batches(app)
+    for number in range(40):
+        app.feed_rows(TOWNS, [{"k": "z", "town": "w" * 50, "w": number}])
+    app.run()
+    assert app.prove("met").different == 0
+    app.node.log.maintain()
+    with pytest.raises(FlowError, match=r"compaction has removed records of towns/0 that were there"):
+        app.prove("met")
+
+
 def test_what_the_accounts_have_lost_is_said(tester: Tester) -> None:
     app = tester(as_they_came("first"))
     two_batches(app)

@@ -16,6 +16,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import arrow_udf
 
 from headwater.errors import FlowError
+from headwater.flow.declare.topology.graph import Planned
 from headwater.flow.declare.topology.nodes import (
     AsOfJoin,
     Changes,
@@ -24,13 +25,17 @@ from headwater.flow.declare.topology.nodes import (
     Node,
     Source,
 )
+from headwater.flow.kafka.client import Client
 from headwater.flow.operators.windows.clock import NEVER_US
 from headwater.flow.plan.delays import arriving, reached_us
+from headwater.flow.plan.planned_batches import partition_offsets
 from headwater.flow.plan.processing_time import RecordedBatch
 from headwater.flow.rows.event_positions import with_time
 from headwater.flow.rows.row_batch import AT
+from headwater.log.batch_table import RECORD_COUNT, find_batches
 
 BATCH = "_batch"
+FETCH_BYTES = 8 * 1024**2
 Numbers = npt.NDArray[np.int64]
 
 
@@ -89,6 +94,24 @@ class Arrivals:
         moments = np.array([one.at_us or 0 for one in self.batches], np.int64)
         processed = f.timestamp_micros(_looked_up(self._ends, moments))
         return with_time(rows, processed).select(*rows.columns)
+
+
+def refuse_compacted(client: Client, planned: Planned, position: Mapping[str, Mapping[int, int]]) -> None:
+    """FlowError if compaction has removed records that batches had. Every batch of records keeps the offsets it began
+    with."""
+    for place, end in partition_offsets(position).items():
+        at = 0
+        while at < end:
+            table = find_batches(client.fetch(place, at, bytes_max=FETCH_BYTES).records)
+            if not len(table.rows):
+                break
+            if table.next_offset <= end and int(table.column(RECORD_COUNT).sum()) < table.next_offset - at:
+                raise FlowError(
+                    f"view {planned.name} cannot be proved: compaction has removed records of "
+                    f"{place.topic}/{place.partition} that were there when their batches ran, and it depends on them",
+                    "Verify the table itself; or keep all of its records (cleanup.policy=delete).",
+                )
+            at = table.next_offset
 
 
 def _way(node: Node) -> list[Node]:

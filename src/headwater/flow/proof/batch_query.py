@@ -38,7 +38,7 @@ from headwater.flow.operate.tables.table_inputs import batch_table
 from headwater.flow.proof.arrival_query import change_rows, first_rows, met_rows
 from headwater.flow.proof.compare_query import compared_rows
 from headwater.flow.proof.join_query import batch_join, event_rows
-from headwater.flow.proof.plain_query import aggregated, newest
+from headwater.flow.proof.plain_query import POSITION, aggregated, newest
 from headwater.flow.proof.table_history import history
 from headwater.flow.proof.window_query import Past, window_rows
 from headwater.flow.rows.counters import Counter
@@ -51,13 +51,13 @@ def batch_rows(node: Node, frames: Mapping[Source, DataFrame], past: Past | None
     if isinstance(node, SourceStream):
         return frames[node]
     if isinstance(node, SourceTable):
-        return newest(frames[node], node.key, f"{AT}.partition", f"{AT}.offset")
+        return newest(frames[node], node.key, *POSITION, known=known_of(node, past))
     if isinstance(node, Latest):
-        return newest(batch_rows(node.input, frames, past), node.key, AT, PATH)
+        return newest(batch_rows(node.input, frames, past), node.key, AT, PATH, known=known_of(node, past))
     if isinstance(node, TableAggregate):
         return batch_groups(node, batch_rows(node.input, frames, past))
     if isinstance(node, Aggregate):
-        return aggregated(node, batch_rows(node.input, frames, past))
+        return aggregated(node, batch_rows(node.input, frames, past), known_of(node, past))
     if isinstance(node, Windowed):
         return window_rows(node, batch_rows(node.input, frames, past), past or Past())
     if isinstance(node, Compared):
@@ -78,6 +78,11 @@ def batch_rows(node: Node, frames: Mapping[Source, DataFrame], past: Past | None
     if isinstance(node, ARRIVING):
         return _arrived(node, frames, past or Past())
     return apply_step(node, [batch_rows(one, frames, past) for one in node.inputs], Counter())
+
+
+def known_of(node: Node, past: Past | None) -> DataFrame | None:
+    """What a checkpoint has of an operator."""
+    return past.known[1] if past is not None and past.known is not None and past.known[0] is node else None
 
 
 def _arrived(node: Node, frames: Mapping[Source, DataFrame], past: Past) -> DataFrame:

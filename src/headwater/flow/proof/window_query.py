@@ -34,6 +34,8 @@ class Past:
     """The same rows for people: topic, partition, offset, batch and reason."""
     arrivals: Arrivals | None = None
     """Which rows each batch took, where a result depends on that."""
+    known: tuple[Node, DataFrame] | None = None
+    """What a checkpoint has of an operator, whose first records are gone (checkpoint.py)."""
 
     def reached_us(self, node: Node) -> int | None:
         """The watermark of what is given to an operator."""
