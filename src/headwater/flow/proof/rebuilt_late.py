@@ -24,7 +24,7 @@ from headwater.flow.plan.processing_time import RecordedBatch
 from headwater.flow.sinks.sink import Sink
 from headwater.views.mark import Mark
 
-FILE, ATTEMPT = "rebuilt.json", "attempt.json"
+FILE, ATTEMPT, LATE_BEFORE = "rebuilt.json", "attempt.json", "late.json"
 
 
 def attempt_of(shadow: JobFolder) -> str:
@@ -36,10 +36,17 @@ def attempt_of(shadow: JobFolder) -> str:
     return str(said["number"])
 
 
-def note_rebuilt(folder: JobFolder, operators: Iterable[str], *, batch: int, attempt: str) -> None:
-    """From now on late rows of these operators are those of the attempt, and those after the batch."""
+def note_rebuilt(
+    folder: JobFolder, operators: Iterable[str], *, batch: int, attempt: str, before: Mapping[str, Any] | None = None
+) -> None:
+    """From now on late rows of these operators are those of the attempt, and those after the batch; of one that went on
+    from what there was `before` (deploy/replaced.py) also those that counted for that, up to its batch."""
     known = folder.read(FILE) or {}
-    folder.write(FILE, {**known, **{name: {"batch": batch, "attempt": attempt} for name in operators}})
+    notes: dict[str, Any] = {name: {"batch": batch, "attempt": attempt} for name in operators}
+    if before is not None:
+        for name, note in notes.items():
+            note["before"] = {"batch": before["batch"], "note": before["notes"].get(name)}
+    folder.write(FILE, {**known, **notes})
 
 
 class RebuiltBatches(NamedTuple):
@@ -82,21 +89,35 @@ def rebuilt_batches(folder: JobFolder, operators: Iterable[str]) -> RebuiltBatch
 
 def counts_still(said: Mapping[str, Any], folder: JobFolder) -> bool:
     """Is a row of the late topic about what its operator now holds?"""
-    rebuilt = (folder.read(FILE) or {}).get(said["operator"])
+    return _counts(said, (folder.read(FILE) or {}).get(said["operator"]))
+
+
+def _counts(said: Mapping[str, Any], note: Mapping[str, Any] | None) -> bool:
     attempt = said.get("rebuilt")
-    if rebuilt is None:
+    if note is None:
         return attempt is None
-    return bool(said["batch"] > rebuilt["batch"] if attempt is None else attempt == rebuilt["attempt"])
+    before = note.get("before")
+    if before is not None and said["batch"] <= before["batch"] and _counts(said, before["note"]):
+        return True
+    return bool(said["batch"] > note["batch"] if attempt is None else attempt == note["attempt"])
 
 
 def still_counts(folder: JobFolder) -> Column:
     """The same of rows in a frame, with operator, batch and rebuilt."""
-    counts = f.col("rebuilt").isNull()
-    for name, said in (folder.read(FILE) or {}).items():
-        since = f.col("rebuilt").isNull() & (f.col("batch") > said["batch"])
-        own = since | f.coalesce(f.col("rebuilt") == said["attempt"], f.lit(False))
-        counts = f.when(f.col("operator") == name, own).otherwise(counts)
+    counts = _counting(None)
+    for name, note in (folder.read(FILE) or {}).items():
+        counts = f.when(f.col("operator") == name, _counting(note)).otherwise(counts)
     return counts
+
+
+def _counting(note: Mapping[str, Any] | None) -> Column:
+    if note is None:
+        return f.col("rebuilt").isNull()
+    since = f.col("rebuilt").isNull() & (f.col("batch") > note["batch"])
+    own: Column = since | f.coalesce(f.col("rebuilt") == note["attempt"], f.lit(False))
+    if before := note.get("before"):
+        own = own | ((f.col("batch") <= before["batch"]) & _counting(before["note"]))
+    return own
 
 
 class AttemptSink:

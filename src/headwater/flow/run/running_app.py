@@ -101,6 +101,8 @@ class RunningApp:
     report: Callable[[str], None] = lambda sentence: None
     rebuild: frozenset[str] = frozenset()
     """Outputs to rebuild from the log."""
+    rollback: frozenset[str] = frozenset()
+    """Of these, views that go back to what the last rebuild has replaced."""
     only: frozenset[str] | None = None
     """Jobs to run, where not all of the app are."""
     jobs: dict[str, SupervisedJob] = field(default_factory=dict)
@@ -239,7 +241,8 @@ class RunningApp:
         return JobContext(app, job, resolved, identity, folder), environment
 
     def _deployment(self, context: JobContext, environment: Environment) -> Deployment:
-        return Deployment(context, environment, self.settings.rows_per_batch, self.settings.data, self.report)
+        rows, data = self.settings.rows_per_batch, self.settings.data
+        return Deployment(context, environment, rows, data, self.report, self.rollback)
 
     def _processor(
         self, context: JobContext, environment: Environment, open: ExitStack,
