@@ -17,7 +17,7 @@ from headwater.flow.operators.windows.kinds.hopping import Hopping
 from headwater.flow.operators.windows.kinds.tumbling import Tumbling
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.planned_batches import PlannedBatch
-from headwater.flow.plan.processing_time import read_processed
+from headwater.flow.plan.processing_time import read_recorded
 from headwater.flow.plan.resolution import resolve
 from headwater.flow.run.app_tester import AppTester
 from headwater.flow.run.running_app import RunningApp, RunSettings
@@ -123,8 +123,8 @@ def test_when_batches_ran_is_read_from_the_accounts_of_the_job_as_it_is_now() ->
         return {"job": job, "batch": batch, "end": {"readings": {"0": end}}, "processed_us": end * 10}
 
     rows = [emitted(0, 1), emitted(1, 2), emitted(0, 5), emitted(0, 5), emitted(0, 9, "other"), emitted(1, 7)]
-    assert [(one.batch, one.end["readings"][0], one.at_us) for one in read_processed(rows, "plant", "readings")] == [
+    assert [(one.batch, one.end["readings"][0], one.at_us) for one in read_recorded(rows, "plant", "readings")] == [
         (0, 5, 50), (1, 7, 70),
     ]  # fmt: skip
-    with pytest.raises(FlowError, match="before 3 of job readings were processed is no longer known"):
-        read_processed([emitted(3, 4)], "plant", "readings")
+    with pytest.raises(FlowError, match="batches before 3 of job readings took, and when, is no longer known"):
+        read_recorded([emitted(3, 4)], "plant", "readings")

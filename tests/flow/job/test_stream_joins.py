@@ -1,6 +1,5 @@
 """Joins with events: near each other in time, with a table as it is, and as of the time of the event."""
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.errors import FlowError, InvalidDeclaration
+from headwater.errors import InvalidDeclaration
 from headwater.flow.run.app_tester import AppTester
 
 Tester = Callable[[hw.App], AppTester]
@@ -289,17 +288,3 @@ def test_what_does_not_fit_is_refused_in_a_sentence() -> None:
     ):
         with pytest.raises(InvalidDeclaration, match=why):
             wrong()
-
-
-def test_a_join_that_depends_on_when_rows_came_cannot_be_proved(tester: Tester) -> None:
-    declared = hw.App("shop", shards=2)
-    orders = declared.stream("orders", "id long, buyer string, at timestamp", time="at")
-    people = declared.table("people", "buyer string, town string", key="buyer")
-    declared.view(key="id", name="last")(lambda: orders.join(people, on="buyer").latest("id"))
-    app = tester(declared)
-    app.feed("people", [{"buyer": "ann", "town": "Bern"}], key="buyer", at=at(0))
-    app.feed("orders", [{"id": 1, "buyer": "ann", "at": at(0)}], at=at(0))
-    app.run()
-    assert json.loads(json.dumps(app.rows("last"), default=str))[0]["town"] == "Bern"
-    with pytest.raises(FlowError, match="depends on when rows came"):
-        app.prove("last")
