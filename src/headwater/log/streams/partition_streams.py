@@ -213,8 +213,10 @@ class PartitionStreams:
             self.catch_up()
             found = self._index.between(stream_key(stream), after, until)
         if backwards:
-            for end in range(len(found), 0, -CHUNK):
-                yield from reversed(list(self._read(stream, found[max(0, end - CHUNK) : end])))
+            end, size = len(found), 1
+            while end > 0:
+                yield from reversed(list(self._read(stream, found[max(0, end - size) : end])))
+                end, size = end - size, min(8 * size, CHUNK)  # often only the newest is wanted
         else:
             for begin in range(0, len(found), CHUNK):
                 yield from self._read(stream, found[begin : begin + CHUNK])
