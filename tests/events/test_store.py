@@ -106,7 +106,7 @@ def test_the_state_of_a_version_and_of_a_time(store: ev.EventStore, clock: Manua
 
 def test_other_writers_are_decided_upon(store: ev.EventStore) -> None:
     """Threads of two stores on one log: only one gets the seat, and the others know who."""
-    stores = [store, ev.EventStore(store.events), ev.EventStore(store.events)]
+    stores = [store, *(ev.EventStore("events", store._storage_of) for _ in range(2))]
 
     def reserve(number: int) -> str:
         try:

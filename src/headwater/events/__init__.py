@@ -8,6 +8,8 @@ done = store.handle(Seat, "12A", "reserve", user="ada", id="request-77")
 
 from headwater.errors import Rejected, UnexpectedEvent, WrongVersion
 from headwater.events.aggregate import Aggregate, Confirmed, Expired, Tentative, apply, command, tentative
+from headwater.events.process import Do, Process, TimedOut, Trigger, do, forget, react, remind
+from headwater.events.process_runner import ProcessRunner
 from headwater.events.scenario import given
 from headwater.events.store import Done, EventStore, Step, open
 from headwater.events.upcasting import Upcast
@@ -20,6 +22,7 @@ __all__ = [
     "Append",
     "CaughtUp",
     "Confirmed",
+    "Do",
     "Done",
     "EventStore",
     "EventTopic",
@@ -27,19 +30,27 @@ __all__ = [
     "Match",
     "NewEvent",
     "Origin",
+    "Process",
+    "ProcessRunner",
     "Rejected",
     "Step",
     "Stored",
     "StoredEvent",
     "StreamWrite",
     "Tentative",
+    "TimedOut",
+    "Trigger",
     "UnexpectedEvent",
     "Unless",
     "Upcast",
     "WrongVersion",
     "apply",
     "command",
+    "do",
+    "forget",
     "given",
     "open",
+    "react",
+    "remind",
     "tentative",
 ]

@@ -79,6 +79,10 @@ class Expired:
     of: str
 
 
+SETTLING: Mapping[str, Any] = {kind.__name__: kind for kind in (Confirmed, Expired)}
+"""Events that every aggregate may have: what became of a tentative one."""
+
+
 class Unconfirmed(NamedTuple):
     """A tentative event that nothing has confirmed yet."""
 
@@ -177,8 +181,14 @@ class Definition:
     def schema(self, type: str) -> int:
         return schema_version(self.aggregate.upcasters, type)
 
+    def kind(self, name: str) -> type | None:
+        """The class of an event, by its name; None if the aggregate has none of this name."""
+        return SETTLING.get(name) or self.by_event.get(name, (None,))[0]
+
     def decoded(self, type: str, schema: int, data: Any) -> Any:
         """The event as an object of its class, from data of any version of its shape."""
+        if type in SETTLING:
+            return of_type(SETTLING[type], data)
         if type not in self.by_event:
             raise UsageError(f"{self.name} has no @apply for {type or 'records without a type'}")
         return of_type(self.by_event[type][0], upcast(self.aggregate.upcasters, type, schema, data))

@@ -11,8 +11,8 @@ from typing import Any
 
 from headwater.errors import UsageError
 from headwater.events.aggregate import (
+    SETTLING,
     Aggregate,
-    Confirmed,
     Definition,
     Expired,
     Tentative,
@@ -22,8 +22,6 @@ from headwater.events.aggregate import (
 from headwater.events.codec import to_json
 from headwater.log.streams.event import NewEvent, Origin, StoredEvent
 from headwater.settings import milliseconds
-
-SETTLING = {kind.__name__: kind for kind in (Confirmed, Expired)}
 
 
 @dataclass

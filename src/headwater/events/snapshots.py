@@ -61,6 +61,3 @@ class Snapshots:
                 return None
             return snapshot if written == snapshot.hash() and snapshot.fingerprint == fingerprint else None
         return None
-
-    def close(self) -> None:
-        self._storage.close()

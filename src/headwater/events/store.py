@@ -1,7 +1,7 @@
 """The store of aggregates: commands in, events on the log, state back."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,8 @@ from headwater.clock import Clock, SystemClock
 from headwater.errors import Rejected, UsageError, WrongVersion
 from headwater.events.aggregate import Aggregate, Confirmed
 from headwater.events.folding import Loaded, decide, expire, fold, to_store
+from headwater.events.process import Process
+from headwater.events.process_runner import ProcessRunner
 from headwater.events.snapshots import CONFIGS, TOPIC_ENDING, Snapshots
 from headwater.events.storage import EventStorage
 from headwater.log.log import Log
@@ -61,25 +63,37 @@ class EventStore:
     @classmethod
     def on(cls, log: Log, topic: str = "events", *, closing: Callable[[], None] | None = None) -> "EventStore":
         """The store in a log that is open already."""
-        events = EventTopic.open(log, topic)
-        snapshots = Snapshots(EventTopic.open(log, topic + TOPIC_ENDING, configs=CONFIGS))
-        return cls(events, snapshots, clock=log.clock, closing=closing)
+
+        def storage_of(name: str, configs: Mapping[str, str]) -> EventStorage:
+            return EventTopic.open(log, name, configs=configs)
+
+        return cls(topic, storage_of, clock=log.clock, closing=closing)
 
     def __init__(
         self,
-        events: EventStorage,
-        snapshots: Snapshots | None = None,
+        topic: str,
+        storage_of: Callable[[str, Mapping[str, str]], EventStorage],
         *,
         clock: Clock | None = None,
         closing: Callable[[], None] | None = None,
     ) -> None:
-        self.events, self.clock = events, clock or SystemClock()
-        self._snapshots = snapshots
+        self.clock = clock or SystemClock()
+        self._storage_of, self._closing = storage_of, ExitStack()
+        if closing is not None:
+            self._closing.callback(closing)
+        self.events = self._opened(topic)
+        self._snapshots = Snapshots(self._opened(topic + TOPIC_ENDING, CONFIGS))
         self._locks = [threading.Lock() for _ in range(LOCKS)]
-        self._closing = ExitStack()
-        for close in (closing, snapshots.close if snapshots is not None else None, events.close):
-            if close is not None:
-                self._closing.callback(close)
+
+    def _opened(self, name: str, configs: Mapping[str, str] | None = None) -> EventStorage:
+        storage = self._storage_of(name, configs or {})
+        self._closing.callback(storage.close)
+        return storage
+
+    def process(self, process: type[Process]) -> ProcessRunner:
+        """What runs a process on the events of this store."""
+        storage = self._opened(f"{self.events.name}-{process.__name__}")
+        return ProcessRunner(self, process, storage, self.clock)
 
     # -- commands ----------------------------------------------------------------------------------------------------
 
@@ -138,7 +152,7 @@ class EventStore:
         stream = definition.stream(key)
         stored = self.events.append(Append((StreamWrite(stream, events, version),), id))
         every = aggregate.snapshot_every
-        if self._snapshots is not None and every and stored.version(stream) // every > version // every:
+        if every and stored.version(stream) // every > version // every:
             self._snapshots.save(stream, self._load(aggregate, key))
         return Done(stored.version(stream), stored.position, stored.events, stored.repeated)
 
@@ -179,7 +193,7 @@ class EventStore:
     def _load(self, aggregate: type[Aggregate], key: str) -> Loaded:
         definition = aggregate._definition
         stream = definition.stream(key)
-        snapshot = self._snapshots.newest(stream, definition.fingerprint) if self._snapshots is not None else None
+        snapshot = self._snapshots.newest(stream, definition.fingerprint) if aggregate.snapshot_every else None
         if snapshot is not None:
             events = list(self.events.read(stream, after=snapshot.version - 1))
             if events and (events[0].version, events[0].id) == (snapshot.version, snapshot.event_id):
