@@ -56,7 +56,9 @@ class Snapshot:
         self.data = _HEAD.pack(MAGIC, crc32c(body, crc32c(struct.pack("<I", len(head)))), len(head)) + body
 
     def write(self, storage: Storage, directory: str) -> None:
-        replace_durably(storage, f"{directory}/{NAME}", self.data)
+        # A name of its own: two that have an index of the same partition may save it at the same time.
+        fresh = f"{directory}/{NAME}-{id(self):x}.new"
+        replace_durably(storage, f"{directory}/{NAME}", self.data, fresh=fresh)
 
 
 def read_index(storage: Storage, directory: str, *, topic_id: str) -> tuple[StreamIndex, int] | None:
