@@ -10,6 +10,7 @@ from headwater.errors import Rejected, UnexpectedEvent, WrongVersion
 from headwater.events.aggregate import Aggregate, Confirmed, Expired, Tentative, apply, command, tentative
 from headwater.events.process import Do, Process, TimedOut, Trigger, do, forget, react, remind
 from headwater.events.process_runner import ProcessRunner
+from headwater.events.remote import connect
 from headwater.events.scenario import given
 from headwater.events.store import Done, EventStore, Step, open
 from headwater.events.upcasting import Upcast
@@ -46,6 +47,7 @@ __all__ = [
     "WrongVersion",
     "apply",
     "command",
+    "connect",
     "do",
     "forget",
     "given",
