@@ -36,6 +36,8 @@ from headwater.events.upcasting import Upcast, check_upcasters, schema_version, 
 Method = TypeVar("Method", bound=Callable[..., Any])
 COMMAND = "__headwater_command__"
 OWN = ("id", "version", "unconfirmed")
+OF_EVENT = ("event_of", "event_key", "event_type")
+"""What the value of an event says beside its fields, for those who do not look at keys and headers (projection.py)."""
 
 _appliers: dict[tuple[str, str], list[Callable[..., None]]] = {}
 """Methods decorated in a class body that is being run: several may be called `_`, and only the last keeps the name."""
@@ -187,6 +189,7 @@ class Definition:
 
     def decoded(self, type: str, schema: int, data: Any) -> Any:
         """The event as an object of its class, from data of any version of its shape."""
+        data = {name: one for name, one in data.items() if name not in OF_EVENT}
         if type in SETTLING:
             return of_type(SETTLING[type], data)
         if type not in self.by_event:

@@ -11,6 +11,7 @@ from typing import Any
 
 from headwater.errors import UsageError
 from headwater.events.aggregate import (
+    OF_EVENT,
     SETTLING,
     Aggregate,
     Definition,
@@ -19,7 +20,7 @@ from headwater.events.aggregate import (
     Unconfirmed,
     produced,
 )
-from headwater.events.codec import to_json
+from headwater.events.codec import plain, to_json
 from headwater.log.streams.event import NewEvent, Origin, StoredEvent
 from headwater.settings import milliseconds
 
@@ -111,7 +112,10 @@ def decide(state: Aggregate, command: object, arguments: dict[str, Any]) -> list
     return happened
 
 
-def to_store(definition: Definition, happened: Sequence[object], *, origin: Origin, now_ms: int) -> list[NewEvent]:
+def to_store(
+    definition: Definition, key: str, happened: Sequence[object], *, origin: Origin, now_ms: int
+) -> list[NewEvent]:
+    """The events of one aggregate as they are stored."""
     events = []
     for one in happened:
         event, until_ms = one, 0
@@ -121,7 +125,7 @@ def to_store(definition: Definition, happened: Sequence[object], *, origin: Orig
         events.append(
             NewEvent(
                 name,
-                to_json(event),
+                to_json({**plain(event), **dict(zip(OF_EVENT, (definition.name, key, name), strict=True))}),
                 tuple(getattr(event, "event_tags", tuple)()),
                 schema=definition.schema(name),
                 until_ms=until_ms,

@@ -19,7 +19,7 @@ class Scenario:
         definition = aggregate._definition
         for one in happened:
             definition.check_produced(one) if not isinstance(one, tuple) else None
-        new = to_store(definition, happened, origin=Origin(), now_ms=0)
+        new = to_store(definition, "1", happened, origin=Origin(), now_ms=0)
         events = [
             StoredEvent(
                 definition.stream("1"), row, one.type, one.data, Position("events", 0, row - 1), 0, f"event-{row}",

@@ -14,6 +14,7 @@ from headwater.events.aggregate import Aggregate, Confirmed
 from headwater.events.folding import Loaded, decide, expire, fold, to_store
 from headwater.events.process import Process
 from headwater.events.process_runner import ProcessRunner
+from headwater.events.projection import Declares, stream_of
 from headwater.events.snapshots import CONFIGS, TOPIC_ENDING, Snapshots
 from headwater.events.storage import EventStorage
 from headwater.log.log import Log
@@ -148,7 +149,7 @@ class EventStore:
         if not happened:
             return Done(version)
         causes = Origin(correlation=origin.correlation or id, causation=origin.causation or id, user=origin.user)
-        events = to_store(definition, happened, origin=causes, now_ms=now_ms)
+        events = to_store(definition, key, happened, origin=causes, now_ms=now_ms)
         stream = definition.stream(key)
         stored = self.events.append(Append((StreamWrite(stream, events, version),), id))
         every = aggregate.snapshot_every
@@ -168,7 +169,7 @@ class EventStore:
                 if not any(one.id == event_id and one.until_ms > now_ms for one in state.unconfirmed):
                     raise Rejected(f"{stream} has no event {event_id} that waits to be confirmed")
                 events = to_store(
-                    aggregate._definition, [Confirmed(event_id)], origin=Origin(causation=id), now_ms=now_ms
+                    aggregate._definition, key, [Confirmed(event_id)], origin=Origin(causation=id), now_ms=now_ms
                 )
                 try:
                     stored = self.events.append(Append((StreamWrite(stream, events, state.version),), id))
@@ -208,6 +209,11 @@ class EventStore:
         events = list(self.events.read(definition.stream(key)))
         for end, event in enumerate(events, start=1):
             yield Step(event, definition.state(fold(definition, key, events[:end]).state))
+
+    def stream(self, app: Declares, aggregate: type[Aggregate]) -> Any:
+        """The events of all aggregates of a class as a stream of an app (hw.App), for views and topics: the fields of
+        its events, `event_key` and `event_type`."""
+        return stream_of(app, self.events.name, aggregate._definition)
 
     def keys(self, aggregate: type[Aggregate]) -> list[str]:
         """Of all aggregates of a class that have events."""
