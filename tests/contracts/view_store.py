@@ -663,7 +663,7 @@ class ViewStoreContract:
         assert torn == []
 
     def test_two_writers_of_one_job_take_turns(self, where: Where, store: ViewStore, view: View) -> None:
-        """The second of two processes that run the same job is told that the batch is in."""
+        """The second of two processes that run the same job is emitted that the batch is in."""
         results: list[bool] = []
 
         def write() -> None:
