@@ -13,7 +13,7 @@ The rows' records in the late topic stay; new ones beside them say in which batc
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import pyarrow as pa
@@ -22,8 +22,11 @@ from pyspark.sql import functions as f
 
 from headwater.flow.commit.job_context import Environment, JobContext
 from headwater.flow.commit.report_records import NO_RECORDS, records
+from headwater.flow.declare.topology.naming import late_topic
 from headwater.flow.declare.topology.nodes import Compared, Dedupe, Join, Lesson, Node, Source, Windowed, walk
 from headwater.flow.formats.schema import quoted
+from headwater.flow.kafka.client import LATEST, Client
+from headwater.flow.local.session import cloned
 from headwater.flow.operate.window_comparison import CompareOperator
 from headwater.flow.operate.window_operator import WindowOperator
 from headwater.flow.operators.comparisons.kinds import agos_of
@@ -34,12 +37,13 @@ from headwater.flow.operators.windows.window import WHEN
 from headwater.flow.plan.planned_batches import PlannedBatch
 from headwater.flow.proof.batch_query import batch_rows
 from headwater.flow.proof.past_decisions import late_rows
-from headwater.flow.proof.verification import frames_at
+from headwater.flow.proof.verification import fit_shuffle, frames_at
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.arrow_types import spark_schema
 from headwater.flow.rows.evaluation import Replayed, paired
 from headwater.flow.rows.event_positions import HAPPENED
 from headwater.flow.rows.sources import AT
+from headwater.record import TopicPartition
 
 POSITION = ("source", "partition", "offset")
 
@@ -83,9 +87,11 @@ class LateReplay:
     def outstanding(self, batch: int) -> dict[Node, int]:
         """How many rows were late up to a batch and are not replayed yet, for each operator that they can be given
         to."""
-        late = late_rows(self._environment, self._context.app, self._job, self._context.folder, batch)
+        own = replace(self._environment, session=cloned(self._environment.session))
+        late = late_rows(own, self._context.app, self._job, self._context.folder, batch)
         if late is None:
             return {}
+        fit_shuffle(own.session, _ends(own.client, late_topic(self._context.app, self._job.name)))
         counts = {row["operator"]: row["count"] for row in late.groupBy("operator").count().collect()}
         return {node: counts[name] for node, name in self._job.operators.items() if counts.get(name)}
 
@@ -167,6 +173,11 @@ class LateReplay:
             }  # fmt: skip
             values.append(json.dumps(said, ensure_ascii=False).encode())
         return records([None] * len(values), values, [planned.time_ms] * len(values))
+
+
+def _ends(client: Client, topic: str) -> dict[str, dict[int, int]]:
+    places = [TopicPartition(topic, number) for number in range(client.partitions([topic])[topic])]
+    return {topic: {place.partition: end for place, end in client.offsets(dict.fromkeys(places, LATEST)).items()}}
 
 
 def _reach_us(node: Compared) -> int:
