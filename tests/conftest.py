@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--warm"):
+    if config.getoption("--warm", default=False):
         items[:] = [
             item for item in items if item.location[0] == WARMING and "tester" in getattr(item, "fixturenames", ())
         ]
