@@ -87,13 +87,19 @@ class LateReplay:
     def outstanding(self, batch: int) -> dict[Node, int]:
         """How many rows were late up to a batch and are not replayed yet, for each operator that they can be given
         to."""
-        own = replace(self._environment, session=cloned(self._environment.session))
-        late = late_rows(own, self._context.app, self._job, self._context.folder, batch)
+        late = self._late_now(batch)
         if late is None:
             return {}
-        fit_shuffle(own.session, _ends(own.client, late_topic(self._context.app, self._job.name)))
         counts = {row["operator"]: row["count"] for row in late.groupBy("operator").count().collect()}
         return {node: counts[name] for node, name in self._job.operators.items() if counts.get(name)}
+
+    def _late_now(self, batch: int) -> DataFrame | None:
+        """For what is asked of late rows at once, in a session of its own: that of a job is not fitted to them."""
+        own = replace(self._environment, session=cloned(self._environment.session))
+        late = late_rows(own, self._context.app, self._job, self._context.folder, batch)
+        if late is not None:
+            fit_shuffle(own.session, _ends(own.client, late_topic(self._context.app, self._job.name)))
+        return late
 
     def corrections(self, planned: PlannedBatch) -> Corrections:
         """Of all rows that were late before a batch, the same whenever it is computed."""
@@ -101,12 +107,13 @@ class LateReplay:
         before = self._context.folder.finished(last)
         rows = {node: count for node, count in self.outstanding(last).items() if why_not(node) is None}
         late = late_rows(environment, self._context.app, self._job, self._context.folder, last)
-        if before is None or late is None or not rows:
+        asked = self._late_now(last)
+        if before is None or late is None or asked is None or not rows:
             return NO_CORRECTIONS
-        names = [self._job.operators[node] for node in rows]
-        late = late.where(f.col("operator").isin(names))
+        named = f.col("operator").isin([self._job.operators[node] for node in rows])
+        late, asked = late.where(named), asked.where(named)
         log = frames_at(environment.session, self._job, environment.where, before.end)
-        frames = self._near(late, log, tuple(rows))
+        frames = self._near(asked, log, tuple(rows))
         own = {node: late.where(f.col("operator") == self._job.operators[node]).drop("operator") for node in rows}
         then, now = Past(before.passed, own), Past(before.passed)
         changes = {node: self._corrections(node, frames, then, now) for node in self._corrected(tuple(rows))}
@@ -115,7 +122,7 @@ class LateReplay:
             for node in rows
             if isinstance(node, Windowed) and (until := node.window.kept_until_sql(HAPPENED))
         }
-        return Corrections(Replayed(changes, absorbed), rows, self._marks(late, planned))
+        return Corrections(Replayed(changes, absorbed), rows, self._marks(asked, planned))
 
     def _corrected(self, windows: tuple[Node, ...]) -> list[Node]:
         """The operators themselves, and comparisons of what they make."""
