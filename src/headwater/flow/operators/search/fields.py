@@ -7,6 +7,7 @@ which have the order of the numbers.
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +25,7 @@ DIGITS_MAX = 18
 """Of a decimal, so that it fits."""
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """A name for a pair of columns of degrees."""
 
     name: str
