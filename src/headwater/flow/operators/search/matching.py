@@ -71,6 +71,7 @@ class _Scratch(NamedTuple):
     groups: Integers
     failed: Mask
     some: Integers
+    noted: Integers
     totals: Floats
     leaves: Integers
     amounts: Floats
@@ -80,7 +81,7 @@ class _Scratch(NamedTuple):
 def _scratch(terms, leaves):  # type: ignore[no-untyped-def]
     return _Scratch(
         np.full(terms, -1, np.int64), np.zeros(terms, np.int64), np.zeros(FRAMES, np.bool_),
-        np.zeros(FRAMES, np.int64), np.zeros(FRAMES, np.float64), np.zeros(leaves, np.int64),
+        np.zeros(FRAMES, np.int64), np.zeros(FRAMES, np.int64), np.zeros(FRAMES, np.float64), np.zeros(leaves, np.int64),
         np.zeros((2, leaves), np.float64),
     )  # fmt: skip
 
@@ -154,7 +155,7 @@ def _run(pages, queries, document, query, where):  # type: ignore[no-untyped-def
     while at < end:
         what = code[at]
         if what == OPEN:
-            failed[depth], some[depth], total[depth] = False, 0, 0.0
+            failed[depth], some[depth], total[depth], where.noted[depth] = False, 0, 0.0, noted
             depth, at = depth + 1, at + 1
         elif what == CLOSE:
             occurs, top = code[at + 1], depth - 1
@@ -169,6 +170,7 @@ def _run(pages, queries, document, query, where):  # type: ignore[no-untyped-def
         elif what == END:
             depth -= 1
             holds, score = not failed[depth] and some[depth] >= code[at + 1], total[depth]
+            noted = noted if holds else where.noted[depth]
             at += 2
         elif what == BOOST:
             score *= queries.floats[floats + code[at + 1]]
@@ -239,7 +241,7 @@ def _phrase(pages, code, at, document, where):  # type: ignore[no-untyped-def]
 
     Every word of the phrase is tried as the one that lies farthest ahead of its place; the others then lie within the
     slop behind theirs. A word of the document stands for one of the phrase only: words that are there twice take the
-    first that is free, which leaves the most for the next, as all have the same room.
+    first that is free, in their order, which leaves the most for the next, as all have the same room.
     """
     slop, count = code[at + 1], code[at + 2]
     for number in range(count):
@@ -269,8 +271,8 @@ def _was_tried(pages, code, at, where, start, leading):  # type: ignore[no-untyp
 
 @njit(cache=True, nogil=True)
 def _width(pages, code, at, where, start, slop):  # type: ignore[no-untyped-def]
-    """By how much the words lie apart if none lies before `start`, by its place in the phrase; −1: they do not fit."""
-    count, width = code[at + 2], 0
+    """By how much the words lie apart if the first, by its place in the phrase, is at `start`; −1: they do not fit."""
+    count, width, led = code[at + 2], 0, False
     for number in range(count):
         term, place = code[at + 3 + 2 * number], code[at + 4 + 2 * number]
         taken = -1
@@ -281,8 +283,8 @@ def _width(pages, code, at, where, start, slop):  # type: ignore[no-untyped-def]
         found = _first_from(pages, group, max(start + place, taken + 1))
         if found < 0 or found > start + place + slop:
             return -1
-        width = max(width, found - start - place)
-    return width
+        width, led = max(width, found - start - place), led or found == start + place
+    return width if led else -1
 
 
 @njit(cache=True, nogil=True)

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from headwater.flow.operators.search import tree
 from headwater.flow.operators.search.fields import Fields, bounds_of
-from headwater.flow.operators.search.tree import MUST, MUST_NOT, SHOULD, Clause, Group, QueryMistake
+from headwater.flow.operators.search.tree import MUST, MUST_NOT, SHOULD, Group, QueryMistake
 
 TERM, CONSTANT, PHRASE, BETWEEN, NEAR, ALL, OPEN, CLOSE, END, BOOST = range(10)
 OCCURS = {MUST: 0, SHOULD: 1, MUST_NOT: 2}
@@ -122,11 +122,8 @@ class _Builder:
     # -- groups --------------------------------------------------------------------------------------------------------
 
     def _group(self, group: Group, *, shown: bool) -> Cover | None:
-        clauses = group.clauses
-        if all(one.occurs == MUST_NOT for one in clauses):
-            clauses = (Clause(MUST, tree.Everything(None)), *clauses)
         parts = ((one.occurs, lambda one=one: self.add(one.query, shown=shown and one.occurs != MUST_NOT))
-                 for one in clauses)  # fmt: skip
+                 for one in group.clauses)  # fmt: skip
         return self._grouped(parts, group.minimum)
 
     def _anywhere(self, leaf: tree.Leaf, names: Sequence[str], *, shown: bool) -> Cover | None:
