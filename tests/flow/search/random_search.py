@@ -20,7 +20,9 @@ WORDS = ["storm", "storms", "stormy", "strom", "rain", "Rain", "raining", "the",
 def text(dice: random.Random) -> str | None:
     if dice.random() < 0.05:
         return None
-    return "".join(dice.choice(WORDS) + dice.choice([" ", " ", " ", ", ", ". ", "/"]) for _ in range(dice.randint(0, 14)))
+    return "".join(
+        dice.choice(WORDS) + dice.choice([" ", " ", " ", ", ", ". ", "/"]) for _ in range(dice.randint(0, 14))
+    )
 
 
 def document(dice: random.Random) -> dict[str, Any]:
@@ -43,7 +45,9 @@ def _word(dice: random.Random) -> str:
 def _pattern(dice: random.Random) -> str:
     word = dice.choice([one for one in WORDS if one.isascii() and one.isalpha()])
     at = dice.randint(0, len(word))
-    return dice.choice([word[:at] + "*", word[:at] + "?" + word[at + 1 :], "*" + word[at:], word[:at] + "*" + word[at:]])
+    return dice.choice(
+        [word[:at] + "*", word[:at] + "?" + word[at + 1 :], "*" + word[at:], word[:at] + "*" + word[at:]]
+    )
 
 
 def _fuzzy(dice: random.Random) -> str:

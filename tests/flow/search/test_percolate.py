@@ -20,9 +20,7 @@ def news(*columns: str, shards: int = 2, **options: Any) -> hw.App:
         "articles", "id string, lang string, title string, body string, lat double, lon double, at timestamp",
         time="at", idle=None,
     )  # fmt: skip
-    alerts = app.table(
-        "saved-searches", "id string, query string, owner string", key="id", versions="1 day", idle=None
-    )
+    alerts = app.table("saved-searches", "id string, query string, owner string", key="id", versions="1 day", idle=None)
 
     @app.topic("hits", key="owner")
     def hits() -> Any:
@@ -122,7 +120,11 @@ def test_documents_are_near_a_place_or_not(tmp_path: Path) -> None:
         tester.feed_rows("saved-searches", [query("vienna", "place:near(48.2, 16.37, 10 km) AND storm")])
         tester.feed(
             "articles",
-            [article("a", "storm", lat=48.25, lon=16.4), article("b", "storm", lat=47.8, lon=13.0), article("c", "storm")],
+            [
+                article("a", "storm", lat=48.25, lon=16.4),
+                article("b", "storm", lat=47.8, lon=13.0),
+                article("c", "storm"),
+            ],
         )
         tester.run()
         assert hits(tester) == ["vienna a"]

@@ -165,9 +165,7 @@ class Processor:
             _logger.info("batch %d of job %s is shuffled: %s", planned.batch, self._job.name, error)
             return self._work(frames, context.shuffled(), before)
 
-    def _work(
-        self, frames: BatchFrames, context: BatchContext, before: BatchRecord | None
-    ) -> Processed:
+    def _work(self, frames: BatchFrames, context: BatchContext, before: BatchRecord | None) -> Processed:
         replays = context.planned.control.replays_late
         corrections = self.late_replay.corrections(context.planned) if replays else NO_CORRECTIONS
         with self.evaluator.evaluated(frames, context, corrections.replayed) as (evaluation, results):

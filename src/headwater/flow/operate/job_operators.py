@@ -162,7 +162,12 @@ class Operators:
         logged = all(inputs.is_logged(node, number) for number in range(2))
         copied = schemas if isinstance(node, PERCOLATES) else []
         return StreamJoinWork(
-            operator, handles, [*schemas, *copied], named, self._shards, counts_misplaced=logged and operator.by_partition
+            operator,
+            handles,
+            [*schemas, *copied],
+            named,
+            self._shards,
+            counts_misplaced=logged and operator.by_partition,
         )
 
     def _handles(

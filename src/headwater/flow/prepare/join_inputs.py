@@ -115,7 +115,11 @@ def side_preparations(node: Join, operator: JoinOperator, *, shards: int) -> tup
     return (
         PrepareEvents(work.events, late_us[0], several=several[0]),
         PrepareEvents(
-            work.versions, late_us[1], keeps_late=True, several=several[1], versions=held,
+            work.versions,
+            late_us[1],
+            keeps_late=True,
+            several=several[1],
+            versions=held,
             everywhere=shards if isinstance(node, AsOfPercolate) else 0,
         ),
     )

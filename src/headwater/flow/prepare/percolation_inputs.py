@@ -25,6 +25,12 @@ def percolation_operator(
 ) -> StreamJoinOperator:
     """InvalidDeclaration if a column is missing, or not of the type that it has to be of."""
     search = checked_search(node, pairing)
+    key = key_of(node.right) if isinstance(node, Percolate) else node.versions.key
+    if lost := [one for one in key if one not in pairing.right.names]:
+        raise InvalidDeclaration(
+            f"percolate at {node.place}: the table of queries has no column {lost[0]} any more, which is of its key",
+            "Keep it; prefix= puts something before the names of all its columns.",
+        )
     if AT not in left.columns:
         raise InvalidDeclaration(f"percolate at {node.place} comes after a step that drops when rows happened")
     plain = {name: getattr(pairing, name) for name in Pairing.__dataclass_fields__}
@@ -36,10 +42,10 @@ def percolation_operator(
         )
     documents = Events(pairing.left, (), SLOT_US)
     if isinstance(node, Percolate):
-        table = Side(pairing.right, key_of(node.right), key_of(node.right))
+        table = Side(pairing.right, key, key)
         return StreamJoinOperator(name, Percolation(documents, table, hits, search=search), WindowClock(None, None))
     check_valid_times(node.versions, right)
-    versions = Events(with_extra(pairing.right), node.versions.key)
+    versions = Events(with_extra(pairing.right), key)
     kept_us, dated = node.versions.versions_us, node.versions.valid_from is not None
     return StreamJoinOperator(
         name, AsOfPercolation(documents, versions, hits, kept_us, dated, search=search), WindowClock(None, None)

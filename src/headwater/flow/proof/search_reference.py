@@ -23,7 +23,10 @@ AROUND, FRAGMENTS_MAX = 6, 3
 IDEOGRAPH = re.compile("[\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3041-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
                        "\U00020000-\U0003ffff]")  # fmt: skip
 KATAKANA = re.compile("[\u3031-\u3035\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9d]")
-IN_WORDS, IN_NUMBERS = "\u00b7\u0387\u055f\u05f4\u2027\ufe13", ",;\u037e\u0589\u060c\u060d\u066c\u07f8\u2044\ufe10\ufe14\ufe50\ufe54\uff0c\uff1b"  # noqa: E501
+IN_WORDS, IN_NUMBERS = (
+    "\u00b7\u0387\u055f\u05f4\u2027\ufe13",
+    ",;\u037e\u0589\u060c\u060d\u066c\u07f8\u2044\ufe10\ufe14\ufe50\ufe54\uff0c\uff1b",
+)  # noqa: E501
 IN_BOTH = "'.\u2018\u2019\u2024\ufe52\uff07\uff0e"
 
 
@@ -142,12 +145,12 @@ def _says_anything(query: tree.Query, fields: Fields) -> bool:
     """Is anything left without stop words? All of the query is looked at: QueryMistake wherever there is one."""
     match query:
         case tree.Group(clauses=clauses):
-            return any([_says_anything(one.query, fields) for one in clauses])
+            return sum(_says_anything(one.query, fields) for one in clauses) > 0
         case tree.Boosted(query=inner):
             return _says_anything(inner, fields)
         case tree.Leaf():
             empty = Document(fields, {})
-            return any([_leaf(query, name, empty) is not ... for name in _names(query, fields)])
+            return sum(_leaf(query, name, empty) is not ... for name in _names(query, fields)) > 0
     raise AssertionError(query)
 
 
@@ -243,7 +246,9 @@ def _met(name: str, leaf: tree.Leaf) -> Hit:
     return Hit(1.0, ((f"{name}:{_in_words(leaf)}", 1.0, 1.0),))
 
 
-def _phrase(leaf: tree.Word | tree.Quoted, name: str, wanted: Sequence[tuple[str, int]], document: Document) -> Hit | None:
+def _phrase(
+    leaf: tree.Word | tree.Quoted, name: str, wanted: Sequence[tuple[str, int]], document: Document
+) -> Hit | None:
     """Every way to give the words of the phrase words of the document is tried."""
     slop = leaf.slop if isinstance(leaf, tree.Quoted) else 0
     places = {word: [one.place for one in document.words[name] if one.compared == word] for word, _ in wanted}
@@ -306,7 +311,9 @@ def _as_regex(pattern: str) -> str:
 
 def _between(leaf: tree.Range, word: str, plain: Any) -> bool:
     above = leaf.low is None or word.encode() > plain(leaf.low).encode() or (leaf.with_low and word == plain(leaf.low))
-    below = leaf.high is None or word.encode() < plain(leaf.high).encode() or (leaf.with_high and word == plain(leaf.high))
+    below = (
+        leaf.high is None or word.encode() < plain(leaf.high).encode() or (leaf.with_high and word == plain(leaf.high))
+    )
     return above and below
 
 

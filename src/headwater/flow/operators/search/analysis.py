@@ -24,7 +24,7 @@ class Analyzer:
     def __init__(self, name: str) -> None:
         self.name = name
         self._known: dict[str, str | None] = {}
-        self._stem, self._stop = _language(name) if name not in (STANDARD, FOLDED) else (None, frozenset[str]())
+        self._language = None if name in (STANDARD, FOLDED) else _language(name)
 
     def compared(self, word: str) -> str | None:
         found = self._known.get(word, word)
@@ -36,9 +36,10 @@ class Analyzer:
 
     def _analysed(self, word: str) -> str | None:
         small = self.plain(word)
-        if small in self._stop:
-            return None
-        return small if self._stem is None else self._stem(small) or small
+        if self._language is None:
+            return small
+        stem, stop = self._language
+        return None if small in stop else stem(small) or small
 
     def plain(self, word: str) -> str:
         """As words with wildcards are compared: a part of a word has no stem."""

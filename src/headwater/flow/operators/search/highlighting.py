@@ -27,9 +27,7 @@ def highlights(index: QueryIndex, documents: pa.RecordBatch, matched: Matched) -
     ends, offsets, text = _fragments(
         matched.pages, matched.found.documents, matched.found.queries, begins, terms, data, sizes, len(texts)
     )
-    values = pa.StringArray.from_buffers(
-        len(offsets) - 1, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(text)
-    )
+    values = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(text))
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values)
 
 

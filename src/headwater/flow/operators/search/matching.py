@@ -4,6 +4,7 @@ A query is looked at for a document only if the document has as many of its key 
 known of what it needs. Its program then says whether it matches, and the score; see programs.py for the instructions.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from headwater.flow.operators.search.programs import (
 )
 from headwater.flow.state.runs.equality import Integers, Mask
 
-IDF = float(np.log(1 + (1 - 1 + 0.5) / (1 + 0.5)))
+IDF = math.log(4 / 3)
 """Of BM25 in an index of one document, which has the term."""
 EARTH_METRES = 6_371_008.7714
 """The mean radius, as Lucene has it."""

@@ -1,12 +1,12 @@
 """Documents as stored queries look at them: the terms that each has and where, and the values of its columns (pure).
 
-    begins        where the terms of each document begin
-    terms, firsts the terms of a document, each once and in their order, and where its occurrences begin
-    tokens        occurrences: words by their number, in the order of documents, fields and places
-    fields, places, starts, ends   of each word: its field, its place there, and its bytes in the field's column
-    lengths       how many words each field of each document has, as scores see it, by their weight
-    numbers, known    typed columns by their order, and which values are there; a row for each column
-    degrees       latitudes and longitudes in turn, a pair of rows for each point; NaN where there is none
+begins        where the terms of each document begin
+terms, firsts the terms of a document, each once and in their order, and where its occurrences begin
+tokens        occurrences: words by their number, in the order of documents, fields and places
+fields, places, starts, ends   of each word: its field, its place there, and its bytes in the field's column
+lengths       how many words each field of each document has, as scores see it, by their weight
+numbers, known    typed columns by their order, and which values are there; a row for each column
+degrees       latitudes and longitudes in turn, a pair of rows for each point; NaN where there is none
 """
 
 from typing import NamedTuple

@@ -52,6 +52,8 @@ from headwater.flow.state.shard import shard_of
 
 SCORE, HIGHLIGHTS, EXPLANATION = "score", "highlights", "explanation"
 CLAUSE = pa.struct([("clause", pa.string()), ("frequency", pa.float64()), ("score", pa.float64())])
+SCORE_DIGITS = 9
+"""Behind the point: sums of scores may be taken in another order."""
 NOTED_MAX = 20
 """Sentences about stored queries that a batch reports of a shard."""
 
@@ -276,7 +278,7 @@ def _row_hashes(rows: pa.RecordBatch) -> Integers:
 def _told(search: Search, documents: EventRows, hits: Hits | None, known: Indexed) -> list[pa.Array]:
     if hits is None:
         return [pa.nulls(0, one.type) for one in search.told]
-    told = [pa.array(hits.matched.found.scores[hits.matches])]
+    told = [pa.array(np.round(hits.matched.found.scores[hits.matches], SCORE_DIGITS))]
     if search.highlight:
         told.append(highlights(known.index, documents.rows, hits.matched).take(pa.array(hits.matches)))
     if search.explain:

@@ -284,5 +284,3 @@ def _some_of(covers: Sequence[Cover], wanted: int) -> Cover:
 
 def _apart(covers: Sequence[Cover]) -> bool:
     return len(frozenset().union(*(one.terms for one in covers))) == sum(len(one.terms) for one in covers)
-
-

@@ -1,15 +1,15 @@
 """The language of stored queries (pure): Lucene's, as its standard parser reads it, with places beside.
 
-    query     = (disjunction)*                       side by side: each may hold, and one has to
-    disjunction = conjunction ("OR" conjunction)*    also ||
-    conjunction = modified ("AND" modified)*         also &&
-    modified  = ["+" | "-" | "!" | "NOT"] clause
-    clause    = [field ":"] (group | "quoted words"[~slop] | range | comparison | near | word) ["^" boost]
-    group     = "(" query ")" ["@" minimum]
-    range     = ("[" | "{") bound "TO" bound ("]" | "}")
-    comparison = (">" | ">=" | "<" | "<=") bound
-    near      = "near(" latitude "," longitude "," distance ")"      distance in m, km or mi
-    word      = letters["~" edits], with * and ? as wildcards; a backslash before a sign makes it a letter
+query     = (disjunction)*                       side by side: each may hold, and one has to
+disjunction = conjunction ("OR" conjunction)*    also ||
+conjunction = modified ("AND" modified)*         also &&
+modified  = ["+" | "-" | "!" | "NOT"] clause
+clause    = [field ":"] (group | "quoted words"[~slop] | range | comparison | near | word) ["^" boost]
+group     = "(" query ")" ["@" minimum]
+range     = ("[" | "{") bound "TO" bound ("]" | "}")
+comparison = (">" | ">=" | "<" | "<=") bound
+near      = "near(" latitude "," longitude "," distance ")"      distance in m, km or mi
+word      = letters["~" edits], with * and ? as wildcards; a backslash before a sign makes it a letter
 """
 
 import re
@@ -218,8 +218,8 @@ class _Reader:
         self._match(re.compile(r"\s+TO(?=\s)"), "TO between two bounds")
         high = self._match(BOUND, "a bound").group(1)
         closed = self._match(re.compile(r"\s*([\]}])"), "the end of a range, ] or }").group(1)
-        bounds = (None if one == "*" else _bound(one) for one in (low, high))
-        return Range(field, *bounds, with_low=opened == "[", with_high=closed == "]")
+        first, last = (None if one == "*" else _bound(one) for one in (low, high))
+        return Range(field, first, last, opened == "[", closed == "]")
 
     def _slop(self) -> int:
         return int(self._amount("a number of places", None)) if self._takes("~") else 0
