@@ -1,6 +1,8 @@
 """Random documents, and queries in all that their language has, over few words, so that many of them meet."""
 
 import random
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +15,10 @@ SCHEMA = pa.schema(
      ("lat", pa.float64()), ("lon", pa.float64())]
 )  # fmt: skip
 FIELDS = Fields((("title", "folded"), ("body", "english")), SCHEMA, (Point("place", "lat", "lon"),))
-WORDS = ["storm", "storms", "stormy", "strom", "rain", "Rain", "raining", "the", "of", "coast", "cöast", "wi-fi", "it's",
-         "x86", "3.5", "日本", "naïve", "a", "quick-witted", "forms"]  # fmt: skip
+WORDS = [
+    "storm", "storms", "stormy", "strom", "rain", "Rain", "raining", "the", "of", "coast", "cöast", "wi-fi", "it's",
+    "x86", "3.5", "日本", "naïve", "a", "quick-witted", "forms",
+]  # fmt: skip
 
 
 def text(dice: random.Random) -> str | None:
@@ -26,13 +30,12 @@ def text(dice: random.Random) -> str | None:
 
 
 def document(dice: random.Random) -> dict[str, Any]:
-    from datetime import UTC, date, datetime
-    from decimal import Decimal
-
     made = {
-        "title": text(dice), "body": text(dice), "lang": dice.choice(["en", "de", "EN"]), "price": dice.randint(-4, 4) / 2,
+        "title": text(dice), "body": text(dice), "lang": dice.choice(["en", "de", "EN"]),
+        "price": dice.randint(-4, 4) / 2,
         "n": dice.randint(-3, 3), "cost": Decimal(dice.randint(-200, 200)) / 100, "sold": dice.random() < 0.5,
-        "at": datetime(2026, 1, dice.randint(1, 4), dice.randint(0, 23), tzinfo=UTC), "day": date(2026, 1, dice.randint(1, 4)),
+        "at": datetime(2026, 1, dice.randint(1, 4), dice.randint(0, 23), tzinfo=UTC),
+        "day": date(2026, 1, dice.randint(1, 4)),
         "lat": 48 + dice.random(), "lon": 16 + dice.random(),
     }  # fmt: skip
     return {name: None if dice.random() < 0.1 else value for name, value in made.items()}

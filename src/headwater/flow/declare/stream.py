@@ -12,9 +12,9 @@ from headwater.flow.declare.duration import duration_us
 from headwater.flow.declare.histories import history_of
 from headwater.flow.declare.joins import IGNORE, Words, join_of, refuse_counting
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
-from headwater.flow.declare.tables.searching import Points, Text, Told, percolate_of
 from headwater.flow.declare.tables.keeping import kept_aggregate, kept_latest
 from headwater.flow.declare.tables.ranking import neighbours_of, rank_of
+from headwater.flow.declare.tables.searching import Points, Text, Told, percolate_of
 from headwater.flow.declare.tables.set_operations import beside_of, not_in_of, refuse_null_aware, set_operation_of
 from headwater.flow.declare.topology.nodes import (
     Aggregate,

@@ -72,7 +72,8 @@ class StreamJoinWork:
         first, *others = operator.work.parts
         counted = self._counted(given, step.after)
         report = replace(
-            counted, rows=counted.rows + step.counted, notes=step.notes, shard=shard, runs=tuple(step.runs.get(first, [])), part=first,
+            counted, rows=counted.rows + step.counted, notes=step.notes, shard=shard,
+            runs=tuple(step.runs.get(first, [])), part=first,
             misplaced=self._misplaced(shard, given) if self.counts_misplaced else None,
         )  # fmt: skip
         yield Emitted(self._emitted(step), report)

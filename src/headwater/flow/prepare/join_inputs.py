@@ -28,8 +28,8 @@ from headwater.flow.operators.joins.emission import SIDE
 from headwater.flow.operators.joins.pairing import EXISTENCE, Pairing
 from headwater.flow.operators.spark_hashes import can_hash
 from headwater.flow.operators.windows.clock import WindowClock
-from headwater.flow.prepare.percolation_inputs import percolation_operator
 from headwater.flow.prepare.join_sides import PrepareEvents, PrepareTable, ValidTimes
+from headwater.flow.prepare.percolation_inputs import percolation_operator
 from headwater.flow.rows.arrow_types import arrow_schema
 from headwater.flow.rows.event_positions import check_valid_times
 from headwater.flow.rows.row_steps import PATH, visible

@@ -26,7 +26,7 @@ KATAKANA = re.compile("[\u3031-\u3035\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff
 IN_WORDS, IN_NUMBERS = (
     "\u00b7\u0387\u055f\u05f4\u2027\ufe13",
     ",;\u037e\u0589\u060c\u060d\u066c\u07f8\u2044\ufe10\ufe14\ufe50\ufe54\uff0c\uff1b",
-)  # noqa: E501
+)
 IN_BOTH = "'.\u2018\u2019\u2024\ufe52\uff07\uff0e"
 
 
@@ -114,8 +114,8 @@ class Document:
             return []
         if analyzer is None:
             return [Token(text, 0, 0, len(text))]
-        cut = [(analyzer.compared(word), *where) for word, *where in tokens(text)]
-        return [Token(word, place, *where) for place, (word, *where) in enumerate(cut) if word is not None]
+        cut = [(analyzer.compared(word), begin, end) for word, begin, end in tokens(text)]
+        return [Token(word, place, begin, end) for place, (word, begin, end) in enumerate(cut) if word is not None]
 
     def weight(self, name: str) -> float:
         """Of how long a field is, of which eight bits are kept."""
@@ -173,9 +173,9 @@ def _evaluated(query: tree.Query, document: Document) -> Hit | None:
         case tree.Group():
             return _group(query, document)
         case tree.Leaf():
-            names = _names(query, document.fields)
-            found = [one for name in names if (one := _leaf(query, name, document)) not in (..., MISS)]
-            return _summed(found) if found else MISS
+            leaves = [_leaf(query, name, document) for name in _names(query, document.fields)]
+            hits = [one for one in leaves if isinstance(one, Hit)]
+            return _summed(hits) if hits else MISS
     raise AssertionError(query)
 
 
@@ -293,10 +293,11 @@ def _near(leaf: tree.Leaf, name: str, document: Document) -> Hit | None:
     if not isinstance(leaf, tree.Near):
         raise QueryMistake("a place")
     point = next(one for one in document.fields.points if one.name == name)
-    degrees = [document.values.get(one) for one in (point.latitude, point.longitude)]
-    if None in degrees or any(math.isnan(float(one)) for one in degrees):
+    given = [document.values.get(one) for one in (point.latitude, point.longitude)]
+    degrees = [math.nan if one is None else float(one) for one in given]
+    if any(map(math.isnan, degrees)):
         return MISS
-    here, there = ((math.radians(float(up)), math.radians(float(along)))
+    here, there = ((math.radians(up), math.radians(along))
                    for up, along in ((leaf.latitude, leaf.longitude), degrees))  # fmt: skip
     half = math.sin((there[0] - here[0]) / 2) ** 2
     half += math.cos(here[0]) * math.cos(there[0]) * math.sin((there[1] - here[1]) / 2) ** 2

@@ -78,7 +78,12 @@ class Author:
     def other(self) -> str:
         low = self.dice.randint(0, 900)
         return self.dice.choice(
-            [f"n:[{low} TO {low + 50}]", f"n:{{{low} TO *]", f"lang:{self.dice.choice(PACKAGES)}", f"title:{self.word()}"]
+            [
+                f"n:[{low} TO {low + 50}]",
+                f"n:{{{low} TO *]",
+                f"lang:{self.dice.choice(PACKAGES)}",
+                f"title:{self.word()}",
+            ]
         )
 
     def leaf(self) -> str:

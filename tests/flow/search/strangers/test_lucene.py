@@ -1,4 +1,4 @@
-"""Stored queries find what Lucene Monitor finds, over real texts; scores are Lucene's too, but where it is said.
+"""Stored queries find what Lucene Monitor finds in real texts; scores are Lucene's too, but where it is said.
 
 Lucene's jars come from Maven Central; where they cannot be had, the test is skipped with a sentence.
 """
@@ -19,7 +19,8 @@ from tests.flow.search.strangers.corpus import Author, Text, corpus
 
 VERSION = "9.11.1"
 DEPENDENCIES = "".join(
-    f"<dependency><groupId>org.apache.lucene</groupId><artifactId>{name}</artifactId><version>{VERSION}</version></dependency>"
+    f"<dependency><groupId>org.apache.lucene</groupId><artifactId>{name}</artifactId><version>{VERSION}</version>"
+    "</dependency>"
     for name in ("lucene-monitor", "lucene-queryparser", "lucene-analysis-common")
 )
 POM = (

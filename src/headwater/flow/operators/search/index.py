@@ -5,7 +5,7 @@ versions of the stored queries. What is in it follows from their texts alone, so
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow as pa
 from headwater.flow.operators.search.fields import Fields
 from headwater.flow.operators.search.lexicon import Lexicon
 from headwater.flow.operators.search.lists import GrowingLists
-from headwater.flow.operators.search.matching import Floats, Matches, Queries, Reasons, matches, reasons
+from headwater.flow.operators.search.matching import Matches, Queries, Reasons, matches, reasons
 from headwater.flow.operators.search.pages import Pages, pages_of
 from headwater.flow.operators.search.programs import Program, program_of
 from headwater.flow.operators.search.syntax import parsed
@@ -27,7 +27,8 @@ class Column:
     """Numbers that grow: doubled when they are full."""
 
     def __init__(self, kind: type) -> None:
-        self._values, self.count = np.zeros(1024, kind), 0
+        self._values: Any = np.zeros(1024, kind)
+        self.count = 0
 
     def add(self, values: Sequence[float]) -> None:
         end = self.count + len(values)
@@ -39,7 +40,7 @@ class Column:
         self.count = end
 
     @property
-    def values(self) -> "np.ndarray":
+    def values(self) -> Any:
         return self._values[: self.count]
 
 
@@ -144,6 +145,3 @@ class QueryIndex:
     def shown(self) -> tuple[Integers, Integers]:
         """Where the terms to highlight of each query begin, and they themselves."""
         return self._shown_ends.values, self._shown.values
-
-
-__all__ = ["NO_QUERY", "Floats", "Matched", "QueryIndex"]

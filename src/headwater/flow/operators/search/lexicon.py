@@ -14,7 +14,7 @@ from headwater.flow.operators.search.programs import EXACTLY, TermKey
 from headwater.flow.state.runs.equality import Integers
 
 WORDS_MAX = 3_000_000
-"""More words than languages have: what comes from identifiers and mistakes in writing is forgotten from time to time."""
+"""More words than languages have: what comes from identifiers and mistakes in writing is forgotten now and then."""
 IGNORED = -1
 
 

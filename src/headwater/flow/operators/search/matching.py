@@ -82,8 +82,8 @@ class _Scratch(NamedTuple):
 def _scratch(terms, leaves):  # type: ignore[no-untyped-def]
     return _Scratch(
         np.full(terms, -1, np.int64), np.zeros(terms, np.int64), np.zeros(FRAMES, np.bool_),
-        np.zeros(FRAMES, np.int64), np.zeros(FRAMES, np.int64), np.zeros(FRAMES, np.float64), np.zeros(leaves, np.int64),
-        np.zeros((2, leaves), np.float64),
+        np.zeros(FRAMES, np.int64), np.zeros(FRAMES, np.int64), np.zeros(FRAMES, np.float64),
+        np.zeros(leaves, np.int64), np.zeros((2, leaves), np.float64),
     )  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def _leaf(pages, queries, document, at, floats, where):  # type: ignore[no-untyp
     """How often a clause is met, its score, and how long its instruction is."""
     code = queries.code
     what = code[at]
-    if what == TERM or what == CONSTANT:
+    if what in (TERM, CONSTANT):
         term = code[at + 1]
         if where.stamps[term] != document:
             return 0.0, 0.0, 3
@@ -272,7 +272,7 @@ def _was_tried(pages, code, at, where, start, leading):  # type: ignore[no-untyp
 
 @njit(cache=True, nogil=True)
 def _width(pages, code, at, where, start, slop):  # type: ignore[no-untyped-def]
-    """By how much the words lie apart if the first, by its place in the phrase, is at `start`; −1: they do not fit."""
+    """By how much the words lie apart if the first, by its place there, is at `start`; −1: they do not fit."""
     count, width, led = code[at + 2], 0, False
     for number in range(count):
         term, place = code[at + 3 + 2 * number], code[at + 4 + 2 * number]

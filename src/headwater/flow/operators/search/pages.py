@@ -45,10 +45,6 @@ class Pages(NamedTuple):
     known: Mask
     degrees: Floats
 
-    @property
-    def count(self) -> int:
-        return len(self.begins) - 1
-
 
 class Words(NamedTuple):
     documents: Integers

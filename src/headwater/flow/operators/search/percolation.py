@@ -9,7 +9,7 @@ by all tasks; their changes go to every shard, and only the shard of the key wri
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +54,7 @@ SCORE, HIGHLIGHTS, EXPLANATION = "score", "highlights", "explanation"
 CLAUSE = pa.struct([("clause", pa.string()), ("frequency", pa.float64()), ("score", pa.float64())])
 SCORE_DIGITS = 9
 """Behind the point: sums of scores may be taken in another order."""
+NO_SCHEMA = pa.schema([])
 NOTED_MAX = 20
 """Sentences about stored queries that a batch reports of a shard."""
 
@@ -78,11 +79,14 @@ class Search:
         return pa.schema(columns)
 
 
+NO_SEARCH = Search(Fields((), NO_SCHEMA), "")
+
+
 @dataclass(frozen=True)
 class HitPairing(Pairing):
     """Pairs with what is told of the hit behind their columns."""
 
-    told: pa.Schema = pa.schema([])
+    told: pa.Schema = NO_SCHEMA
 
     @property
     def columns(self) -> pa.Schema:
@@ -104,11 +108,6 @@ class Hits(NamedTuple):
     matched: Matched
 
 
-class _Percolation(Protocol):
-    search: Search
-    pairing: Pairing
-
-
 def _of_shard(rows: pa.RecordBatch | None, shard: Shard, part: str) -> pa.RecordBatch | None:
     """What a shard writes of the changes that all of them are given."""
     if rows is None:
@@ -121,7 +120,7 @@ def _of_shard(rows: pa.RecordBatch | None, shard: Shard, part: str) -> pa.Record
 class Percolation(LatestJoin):
     """`events` are the documents, `table` the stored queries, by their key."""
 
-    search: Search = Search(Fields((), pa.schema([])), "")
+    search: Search = NO_SEARCH
     may_miss = False
 
     def step(self, shard: Shard, given: Given, clock: WindowClock) -> StreamStep:
@@ -162,7 +161,7 @@ class Percolation(LatestJoin):
 class AsOfPercolation(AsOfJoin):
     """`events` are the documents, `versions` those of the stored queries."""
 
-    search: Search = Search(Fields((), pa.schema([])), "")
+    search: Search = NO_SEARCH
     may_miss = False
 
     def accepted(self, given: Given, clock: WindowClock) -> int:
@@ -254,7 +253,7 @@ def hits_of(known: Indexed, documents: EventRows, slots: Integers) -> Hits:
 
 
 def _results(
-    join: _Percolation, documents: EventRows, rows: pa.RecordBatch, hits: Hits | None, known: Indexed
+    join: "Percolation | AsOfPercolation", documents: EventRows, rows: pa.RecordBatch, hits: Hits | None, known: Indexed
 ) -> pa.RecordBatch:
     """Hits as results of a join. What distinguishes those of one document is a hash of the stored row."""
     assert isinstance(join.pairing, HitPairing)
@@ -297,7 +296,9 @@ def _explained(known: Indexed, matched: Matched) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), clauses)
 
 
-def _noted(join: _Percolation, known: Indexed, rows: pa.RecordBatch | None, key: tuple[str, ...]) -> tuple[str, ...]:
+def _noted(
+    join: "Percolation | AsOfPercolation", known: Indexed, rows: pa.RecordBatch | None, key: tuple[str, ...]
+) -> tuple[str, ...]:
     """What is to be said of stored queries that came: those that cannot be run, and those that always are."""
     if rows is None or not rows.num_rows:
         return ()

@@ -1,4 +1,4 @@
-"""From the tree of a stored query to numbers that compiled code evaluates, and the words it cannot match without (pure).
+"""From the tree of a stored query to numbers for compiled code, and the words that it cannot match without (pure).
 
 A program is a row of instructions, each with its operands; evaluation leaves whether it holds, and a score.
 
@@ -57,10 +57,10 @@ class Program:
 
 
 class Cover(NamedTuple):
-    """A document that matches has `count` of these terms at least."""
+    """A document that matches has `least` of these terms at least."""
 
     terms: frozenset[int]
-    count: int
+    least: int
 
 
 NOTHING_KNOWN = Cover(frozenset(), 0)
@@ -82,11 +82,11 @@ def program_of(query: tree.Query, fields: Fields, terms: Terms) -> Program:
 def _fewest(cover: Cover, terms: Terms) -> tuple[tuple[int, ...], int]:
     """Of n terms of which k are needed a document that has them has one of any n − k + 1, and two of one more: the
     rarest of them will do."""
-    if not cover.count:
+    if not cover.least:
         return (), 0
-    needed = min(cover.count, NEEDED_MAX)
+    needed = min(cover.least, NEEDED_MAX)
     rarest = sorted(cover.terms, key=lambda term: (terms.rarity(term), term))
-    return tuple(rarest[: len(rarest) - cover.count + needed]), needed
+    return tuple(rarest[: len(rarest) - cover.least + needed]), needed
 
 
 class _Builder:
@@ -269,13 +269,13 @@ def _all_of(covers: Sequence[Cover]) -> Cover:
     if not covers:
         return NOTHING_KNOWN
     if _apart(covers):
-        return Cover(frozenset().union(*(one.terms for one in covers)), sum(one.count for one in covers))
-    return max(covers, key=lambda one: (one.count, -len(one.terms)))
+        return Cover(frozenset().union(*(one.terms for one in covers)), sum(one.least for one in covers))
+    return max(covers, key=lambda one: (one.least, -len(one.terms)))
 
 
 def _some_of(covers: Sequence[Cover], wanted: int) -> Cover:
     """At least so many of the clauses hold, and it may be those that need the fewest words."""
-    counts = sorted(one.count for one in covers)[:wanted]
+    counts = sorted(one.least for one in covers)[:wanted]
     count = sum(counts) if _apart(covers) else counts[-1]
     if not count:
         return NOTHING_KNOWN

@@ -102,15 +102,13 @@ def _word_end(data, begin, end, classes):  # type: ignore[no-untyped-def]
             continue
         if kind == ALONE:
             break
-        joins = after == kind or after == CONNECTOR or kind == CONNECTOR
+        joins = after == kind or CONNECTOR in (kind, after)
         joins = joins or (kind == LETTER and after == DIGIT) or (kind == DIGIT and after == LETTER)
         if joins and after in (LETTER, DIGIT, CONNECTOR, KATAKANA):
             counts = counts or after != CONNECTOR
             kind, at = after, at + length
             continue
-        if (kind == LETTER and (after == IN_WORDS or after == IN_BOTH)) or (
-            kind == DIGIT and (after == IN_NUMBERS or after == IN_BOTH)
-        ):
+        if (kind == LETTER and after in (IN_WORDS, IN_BOTH)) or (kind == DIGIT and after in (IN_NUMBERS, IN_BOTH)):
             behind, next_at = _follows(data, at + length, end, classes)
             if behind == kind:
                 at = next_at
