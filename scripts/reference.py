@@ -230,7 +230,7 @@ def main() -> int:
             (FOLDER / name).write_text(NOTICE + page(), encoding="utf-8")
         return 0
     for name in outdated():
-        print(f'docs/reference/{name} is not what the code says; write it anew with "make reference"', file=sys.stderr)
+        print(f'docs/reference/{name} is not what the code says; write it again with "make reference"', file=sys.stderr)
     return 1 if outdated() else 0
 
 

@@ -41,6 +41,7 @@ from headwater.errors import (
     UnknownTopic,
     UsageError,
 )
+from headwater.log.appended import Owner
 from headwater.log.archive import Archive
 from headwater.log.identity import (
     IDENTITY,
@@ -52,7 +53,7 @@ from headwater.log.identity import (
     write_identity,
 )
 from headwater.log.maintenance import Maintenance
-from headwater.log.partition import Owner, Partition
+from headwater.log.partition import Partition
 from headwater.log.partitioner import choose_partitions
 from headwater.log.reader import Follower, read_records
 from headwater.log.storage import LocalStorage, Storage, read_whole, replace_durably

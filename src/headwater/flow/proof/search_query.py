@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from headwater.flow.declare.topology.stored_queries import AsOfPercolate
+from headwater.flow.declare.topology.stored_queries import AsOfPercolate, Percolate
 from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.search.fields import Fields
 from headwater.flow.operators.search.percolation import EXPLANATION, HIGHLIGHTS, SCORE, SCORE_DIGITS, Search
@@ -56,7 +56,7 @@ class Evaluate:
         }
 
 
-def search_over(node: AsOfPercolate, left: DataFrame) -> Search:
+def search_over(node: Percolate | AsOfPercolate, left: DataFrame) -> Search:
     said, columns = node.search, arrow_schema(left.select(*map(quoted, visible(left))).schema)
     fields = Fields(said.text, columns, said.points)
     return Search(fields, said.query, said.default, said.highlight, said.explain)
