@@ -13,7 +13,7 @@ from headwater.flow.operators.search.fields import Fields
 from headwater.flow.operators.search.highlighting import highlights
 from headwater.flow.operators.search.index import QueryIndex
 from headwater.flow.operators.search.words import cut, found_words
-from headwater.flow.proof.search_reference import Document, fragments, hit_of, tokens
+from headwater.flow.proof.search.reference import Document, fragments, hit_of, tokens
 from tests.flow.search.random_search import FIELDS, SCHEMA, document, query
 
 Told = dict[tuple[int, int], Any]

@@ -72,7 +72,7 @@ def ours(texts: list[Text], queries: list[str]) -> Hits:
 
 
 SCORED_OTHERWISE = re.compile(r"~|n:|\blang:")
-"""Sloppy phrases, whose occurrences Lucene counts in its own way; and fuzzy words, which it scores by how near they are.
+"""Phrases with a slop, whose occurrences Lucene counts in its own way; and fuzzy words, scored by how near they are.
 Exact strings and ranges are scored alike: they stand here because of the classes that Lucene makes of them."""
 
 

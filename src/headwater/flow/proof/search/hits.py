@@ -18,7 +18,7 @@ from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.search.fields import Fields
 from headwater.flow.operators.search.percolation import EXPLANATION, HIGHLIGHTS, SCORE, SCORE_DIGITS, Search
 from headwater.flow.operators.spark_hashes import can_hash
-from headwater.flow.proof.search_reference import Document, Hit, fragments, hit_of
+from headwater.flow.proof.search.reference import Document, Hit, fragments, hit_of
 from headwater.flow.rows.arrow_types import arrow_schema, spark_schema
 from headwater.flow.rows.row_steps import visible
 
