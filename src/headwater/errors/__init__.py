@@ -22,6 +22,7 @@ The branches answer the caller's only question: may I try again?
     │   ├── UnsupportedRequest
     │   ├── LoginRefused
     │   ├── NotAllowed
+    │   ├── UnknownQueue
     │   └── UnsafeBind
     ├── ConflictError             a concurrent change came first; read again, then decide
     │   ├── TopicExists
@@ -50,6 +51,7 @@ The branches answer the caller's only question: may I try again?
     │   ├── GroupNotEmpty
     │   ├── UnknownGroup
     │   ├── GroupFull
+    │   ├── NotAcquired
     │   └── SubscribedToTopic
     ├── UnavailableError          try again later, unchanged
     │   ├── TopicFull             (a topic that rejects says so: trying again helps only once space is made)
@@ -183,6 +185,7 @@ from headwater.errors.log import (
     LogClosed,
     LoginRefused,
     MemberIdRequired,
+    NotAcquired,
     NotAllowed,
     OffsetMetadataTooLarge,
     OffsetOutOfRange,
@@ -202,6 +205,7 @@ from headwater.errors.log import (
     UnknownGroup,
     UnknownMember,
     UnknownPartition,
+    UnknownQueue,
     UnknownTopic,
     UnknownTransaction,
     UnreleasedInstance,
@@ -276,6 +280,7 @@ __all__ = [
     "LoginRefused",
     "MemberIdRequired",
     "NoOwnCompatibility",
+    "NotAcquired",
     "NotAllowed",
     "NotComparable",
     "NotYetDeleted",
@@ -318,6 +323,7 @@ __all__ = [
     "UnknownHook",
     "UnknownMember",
     "UnknownPartition",
+    "UnknownQueue",
     "UnknownSchema",
     "UnknownSubject",
     "UnknownTopic",
