@@ -127,7 +127,9 @@ class QueuePartition:
         with self._lock:
             settings = self._settings()
             self._look_after(settings)
-            if settings.headwater_queue_single_active_consumer and self._consumers[:1] != [demand.holder]:
+            if demand.holder not in self._consumers:
+                return NOTHING  # it has left: nobody would give back what it took
+            if settings.headwater_queue_single_active_consumer and self._consumers[0] != demand.holder:
                 return NOTHING
             taken, batches = self._acquire(demand, settings, bytes_max)
         return Taken(joined(taken), batches)
