@@ -1,10 +1,10 @@
 """What producers and consumers of a queue know of each message, and what of that may be found after an accident. Pure.
 
-    open        nobody has decided about it: it is delivered again, or put aside after its last attempt
-    acking      asked for and not answered: it is done, or delivered again
-    acked       answered: it is never delivered again, nor put aside
-    rejecting   asked for and not answered: it is put aside, or delivered again
-    rejected    answered: it is put aside, once
+open        nobody has decided about it: it is delivered again, or put aside after its last attempt
+acking      asked for and not answered: it is done, or delivered again
+acked       answered: it is never delivered again, nor put aside
+rejecting   asked for and not answered: it is put aside, or delivered again
+rejected    answered: it is put aside, once
 """
 
 from collections import Counter

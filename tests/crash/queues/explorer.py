@@ -10,7 +10,7 @@ from random import Random
 from headwater.clock import ManualClock
 from headwater.log.storage.simulated import Call, SimulatedDisk
 from tests.crash.queues.books import Books
-from tests.crash.queues.workload import QUEUE, Workload, Working, open_log
+from tests.crash.queues.workload import QUEUE, Working, Workload, open_log
 
 KILLS, SECOND_CUTS = 0.4, 0.25
 
