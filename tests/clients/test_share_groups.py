@@ -63,6 +63,13 @@ def settled(answer: Callable[[], object], expected: object) -> None:
         assert not deadline.passed, f"{found} instead of {expected}"
 
 
+def lag_of(manager: Java, group: str) -> int:
+    """Apache Kafka's start offset may be an older one, while its lag counts what was acknowledged since."""
+    (found,) = manager.share_offsets(group).values()
+    assert found is not None
+    return found[1]
+
+
 @for_clients("share_consumer")
 def test_every_message_is_delivered_once_and_counted(admin: Client, topic: str, member: OpenMember) -> None:
     write(admin, topic, 10)
@@ -137,7 +144,7 @@ def test_a_poll_acknowledges_what_the_one_before_returned(
     consumer = member(explicit=False)
     polled(consumer, 3)
     consumer.poll()
-    settled(lambda: manager.share_offsets(group), {f"{topic}-0": (3, 0)})
+    settled(lambda: lag_of(manager, group), 0)
 
 
 @for_clients("share_consumer")
@@ -233,7 +240,7 @@ def test_offsets_of_a_share_group_are_described_altered_and_deleted(
     for message in polled(consumer, 5)[:2]:
         consumer.acknowledge(message, "accept")
     consumer.commit()
-    settled(lambda: manager.share_offsets(group), {f"{topic}-0": (2, 3)})
+    settled(lambda: lag_of(manager, group), 3)
     with pytest.raises(Refused) as refused:
         manager.alter_share_offsets(group, topic, {0: 0})
     assert refused.value.code == NON_EMPTY_GROUP

@@ -55,6 +55,8 @@ _TABLE = (
                "How long a member of a share group may be silent.", integer(1_000, 3_600_000)),
     Definition("share.heartbeat.interval.ms", "int", "5000",
                "How often a member of a share group sends a heartbeat.", integer(100, 3_600_000)),
+    Definition("share.assignment.interval.ms", "int", "1000",
+               "Kept for clients: partitions are assigned at once.", integer(0, 3_600_000)),
     Definition("errors.deadletterqueue.topic.name", "string", "",
                "The topic to which messages are copied that were rejected or failed too often.", str),
     Definition("headwater.queue.order", "string", "none",

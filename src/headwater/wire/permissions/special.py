@@ -352,17 +352,18 @@ def _hide_members(group: Any, fields: tuple[str, ...], permits: Permits) -> None
 
 async def describe_share_group_offsets(request: Any, context: Context, handle: Handle) -> Any:
     """Topics that were named are refused; where all were asked for, those that may not be seen are left out."""
-    permits, answer = permits_of(context), await handle(request, context)
-    by_name = {group.group_id: group.topics for group in request.groups}
+    permits, asked, refused = permits_of(context), [], {}
+    kind = element_type(90, context.api_version, "groups")
+    for group in request.groups:
+        may = [permits.may(Operation.DESCRIBE, TOPIC, one.topic_name) for one in group.topics or ()]
+        kept = tuple(one for one, fine in zip(group.topics or (), may, strict=True) if fine)
+        denied = tuple(one for one, fine in zip(group.topics or (), may, strict=True) if not fine)
+        asked.append(dataclasses.replace(group, topics=None if group.topics is None else kept))
+        refused[group.group_id] = mirrored(dataclasses.replace(group, topics=denied), kind, UNAUTHORIZED_TOPIC, REFUSED)
+    answer = await handle(dataclasses.replace(request, groups=tuple(asked)), context)
     for group in answer.groups:
-        kept = [one for one in group.topics if permits.may(Operation.DESCRIBE, TOPIC, one.topic_name)]
-        refused = [one for one in group.topics if one not in kept] if by_name[group.group_id] is not None else []
-        for topic in refused:
-            topic.topic_id = None
-            for one in topic.partitions:
-                one.start_offset = one.lag = -1
-                one.error_code, one.error_message = UNAUTHORIZED_TOPIC, REFUSED
-        group.topics = (*kept, *refused)
+        seen = [one for one in group.topics if permits.sees(Operation.DESCRIBE, TOPIC, one.topic_name)]
+        group.topics = (*seen, *refused[group.group_id].topics)
     return answer
 
 
