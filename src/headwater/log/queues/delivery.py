@@ -182,6 +182,9 @@ class Delivery:
                 return max(row.first, offset)
         return max(self.end, offset)
 
+    def deliveries_of(self, offset: int) -> int:
+        return next((row.deliveries for row in self._rows.between(offset, offset)), 0)
+
     def may_extend(self, rules: Rules) -> bool:
         """May more of the log be looked at?"""
         return max(len(self._rows), len(self.keys or ())) < rules.window_rows_max

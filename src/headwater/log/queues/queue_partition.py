@@ -15,7 +15,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.listeners import Listeners
 from headwater.log.partition import Partition
 from headwater.log.queues.candidates import Times, candidates, keys_between
-from headwater.log.queues.dead_letters import DeadLetters
+from headwater.log.queues.dead_letters import DeadLetters, message_at
 from headwater.log.queues.delivery import Acknowledgement, Delivery, Demand, Totals
 from headwater.log.queues.journal import History, Journal, wall_ahead_ms
 from headwater.log.queues.key_order import KeyOrder
@@ -24,6 +24,7 @@ from headwater.log.queues.records import QueuePartitionId
 from headwater.log.queues.settings import QueueSettings
 from headwater.log.queues.states import State
 from headwater.log.reader import StoredBatch
+from headwater.record import Record
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
@@ -234,6 +235,35 @@ class QueuePartition:
             self._state, self._history = Delivery(offset), History()
             self.begin()
         self._listeners.notify()
+
+    def purge(self) -> int:
+        """Be done with what waits; returns how many messages that were. Durable when this returns."""
+        with self._lock:
+            settings = self._settings()
+            self._look_after(settings)
+            before = self._state.totals.dropped
+            waiting = self._state.counts[State.AVAILABLE]
+            end = self._visible_end(settings)
+            unseen = max(end - max(self._state.end, self._partition.start_offset), 0)
+            written = self._write(self._state.drop_below(end))
+            self._state.totals.dropped = before + waiting + unseen
+        self._journal.settle(self.id.queue, written)
+        self._listeners.notify()
+        return waiting + unseen
+
+    def waiting(self, limit: int) -> list[tuple[Record, int]]:
+        """Messages that would be delivered next, and how often each has been."""
+        found: list[tuple[Record, int]] = []
+        with self._lock:
+            settings = self._settings()
+            self._look_after(settings)
+            offset = self._state.next_offset(self._state.start, self._now_ms())
+            while offset < self._visible_end(settings) and len(found) < limit:
+                record = message_at(self._log, self._partition.topic_partition, offset)
+                if record is not None:
+                    found.append((record, self._state.deliveries_of(offset)))
+                offset = self._state.next_offset(offset + 1, self._now_ms())
+        return found
 
     def forget(self) -> None:
         """Delete what is written about it; durable when this returns."""
