@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from confluent_kafka import AcknowledgeType, ShareConsumer
+from confluent_kafka import AcknowledgeType, Message, ShareConsumer
 
 from tests.waiting import Deadline
 
@@ -68,6 +68,16 @@ class JavaSharing:
         self._ask("closeShare")
 
 
+def shared(message: Message) -> Shared:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    value, deliveries = message.value(), message.delivery_count()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    assert deliveries is not None
+    return Shared(topic, partition, offset, value or b"", deliveries)
+
+
 class ConfluentSharing:
     def __init__(self, bootstrap: str, group: str, topic: str, *, explicit: bool, records_max: int) -> None:
         self._consumer = ShareConsumer(
@@ -79,10 +89,7 @@ class ConfluentSharing:
         self._consumer.subscribe([topic])
 
     def poll(self, seconds: float = POLL_S) -> list[Shared]:
-        return [
-            Shared(one.topic(), one.partition(), one.offset(), one.value(), one.delivery_count())
-            for one in self._consumer.poll(seconds) if one.error() is None
-        ]  # fmt: skip
+        return [shared(one) for one in self._consumer.poll(seconds) if one.error() is None]
 
     def acknowledge(self, message: Shared, kind: str) -> None:
         place = message.topic, message.partition, message.offset

@@ -39,7 +39,7 @@ def main(bootstrap: str, group: str, topic: str, seed: str) -> None:
         if messages:
             codes = committed(consumer)
             for one in messages:
-                say("done", one.offset(), codes.get(one.partition(), -1))
+                say("done", one.offset(), codes.get(one.partition() or 0, -1))
 
 
 def committed(consumer: ShareConsumer) -> dict[int, int]:
