@@ -145,8 +145,8 @@ def topic_settings_page() -> str:
 def queue_settings_page() -> str:
     rows = [[f"`{d.name}`", d.kind, f"`{d.default}`", d.documentation] for d in QUEUE_DEFINITIONS.values()]
     return (
-        "# Settings of queues and share groups\n\nSet with any Kafka admin client for resources of the type `GROUP`, or "
-        "`log.queue(settings=...)`. Those that begin with\n`headwater.` are ours; stock clients need not know them. A "
+        "# Settings of queues and share groups\n\nSet with any Kafka admin client for resources of the type `GROUP`, "
+        "or `log.queue(settings=...)`. Those that begin with\n`headwater.` are ours; stock clients need not know them. A "
         "queue that `log.queue` makes has `share.auto.offset.reset=earliest`,\n`headwater.queue.headers=true` and a "
         "dead-letter topic.\n\n" + table(["setting", "type", "default", "meaning"], rows) + "\n"
     )
@@ -242,7 +242,7 @@ def main() -> int:
             (FOLDER / name).write_text(NOTICE + page(), encoding="utf-8")
         return 0
     for name in outdated():
-        print(f'docs/reference/{name} is not what the code says; write it anew with "make reference"', file=sys.stderr)
+        print(f'docs/reference/{name} is not what the code says; write it again with "make reference"', file=sys.stderr)
     return 1 if outdated() else 0
 
 

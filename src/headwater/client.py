@@ -101,6 +101,10 @@ class RemoteNode:
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Any:
         return self._asked("GET", f"{path}{_query(query or {})}")
 
+    def send(self, method: str, path: str, body: bytes) -> Any:
+        """Another request than a GET, with a body of JSON."""
+        return self._asked(method, path, body, {"content-type": "application/json"})
+
     def messages(self, path: str, query: Mapping[str, object], after: str = "") -> Iterator[Message]:
         """Yields the events of a live endpoint. When the connection breaks, it resumes after the last event that
         had an id. RequestRefused where the node says that it cannot be followed (any more)."""
@@ -239,14 +243,15 @@ def _check(answer: HTTPResponse) -> None:
     if answer.status < 400:
         return
     body = answer.read()
+    facts: Row = {}
     try:
-        said = json.loads(body)
+        facts = said = json.loads(body)
         name, message = str(said.get("error", "Refused")), str(said["message"])
     except (ValueError, KeyError, TypeError):
         name, message = "Refused", f"the answer was {answer.status}"
     if answer.status in (429, 503):
         raise Unready(message)
-    raise RequestRefused(answer.status, name, message)
+    raise RequestRefused(answer.status, name, message, facts)
 
 
 class Unready(HTTPException):

@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "registry": {"log"},
     "serve": {"log", "views", "query", "access"},
     "client": set(),
+    "events": {"log", "client"},
     "flow": {"log", "views", "webhooks"},
     "http_port": {"log", "access", "wire", "alerts", "capture", "registry", "serve", "flow"},
     "node": {"log", "access", "views", "wire", "alerts", "capture", "http_port"},
@@ -30,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # Siblings of wire that are drawn in the picture and not built yet. Building one moves it into the table above.
-NOT_BUILT = {"events"}
+NOT_BUILT: set[str] = set()
 
 # The front door: loads any of the above by name, when asked.
 DOORS = {"__init__", "__main__"}
@@ -103,7 +104,7 @@ def test_shared_words_import_nothing_of_ours() -> None:
 
 
 def test_siblings_are_never_in_each_others_row() -> None:
-    siblings = {"wire", "alerts", "capture", "flow", "registry", "serve", *NOT_BUILT}
+    siblings = {"wire", "alerts", "capture", "events", "flow", "registry", "serve", *NOT_BUILT}
     assert all(MAY_IMPORT[part].isdisjoint(siblings) for part in siblings & MAY_IMPORT.keys())
 
 

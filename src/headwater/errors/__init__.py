@@ -15,6 +15,8 @@ The branches answer the caller's only question: may I try again?
     │   ├── UnsupportedFormat
     │   ├── BatchTooLarge
     │   ├── InvalidTimestamp
+    │   ├── ConditionalAppendsOnly
+    │   ├── Rejected              a command that the state of an aggregate does not allow
     │   ├── InvalidGroup
     │   ├── OffsetMetadataTooLarge
     │   ├── UnsupportedAssignor
@@ -26,6 +28,10 @@ The branches answer the caller's only question: may I try again?
     │   └── UnsafeBind
     ├── ConflictError             a concurrent change came first; read again, then decide
     │   ├── TopicExists
+    │   ├── WrongVersion          a stream is not at the version that an append expects
+    │   ├── UnexpectedEvent       an event that an append excludes is there
+    │   ├── UndecidedStream
+    │   ├── EndOffsetMoved
     │   ├── DataDirectoryLocked
     │   ├── PortUnavailable
     │   ├── OutOfOrderSequence
@@ -230,6 +236,14 @@ from headwater.errors.schemas import (
     UnknownSubject,
     UnknownVersion,
 )
+from headwater.errors.streams import (
+    ConditionalAppendsOnly,
+    EndOffsetMoved,
+    Rejected,
+    UndecidedStream,
+    UnexpectedEvent,
+    WrongVersion,
+)
 
 __all__ = [
     "AlreadyDeleted",
@@ -238,6 +252,7 @@ __all__ = [
     "CaptureError",
     "CaptureExists",
     "ConcurrentTransactions",
+    "ConditionalAppendsOnly",
     "ConflictError",
     "CorruptBatch",
     "DamagedFile",
@@ -245,6 +260,7 @@ __all__ = [
     "DataDirectoryLocked",
     "DiskFull",
     "DuplicateSequence",
+    "EndOffsetMoved",
     "FencedMember",
     "FencedMemberEpoch",
     "FlowError",
@@ -296,6 +312,7 @@ __all__ = [
     "ReadFailed",
     "RebalanceUnderWay",
     "RegistryUnavailable",
+    "Rejected",
     "RequestRefused",
     "SchemaError",
     "SchemaReferenced",
@@ -316,7 +333,9 @@ __all__ = [
     "TopicOffline",
     "TopicRecreated",
     "UnavailableError",
+    "UndecidedStream",
     "UndecodableChange",
+    "UnexpectedEvent",
     "UnknownCapture",
     "UnknownFlow",
     "UnknownGroup",
@@ -339,6 +358,7 @@ __all__ = [
     "UnsupportedRequest",
     "UsageError",
     "ViewBehind",
+    "WrongVersion",
 ]
 
 # A stack trace shows each error under the name that it is imported by.

@@ -40,6 +40,7 @@ from headwater.errors import (
     UnknownTopic,
     UsageError,
 )
+from headwater.log.appended import Owner
 from headwater.log.archive import Archive
 from headwater.log.disk_errors import disk_errors_as_unavailable
 from headwater.log.identity import (
@@ -52,7 +53,7 @@ from headwater.log.identity import (
     write_identity,
 )
 from headwater.log.maintenance import Maintenance
-from headwater.log.partition import Owner, Partition
+from headwater.log.partition import Partition
 from headwater.log.partitioner import choose_partitions
 from headwater.log.reader import Follower, read_records
 from headwater.log.storage import LocalStorage, Storage, read_whole, replace_durably
@@ -519,7 +520,6 @@ class Log:
     @property
     @disk_errors_as_unavailable
     def queues(self) -> "Queues":
-        """Queues on topics; those of Kafka's protocol are called share groups."""
         with self._lock:
             if self._queues is None:
                 from headwater.log.queues.queues import Queues

@@ -172,6 +172,11 @@ _TABLE = (
         "What a partition at retention.bytes does: drop-oldest, block (producers wait) or reject.",
         choice("drop-oldest", "block", "reject"),
     ),
+    Definition(
+        "headwater.append.policy", "string", "any",
+        "Who may append: any producer, or conditional appends only, which check versions of streams.",
+        choice("any", "conditional"),
+    ),
 )  # fmt: skip
 
 # Settings of Kafka's that change nothing on one node. They are checked, kept and shown, so that tools which copy the
@@ -260,6 +265,7 @@ class TopicSettings:
     local_retention_ms: int
     local_retention_bytes: int
     headwater_full_policy: str
+    headwater_append_policy: str
 
     @property
     def codec(self) -> int | None:
@@ -275,6 +281,11 @@ class TopicSettings:
             return self.compression_zstd_level
         usual = self.compression_type != "gzip" or self.compression_gzip_level == GZIP_USUAL_LEVEL
         return None if usual else self.compression_gzip_level
+
+    @property
+    def conditional(self) -> bool:
+        """Whether appends without a condition are refused."""
+        return self.headwater_append_policy == "conditional"
 
     @property
     def compacted(self) -> bool:

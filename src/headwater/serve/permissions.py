@@ -11,7 +11,7 @@ from headwater.access.acls import CLUSTER_NAME, Operation, ResourceType
 from headwater.log.topic import SECRET
 
 CLUSTER, GROUP, TOPIC = ResourceType.CLUSTER, ResourceType.GROUP, ResourceType.TOPIC
-READ, WRITE, DELETE = Operation.READ, Operation.WRITE, Operation.DELETE
+READ, WRITE, DELETE, CREATE = Operation.READ, Operation.WRITE, Operation.DELETE, Operation.CREATE
 ALTER, DESCRIBE = Operation.ALTER, Operation.DESCRIBE
 LOOKING = ("GET", "HEAD", "WEBSOCKET")
 
@@ -54,6 +54,10 @@ ROWS: Sequence[Row] = (
     Row(LOOKING, "topics/{}", of(DESCRIBE, "topic")),
     Row(LOOKING, "topics/{}/*", of(READ, "topic")),
     Row(["POST"], "topics/{}", of(WRITE, "topic")),
+    Row(LOOKING, "events/{}", of(READ, "topic")),
+    Row(LOOKING, "events/{}/{}", of(READ, "topic")),
+    Row(["POST"], "events/{}", of(WRITE, "topic")),
+    Row(["PUT"], "events/{}", of(CREATE, "topic")),
     Row(["POST"], "hooks/*", nothing),  # signed by who sends them
     Row(["POST"], "session", nothing),
     Row(LOOKING, "views/{}", of(DESCRIBE, "view")),

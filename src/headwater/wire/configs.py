@@ -42,6 +42,7 @@ _NODE_NAMES = {
     "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
     "headwater.full.policy": "headwater.full.policy",
+    "headwater.append.policy": "headwater.append.policy",
     "remote.storage.enable": "remote.log.storage.enable",
     "local.retention.ms": "log.local.retention.ms",
     "local.retention.bytes": "log.local.retention.bytes",

@@ -24,6 +24,7 @@ from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.joins.pairing import EQUAL_OR_UNKNOWN, EXISTENCE, LEFT
 from headwater.flow.operators.windows.assignment import POSITION
 from headwater.flow.prepare.join_inputs import shared_names
+from headwater.flow.proof.arrivals import BATCH
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.event_positions import position_of, since, with_time
 from headwater.flow.rows.row_steps import PATH, visible
@@ -47,9 +48,9 @@ def interval_rows(
     node: IntervalJoin, left: DataFrame, right: DataFrame, past: Past, sources: Sequence[Source]
 ) -> DataFrame:
     """Pairs, and who is known to stay alone at the watermark."""
-    ours = _sided(_timely(node, left, past), node.left, "_l_", LEFT_PLACE)
-    theirs = _sided(_timely(node, right, past), node.right, "_r_", RIGHT_PLACE)
-    on = _equal(node) & (_time("_r") - _time("_l")).between(node.low_us, node.high_us)
+    ours = sided(timely(node, left, past), node.left, "_l_", LEFT_PLACE)
+    theirs = sided(timely(node, right, past), node.right, "_r_", RIGHT_PLACE)
+    on = equal(node) & (_time("_r") - _time("_l")).between(node.low_us, node.high_us)
     joined = ours.join(theirs, on, node.how)
     reached = f.lit(past.reached_us(node)).cast("long")
     both = f.col(f"_l_{THERE}").isNotNull() & f.col(f"_r_{THERE}").isNotNull()
@@ -63,12 +64,12 @@ def interval_rows(
 def as_of_rows(node: AsOfJoin, left: DataFrame, right: DataFrame, past: Past, sources: Sequence[Source]) -> DataFrame:
     """Each event whose time the watermark has passed, with the newest version that held and counted then."""
     right = with_time(right, since(node.versions, right))
-    ours = _sided(_timely(node, left, past), node.left, "_l_", LEFT_PLACE)
-    theirs = _sided(_seen(node, right, past), node.right, "_r_", RIGHT_PLACE)
+    ours = sided(timely(node, left, past), node.left, "_l_", LEFT_PLACE)
+    theirs = sided(_seen(node, right, past), node.right, "_r_", RIGHT_PLACE)
     null_key = f.greatest(*(f.col(quoted(f"_l_{one}")).isNull() for one, _ in node.on), f.lit(False))
     due = ours.where(null_key | f.coalesce(_time("_l") < f.lit(past.reached_us(node)).cast("long"), f.lit(False)))
     event = [f"{LEFT_PLACE}_{name}" for name in (*POSITION, "content", "nth")]
-    on = _equal(node) & (_time("_r") <= _time("_l")) & (f.col("_r__seen") <= _time("_l"))
+    on = equal(node) & (_time("_r") <= _time("_l")) & (f.col("_r__seen") <= _time("_l"))
     order = f.struct(*(f.col(f"{RIGHT_PLACE}_{name}") for name in ("time", *POSITION)))
     version = f.struct(*(f.col(quoted(name)) for name in theirs.columns))
     newest = due.join(theirs, on).groupBy(*event).agg(f.max_by(version, order).alias("_version"))
@@ -82,11 +83,11 @@ def as_of_rows(node: AsOfJoin, left: DataFrame, right: DataFrame, past: Past, so
     return _named(node, rows if node.how == LEFT else rows.where(f"_r_{THERE}"), left, right, sources)
 
 
-def _sided(frame: DataFrame, node: Node, prefix: str, places: str) -> DataFrame:
+def sided(frame: DataFrame, node: Node, prefix: str, places: str) -> DataFrame:
     """Columns of a side with a prefix, and where each of its rows lies."""
     position = [column.alias(places + name) for name, column in position_of(frame, node).items()]
     own = [f.col(quoted(name)).alias(prefix + name) for name in (*visible(frame), AT)]
-    more = [f.col(name).alias(prefix + name) for name in (DELETED, "_seen") if name in frame.columns]
+    more = [f.col(name).alias(prefix + name) for name in (DELETED, "_seen", BATCH) if name in frame.columns]
     placed = frame.select(*own, *more, *position, f.lit(True).alias(prefix + THERE))
     nth = f.lit(0).cast("long")
     if multiplies(node):
@@ -95,7 +96,7 @@ def _sided(frame: DataFrame, node: Node, prefix: str, places: str) -> DataFrame:
     return placed.withColumn(f"{places}_nth", nth)
 
 
-def _timely(node: Join, frame: DataFrame, past: Past) -> DataFrame:
+def timely(node: Node, frame: DataFrame, past: Past) -> DataFrame:
     late = past.late.get(node)
     if late is None:
         return frame
@@ -116,7 +117,7 @@ def _seen(node: AsOfJoin, frame: DataFrame, past: Past) -> DataFrame:
     return joined.select(*frame.columns, f.coalesce("_since", always).alias("_seen"))
 
 
-def _equal(node: Join) -> Column:
+def equal(node: Join) -> Column:
     on = f.lit(True)
     for one, other in node.on:
         on = on & (f.col(quoted(f"_l_{one}")) == f.col(quoted(f"_r_{other}")))
