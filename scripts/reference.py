@@ -146,8 +146,8 @@ def queue_settings_page() -> str:
     rows = [[f"`{d.name}`", d.kind, f"`{d.default}`", d.documentation] for d in QUEUE_DEFINITIONS.values()]
     return (
         "# Settings of queues and share groups\n\nSet with any Kafka admin client for resources of the type `GROUP`, "
-        "or `log.queue(settings=...)`. Those that begin with\n`headwater.` are ours; stock clients need not know them. A "
-        "queue that `log.queue` makes has `share.auto.offset.reset=earliest`,\n`headwater.queue.headers=true` and a "
+        "or `log.queue(settings=...)`. Those that begin with\n`headwater.` are ours; stock clients need not know them. "
+        "A queue that `log.queue` makes has `share.auto.offset.reset=earliest`,\n`headwater.queue.headers=true` and a "
         "dead-letter topic.\n\n" + table(["setting", "type", "default", "meaning"], rows) + "\n"
     )
 

@@ -1,6 +1,7 @@
 """What the log has for a queue between two offsets: batches, and what their records say about their delivery."""
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from headwater.errors import DamagedRange, HeadwaterError
@@ -15,6 +16,10 @@ DELIVER_AT, EXPIRES_AT = "headwater.deliver.at", "headwater.expires.at"
 """Headers with a time as text, in milliseconds since 1970."""
 
 
+RECORDS_MAX = 2_000
+Decode = Callable[[StoredBatch], list[Record]]
+
+
 class Candidates(NamedTuple):
     found: Found
     batches: Sequence[StoredBatch]
@@ -27,22 +32,36 @@ class Times(NamedTuple):
     elapsed_ms: int
 
 
+class Extent(NamedTuple):
+    """How much of the log to look at: at least a batch."""
+
+    bytes_max: int
+    records_max: int
+    """Of records that are looked into; more where they have an order, which needs to know what is behind."""
+
+
 def candidates(
-    partition: Partition, offset: int, settings: QueueSettings, times: Times, *, bytes_max: int, unpacked_max: int
+    partition: Partition, offset: int, settings: QueueSettings, times: Times, extent: Extent, decode: Decode
 ) -> Candidates:
-    """Messages from an offset on, at least one batch of them. A batch that is damaged is stepped over."""
+    """Messages from an offset on. A batch that is damaged is stepped over."""
     try:
-        batches, end = read_stored(partition, offset, bytes_max=bytes_max, committed=settings.committed)
+        batches, end = read_stored(partition, offset, bytes_max=extent.bytes_max, committed=settings.committed)
     except DamagedRange as damage:
         return Candidates(Found(offset, (), damage.end), ())
     if not settings.looks_into_records:
         spans = [Span(max(one.header.base_offset, offset), one.header.next_offset - 1) for one in batches]
         return Candidates(Found(offset, spans, end), batches)
-    spans = [
-        _span(record, settings, times)
-        for batch in batches for record in records_in(batch, unpacked_max) if record.offset >= offset
-    ]  # fmt: skip
-    return Candidates(Found(offset, spans, end), batches)
+    records_max = RECORDS_MAX if settings.by_key else extent.records_max
+    looked: list[Record] = []
+    for batch in batches:
+        records = decode(batch)
+        begin = bisect_left(records, offset, key=lambda record: record.offset)
+        room = records_max - len(looked)
+        looked += records[begin : begin + room]
+        if len(records) - begin > room:  # the rest of the batch is for the next look
+            end = looked[-1].offset + 1
+            break
+    return Candidates(Found(offset, [_span(record, settings, times) for record in looked], end), batches)
 
 
 def records_in(batch: StoredBatch, unpacked_max: int) -> list[Record]:

@@ -1,6 +1,7 @@
 """A consumer of a queue in the process that owns the log: `with log.queue("mail") as queue: ...`."""
 
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,12 +10,11 @@ from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
 from headwater.errors import LogClosed
-from headwater.log.queues.candidates import records_in
 from headwater.log.queues.delivery import Acknowledgement, Demand
 from headwater.log.queues.queue_partition import QueuePartition, Taken
 from headwater.log.queues.queues import Queue
+from headwater.log.queues.ranges import Range
 from headwater.log.queues.states import Event
-from headwater.log.reader import StoredBatch
 from headwater.record import Header, Record
 from headwater.settings import milliseconds
 
@@ -91,7 +91,6 @@ class QueueConsumer:
         self._leaving = [one.subscribe(self._changed.set) for one in self._partitions]
         for one in self._partitions:
             one.join(self._id)
-        self._decoded: tuple[StoredBatch, dict[int, Record]] | None = None
         self._held: dict[tuple[QueuePartition, int], Message] = {}
 
     def __iter__(self) -> Iterator[Message]:
@@ -173,7 +172,8 @@ class QueueConsumer:
         messages, missing = [], []
         records: dict[int, Record] = {}
         for batch in taken.batches:
-            records |= self._records(batch)
+            rows = partition.records(batch)
+            records |= {one.offset: one for one in _in(rows, taken.rows)}
         for row in taken.rows:
             for offset in range(row.first, row.last + 1):
                 record = records.get(offset)
@@ -185,13 +185,6 @@ class QueueConsumer:
             partition.acknowledge(self._id, missing)
         return messages
 
-    def _records(self, batch: StoredBatch) -> dict[int, Record]:
-        """Messages are often taken one by one from the same batch."""
-        if self._decoded is None or self._decoded[0].header != batch.header:
-            rows = records_in(batch, self._log.settings.decompressed_bytes_max)
-            self._decoded = batch, {row.offset: row for row in rows}
-        return self._decoded[1]
-
     def _wait(self, deadline_ms: int | None) -> bool:
         """Wait until there may be something; False when it is too late."""
         now_ms = self._log.clock.elapsed_ms()
@@ -201,3 +194,10 @@ class QueueConsumer:
         first = min((end for end in ends if end is not None), default=None)
         self._changed.wait(None if first is None else max(first - now_ms, 1) / 1000)
         return True
+
+
+def _in(records: Sequence[Record], rows: Sequence[Range]) -> Sequence[Record]:
+    """Those between the first and the last that were taken."""
+    first = bisect_left(records, rows[0].first, key=lambda record: record.offset)
+    last = bisect_right(records, rows[-1].last, key=lambda record: record.offset)
+    return records[first:last]

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from headwater.errors import DamagedRange, HeadwaterError, TopicExists, UnknownTopic, UsageError
+from headwater.errors import DamagedRange, HeadwaterError, UnknownTopic, UsageError
 from headwater.log.batch_format import encode_batch
 from headwater.log.own_topics import ensure_own_topic
 from headwater.log.partition import Partition
@@ -40,6 +40,13 @@ class DeadLetters:
         self._copied: set[int] | None = None
         """Offsets of failed messages of which there is a copy already; None: not looked for yet."""
 
+    def ensure(self, topic: str) -> None:
+        """Make the topic if there is none. Not under a lock: whoever deletes a topic waits for those of its queues."""
+        try:
+            self._log.topic(topic)
+        except UnknownTopic:
+            ensure_own_topic(self._log, topic, CONFIGS)
+
     def end_offset(self, topic: str) -> int:
         """From where on a copy that is made now will be found."""
         return self._partition(topic).end_offset
@@ -57,17 +64,7 @@ class DeadLetters:
         self._copied -= {offset for offset, _ in missing}
 
     def _partition(self, topic: str) -> Partition:
-        count = self._topic(topic)
-        return self._log.partition(topic, self._of.partition % count)
-
-    def _topic(self, topic: str) -> int:
-        try:
-            return self._log.topic(topic).partitions
-        except UnknownTopic:
-            try:
-                return ensure_own_topic(self._log, topic, CONFIGS, partitions=1).partitions
-            except TopicExists:
-                return self._log.topic(topic).partitions
+        return self._log.partition(topic, self._of.partition % self._log.topic(topic).partitions)
 
     def _append(self, partition: Partition, letters: Sequence[Record]) -> None:
         assert self._copied is not None

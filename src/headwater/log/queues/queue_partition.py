@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.errors import HeadwaterError
+from headwater.log.batch_format import BatchHeader
 from headwater.log.listeners import Listeners
 from headwater.log.partition import Partition
-from headwater.log.queues.candidates import Times, candidates, keys_between
+from headwater.log.queues.candidates import Extent, Times, candidates, keys_between, records_in
 from headwater.log.queues.dead_letters import DeadLetters, message_at
 from headwater.log.queues.delivery import Acknowledgement, Delivery, Demand, Totals
 from headwater.log.queues.journal import History, Journal, wall_ahead_ms
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headwater.log")
 
 READ_BYTES = 256 * 1024
+DECODED_MAX = 4
 
 
 class Taken(NamedTuple):
@@ -90,6 +92,7 @@ class QueuePartition:
         self._written = 0
         """The offset after what was written last."""
         self._complained = False
+        self._decoded: dict[BatchHeader, list[Record]] = {}
 
     @property
     def topic(self) -> str:
@@ -113,6 +116,7 @@ class QueuePartition:
 
     def leave(self, holder: str) -> None:
         """A consumer is not there any more: what it held is given to others at once."""
+        self._prepare()
         with self._lock:
             if holder in self._consumers:
                 self._consumers.remove(holder)
@@ -125,6 +129,7 @@ class QueuePartition:
 
     def acquire(self, demand: Demand, *, bytes_max: int = READ_BYTES) -> Taken:
         """Messages for a consumer, as many as there are now and as it asks for; none if there are none."""
+        self._prepare()
         with self._lock:
             settings = self._settings()
             self._look_after(settings)
@@ -145,11 +150,11 @@ class QueuePartition:
         while offset < self._visible_end(settings) and bytes_left > 0:
             if offset >= self._state.end and not self._state.may_extend(settings.rules):
                 break
+            wanted = demand._replace(count_max=demand.count_max - sum(row.size for row in taken))
             found, stored = candidates(
                 self._partition, offset, settings, Times(self._log.clock.now_ms(), now_ms),
-                bytes_max=bytes_left, unpacked_max=self._log.settings.decompressed_bytes_max,
+                Extent(bytes_left, wanted.count_max), self.records,
             )  # fmt: skip
-            wanted = demand._replace(count_max=demand.count_max - sum(row.size for row in taken))
             rows = self._state.acquire(found, wanted, now_ms, settings.rules)
             if rows:
                 self._write(rows)
@@ -163,12 +168,23 @@ class QueuePartition:
             offset = self._state.next_offset(found.end, now_ms)
         return taken, batches
 
+    def records(self, batch: StoredBatch) -> list[Record]:
+        """Of a batch, of which messages are often taken one by one."""
+        known = self._decoded.get(batch.header)
+        if known is None:
+            known = records_in(batch, self._log.settings.decompressed_bytes_max)
+            while len(self._decoded) >= DECODED_MAX:
+                self._decoded.pop(next(iter(self._decoded)), None)
+            self._decoded[batch.header] = known
+        return known
+
     def _satisfied(self, demand: Demand, taken: Sequence[Range], settings: QueueSettings) -> bool:
         full = self._state.in_flight >= settings.rules.in_flight_max
         return full or sum(row.size for row in taken) >= demand.count_max
 
     def acknowledge(self, holder: str, acknowledgements: Iterable[Acknowledgement]) -> None:
         """All of them, durable when this returns; NotAcquired: none of them."""
+        self._prepare()
         with self._lock:
             settings = self._settings()
             self._wake()
@@ -198,6 +214,7 @@ class QueuePartition:
         return self._state.wake_ms
 
     def describe(self) -> Description:
+        self._prepare()
         with self._lock:
             settings = self._settings()
             if not self._partition.offline:
@@ -238,6 +255,7 @@ class QueuePartition:
 
     def purge(self) -> int:
         """Be done with what waits; returns how many messages that were. Durable when this returns."""
+        self._prepare()
         with self._lock:
             settings = self._settings()
             self._look_after(settings)
@@ -254,6 +272,7 @@ class QueuePartition:
     def waiting(self, limit: int) -> list[tuple[Record, int]]:
         """Messages that would be delivered next, and how often each has been."""
         found: list[tuple[Record, int]] = []
+        self._prepare()
         with self._lock:
             settings = self._settings()
             self._look_after(settings)
@@ -273,6 +292,12 @@ class QueuePartition:
         self._journal.settle(self.id.queue, end)
 
     # -- upkeep ------------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Before the lock is taken."""
+        topic = self._settings().dead_letter_topic
+        if topic:
+            self._letters.ensure(topic)
 
     def _look_after(self, settings: QueueSettings) -> None:
         self._wake()

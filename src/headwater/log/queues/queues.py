@@ -59,7 +59,7 @@ class Queue:
         return sorted(self._partitions.values(), key=lambda one: (one.topic, one.number))
 
     def topics(self) -> list[str]:
-        return sorted({one.topic for one in self._partitions.values()})
+        return sorted({one.topic for one in list(self._partitions.values())})
 
     def partition(self, topic: str, number: int, *, start: int | None = None) -> QueuePartition:
         """A partition to work on. At first it begins where the settings say, or at an offset; that is durable then."""
