@@ -1,0 +1,1 @@
+"""Proofs of what depends on which rows were processed in one batch."""
