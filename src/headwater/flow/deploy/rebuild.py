@@ -10,11 +10,9 @@ the pause. Readers see the old view until the swap, which is one transaction of 
 <job>/rebuild/.lock         held by the process that builds
 """
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from headwater.errors import JobRefused
@@ -41,7 +39,7 @@ from headwater.flow.sinks.view import ViewSink
 from headwater.flow.source.batch_plan.leading import plan_leading
 from headwater.flow.source.batch_plan.stream_times import StreamTimes
 from headwater.flow.source.options import parse_options
-from headwater.flow.state.files import DiskFiles
+from headwater.flow.state.files import StateFiles
 from headwater.flow.state.manifest import path_of_version
 from headwater.flow.state.store import read_manifest, versions_of
 from headwater.log.storage import LocalStorage, read_whole
@@ -156,7 +154,7 @@ class Rebuild:
             sink = ViewSink(store, self._name, shadow=True)
         # What is poisoned was reported when it was read first. What is late may be another row now.
         topic = late_topic(context.app, context.job.name)
-        late = own_topic_sink(topic, shadow.sinks, self.environment.client, kept=True)
+        late = own_topic_sink(topic, shadow, self.environment.client, kept=True)
         attempt = AttemptSink(late, attempt_of(shadow), until.batch)
         outputs = Outputs({self._name: sink}, DiscardSink("poisoned"), attempt, DiscardSink("accounts"))
         own = JobContext(context.app, self._own_job(), {self._name: resolved}, identity, shadow)
@@ -212,14 +210,14 @@ def begun(
     The store's table goes first: a crash leaves the folder, which says that the table must go.
     """
     name, store = output.planned.name, output.store
-    shadow = JobFolder(folder.path / FOLDER / name)
+    shadow = folder.beside(f"{FOLDER}/{name}")
     kept = shadow.read(MADE_FROM)
     if kept != made_from or spark_checkpoint.is_there(shadow.path) or not usable(shadow):
         if store is not None:
             store.drop_shadow(name)
         if kept is not None:
-            shutil.rmtree(shadow.path)
-        shadow = JobFolder(shadow.path)
+            shadow.clear()
+        shadow = folder.beside(f"{FOLDER}/{name}")
         shadow.write(MADE_FROM, made_from)
     return shadow
 
@@ -263,17 +261,15 @@ def carry_out(
     note = folder.read(f"{FOLDER}/{planned.name}.json")
     if note is None:
         return
-    shadow = folder.path / FOLDER / planned.name
-    for built in sorted((shadow / "state").glob("*")) if (shadow / "state").exists() else []:
-        _renumber(built, note["version"], note["batch"])
-        shutil.rmtree(folder.state / built.name, ignore_errors=True)
-        folder.state.mkdir(parents=True, exist_ok=True)
-        built.rename(folder.state / built.name)
+    shadow = folder.beside(f"{FOLDER}/{planned.name}")
+    for operator in shadow.operators():
+        _renumber(shadow.state_files(operator), note["version"], note["batch"])
+        folder.adopt_state(shadow, operator)
     # Before the view: after a power cut the old state under the new view would count on from the wrong place.
     if folder.state.exists():
         folder.sync("state")
     if store is not None and planned.output.kind == VIEW and note["view"]:
-        _swap(store, planned.name, Mark(identity.job_id, note["batch"], until.end))
+        _swap(store, planned.name, Mark(identity.job_id, note["batch"], until.end, folder.epoch))
     if attempt := note.get("attempt"):
         note_rebuilt(folder, note["operators"], batch=note["batch"], attempt=attempt)
     # From here on older code is changed code, although it was the one that ran last.
@@ -293,14 +289,13 @@ def _swap(store: ViewStore, view: str, mark: Mark) -> None:
 
 def forget(folder: JobFolder, name: str) -> None:
     """Remove what a rebuild leaves in the job's folder; the note last, which asks for the rest."""
-    shutil.rmtree(folder.path / FOLDER / name, ignore_errors=True)
+    folder.beside(f"{FOLDER}/{name}").clear()
     if (folder.path / FOLDER).is_dir():
         folder.remove(f"{FOLDER}/{name}.json")
 
 
-def _renumber(built: Path, version: int, batch: int) -> None:
+def _renumber(files: StateFiles, version: int, batch: int) -> None:
     """The newest version under the number of the batch that the job is paused at, and no other."""
-    files = DiskFiles.at(str(built))
     if version != batch and version in versions_of(files):
         manifest = replace(read_manifest(files, version), version=batch, base=batch - 1)
         files.replace(path_of_version(batch), manifest.to_bytes())
