@@ -4,6 +4,7 @@ empty folder, goes on where this one was."""
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def shop(least: int = 0, shards: int = 2) -> App:
     return app
 
 
-def orders(first: int, end: int) -> list[dict[str, object]]:
+def orders(first: int, end: int) -> list[dict[str, Any]]:
     return [{"id": one, "currency": "EUR" if one % 3 else "SEK", "amount": one % 10} for one in range(first, end)]
 
 
