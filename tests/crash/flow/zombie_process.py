@@ -50,9 +50,7 @@ def declare(output: str, place: str) -> App:
     orders = app.stream("orders", "id long, amount long")
     # A transaction in SQLite keeps other writers out for as long as its process is suspended.
     store = output if output.startswith("postgresql://") else f"sqlite:///{place}/counts.sqlite"
-    app.view(key="amount", name="counts", store=store)(
-        lambda: orders.by("amount").agg("count(*) as orders")
-    )
+    app.view(key="amount", name="counts", store=store)(lambda: orders.by("amount").agg("count(*) as orders"))
     if output == "topic":
         app.topic("out", key="id")(lambda: orders.select("id", "amount"))
     elif output == "parquet":

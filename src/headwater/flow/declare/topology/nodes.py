@@ -529,6 +529,10 @@ STREAM_JOINS = (IntervalJoin, LatestJoin, AsOfJoin)
 STATEFUL = (Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History, TableOperator)
 
 
+ARRIVING = (Changes, Dedupe, LatestJoin)
+"""Steps whose results depend on which rows came in one batch."""
+
+
 TIMED = (Windowed, Dedupe, *STREAM_JOINS)
 """Operators for which a row may be late."""
 
