@@ -1,4 +1,4 @@
-"""What depends on which rows came in one batch, as plain Spark queries over all rows with their batches (batches.py):
+"""What depends on which rows came in one batch, as plain Spark queries over all rows with their batches (arrivals.py):
 the first row of each key, events joined with a table as it was, and changes of a table.
 
 Nothing is shared with the operators. The rows of a key are taken in their order in one array; a table is all of its
@@ -28,10 +28,10 @@ from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.changes import BEFORE, OPERATION
 from headwater.flow.operators.joins.pairing import LEFT
 from headwater.flow.operators.windows.assignment import POSITION
-from headwater.flow.proof.arrivals.batches import BATCH, Arrivals, first_after
-from headwater.flow.proof.arrivals.table_history import FOR_EVER, SINCE, UNTIL
+from headwater.flow.proof.arrivals import BATCH, Arrivals, first_after
 from headwater.flow.proof.certificate import inexact
 from headwater.flow.proof.join_query import LEFT_PLACE, equal, hit_rows, named_pairs, path_of, sided, timely
+from headwater.flow.proof.table_history import FOR_EVER, SINCE, UNTIL
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.evaluation import as_facts
 from headwater.flow.rows.row_steps import PATH, visible

@@ -1,1 +1,0 @@
-"""Proofs of what depends on which rows were processed in one batch."""
