@@ -27,7 +27,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "node": {"log", "access", "views", "wire", "alerts", "capture", "http_port"},
     "testing": {"log", "flow", "node"},
     "demo": {"flow", "views"},
-    "cli": {"log", "access", "views", "wire", "alerts", "capture", "flow", "node", "serve", "query", "demo", "client"},
+    "cli": {
+        "log",
+        "access",
+        "views",
+        "wire",
+        "alerts",
+        "capture",
+        "flow",
+        "node",
+        "serve",
+        "query",
+        "demo",
+        "client",
+        "events",
+    },
 }
 
 # Siblings of wire that are drawn in the picture and not built yet. Building one moves it into the table above.

@@ -48,6 +48,7 @@ VERBS = (
     Verb("sql", "ask views with SQL, at a prompt or from a script", "headwater.cli.sql"),
     Verb("alert", "list alerts and what they hold", "headwater.cli.alert"),
     Verb("verify", "recompute views from the log and compare", "headwater.cli.verify"),
+    Verb("events", "show aggregates, their history and what changed", "headwater.cli.events"),
     Verb("late", "show late rows, and replay them", "headwater.cli.late"),
     Verb("top", "topics, groups and flows, live", "headwater.cli.top"),
     Verb("state", "show, check and reshard what flows keep", "headwater.cli.state"),
