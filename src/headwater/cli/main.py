@@ -34,6 +34,7 @@ VERBS = (
     Verb("consume", "print the records of a topic", "headwater.cli.consume"),
     Verb("schema", "list, show, register, check and delete schemas", "headwater.cli.schema"),
     Verb("group", "list, describe and reset consumer groups", "headwater.cli.group"),
+    Verb("queue", "list, describe, peek, retry, purge, replay and move queues", "headwater.cli.queue"),
     Verb("capture", "follow other systems' changes into topics", "headwater.cli.capture"),
     Verb("hook", "accept signed webhooks into topics", "headwater.cli.hook"),
     Verb("user", "say who may log in, with which password", "headwater.cli.user"),

@@ -24,6 +24,7 @@ The branches answer the caller's only question: may I try again?
     │   ├── UnsupportedRequest
     │   ├── LoginRefused
     │   ├── NotAllowed
+    │   ├── UnknownQueue
     │   └── UnsafeBind
     ├── ConflictError             a concurrent change came first; read again, then decide
     │   ├── TopicExists
@@ -56,6 +57,7 @@ The branches answer the caller's only question: may I try again?
     │   ├── GroupNotEmpty
     │   ├── UnknownGroup
     │   ├── GroupFull
+    │   ├── NotAcquired
     │   └── SubscribedToTopic
     ├── UnavailableError          try again later, unchanged
     │   ├── TopicFull             (a topic that rejects says so: trying again helps only once space is made)
@@ -189,6 +191,7 @@ from headwater.errors.log import (
     LogClosed,
     LoginRefused,
     MemberIdRequired,
+    NotAcquired,
     NotAllowed,
     OffsetMetadataTooLarge,
     OffsetOutOfRange,
@@ -208,6 +211,7 @@ from headwater.errors.log import (
     UnknownGroup,
     UnknownMember,
     UnknownPartition,
+    UnknownQueue,
     UnknownTopic,
     UnknownTransaction,
     UnreleasedInstance,
@@ -292,6 +296,7 @@ __all__ = [
     "LoginRefused",
     "MemberIdRequired",
     "NoOwnCompatibility",
+    "NotAcquired",
     "NotAllowed",
     "NotComparable",
     "NotYetDeleted",
@@ -337,6 +342,7 @@ __all__ = [
     "UnknownHook",
     "UnknownMember",
     "UnknownPartition",
+    "UnknownQueue",
     "UnknownSchema",
     "UnknownSubject",
     "UnknownTopic",

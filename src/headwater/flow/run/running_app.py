@@ -295,6 +295,8 @@ class RunningApp:
         def watch(progress: Progress) -> None:
             one.progress(progress)
             self.watch(one.name, progress)
+            for note in progress.notes:
+                self.report(f"job {one.name}, {note}")
 
         one.raised, one.progressed, one.ended = None, False, False
         rebuild = frozenset[str]() if one.deployed else self.rebuild
