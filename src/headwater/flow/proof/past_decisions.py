@@ -8,7 +8,7 @@ from headwater.flow.commit.job_context import Environment
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.topology.graph import Job, Planned
 from headwater.flow.declare.topology.naming import late_topic
-from headwater.flow.declare.topology.nodes import AsOfJoin, IntervalJoin, Node, Windowed, walk
+from headwater.flow.declare.topology.nodes import AsOfJoin, IntervalJoin, Node, Recognized, Windowed, walk
 from headwater.flow.kafka.client import EARLIEST, Client
 from headwater.flow.late.late_records import NO_ROW
 from headwater.flow.plan.batch_context import batch_context
@@ -29,7 +29,7 @@ POSITION = ("operator", "source", "partition", "offset")
 def past_of(environment: Environment, app: str, job: Job, planned: Planned, folder: JobFolder, batch: int) -> Past:
     """Of an output that holds a batch."""
     client = environment.client
-    windows = [node for node in walk(planned.node) if isinstance(node, Windowed | IntervalJoin | AsOfJoin)]
+    windows = [node for node in walk(planned.node) if isinstance(node, Windowed | IntervalJoin | AsOfJoin | Recognized)]
     if not windows:
         return Past()
     late = late_rows(environment, app, job, folder, batch)

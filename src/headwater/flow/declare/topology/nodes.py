@@ -19,6 +19,7 @@ from headwater.flow.declare.windows import Emission
 from headwater.flow.formats.schema import Schema
 from headwater.flow.operators.comparisons import kinds
 from headwater.flow.operators.joins.pairing import EXISTENCE, INNER, LEFT, RIGHT, Condition
+from headwater.flow.operators.patterns.spec import PatternSpec
 from headwater.flow.operators.windows.clock import CORRECTIONS
 from headwater.flow.operators.windows.step import FINAL
 from headwater.flow.operators.windows.window import Window
@@ -520,16 +521,38 @@ class AsOfJoin(Join):
         return self.horizon_us > 0
 
 
+@dataclass(frozen=True, eq=False)
+class Recognized(OneInput):
+    """Matches of a pattern in the rows of each key, in the order of time."""
+
+    spec: PatternSpec
+    name: str
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.spec.key
+
+    @property
+    def keyed(self) -> bool:
+        """What can be retracted is emitted as a table."""
+        return self.spec.horizon_us > 0
+
+
 LEFT_NAME, RIGHT_NAME = "left_row", "right_row"
 """Columns that name the records which a result was made from, as topic/partition@offset."""
 
 STREAM_JOINS = (IntervalJoin, LatestJoin, AsOfJoin)
 
 
-STATEFUL = (Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History, TableOperator)
+STATEFUL = (
+    Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History, TableOperator, Recognized,
+)  # fmt: skip
+
+MAKING = (Join, Recognized)
+"""Operators whose results are facts again, unless they may be retracted."""
 
 
-TIMED = (Windowed, Dedupe, *STREAM_JOINS)
+TIMED = (Windowed, Dedupe, *STREAM_JOINS, Recognized)
 """Operators for which a row may be late."""
 
 
@@ -548,7 +571,7 @@ def walk(node: Node) -> list[Node]:
     return found
 
 
-MULTIPLYING = (Explode, Apply, Sql, Union, Join)
+MULTIPLYING = (Explode, Apply, Sql, Union, Join, Recognized)
 
 
 def multiplies(node: Node) -> bool:
