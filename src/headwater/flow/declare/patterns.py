@@ -17,11 +17,10 @@ from headwater.flow.declare.topology.nodes import (
     walk,
 )
 from headwater.flow.formats.schema import nearest, quoted
-from headwater.flow.operators.patterns import machine
-from headwater.flow.operators.patterns.language import Begin, Never, excludes, has, read_pattern, variables_of
+from headwater.flow.operators.patterns.language import Never, excludes, has, read_pattern, variables_of
 from headwater.flow.operators.patterns.navigation import Looking, Slot, Variables, read_condition, read_measure
-from headwater.flow.operators.patterns.spec import MATCH_ID, ROW_ID, TIMED, PatternSpec, Skip
 from headwater.flow.operators.patterns.search import PAST_LAST, TO_FIRST, TO_LAST, TO_NEXT
+from headwater.flow.operators.patterns.spec import MATCH_ID, ROW_ID, TIMED, PatternSpec, Skip
 
 ONE_ROW, ALL_ROWS, OMIT_EMPTY, UNMATCHED = ROWS = ("one", "all", "all omit empty", "all with unmatched")
 TRIES = 1_000_000
@@ -72,7 +71,7 @@ def _match(node: Node, words: Words, place: Place) -> Node:
     measures = {name: read_measure(text, variables) for name, text in words.measures.items()}
     slots = _slots(measures)
     spec = PatternSpec(
-        words.by, pattern, tuple(names), conditions, tuple(slots.items()),
+        words.by, words.pattern, pattern, tuple(names), conditions, tuple(slots.items()),
         positive_us(words.within, "WITHIN of a pattern") if words.within else None, words.rows_max, words.tries,
         _skip(words.skip, variables), words.rows != ONE_ROW, words.rows not in (OMIT_EMPTY,), words.rows == UNMATCHED,
         words.timeouts, positive_us(words.corrections, "the time of corrections") if words.corrections else 0,
@@ -201,8 +200,7 @@ def _check(spec: PatternSpec, words: Words, place: Place) -> None:
                else "shows rows without a match, or timeouts"),
             "Corrections are of matches, and need within=.",
         )  # fmt: skip
-    numbered = any(slot.kind == machine.NUMBER for _, slot in spec.slots)
-    if spec.horizon_us and (numbered or has(pattern, Begin)):
+    if spec.horizon_us and spec.numbers_matches:
         raise InvalidDeclaration(
             f"match() at {place} has corrections=, and MATCH_NUMBER() or ^: a late row would change all that follows",
             f"Use {MATCH_ID}, which stays the same.",

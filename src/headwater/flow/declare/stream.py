@@ -197,10 +197,10 @@ class Stream(Flowing):
     ) -> "Stream | Table":
         """Matches of a pattern in the rows of each key, in the order of time: SQL's row pattern recognition.
 
-        `define` says what a row of each variable is like, `measures` what the result shows. A match lies before `within`
-        after its first row is over, or has `max_rows` at most. `rows` is "one" for each match, "all", "all omit empty" or
-        "all with unmatched"; `skip` is "past last row", "to next row", "to first a" or "to last a". With `timeouts` what
-        began and could not end in time is shown as well. With `corrections` late rows change matches: then it is a table.
+        `define` says what a row of each variable is like, `measures` what is shown. A match ends `within` a time after
+        its first row, or has `max_rows` at most. `rows` is "one" for each match, "all", "all omit empty" or "all with
+        unmatched"; `skip` is "past last row", "to next row", "to first a" or "to last a". With `timeouts` what began
+        and could not end in time is shown, too. With `corrections` late rows change matches: then it is a table.
         """
         members = {one: tuple(several) for one, several in (subset or {}).items()}
         node = match_of(self.node, Words(

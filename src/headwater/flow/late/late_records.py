@@ -119,8 +119,8 @@ def _why(row: dict[str, Any], node: Node, times: Times) -> dict[str, Any]:
         reached_us = _reached_us(node, times)
         kept = f", and corrections for {node.spec.horizon_us / 1e6:,.0f} s," if node.spec.horizon_us else ""
         reason = (
-            f"its time{kept} lies {(reached_us - time_us) / 1e6:,.3f} s behind the watermark, and matches that it could "
-            "change are decided"
+            f"its time{kept} lies {(reached_us - time_us) / 1e6:,.3f} s behind the watermark, "
+            "and matches that it could change are decided"
         )
         return {"reason": reason, "time": iso(time_us), "watermark": iso(reached_us), "window": None}
     if isinstance(node, Join):

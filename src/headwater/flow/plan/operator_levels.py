@@ -10,7 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headwater.flow.declare.topology.graph import TOPIC, Job, Planned
-from headwater.flow.declare.topology.nodes import MAKING, STATEFUL, Dedupe, Node, Source, SourceStream, SourceTable, walk
+from headwater.flow.declare.topology.nodes import (
+    MAKING,
+    STATEFUL,
+    Dedupe,
+    Node,
+    Source,
+    SourceStream,
+    SourceTable,
+    walk,
+)
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from headwater.flow.operate.pattern_operator import PatternOperator
 from headwater.flow.operators.joins.events import Events
 from headwater.flow.operators.patterns import machine
 from headwater.flow.operators.patterns.conditions import Code, can_be_kept, is_real, write_code
-from headwater.flow.operators.patterns.language import Begin, has
 from headwater.flow.operators.patterns.measures import Measure
 from headwater.flow.operators.patterns.navigation import SLOT, Slot
 from headwater.flow.operators.patterns.program import compiled
 from headwater.flow.operators.patterns.recognition import SEEN, Bounds, Looking, Output, Recognition
+from headwater.flow.operators.patterns.reference import OracleSetup
 from headwater.flow.operators.patterns.search import Plan
 from headwater.flow.operators.spark_hashes import can_hash
 from headwater.flow.operators.windows.clock import WindowClock
@@ -68,6 +68,13 @@ def pattern_preparation(node: Recognized, operator: PatternOperator) -> PrepareE
     )  # fmt: skip
 
 
+def reference_setup(node: Recognized, frame: DataFrame) -> tuple[OracleSetup, list[Column], list[str], list[pa.Field]]:
+    """What the proof of a pattern needs: the pattern, columns of the frame, those that are shown, and measures."""
+    reading = _Reading(node, frame)
+    measures = [pa.field(name, reading.slot_type(slot)) for name, slot in node.spec.slots]
+    return reading.reference(), reading.plain_columns(), [*node.spec.by, *reading.rows], measures
+
+
 def _check_key(node: Recognized, frame: DataFrame) -> None:
     for one in node.spec.by:
         if one not in frame.columns:
@@ -82,7 +89,8 @@ class _Reading:
     def __init__(self, node: Recognized, frame: DataFrame) -> None:
         self._at, self._spec, self._frame = node.place, node.spec, frame
         spec = node.spec
-        self._rows = [one for one in visible(frame) if one not in spec.by] if spec.all_rows else []
+
+        self.rows = [one for one in visible(frame) if one not in spec.by] if spec.all_rows else []
         dynamic = [one for one in spec.conditions.values() if not one.of_one_row]
         self._condition_slots = list(dict.fromkeys(slot for one in dynamic for slot in one.slots))
         self._measure_slots = [slot for _, slot in spec.slots]
@@ -98,15 +106,19 @@ class _Reading:
         return bool(slot.argument) and slot.kind != machine.LABEL
 
     def columns(self) -> list[Column]:
-        spec = self._spec
         hidden = [f.col(name) for name in (AT, PATH) if name in self._frame.columns]
-        own = [f.col(quoted(name)) for name in (*spec.by, *self._rows)]
+        return [*self.plain_columns(), f.lit(0).cast("long").alias(SEEN), *hidden]
+
+    def plain_columns(self) -> list[Column]:
+        """The key, rows that are shown, arguments and conditions."""
+        spec = self._spec
+        own = [f.col(quoted(name)) for name in (*spec.by, *self.rows)]
         arguments = [self._argument(place) for place in range(len(self._arguments))]
         flags = [
             column_of(spec.conditions[name].row_text).alias(f"{FLAG}{place}")
             for place, name in enumerate(self._flags)
         ]  # fmt: skip
-        return [*own, *arguments, *flags, f.lit(0).cast("long").alias(SEEN), *hidden]
+        return [*own, *arguments, *flags]
 
     def check_flags(self, frame: DataFrame) -> None:
         for place, name in enumerate(self._flags):
@@ -130,7 +142,7 @@ class _Reading:
     def _place(self, slot: Slot) -> int:
         return self._arguments.index(slot.argument) if self._has_argument(slot) else -1
 
-    def _slot_type(self, slot: Slot) -> pa.DataType:
+    def slot_type(self, slot: Slot) -> pa.DataType:
         if slot.kind in (machine.COUNT, machine.NUMBER):
             return pa.int64()
         if slot.kind == machine.LABEL:
@@ -178,7 +190,7 @@ class _Reading:
     def recognition(self) -> Recognition:
         spec = self._spec
         arguments = [pa.field(f"{ARGUMENT}{place}", self._kept_type(place)) for place in range(len(self._arguments))]
-        own = [pa.field(one, arrow_type(self._frame.schema[one].dataType)) for one in (*spec.by, *self._rows)]
+        own = [pa.field(one, arrow_type(self._frame.schema[one].dataType)) for one in (*spec.by, *self.rows)]
         flags = [pa.field(f"{FLAG}{place}", pa.bool_()) for place in range(len(self._flags))]
         columns = pa.schema([*own, *arguments, *flags, pa.field(SEEN, pa.int64())])
         slot_us = FOREVER_US if spec.within_us is None else max((spec.within_us + spec.horizon_us) // SLOTS_OF_TIME, 1)
@@ -191,13 +203,12 @@ class _Reading:
         )  # fmt: skip
         behind = -min([slot.shift for slot in slots] + [0])
         output = Output(
-            tuple(self._rows), self._measures(), tuple(spec.variables), spec.all_rows, spec.show_empty, spec.unmatched,
+            tuple(self.rows), self._measures(), tuple(spec.variables), spec.all_rows, spec.show_empty, spec.unmatched,
             spec.timeouts,
         )  # fmt: skip
-        counts = has(spec.pattern, Begin) or any(slot.kind == machine.NUMBER for slot in self._measure_slots)
         bounds = Bounds(spec.within_us, spec.rows_max, spec.tries_max, behind)
         return Recognition(
-            Events(columns, spec.by, slot_us), plan, self._conditions(), self._shown(), bounds, output, counts
+            Events(columns, spec.by, slot_us), plan, self._conditions(), self._shown(), bounds, output, spec.numbers_matches
         )  # fmt: skip
 
     def _conditions(self) -> Looking:
@@ -229,14 +240,13 @@ class _Reading:
             return write_code(code, expression, internal)
         except Untranslatable as error:
             raise InvalidDeclaration(
-                f"match at {self._at}: the condition of {variable} looks back, and has {error}, which is not "
-                "compiled",
+                f"match at {self._at}: the condition of {variable} looks back, and has {error}, which is not compiled",
                 "Compute it of single rows, inside the brackets: last(upper(a.name)), or with_columns(...) before it.",
             ) from error
 
     def _resolved(self, text: str, variable: str) -> tuple[Expression, dict[str, int]]:
         """The condition as Spark's analyser has it, and the slots by what it calls them."""
-        fields = [(f"{SLOT}{place}", self._slot_type(slot)) for place, slot in enumerate(self._condition_slots)]
+        fields = [(f"{SLOT}{place}", self.slot_type(slot)) for place, slot in enumerate(self._condition_slots)]
         base = self._frame.sparkSession.createDataFrame([], spark_schema(pa.schema(fields)))
         steps = steps_of(base.select(column_of(text).alias("condition")), base)
         internal = {steps.inputs[name]: place for place, (name, _) in enumerate(fields)}
@@ -251,11 +261,26 @@ class _Reading:
             )
         return expression, internal
 
+    def reference(self) -> OracleSetup:
+        spec, expressions = self._spec, {}
+        names = {slot: f"{SLOT}{place}" for place, slot in enumerate(self._condition_slots)}
+        for variable in [one for one in spec.conditions if not spec.conditions[one].of_one_row]:
+            expression, internal = self._resolved(spec.conditions[variable].text(names), variable)
+            own = [(name, slot) for name, place in internal.items()
+                   if (slot := self._condition_slots[place]) in spec.conditions[variable].slots]  # fmt: skip
+            expressions[variable] = (expression, tuple(own))
+        slots = [*self._condition_slots, *self._measure_slots]
+        return OracleSetup(
+            spec, {name: f"{FLAG}{place}" for place, name in enumerate(self._flags)}, expressions,
+            {one: f"{ARGUMENT}{place}" for place, one in enumerate(self._arguments)},
+            {slot: self.slot_type(slot) for slot in slots},
+        )  # fmt: skip
+
     # -- measures ------------------------------------------------------------------------------------------------------
 
     def _measures(self) -> tuple[Measure, ...]:
         return tuple(
-            Measure(name, slot.kind, self._slot_type(slot), f"{ARGUMENT}{self._place(slot)}",
+            Measure(name, slot.kind, self.slot_type(slot), f"{ARGUMENT}{self._place(slot)}",
                     slot.final or not self._spec.all_rows)
             for name, slot in self._spec.slots
         )  # fmt: skip

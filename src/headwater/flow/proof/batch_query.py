@@ -22,6 +22,7 @@ from headwater.flow.declare.topology.nodes import (
     LatestJoin,
     Newest,
     Node,
+    Recognized,
     Source,
     SourceStream,
     SourceTable,
@@ -39,6 +40,7 @@ from headwater.flow.operate.tables.table_inputs import batch_table
 from headwater.flow.prepare.aggregates import read_aggregates
 from headwater.flow.proof.compare_query import compared_rows
 from headwater.flow.proof.join_query import batch_join, event_rows
+from headwater.flow.proof.pattern_query import pattern_rows
 from headwater.flow.proof.tolerances import reference_columns
 from headwater.flow.proof.window_query import Past, window_rows
 from headwater.flow.rows.counters import Counter
@@ -68,6 +70,8 @@ def batch_rows(node: Node, frames: Mapping[Source, DataFrame], past: Past | None
     if isinstance(node, IntervalJoin | AsOfJoin):
         left, right = (batch_rows(one, frames, past) for one in node.inputs)
         return event_rows(node, left, right, past or Past(), list(frames))
+    if isinstance(node, Recognized):
+        return pattern_rows(node, batch_rows(node.input, frames, past), past or Past(), list(frames))
     if isinstance(node, Newest):
         return batch_newest(node, batch_rows(node.input, frames, past))
     if isinstance(node, TableOperator) and not isinstance(node, TableJoin):

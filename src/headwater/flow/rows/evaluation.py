@@ -109,7 +109,11 @@ class Evaluation:
             return self._made(node, root, self.made_rows(node))
         if isinstance(node, Dedupe):
             first = self.changes(node).where(~f.col(LATE)).drop(LATE)
-            return self._made(node, root, first) if any(isinstance(one, (*MAKING, Changes)) for one in walk(node)) else first
+            return (
+                self._made(node, root, first)
+                if any(isinstance(one, (*MAKING, Changes)) for one in walk(node))
+                else first
+            )
         return apply_step(node, [self.rows(one, root) for one in node.inputs], self.counter(root))
 
     def made_rows(self, node: Node) -> DataFrame:

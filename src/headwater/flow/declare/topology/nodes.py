@@ -135,30 +135,27 @@ class OneInput(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Select(OneInput):
+class RowStep(OneInput):
+    """Looks at one row at a time, of a stream or of a table."""
+
+    @property
+    def keyed(self) -> bool:
+        return self.input.keyed
+
+
+@dataclass(frozen=True, eq=False)
+class Select(RowStep):
     columns: tuple[Expression, ...]
 
-    @property
-    def keyed(self) -> bool:
-        return self.input.keyed
-
 
 @dataclass(frozen=True, eq=False)
-class Where(OneInput):
+class Where(RowStep):
     condition: Expression
 
-    @property
-    def keyed(self) -> bool:
-        return self.input.keyed
-
 
 @dataclass(frozen=True, eq=False)
-class WithColumns(OneInput):
+class WithColumns(RowStep):
     columns: Mapping[str, Expression]
-
-    @property
-    def keyed(self) -> bool:
-        return self.input.keyed
 
 
 GENERATORS = re.compile(r"\b(pos)?explode(_outer)?\s*\(|\binline(_outer)?\s*\(|\bstack\s*\(", re.IGNORECASE)
@@ -178,16 +175,12 @@ def generates(node: Node) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Explode(OneInput):
+class Explode(RowStep):
     column: str
     into: str
     outer: bool
     position: str = ""
     """Of a table: the column that says which element it is, beside the key of the row that it was in."""
-
-    @property
-    def keyed(self) -> bool:
-        return self.input.keyed
 
 
 @dataclass(frozen=True, eq=False)
@@ -543,14 +536,13 @@ LEFT_NAME, RIGHT_NAME = "left_row", "right_row"
 
 STREAM_JOINS = (IntervalJoin, LatestJoin, AsOfJoin)
 
-
 STATEFUL = (
-    Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History, TableOperator, Recognized,
+    Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History, TableOperator,
+    Recognized,
 )  # fmt: skip
 
 MAKING = (Join, Recognized)
 """Operators whose results are facts again, unless they may be retracted."""
-
 
 TIMED = (Windowed, Dedupe, *STREAM_JOINS, Recognized)
 """Operators for which a row may be late."""
@@ -571,7 +563,7 @@ def walk(node: Node) -> list[Node]:
     return found
 
 
-MULTIPLYING = (Explode, Apply, Sql, Union, Join, Recognized)
+MULTIPLYING = (Explode, Apply, Sql, Union, *MAKING)
 
 
 def multiplies(node: Node) -> bool:

@@ -137,7 +137,9 @@ class _Compiler:
             self._code.add(machine.WHOLE, int(value.as_py()))
         else:
             self._check(node.type)
-            self._code.add(machine.WHOLE, int(value.cast(pa.int32() if pa.types.is_date32(node.type) else pa.int64()).as_py()))
+            self._code.add(
+                machine.WHOLE, int(value.cast(pa.int32() if pa.types.is_date32(node.type) else pa.int64()).as_py())
+            )
 
     def _cast(self, node: Expression) -> None:
         (given,) = node.inputs
@@ -173,11 +175,14 @@ class _Compiler:
 
     def _calculated(self, node: Expression) -> None:
         name = CALCULATED[node.kind.removesuffix("_decimal")]
-        if not node.kind.endswith("_decimal"):
+        if not pa.types.is_decimal(node.type):
             self._all(node.inputs)
             if not (is_real(node.type) or node.type in BITS):
                 raise Untranslatable(node.text)
-            self._code.add(getattr(machine, f"{name}_REAL") if is_real(node.type) else getattr(machine, name), 0 if is_real(node.type) else BITS[node.type])
+            self._code.add(
+                getattr(machine, f"{name}_REAL") if is_real(node.type) else getattr(machine, name),
+                0 if is_real(node.type) else BITS[node.type],
+            )
             return
         scales = [one.type.scale for one in node.inputs]
         if node.type.scale != (sum(scales) if name == "MULTIPLY" else max(scales)):

@@ -1,9 +1,9 @@
 """Conditions that look back, computed for one row of one attempt (pure, compiled).
 
 A condition is a table of instructions for a stack. Values are whole numbers (also decimals as their last digits, times,
-dates, texts by their place in an order) or doubles, null, or an error. What it looks back at are slots: a value of a row
-of the match, or a count, sum, least or greatest of values of some variables. A slot is kept for each row that the match
-has so far, so that taking a row back costs nothing.
+dates, texts by their place in an order) or doubles, null, or an error. What it looks back at are slots: a value of a
+row of the match, or a count, sum, least or greatest of values of some variables. A slot is kept for each row that the
+match has so far, so that taking a row back costs nothing.
 """
 
 from typing import Any, NamedTuple
@@ -97,13 +97,13 @@ def take(kept: Kept, depth: int, row: int, label: int, slots: Whole, whole: Whol
         if (bits >> label) & 1 and (column < 0 or kind <= FIRST or there[column, row]):
             if kind == LAST or (kind == FIRST and count == 0):
                 number = depth
-            elif kind == SUM or kind == AVERAGE:
+            elif kind in (SUM, AVERAGE):
                 before = number
                 number += whole[column, row]
                 double += real[column, row]
                 if not slots[slot, 5] and whole[column, row] != 0 and (whole[column, row] > 0) != (number > before):
                     count = -(2**40)  # it does not fit, and never will
-            elif kind == LEAST or kind == GREATEST:
+            elif kind in (LEAST, GREATEST):
                 sign = 1 if kind == LEAST else -1
                 best = number
                 if count == 0 or before_row(column, row, best, sign, slots[slot, 5], whole, real):
@@ -145,7 +145,8 @@ def navigated(kept: Kept, slots: Whole, slot: int, depth: int, first: int, begin
 
 @_compiled
 def holds(
-    conditions: Conditions, kept: Kept, variable: int, depth: int, row: int, first: int, begin: int, limit: int, floor: int
+    conditions: Conditions, kept: Kept, variable: int, depth: int, row: int, first: int, begin: int, limit: int,
+    floor: int,
 ) -> int:  # fmt: skip
     """0 or 1; an error is its number, ZERO or UNFIT."""
     kind = conditions.kinds[variable, 0]
@@ -175,7 +176,18 @@ def holds(
             chosen = top if state[top - 1] == VALUE and whole[top - 1] else top + 1
             if state[top - 1] <= NULL:
                 state[top - 1], whole[top - 1], real[top - 1] = state[chosen], whole[chosen], real[chosen]
-        elif operation in (NEGATE, ABSOLUTE, NEGATE_REAL, ABSOLUTE_REAL, RESCALE, TO_REAL, NOT, IS_NULL, IS_NOT_NULL, FITS):
+        elif operation in (
+            NEGATE,
+            ABSOLUTE,
+            NEGATE_REAL,
+            ABSOLUTE_REAL,
+            RESCALE,
+            TO_REAL,
+            NOT,
+            IS_NULL,
+            IS_NOT_NULL,
+            FITS,
+        ):
             _one(operation, operand, state, whole, real, top - 1)
         else:
             top -= 1
@@ -196,7 +208,7 @@ def _push(
     if kind == COUNT:
         whole[top] = kept.counts[depth, slot]
         return
-    if kind == SUM or kind == AVERAGE:
+    if kind in (SUM, AVERAGE):
         count = kept.counts[depth, slot]
         state[top] = UNFIT if count < 0 else (NULL if count == 0 else VALUE)
         whole[top], real[top] = kept.whole[depth, slot], kept.real[depth, slot]
@@ -214,7 +226,7 @@ def _push(
         found = row + slots[slot, 4]
         if not (floor <= found < limit and found >= begin):
             found = -1
-    elif kind == LEAST or kind == GREATEST:
+    elif kind in (LEAST, GREATEST):
         found = kept.whole[depth, slot] if kept.counts[depth, slot] else -1
     else:
         found = navigated(kept, slots, slot, depth, first, begin, limit, floor)
@@ -226,7 +238,7 @@ def _push(
 
 @_compiled
 def _one(operation: int, operand: int, state: Whole, whole: Whole, real: Real, at: int) -> None:
-    if operation == IS_NULL or operation == IS_NOT_NULL:
+    if operation in (IS_NULL, IS_NOT_NULL):
         if state[at] <= NULL:
             whole[at] = 1 if (state[at] == NULL) == (operation == IS_NULL) else 0
             state[at] = VALUE
@@ -235,7 +247,7 @@ def _one(operation: int, operand: int, state: Whole, whole: Whole, real: Real, a
         return
     if operation == NOT:
         whole[at] = 0 if whole[at] else 1
-    elif operation == NEGATE or operation == ABSOLUTE:
+    elif operation in (NEGATE, ABSOLUTE):
         if whole[at] == -(2**63):
             state[at] = UNFIT
         elif operation == NEGATE or whole[at] < 0:
@@ -251,23 +263,22 @@ def _one(operation: int, operand: int, state: Whole, whole: Whole, real: Real, a
         whole[at] = scaled
     elif operation == TO_REAL:
         real[at] = whole[at] / float(operand)
-    elif operation == FITS:
-        if whole[at] >= 1 << operand or whole[at] < -(1 << operand):
-            state[at] = UNFIT
+    elif operation == FITS and (whole[at] >= 1 << operand or whole[at] < -(1 << operand)):
+        state[at] = UNFIT
 
 
 @_compiled
 def _two(operation: int, operand: int, state: Whole, whole: Whole, real: Real, at: int) -> None:
     """What an operation makes of the two topmost values; the first that is null or an error decides."""
     other = at + 1
-    if operation == AND or operation == OR:
+    if operation in (AND, OR):
         _connected(operation == OR, state, whole, at)
         return
     if operation == COALESCE:
         if state[at] == NULL:
             state[at], whole[at], real[at] = state[other], whole[other], real[other]
         return
-    if operation == SAME or operation == SAME_REAL:
+    if operation in (SAME, SAME_REAL):
         if state[at] <= NULL and state[other] <= NULL:
             both = state[at] == VALUE and state[other] == VALUE
             equal = whole[at] == whole[other] if operation == SAME else _same(real[at], real[other])

@@ -36,7 +36,16 @@ from headwater.flow.operators.patterns.machine import (
     navigated,
     take,
 )
-from headwater.flow.operators.patterns.search import FIRST_ROW, GROUP, HIDDEN, LABELS, LENGTH, LIMIT, MATCH_NUMBER, floor_of
+from headwater.flow.operators.patterns.search import (
+    FIRST_ROW,
+    GROUP,
+    HIDDEN,
+    LABELS,
+    LENGTH,
+    LIMIT,
+    MATCH_NUMBER,
+    floor_of,
+)
 
 
 @dataclass(frozen=True)
@@ -119,14 +128,16 @@ def values_of(
                 state[slot, place] = VALUE if row >= 0 else NULL
                 if row >= 0:
                     whole[slot, place] = labels[row] & (HIDDEN - 1)
-            elif kind == LAST or kind == FIRST:
+            elif kind in (LAST, FIRST):
                 rows[slot, place] = navigated(kept, slots, slot, depth, first, begin, limit, floor)
             elif kind == ROW:
                 rows[slot, place] = first + depth
-            elif kind == LEAST or kind == GREATEST:
+            elif kind in (LEAST, GREATEST):
                 rows[slot, place] = kept.whole[depth, slot] if kept.counts[depth, slot] else -1
             else:
-                _push(conditions, kept, slot, depth, first, first, begin, limit, floor, one_state, one_whole, one_real, 0)
+                _push(
+                    conditions, kept, slot, depth, first, first, begin, limit, floor, one_state, one_whole, one_real, 0
+                )
                 state[slot, place], whole[slot, place], real[slot, place] = one_state[0], one_whole[0], one_real[0]
     return Values(rows, whole, real, state)
 

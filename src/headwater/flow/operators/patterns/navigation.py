@@ -14,7 +14,18 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from headwater.errors import InvalidDeclaration
-from headwater.flow.operators.patterns.machine import AVERAGE, COUNT, FIRST, GREATEST, LABEL, LAST, LEAST, NUMBER, ROW, SUM
+from headwater.flow.operators.patterns.machine import (
+    AVERAGE,
+    COUNT,
+    FIRST,
+    GREATEST,
+    LABEL,
+    LAST,
+    LEAST,
+    NUMBER,
+    ROW,
+    SUM,
+)
 
 SLOT = "slot_"
 AGGREGATES = {"count": COUNT, "sum": SUM, "avg": AVERAGE, "mean": AVERAGE, "min": LEAST, "max": GREATEST}
@@ -25,10 +36,64 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 WORDS = frozenset(
-    "and or not is null true false case when then else end in between like rlike as distinct div interval date "
-    "timestamp second seconds minute minutes hour hours day days week weeks month months year years millisecond "
-    "milliseconds microsecond microseconds int integer long bigint double float string boolean decimal short tinyint "
-    "smallint escape from all any".split()
+    [
+        "and",
+        "or",
+        "not",
+        "is",
+        "null",
+        "true",
+        "false",
+        "case",
+        "when",
+        "then",
+        "else",
+        "end",
+        "in",
+        "between",
+        "like",
+        "rlike",
+        "as",
+        "distinct",
+        "div",
+        "interval",
+        "date",
+        "timestamp",
+        "second",
+        "seconds",
+        "minute",
+        "minutes",
+        "hour",
+        "hours",
+        "day",
+        "days",
+        "week",
+        "weeks",
+        "month",
+        "months",
+        "year",
+        "years",
+        "millisecond",
+        "milliseconds",
+        "microsecond",
+        "microseconds",
+        "int",
+        "integer",
+        "long",
+        "bigint",
+        "double",
+        "float",
+        "string",
+        "boolean",
+        "decimal",
+        "short",
+        "tinyint",
+        "smallint",
+        "escape",
+        "from",
+        "all",
+        "any",
+    ]
 )
 
 
@@ -114,7 +179,9 @@ class _Reader:
     def __init__(self, text: str, variables: Variables, defined: str | None) -> None:
         self.text, self._variables, self._defined = text, variables, defined
         self.tokens = [
-            _Token(found.lastgroup or "", found.group(found.lastgroup or 0), found.start(found.lastgroup or 0), found.end())
+            _Token(
+                found.lastgroup or "", found.group(found.lastgroup or 0), found.start(found.lastgroup or 0), found.end()
+            )
             for found in TOKEN.finditer(text)
         ]
 

@@ -1,13 +1,13 @@
 """A pattern as a table of instructions, which the search follows (pure).
 
-    TAKE v e     the next row is of variable v; e: it is not shown
-    SPLIT x y    go on at x, and if that leads nowhere at y: what the standard prefers comes first
-    JUMP x
-    BEGIN        nothing of the key is before this row
-    NEVER v      no row of variable v follows before WITHIN is over
-    MARK r       register r is how many rows the match has here
-    MOVED r      it has more than then: an iteration that takes no row is not made
-    MATCH
+TAKE v e     the next row is of variable v; e: it is not shown
+SPLIT x y    go on at x, and if that leads nowhere at y: what the standard prefers comes first
+JUMP x
+BEGIN        nothing of the key is before this row
+NEVER v      no row of variable v follows before WITHIN is over
+MARK r       register r is how many rows the match has here
+MOVED r      it has more than then: an iteration that takes no row is not made
+MATCH
 """
 
 from dataclasses import dataclass

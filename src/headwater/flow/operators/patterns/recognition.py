@@ -35,7 +35,6 @@ from headwater.flow.operators.joins.events import (
 from headwater.flow.operators.patterns.columns import numbers_of
 from headwater.flow.operators.patterns.machine import Conditions, Flags, Limits, Whole
 from headwater.flow.operators.patterns.measures import Measure, columns_of, shown_rows, values_of
-from headwater.flow.operators.patterns.spec import TIMED, WHY
 from headwater.flow.operators.patterns.search import (
     BY_ZERO,
     FIRST_ROW,
@@ -49,6 +48,7 @@ from headwater.flow.operators.patterns.search import (
     Plan,
     recognised,
 )
+from headwater.flow.operators.patterns.spec import TIMED, WHY
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.operators.windows.state import WindowState
 from headwater.flow.state.manifest import HASH, RunInfo, Slot, StateSchema
@@ -186,10 +186,16 @@ class Recognition:
 
     def waits(self, slot: Slot, clock: WindowClock) -> bool:
         """Would time alone, as the clock moves it, decide anything of a slot's rows?"""
-        passing = [0] if self.bounds.within_us is None else [0, self.bounds.within_us]
         return any(
-            slot.begin + after < clock.passed_us and slot.end + after > clock.passed_before_us for after in passing
+            slot.begin + after < clock.passed_us and slot.end + after > clock.passed_before_us
+            for after in self._decisive_us
         )
+
+    @property
+    def _decisive_us(self) -> tuple[int, ...]:
+        """How long after a row's time something is decided: it is known when the watermark is later, and nothing more
+        can come for a match that begins with it when the watermark is WITHIN later."""
+        return (0,) if self.bounds.within_us is None else (0, self.bounds.within_us - 1)
 
     def step(self, shard: Shard, given: pa.RecordBatch | None, clock: WindowClock) -> Step:
         """`given` are rows that are not late."""
@@ -220,10 +226,8 @@ class Recognition:
         """A row of each key of which something may be decided now that was not before."""
         parts = [fresh]
         if clock.moved:
-            parts.append(scanned(self.events, state, clock.passed_before_us, clock.passed_us))
-            if (within_us := self.bounds.within_us) is not None:
-                due = (one - within_us for one in (clock.passed_before_us, clock.passed_us))
-                parts.append(scanned(self.events, state, *due))
+            for after in self._decisive_us:
+                parts.append(scanned(self.events, state, clock.passed_before_us - after, clock.passed_us - after))
         rows = together(parts)
         if not len(rows.hashes):
             return rows

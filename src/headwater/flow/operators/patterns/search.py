@@ -126,7 +126,11 @@ def attempt(
                 return UNDECIDED, depth, limit
             elif row >= limit:
                 if partial < 0 and depth:
-                    partial, partial_labels, partial_hidden = depth, kept.labels[:depth].copy(), kept.hidden[:depth].copy()
+                    partial, partial_labels, partial_hidden = (
+                        depth,
+                        kept.labels[:depth].copy(),
+                        kept.hidden[:depth].copy(),
+                    )
                 going = False
             else:
                 tries += 1

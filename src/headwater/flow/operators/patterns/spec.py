@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from headwater.flow.operators.patterns.language import Pattern
+from headwater.flow.operators.patterns.language import Begin, Pattern, has
+from headwater.flow.operators.patterns.machine import NUMBER
 from headwater.flow.operators.patterns.navigation import Looking, Slot
 
 MATCH_ID, ROW_ID = "match_id", "row_id"
@@ -25,6 +26,8 @@ class Skip(NamedTuple):
 @dataclass(frozen=True)
 class PatternSpec:
     by: tuple[str, ...]
+    text: str
+    """Of the pattern, as the user wrote it."""
     pattern: Pattern
     variables: tuple[str, ...]
     conditions: Mapping[str, Looking]
@@ -53,6 +56,11 @@ class PatternSpec:
         return (*self.by, *(one for one in arguments if one.isidentifier() and one not in ("first", "last")))
 
     @property
+    def numbers_matches(self) -> bool:
+        """Whether matches of a key are counted, or its first row matters: then a row for each key is kept for ever."""
+        return has(self.pattern, Begin) or any(slot.kind == NUMBER for _, slot in self.slots)
+
+    @property
     def bounded(self) -> bool:
         """Whether what is kept of a key has an end."""
         return self.within_us is not None or self.rows_max is not None
@@ -61,6 +69,6 @@ class PatternSpec:
     def meaning(self) -> str:
         """Of its state: whatever of the pattern changes, other rows are kept."""
         return repr([
-            self.by, self.pattern, sorted(self.conditions.items()), self.slots, self.within_us, self.rows_max, self.skip,
-            self.all_rows, self.unmatched, self.timeouts, self.horizon_us,
+            self.by, self.pattern, sorted(self.conditions.items()), self.slots, self.within_us, self.rows_max,
+            self.skip, self.all_rows, self.unmatched, self.timeouts, self.horizon_us,
         ])  # fmt: skip
