@@ -91,6 +91,10 @@ class _Reading:
         spec = node.spec
 
         self.rows = [one for one in visible(frame) if one not in spec.by] if spec.all_rows else []
+        if taken := [name for name, _ in spec.slots if name.lower() in {one.lower() for one in self.rows}]:
+            raise InvalidDeclaration(
+                f"match at {node.place} has a measure {taken[0]}, which its rows have already", "Give it another name."
+            )
         dynamic = [one for one in spec.conditions.values() if not one.of_one_row]
         self._condition_slots = list(dict.fromkeys(slot for one in dynamic for slot in one.slots))
         self._measure_slots = [slot for _, slot in spec.slots]
@@ -208,7 +212,8 @@ class _Reading:
         )  # fmt: skip
         bounds = Bounds(spec.within_us, spec.rows_max, spec.tries_max, behind)
         return Recognition(
-            Events(columns, spec.by, slot_us), plan, self._conditions(), self._shown(), bounds, output, spec.numbers_matches
+            Events(columns, spec.by, slot_us), plan, self._conditions(), self._shown(), bounds, output,
+            spec.numbers_matches,
         )  # fmt: skip
 
     def _conditions(self) -> Looking:

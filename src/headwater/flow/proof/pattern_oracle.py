@@ -306,7 +306,7 @@ def _shown(oracle: Oracle, match: Match) -> Iterator[Result]:
 
 
 def _measures(oracle: Oracle, match: Match, depth: int) -> tuple[Any, ...]:
-    found = []
+    found: list[Any] = []
     for _, slot in oracle.setup.spec.slots:
         own = len(match.rows) - 1 if slot.final else depth
         if slot.kind == machine.NUMBER:

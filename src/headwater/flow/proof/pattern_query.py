@@ -64,7 +64,8 @@ def pattern_rows(node: Recognized, frame: DataFrame, past: Past, sources: Sequen
     kinds = [pa.field(f"{side}_{name}", pa.int64()) for side in (LEFT_PLACE, RIGHT_PLACE) for name in PLACE]
     results = pa.schema([*own, *kinds, *measures, pa.field(TIMED, pa.bool_())])
     task = OracleTask(setup, results, tuple(shown), watermark_us)
-    found = given.groupBy(*by).applyInArrow(task.__call__, spark_schema(results))
+    # PySpark counts the arguments of what it is given: one more would be the key.
+    found = given.groupBy(*by).applyInArrow(lambda rows: task(rows), spark_schema(results))
     return _named(node, found, shown, sources)
 
 

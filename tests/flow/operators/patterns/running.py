@@ -84,6 +84,11 @@ class RunningPattern:
         self.version, self.watermark = self.version + 1, watermark
         return self._emitted(operator, steps[0])
 
+    def come(self, rows: Iterable[Row], watermark: int) -> None:
+        """A batch with rows, and one in which the watermark has passed them."""
+        self.batch(rows, self.watermark)
+        self.batch([], watermark)
+
     def _step(self, operator: PatternOperator, rows: pa.RecordBatch | None) -> Step:
         handles = {part: store.begin(self.version) for part, store in self.stores.items()}
         shard = Shard(handles, 0, {part: store.opened for part, store in self.stores.items()})
