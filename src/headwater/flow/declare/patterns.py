@@ -113,7 +113,7 @@ def _variables(names: list[str], words: Words) -> Variables:
     lower = [name.lower() for name in names]
     if len(set(lower)) < len(lower):
         raise InvalidDeclaration(f"pattern `{words.pattern}` has a variable in small and in capital letters")
-    found = {name: (number,) for number, name in enumerate(lower)}
+    found: dict[str, tuple[int, ...]] = {name: (number,) for number, name in enumerate(lower)}
     for subset, members in words.subset.items():
         if subset.lower() in lower:
             raise InvalidDeclaration(f"subset {subset} is called like a variable of the pattern")

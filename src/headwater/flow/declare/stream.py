@@ -402,7 +402,7 @@ class Table(Flowing):
         if null_aware:
             refuse_null_aware(how, prefix)
             return Table(not_in_of(calling_place(), self.node, other.node, matching, null_aware, name))
-        return Table(join_of(self.node, other.node, Words(matching, how, prefix, name)))
+        return Table(join_of(self.node, other.node, JoinWords(matching, how, prefix, name)))
 
     def with_scalar(self, other: "Table", *, prefix: str = "", name: str = "") -> "Table":
         """The columns of another table's only row, in every row:

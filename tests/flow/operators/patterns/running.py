@@ -1,6 +1,6 @@
 """Patterns in one shard, batch by batch, with all that tasks and a driver do around them; and what the oracle finds."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -43,7 +43,7 @@ def declared(**words: Any) -> Recognized:
     return found
 
 
-def row(time: int, kind: str = "", user: str = "ann", offset: int | None = None, **values: Any) -> Row:
+def row(time: int, kind: str = "", user: str | None = "ann", offset: int | None = None, **values: Any) -> Row:
     """An event; its offset is its time unless it is said."""
     at = {"time": time, "source": 0, "partition": 0, "offset": time if offset is None else offset}
     return {"user": user, "kind": kind, "n": None, "price": None, "cost": None, **values, "at": time, "_at": at}
@@ -160,9 +160,9 @@ def expected_of(
     return found
 
 
-def kinds(text: str, *, user: str = "ann", **values: Mapping[str, Any]) -> list[Row]:
+def kinds(text: str) -> list[Row]:
     """A row for each letter, a microsecond apart."""
-    return [row(time, kind, user, **values) for time, kind in enumerate(text)]
+    return [row(time, kind) for time, kind in enumerate(text)]
 
 
 LETTERS = {name: f"kind = '{name}'" for name in "abcd"}

@@ -303,7 +303,8 @@ class Recognition:
 
     def _recognised(self, rows: EventRows, groups: Groups, watermark_us: int) -> Found:
         conditions = self.conditions.over(rows.rows, rows.times)
-        return recognised(self.plan, conditions, self.bounds.limits(watermark_us), groups)
+        found: Found = recognised(self.plan, conditions, self.bounds.limits(watermark_us), groups)
+        return found
 
     # -- results -------------------------------------------------------------------------------------------------------
 
