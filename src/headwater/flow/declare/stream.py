@@ -13,7 +13,7 @@ from headwater.flow.declare.histories import history_of
 from headwater.flow.declare.joins import IGNORE, join_of, refuse_counting
 from headwater.flow.declare.joins import Words as JoinWords
 from headwater.flow.declare.matching import ColumnOf, Match, matching_of
-from headwater.flow.declare.patterns import TRIES, Words, match_of
+from headwater.flow.declare.patterns.matches import TRIES, Words, match_of
 from headwater.flow.declare.tables.keeping import kept_aggregate, kept_latest
 from headwater.flow.declare.tables.ranking import neighbours_of, rank_of
 from headwater.flow.declare.tables.set_operations import beside_of, not_in_of, refuse_null_aware, set_operation_of

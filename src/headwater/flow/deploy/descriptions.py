@@ -28,7 +28,7 @@ from headwater.flow.formats.schema import to_ddl
 from headwater.flow.operate.grouping.group_operator import GroupOperator
 from headwater.flow.operate.job_operators import AnyOperator
 from headwater.flow.operate.join_operators import StreamJoinOperator, TableJoinOperator
-from headwater.flow.operate.pattern_operator import PatternOperator
+from headwater.flow.operate.patterns.pattern_operator import PatternOperator
 from headwater.flow.operate.reports import Operator
 from headwater.flow.operate.tables.table_operator import KeptTable
 from headwater.flow.operators.aggregation.aggregates import partials

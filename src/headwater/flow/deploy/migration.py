@@ -24,7 +24,7 @@ from headwater.flow.deploy.state_rows import state_frame
 from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.grouping.group_operator import GroupOperator
 from headwater.flow.operate.join_operators import StreamJoinOperator, TableJoinOperator
-from headwater.flow.operate.pattern_operator import PatternOperator
+from headwater.flow.operate.patterns.pattern_operator import PatternOperator
 from headwater.flow.operate.reports import Operator
 from headwater.flow.operate.tables.table_operator import KeptTable
 from headwater.flow.plan.resolution import Resolved

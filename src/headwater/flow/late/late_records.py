@@ -28,7 +28,7 @@ from headwater.flow.late.late_text import exact, with_row
 from headwater.flow.operate.deduplicator import LATE
 from headwater.flow.operate.job_operators import AnyOperator, Operators
 from headwater.flow.operate.join_operators import StreamJoinOperator
-from headwater.flow.operate.pattern_operator import PatternOperator
+from headwater.flow.operate.patterns.pattern_operator import PatternOperator
 from headwater.flow.operate.reports import ShardReport
 from headwater.flow.operators.patterns.search import FAILURES
 from headwater.flow.operators.patterns.spec import WHY

@@ -16,7 +16,7 @@ from headwater.flow.operate.join_operators import JoinOperator, StreamJoinOperat
 from headwater.flow.operate.join_works import Named, StreamJoinWork, TableJoinWork
 from headwater.flow.operate.level import Emit, Level
 from headwater.flow.operate.level_blocks import LevelBlocks, LevelInputs
-from headwater.flow.operate.pattern_operator import PatternOperator, PatternWork
+from headwater.flow.operate.patterns.pattern_operator import PatternOperator, PatternWork
 from headwater.flow.operate.reports import NO_SHARD, Operator, ShardReport, store_name
 from headwater.flow.operate.shard_task import ShardWork
 from headwater.flow.operate.tables.table_inputs import sides_frame

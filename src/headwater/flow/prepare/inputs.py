@@ -36,7 +36,7 @@ from headwater.flow.operate.grouping.table_rows import WeighRows, grouped_table
 from headwater.flow.operate.history_operator import versioned_rows
 from headwater.flow.operate.model_operator import model_points
 from headwater.flow.operate.newest_operator import grouped_rows
-from headwater.flow.operate.pattern_operator import PatternOperator
+from headwater.flow.operate.patterns.pattern_operator import PatternOperator
 from headwater.flow.operate.reports import Operator
 from headwater.flow.operate.shard_operator import ShardOperator
 from headwater.flow.operate.window_comparison import compared_windows

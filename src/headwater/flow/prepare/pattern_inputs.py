@@ -17,7 +17,7 @@ from headwater.flow.expressions.spark.steps import steps_of
 from headwater.flow.expressions.steps import Project
 from headwater.flow.expressions.tree import COLUMN, Expression, Untranslatable
 from headwater.flow.formats.schema import quoted
-from headwater.flow.operate.pattern_operator import PatternOperator
+from headwater.flow.operate.patterns.pattern_operator import PatternOperator
 from headwater.flow.operators.joins.events import Events
 from headwater.flow.operators.patterns import machine
 from headwater.flow.operators.patterns.conditions import Code, can_be_kept, is_real, write_code

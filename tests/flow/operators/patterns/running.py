@@ -10,7 +10,7 @@ import headwater as hw
 from headwater.flow.declare.topology.nodes import Recognized, Select
 from headwater.flow.local.columns import local_columns
 from headwater.flow.local.session import LocalSession
-from headwater.flow.operate.pattern_operator import PatternOperator, PatternWork
+from headwater.flow.operate.patterns.pattern_operator import PatternOperator, PatternWork
 from headwater.flow.operators.joins.events import MISSING, Shard
 from headwater.flow.operators.patterns.recognition import Step
 from headwater.flow.operators.patterns.search import FAILURES

@@ -64,6 +64,20 @@ class Plan(NamedTuple):
     timeouts: bool
 
 
+LEADS_ON, NOWHERE, NO_ROW = -1, -2, -3
+"""What a way comes to at an instruction, unless the attempt comes to something."""
+
+
+class Sight(NamedTuple):
+    """The rows that an attempt can see: from the first of the key that is known, of which those before `floor` are too
+    old, to the end of those that its match can have; and whether no more can come."""
+
+    begin: int
+    limit: int
+    floor: int
+    ended: bool
+
+
 GROUP, FIRST_ROW, LENGTH, LIMIT, OUTCOME, MATCH_NUMBER, LABELS = range(7)
 """Columns of what was found; the last is where the labels of its rows begin."""
 
@@ -103,104 +117,102 @@ def floor_of(times: Whole, first: int, begin: int, limits: Limits) -> int:
 
 
 @_compiled
+def _tried(conditions: Conditions, kept: Kept, variable: int, depth: int, first: int, sight: Sight) -> int:
+    """Whether the row at `depth` is of a variable: LEADS_ON or NOWHERE, NO_ROW, or what the attempt comes to."""
+    row = first + depth
+    if row + conditions.kinds[variable, 3] >= sight.limit and not sight.ended:
+        return UNDECIDED
+    if row >= sight.limit:
+        return NO_ROW
+    return _met(conditions, kept, variable, depth, row, first, sight)
+
+
+@_compiled
+def _met(
+    conditions: Conditions, kept: Kept, variable: int, depth: int, row: int, first: int, sight: Sight
+) -> int:  # fmt: skip
+    take(kept, depth, row, variable, conditions.slots, conditions.whole, conditions.real, conditions.there)
+    met = holds(conditions, kept, variable, depth, row, first, sight.begin, sight.limit, sight.floor)
+    return BY_ZERO + met - 2 if met > 1 else LEADS_ON if met else NOWHERE
+
+
+@_compiled
+def _never(conditions: Conditions, kept: Kept, variable: int, depth: int, first: int, sight: Sight) -> int:
+    """Whether no row of a variable follows."""
+    for row in range(first + depth, sight.limit):
+        if row + conditions.kinds[variable, 3] >= sight.limit and not sight.ended:
+            return UNDECIDED
+        met = _met(conditions, kept, variable, depth, row, first, sight)
+        if met != NOWHERE:
+            return NOWHERE if met == LEADS_ON else met
+    return LEADS_ON if sight.ended else UNDECIDED
+
+
+@_compiled
+def _with_room(stack: Whole, top: int) -> Whole:
+    if top < len(stack):
+        return stack
+    larger = np.empty((2 * len(stack), stack.shape[1]), np.int64)
+    larger[:top] = stack[:top]
+    return larger
+
+
+@_compiled
 def attempt(
-    plan: Plan, conditions: Conditions, kept: Kept, limits: Limits, first: int, begin: int, end: int, is_first: bool,
+    plan: Plan, conditions: Conditions, kept: Kept, limits: Limits, first: int, sight: Sight, is_first: bool,
     seen: Ways, stamp: int,
-) -> tuple[int, int, int]:  # fmt: skip
-    """The outcome, how many rows it has, and the end of those that it could see. Labels are left in `kept`."""
-    program, times = plan.program, conditions.times
-    limit, ended = reach(times, first, end, limits)
-    floor = floor_of(times, first, begin, limits)
-    width = 2 + plan.registers
-    stack, registers = np.empty((32, width), np.int64), np.zeros(max(plan.registers, 1), np.int64)
-    partial, tries, top, at, depth = -1, 0, 0, 0, 0
+) -> tuple[int, int]:  # fmt: skip
+    """The outcome, and how many rows it has; their labels are left in `kept`."""
+    program = plan.program
+    stack, registers = np.empty((32, 2 + plan.registers), np.int64), np.zeros(max(plan.registers, 1), np.int64)
     partial_labels, partial_hidden = np.empty(0, np.int64), np.empty(0, np.bool_)
+    tries = top = at = depth = 0
     while True:
-        going = True
         instruction, one, other = program[at, 0], program[at, 1], program[at, 2]
+        result, following = LEADS_ON, at + 1
         if instruction == TAKE:
-            row = first + depth
-            if plan.memo and seen[at, depth] == stamp:
-                going = False
-            elif row + conditions.kinds[one, 3] >= limit and not ended:
-                return UNDECIDED, depth, limit
-            elif row >= limit:
-                if partial < 0 and depth:
-                    partial, partial_labels, partial_hidden = (
-                        depth,
-                        kept.labels[:depth].copy(),
-                        kept.hidden[:depth].copy(),
-                    )
-                going = False
-            else:
-                tries += 1
-                if tries > limits.tries_max:
-                    return TOO_MANY, 0, limit
+            if not (plan.memo and seen[at, depth] == stamp):
                 seen[at, depth] = stamp
-                take(
-                    kept, depth, row, one, conditions.slots, conditions.whole, conditions.real, conditions.there
-                )  # fmt: skip
-                met = holds(conditions, kept, one, depth, row, first, begin, limit, floor)
-                if met > 1:
-                    return BY_ZERO + met - 2, 0, limit
-                if met:
-                    kept.hidden[depth] = other == 1
-                    depth += 1
-                    at += 1
-                else:
-                    going = False
+                result = _tried(conditions, kept, one, depth, first, sight)
+                tries += result not in (UNDECIDED, NO_ROW)
+            else:
+                result = NOWHERE
+            if tries > limits.tries_max:
+                return TOO_MANY, 0
+            if result == LEADS_ON:
+                kept.hidden[depth] = other == 1
+                depth += 1
+            elif result == NO_ROW and depth and not len(partial_labels):
+                partial_labels, partial_hidden = kept.labels[:depth].copy(), kept.hidden[:depth].copy()
         elif instruction == SPLIT:
-            if top == len(stack):
-                larger = np.empty((2 * top, width), np.int64)
-                larger[:top] = stack
-                stack = larger
-            stack[top, 0], stack[top, 1] = other, depth
-            for register in range(plan.registers):
-                stack[top, 2 + register] = registers[register]
-            top += 1
-            at = one
+            stack = _with_room(stack, top)
+            stack[top, 0], stack[top, 1], stack[top, 2:] = other, depth, registers[: plan.registers]
+            top, following = top + 1, one
         elif instruction == JUMP:
-            at = one
+            following = one
         elif instruction == BEGIN:
-            going = is_first and depth == 0
-            at += 1
+            result = LEADS_ON if is_first and depth == 0 else NOWHERE
         elif instruction == MARK:
             registers[one] = depth
-            at += 1
         elif instruction == MOVED:
-            going = depth > registers[one]
-            at += 1
+            result = LEADS_ON if depth > registers[one] else NOWHERE
         elif instruction == NEVER:
-            for row in range(first + depth, limit):
-                if row + conditions.kinds[one, 3] >= limit and not ended:
-                    return UNDECIDED, depth, limit
-                take(
-                    kept, depth, row, one, conditions.slots, conditions.whole, conditions.real, conditions.there
-                )  # fmt: skip
-                met = holds(conditions, kept, one, depth, row, first, begin, limit, floor)
-                if met > 1:
-                    return BY_ZERO + met - 2, 0, limit
-                if met:
-                    going = False
-                    break
-            if going and not ended:
-                return UNDECIDED, depth, limit
-            at += 1
+            result = _never(conditions, kept, one, depth, first, sight)
         else:
-            if depth and first + depth - 1 + plan.ahead >= limit and not ended:
-                return UNDECIDED, depth, limit
-            return MATCHED, depth, limit
-        if not going:
-            if top == 0:
-                break
+            waits = depth and first + depth - 1 + plan.ahead >= sight.limit and not sight.ended
+            return (UNDECIDED, depth) if waits else (MATCHED, depth)
+        if result >= 0:
+            return result, 0
+        if result == LEADS_ON:
+            at = following
+        elif top == 0:
+            break
+        else:
             top -= 1
-            at, depth = stack[top, 0], stack[top, 1]
-            for register in range(plan.registers):
-                registers[register] = stack[top, 2 + register]
-    if plan.timeouts and partial > 0:
-        kept.labels[:partial], kept.hidden[:partial] = partial_labels, partial_hidden
-        return TIMED_OUT, partial, limit
-    return NO_MATCH, 0, limit
+            at, depth, registers[: plan.registers] = stack[top, 0], stack[top, 1], stack[top, 2:]
+    partial = len(partial_labels) if plan.timeouts else 0
+    kept.labels[:partial], kept.hidden[:partial] = partial_labels[:partial], partial_hidden[:partial]
+    return (TIMED_OUT, partial) if partial else (NO_MATCH, 0)
 
 
 @_compiled
@@ -214,7 +226,7 @@ def recognised(plan: Plan, conditions: Conditions, limits: Limits, groups: Group
         np.zeros(longest, np.int64), np.zeros(longest, np.bool_), np.zeros((longest, slots), np.int64),
         np.zeros((longest, slots), np.float64), np.zeros((longest, slots), np.int64),
     )  # fmt: skip
-    seen = np.zeros((len(plan.program), longest), np.int32)
+    seen = np.zeros((len(plan.program), longest + 1), np.int32)  # a way may want one row more than there are
     found, labels = np.empty((64, 7), np.int64), np.empty(256, np.int64)
     count, named, stamp = 0, 0, 0
     resumes, candidates = groups.resumes.copy(), np.zeros(len(conditions.times), np.bool_)
@@ -222,10 +234,10 @@ def recognised(plan: Plan, conditions: Conditions, limits: Limits, groups: Group
         begin, end, at, number = groups.begins[group], groups.ends[group], groups.resumes[group], groups.numbers[group]
         while at < end:
             stamp += 1
+            limit, ended = reach(conditions.times, at, end, limits)
+            sight = Sight(begin, limit, floor_of(conditions.times, at, begin, limits), ended)
             is_first = groups.is_first[group] and at == begin
-            outcome, length, limit = attempt(
-                plan, conditions, kept, limits, at, begin, end, is_first, seen, stamp
-            )  # fmt: skip
+            outcome, length = attempt(plan, conditions, kept, limits, at, sight, is_first, seen, stamp)
             if outcome == UNDECIDED:
                 break
             candidates[at] = True

@@ -1,7 +1,7 @@
 """MATCH_RECOGNIZE (...) behind a name of FROM: its clauses as they were written (pure).
 
-sqlglot gives a pattern back in another form than it has. So the clause is cut out of the tokens before a query is parsed;
-`match_recognize(orders, '17:90')` stands for it, with where the text between its brackets begins and ends.
+sqlglot gives a pattern back in another form than it has. So the clause is cut out of the tokens before a query is
+parsed; `match_recognize(orders, '17:90')` stands for it, with where the text between its brackets begins and ends.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,8 +14,8 @@ from headwater.flow.sql.reading.source_text import SourceText
 
 MATCH = "match_recognize"
 CLAUSES = (
-    ("PARTITION", "BY"), ("ORDER", "BY"), ("MEASURES",), ("ONE", "ROW", "PER", "MATCH"), ("ALL", "ROWS", "PER", "MATCH"),
-    ("AFTER", "MATCH", "SKIP"), ("PATTERN",), ("WITHIN",), ("SUBSET",), ("DEFINE",),
+    ("PARTITION", "BY"), ("ORDER", "BY"), ("MEASURES",), ("ONE", "ROW", "PER", "MATCH"),
+    ("ALL", "ROWS", "PER", "MATCH"), ("AFTER", "MATCH", "SKIP"), ("PATTERN",), ("WITHIN",), ("SUBSET",), ("DEFINE",),
 )  # fmt: skip
 HINT = (
     "Write PARTITION BY, ORDER BY, MEASURES, ONE ROW PER MATCH or ALL ROWS PER MATCH, AFTER MATCH SKIP, PATTERN (...), "
