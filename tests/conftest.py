@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.order import longest_first
+from tests.order import WARMING, longest_first
 
 # Two busy cores make single examples slow without anything being wrong, so there is no deadline. The same examples run
 # every time, so that a merge does not fail by luck; HYPOTHESIS_PROFILE=explore looks for new ones.
@@ -24,7 +24,18 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--warm", action="store_true", help="read all tests, and run a few, so that others find them compiled"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--warm", default=False):
+        items[:] = [
+            item for item in items if item.location[0] == WARMING and "tester" in getattr(item, "fixturenames", ())
+        ]
     items[:] = longest_first(items, lambda item: item.location[0])
 
 

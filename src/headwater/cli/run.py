@@ -55,6 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rebuild", metavar="OUTPUT", action="append", default=[], help="rebuild a view from the log, then continue"
     )
     parser.add_argument(
+        "--rollback", metavar="VIEW", action="append", default=[],
+        help="with the file as it was before the last rebuild of a view: go back to what that has replaced",
+    )  # fmt: skip
+    parser.add_argument(
         "--take-over", action="store_true",
         help="where another process runs the app: build what has to be rebuilt beside it, then go on in its place",
     )  # fmt: skip
@@ -113,9 +117,11 @@ def run(arguments: argparse.Namespace) -> int:
             arguments, app.captures, stopping,
             since_ms=defined_ms, complete=arguments.once, attempts_max=attempts_max,
         )  # fmt: skip
+        rollback = frozenset(arguments.rollback)
         running = RunningApp(
-            app, session, settings, watch=board.tell, report=tell, rebuild=frozenset(arguments.rebuild)
-        )
+            app, session, settings, watch=board.tell, report=tell,
+            rebuild=frozenset(arguments.rebuild) | rollback, rollback=rollback,
+        )  # fmt: skip
         stack.callback(running.stop)
         if arguments.take_over:
             running.take_over()

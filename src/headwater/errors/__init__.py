@@ -15,6 +15,8 @@ The branches answer the caller's only question: may I try again?
     │   ├── UnsupportedFormat
     │   ├── BatchTooLarge
     │   ├── InvalidTimestamp
+    │   ├── ConditionalAppendsOnly
+    │   ├── Rejected              a command that the state of an aggregate does not allow
     │   ├── InvalidGroup
     │   ├── OffsetMetadataTooLarge
     │   ├── UnsupportedAssignor
@@ -22,9 +24,14 @@ The branches answer the caller's only question: may I try again?
     │   ├── UnsupportedRequest
     │   ├── LoginRefused
     │   ├── NotAllowed
+    │   ├── UnknownQueue
     │   └── UnsafeBind
     ├── ConflictError             a concurrent change came first; read again, then decide
     │   ├── TopicExists
+    │   ├── WrongVersion          a stream is not at the version that an append expects
+    │   ├── UnexpectedEvent       an event that an append excludes is there
+    │   ├── UndecidedStream
+    │   ├── EndOffsetMoved
     │   ├── DataDirectoryLocked
     │   ├── PortUnavailable
     │   ├── OutOfOrderSequence
@@ -50,6 +57,7 @@ The branches answer the caller's only question: may I try again?
     │   ├── GroupNotEmpty
     │   ├── UnknownGroup
     │   ├── GroupFull
+    │   ├── NotAcquired
     │   └── SubscribedToTopic
     ├── UnavailableError          try again later, unchanged
     │   ├── TopicFull             (a topic that rejects says so: trying again helps only once space is made)
@@ -183,6 +191,7 @@ from headwater.errors.log import (
     LogClosed,
     LoginRefused,
     MemberIdRequired,
+    NotAcquired,
     NotAllowed,
     OffsetMetadataTooLarge,
     OffsetOutOfRange,
@@ -202,6 +211,7 @@ from headwater.errors.log import (
     UnknownGroup,
     UnknownMember,
     UnknownPartition,
+    UnknownQueue,
     UnknownTopic,
     UnknownTransaction,
     UnreleasedInstance,
@@ -226,6 +236,14 @@ from headwater.errors.schemas import (
     UnknownSubject,
     UnknownVersion,
 )
+from headwater.errors.streams import (
+    ConditionalAppendsOnly,
+    EndOffsetMoved,
+    Rejected,
+    UndecidedStream,
+    UnexpectedEvent,
+    WrongVersion,
+)
 
 __all__ = [
     "AlreadyDeleted",
@@ -234,6 +252,7 @@ __all__ = [
     "CaptureError",
     "CaptureExists",
     "ConcurrentTransactions",
+    "ConditionalAppendsOnly",
     "ConflictError",
     "CorruptBatch",
     "DamagedFile",
@@ -241,6 +260,7 @@ __all__ = [
     "DataDirectoryLocked",
     "DiskFull",
     "DuplicateSequence",
+    "EndOffsetMoved",
     "FencedMember",
     "FencedMemberEpoch",
     "FlowError",
@@ -276,6 +296,7 @@ __all__ = [
     "LoginRefused",
     "MemberIdRequired",
     "NoOwnCompatibility",
+    "NotAcquired",
     "NotAllowed",
     "NotComparable",
     "NotYetDeleted",
@@ -291,6 +312,7 @@ __all__ = [
     "ReadFailed",
     "RebalanceUnderWay",
     "RegistryUnavailable",
+    "Rejected",
     "RequestRefused",
     "SchemaError",
     "SchemaReferenced",
@@ -311,13 +333,16 @@ __all__ = [
     "TopicOffline",
     "TopicRecreated",
     "UnavailableError",
+    "UndecidedStream",
     "UndecodableChange",
+    "UnexpectedEvent",
     "UnknownCapture",
     "UnknownFlow",
     "UnknownGroup",
     "UnknownHook",
     "UnknownMember",
     "UnknownPartition",
+    "UnknownQueue",
     "UnknownSchema",
     "UnknownSubject",
     "UnknownTopic",
@@ -333,6 +358,7 @@ __all__ = [
     "UnsupportedRequest",
     "UsageError",
     "ViewBehind",
+    "WrongVersion",
 ]
 
 # A stack trace shows each error under the name that it is imported by.

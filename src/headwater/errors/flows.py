@@ -1,14 +1,19 @@
 """Errors of flows and views, and of requests to a node."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from headwater.errors.branches import HeadwaterError
 
 
 class RequestRefused(HeadwaterError):
     """A node refused a request of `hw.connect`: `status`, the `name` of the error, and its sentence."""
 
-    def __init__(self, status: int, name: str, message: str) -> None:
+    def __init__(self, status: int, name: str, message: str, facts: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.status, self.name = status, name
+        self.facts = dict(facts or {})
+        """What else the answer says, for programs."""
 
 
 class FlowError(HeadwaterError):

@@ -96,8 +96,15 @@ class ViewStore(Protocol):
     def begin_shadow(self, view: str, schema: pa.Schema, key: Sequence[str], *, job: str) -> StoredMark:
         """A second, hidden table to rebuild the view in. One that the same job began is continued."""
 
-    def swap(self, view: str, mark: Mark) -> None:
-        """The shadow becomes the view, in one step for all readers. Once done, doing it again does nothing."""
+    def swap(self, view: str, mark: Mark, *, keep: bool | None = False) -> None:
+        """The shadow becomes the view, in one step for all readers. Once done, doing it again does nothing. With `keep`
+        what was the view stays, hidden, until the next swap, if it holds the same batch; None leaves what there is."""
+
+    def replaced(self, view: str) -> StoredMark | None:
+        """The mark of what the last swap has kept; None if it has kept nothing."""
+
+    def take_back(self, view: str, job: str) -> None:
+        """What the last swap has kept is the shadow now, which `job` writes. Once done, doing it again does nothing."""
 
     def hand_shadow_over(self, view: str, mark: Mark) -> None:
         """The shadow is written by the job of the view from now on, and holds this batch; `swap` comes with a later

@@ -2,6 +2,7 @@
 
     <view>                 the columns of the view, and `_change`: the number of the write that last touched the row
     _shadow_<view>         the same while it is being rebuilt
+    _replaced_<view>       what a rebuild has replaced, until the next one
     _headwater_views       one row per view: shape, job, batch, position, counters
     _headwater_deletes     keys that went away, with the number of the write; the older ones are forgotten
 
@@ -28,7 +29,7 @@ from headwater.views.values import from_json_text
 
 VIEWS, DELETES = "_headwater_views", "_headwater_deletes"
 CHANGE = "_change"
-SHADOW = "_shadow_"
+SHADOW, REPLACED = "_shadow_", "_replaced_"
 NAME_BYTES_MAX = 48  # PostgreSQL cuts names at 63, and ours are made longer
 WRITES_REMEMBERED = 10_000  # whose deletes a subscriber can still receive one by one
 
@@ -176,7 +177,7 @@ class SqlStore(ABC):
                       (job, shadow))  # fmt: skip
             return self._known(shadow)[1]
 
-    def swap(self, view: str, mark: Mark) -> None:
+    def swap(self, view: str, mark: Mark, *, keep: bool | None = False) -> None:
         shadow = SHADOW + view
         with self._writing():
             rebuilt, current = self._stored(shadow), self._stored(view)
@@ -184,11 +185,12 @@ class SqlStore(ABC):
                 if current is not None and current[1].holds(mark):
                     return
                 raise JobRefused(f'view "{view}" has no shadow that could replace it', "Begin the rebuild again.")
+            if keep is not None:
+                self._drop(REPLACED + view)
+            if keep and current is not None and current[1].holds(mark) and current[1].batch == mark.batch:
+                self._move(view, REPLACED + view)
             self._drop(view)
-            self._run(f"ALTER TABLE {self._table(shadow)} RENAME TO {quoted(view)}")
-            self._run(f"DELETE FROM {self._table(DELETES)} WHERE view = {self._bind(1)}", (shadow,))
-            self._run(f"UPDATE {self._table(VIEWS)} SET view = {self._bind(1)} WHERE view = {self._bind(2)}",
-                      (view, shadow))  # fmt: skip
+            self._move(shadow, view)
             change = max(rebuilt[1].change, current[1].change if current else 0) + 1
             generation = current[1].generation + 1 if current else 0
             self._store_mark(view, replace(rebuilt[1], job=mark.job, batch=mark.batch, position=mark.position,
@@ -203,10 +205,28 @@ class SqlStore(ABC):
     def drop_shadow(self, view: str) -> None:
         self.drop(SHADOW + view)
 
+    def replaced(self, view: str) -> StoredMark | None:
+        return self.mark(REPLACED + view)
+
+    def take_back(self, view: str, job: str) -> None:
+        with self._writing():
+            if self._stored(REPLACED + view) is not None:
+                self._drop(SHADOW + view)
+                self._move(REPLACED + view, SHADOW + view)
+                self._store_mark(SHADOW + view, replace(self._known(SHADOW + view)[1], job=job))
+
+    def _move(self, table: str, name: str) -> None:
+        """Under another name; nobody watches it there."""
+        self._run(f"ALTER TABLE {self._table(table)} RENAME TO {quoted(name)}")
+        self._run(f"DELETE FROM {self._table(DELETES)} WHERE view = {self._bind(1)}", (table,))
+        self._run(f"UPDATE {self._table(VIEWS)} SET view = {self._bind(1)} WHERE view = {self._bind(2)}",
+                  (name, table))  # fmt: skip
+
     def drop(self, view: str) -> None:
         with self._writing():
             if self._exists(VIEWS):
                 self._drop(view)
+                self._drop(REPLACED + view)
 
     def rename(self, view: str, new: str) -> None:
         check_name(new)
@@ -216,6 +236,7 @@ class SqlStore(ABC):
                 raise JobRefused(f'view "{view}" is being rebuilt', "Run its app to the end, then rename it.")
             if self._exists(new):
                 raise JobRefused(f'{self.where} has a view or table "{new}" already', "Choose another name.")
+            self._drop(REPLACED + view)
             index, other = change_index(view, stored.generation), change_index(new, stored.generation)
             self._run(f"DROP INDEX IF EXISTS {self._table(index)}")
             self._run(f"ALTER TABLE {self._table(view)} RENAME TO {quoted(new)}")
@@ -300,7 +321,7 @@ class SqlStore(ABC):
         if not self._exists(VIEWS):
             return []
         names = [str(view) for (view,) in self._run(f"SELECT view FROM {self._table(VIEWS)}")]
-        return sorted(name for name in names if not name.startswith(SHADOW))
+        return sorted(name for name in names if not name.startswith((SHADOW, REPLACED)))
 
     def _create_catalogue(self) -> None:
         self._create_schema()

@@ -49,8 +49,8 @@ def test_the_topics_in_which_a_job_tells_of_itself_take_anything(
         for batch in range(3):
             assert sink.write(Mark("job", batch, {}), anything())
             assert not sink.write(Mark("job", batch, {}), anything()), "once"
-        told = [record.value or b"" for record in node.log.read("shop.late", 0)]
-        assert sorted(map(len, told)) == sorted([1, 1, len(LARGE)] * 3)
+        found_late = [record.value or b"" for record in node.log.read("shop.late", 0)]
+        assert sorted(map(len, found_late)) == sorted([1, 1, len(LARGE)] * 3)
 
 
 def test_a_topic_of_the_users_that_refuses_a_record_is_named_with_the_way_out(tmp_path: Path) -> None:
@@ -72,9 +72,9 @@ def test_of_rows_too_large_for_any_topic_the_beginning_is_told_and_where_they_li
         "timestamp": datetime(2026, 1, 1, tzinfo=UTC),
     }  # fmt: skip
     staged = Staged(Range("orders", 0, 0, 8), Counts(), pa.Table.from_pylist([row]))
-    (told,) = poisoned_records([staged]).to_pylist()
-    assert len(told["_key"]) + len(told["_value"]) < 100 * 1024**2, "what a request has room for"
-    assert f'"value_bytes": {len(value)}'.encode() in told["_value"]
+    (row,) = poisoned_records([staged]).to_pylist()
+    assert len(row["_key"]) + len(row["_value"]) < 100 * 1024**2, "what a request has room for"
+    assert f'"value_bytes": {len(value)}'.encode() in row["_value"]
     said, row_text = said_and_row(with_row({"offset": 7}, '"' + "x" * ROW_CHARACTERS_MAX + '"'))
     assert (said, row_text) == ({"offset": 7, "row_characters": ROW_CHARACTERS_MAX + 2}, "null")
 

@@ -95,6 +95,8 @@ class Progress:
     state_bytes: int
     decoded: Mapping[str, Decoded] = field(default_factory=dict)
     """By topic; nothing if the batch had been finished before."""
+    notes: tuple[str, ...] = ()
+    """Sentences of its operators, such as about stored queries that cannot be run."""
 
 
 def decoded_of(staged: list[Staged]) -> dict[str, Decoded]:
@@ -105,6 +107,14 @@ def decoded_of(staged: list[Staged]) -> dict[str, Decoded]:
         said = Decoded(one.counts.rows, one.counts.poisoned, reason)
         found[one.range.topic] = found[one.range.topic] + said if one.range.topic in found else said
     return found
+
+
+class Processed(NamedTuple):
+    """A batch that was worked on, and what is told of it."""
+
+    record: BatchRecord
+    decoded: dict[str, Decoded]
+    notes: tuple[str, ...]
 
 
 class Processor:
@@ -132,21 +142,21 @@ class Processor:
         """Process one batch. Called again with the same number after a crash; then only what is missing is done."""
         clock = self.environment.clock
         started_ms = clock.elapsed_ms()
-        planned, decoded = self._folder.planned(batch), dict[str, Decoded]()
+        planned, decoded, notes = self._folder.planned(batch), dict[str, Decoded](), tuple[str, ...]()
         record = self._folder.finished(batch)
         if record is None:
-            record, decoded = self._run(frames, planned)
+            record, decoded, notes = self._run(frames, planned)
         self._check_end(planned, record)
         self._commit_offsets(record.end)
         self._clean(record)
         seconds = (clock.elapsed_ms() - started_ms) / 1000
-        self._watch(Progress(record, seconds, self._operators.state.size_bytes(batch), decoded))
+        self._watch(Progress(record, seconds, self._operators.state.size_bytes(batch), decoded, notes))
 
     def resume(self, record: BatchRecord) -> None:
         """Do what a crash right after a finished batch may have left undone."""
         self._commit_offsets(record.end)
 
-    def _run(self, frames: BatchFrames, planned: PlannedBatch) -> tuple[BatchRecord, dict[str, Decoded]]:
+    def _run(self, frames: BatchFrames, planned: PlannedBatch) -> Processed:
         before = self._folder.finished(planned.batch - 1)
         context = batch_context(self._job, planned, before, self._until)
         try:
@@ -155,9 +165,7 @@ class Processor:
             _logger.info("batch %d of job %s is shuffled: %s", planned.batch, self._job.name, error)
             return self._work(frames, context.shuffled(), before)
 
-    def _work(
-        self, frames: BatchFrames, context: BatchContext, before: BatchRecord | None
-    ) -> tuple[BatchRecord, dict[str, Decoded]]:
+    def _work(self, frames: BatchFrames, context: BatchContext, before: BatchRecord | None) -> Processed:
         replays = context.planned.control.replays_late
         corrections = self.late_replay.corrections(context.planned) if replays else NO_CORRECTIONS
         with self.evaluator.evaluated(frames, context, corrections.replayed) as (evaluation, results):
@@ -171,7 +179,8 @@ class Processor:
         self._publish(record, results, side, context.planned.time_ms, frames.session)
         self._request_wakeup(context, record)
         self._folder.finish(record)
-        return record, decoded_of(staged)
+        notes = tuple(f"{one.operator}: {note}" for one in results.reports for note in one.notes)
+        return Processed(record, decoded_of(staged), notes)
 
     def _record(
         self, context: BatchContext, before: BatchRecord | None, accounts: Mapping[str, Account],

@@ -16,6 +16,7 @@ from headwater.flow.declare.matching import ColumnOf, Match, matching_of
 from headwater.flow.declare.patterns.matches import TRIES, Words, match_of
 from headwater.flow.declare.tables.keeping import kept_aggregate, kept_latest
 from headwater.flow.declare.tables.ranking import neighbours_of, rank_of
+from headwater.flow.declare.tables.searching import Points, Text, Told, percolate_of
 from headwater.flow.declare.tables.set_operations import beside_of, not_in_of, refuse_null_aware, set_operation_of
 from headwater.flow.declare.topology.nodes import (
     Aggregate,
@@ -208,6 +209,31 @@ class Stream(Flowing):
             tries, members, rows, skip, timeouts, corrections, name,
         ))  # fmt: skip
         return Table(node) if node.keyed else Stream(node)
+
+    def percolate(
+        self,
+        queries: "Table",
+        *,
+        text: Text,
+        query: str = "query",
+        where: Expression | None = None,
+        points: Points | None = None,
+        as_of: str | None = None,
+        default: str = "or",
+        prefix: str = "",
+        highlight: bool = False,
+        explain: bool = False,
+        name: str = "",
+    ) -> "Stream":
+        """A row for each of these documents and each stored query, in column `query` of a table, that matches it.
+
+        `text` are the columns that are searched: names, or names with their analyzers, such as "english". Rows have
+        the columns of both, and a `score`; with `highlight` also `highlights`, with `explain` an `explanation`.
+        Queries are those that are stored when a document comes; with `as_of` those that were at its time.
+        """
+        documents = self if where is None else self.where(where)
+        told = Told(prefix, highlight, explain, name)
+        return Stream(percolate_of(documents.node, queries.node, text, query, points, default, as_of, told))
 
     def latest(self, *key: str, keep: str | None = None, name: str = "") -> "Table":
         """The newest row for each key; with `keep="30 days"` it is removed when no row has come for so long."""

@@ -28,12 +28,18 @@ from headwater.flow.declare.topology.naming import late_topic
 from headwater.flow.declare.topology.nodes import walk
 from headwater.flow.deploy import spark_checkpoint
 from headwater.flow.deploy.code_changes import save_one
+from headwater.flow.deploy.replaced import Replaced
 from headwater.flow.kafka.client import EARLIEST, Client
 from headwater.flow.plan.batch_loop import BatchRunner
 from headwater.flow.plan.delays import Passed, batches_behind, recent
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch, partition_offsets
-from headwater.flow.plan.processing_time import Processed, processed_batches, uses_processing_time
-from headwater.flow.proof.rebuilt_late import AttemptSink, attempt_of, note_rebuilt
+from headwater.flow.plan.processing_time import (
+    RecordedBatch,
+    goes_by_batches,
+    processed_batches,
+    uses_processing_time,
+)
+from headwater.flow.proof.rebuilt_late import LATE_BEFORE, AttemptSink, attempt_of, note_batches, note_rebuilt
 from headwater.flow.rows.sources import leading_topics, source_options
 from headwater.flow.sinks.discard import DiscardSink
 from headwater.flow.sinks.sink import Mark, Sink
@@ -79,6 +85,17 @@ class Rebuild:
     @property
     def _name(self) -> str:
         return self.output.planned.name
+
+    def go_back(self) -> None:
+        """Begin with what the last rebuild has replaced."""
+        context, output = self.context, self.output
+        if output.store is None:
+            raise JobRefused(f"{output.planned.output} is no view, and has no version before it", "Rebuild it.")
+        with built_by_one(context.folder):
+            Replaced(context.folder, self._name).go_back(
+                context.folder.path / FOLDER / self._name, output.made_from, context.identity, output.store,
+                self.environment.client,
+            )  # fmt: skip
 
     def run(self, until: BatchRecord) -> None:
         """Build, then take the old one's place; the job is paused at this batch. After a crash it resumes where it
@@ -126,16 +143,18 @@ class Rebuild:
         recorded = self._recorded(until)
         while start != until.end or (last and not has_come_to(last, goal)) or batch < len(recorded):
             if batch < len(recorded):  # rows are processed in the batches, and at the moments, they were processed in
-                planned = PlannedBatch(batch, start, recorded[batch].end, recorded[batch].at_us // 1000)
+                planned = PlannedBatch(batch, start, recorded[batch].end, (recorded[batch].at_us or 0) // 1000)
             else:
                 planned = shadow.planned_or_none(batch) or self._next(batch, start, until.end, times)
             runner.run(planned)
             self.report(f"{self._name}: {_rows(planned.end):,} of {_rows(until.end):,} records replayed")
             last = shadow.finished(batch)
             start, batch = planned.end, batch + 1
+            if goes_by_batches(self._own_job()):
+                note_batches(self.context.folder, shadow)
         return CaughtUp(until.batch, version=batch - 1, attempt=attempt_of(shadow))
 
-    def _recorded(self, until: BatchRecord) -> list[Processed]:
+    def _recorded(self, until: BatchRecord) -> list[RecordedBatch]:
         """The batches of the job so far, where windows go by when they were."""
         if not uses_processing_time(self._own_job()):
             return []
@@ -263,9 +282,15 @@ def carry_out(
     note = folder.read(f"{FOLDER}/{planned.name}.json")
     if note is None:
         return
-    shadow = folder.path / FOLDER / planned.name
+    shadow, replaced = folder.path / FOLDER / planned.name, Replaced(folder, planned.name)
+    # Built again by the same code it replaces nothing that anybody would go back to.
+    keeps = None if replaced.same_code(note["made_from"]) else bool(note.get("attempt")) and store is not None
+    if keeps:
+        replaced.begin(note["attempt"], identity.shards)
     for built in sorted((shadow / "state").glob("*")) if (shadow / "state").exists() else []:
         _renumber(built, note["version"], note["batch"])
+        if keeps:
+            replaced.take(built.name)
         shutil.rmtree(folder.state / built.name, ignore_errors=True)
         folder.state.mkdir(parents=True, exist_ok=True)
         built.rename(folder.state / built.name)
@@ -273,22 +298,28 @@ def carry_out(
     if folder.state.exists():
         folder.sync("state")
     if store is not None and planned.output.kind == VIEW and note["view"]:
-        _swap(store, planned.name, Mark(identity.job_id, note["batch"], until.end))
+        _swap(store, planned.name, Mark(identity.job_id, note["batch"], until.end), keep=keeps)
+        kept = store.replaced(planned.name)
+        if keeps and kept is not None and kept.batch == note["batch"]:
+            replaced.end(note["batch"], note["operators"])
+        elif keeps is not None:
+            replaced.forget()
     if attempt := note.get("attempt"):
-        note_rebuilt(folder, note["operators"], batch=note["batch"], attempt=attempt)
+        before = JobFolder(shadow).read(LATE_BEFORE) if shadow.exists() else None
+        note_rebuilt(folder, note["operators"], batch=note["batch"], attempt=attempt, before=before)
     # From here on older code is changed code, although it was the one that ran last.
     save_one(folder, planned.name, note["made_from"], note["operators"])
     forget(folder, planned.name)
 
 
-def _swap(store: ViewStore, view: str, mark: Mark) -> None:
+def _swap(store: ViewStore, view: str, mark: Mark, *, keep: bool | None) -> None:
     """Not yet if a crash came when the view had been given a batch and the job had not noted it: readers have seen that
     batch, and the view is replaced together with it (SwappingViewSink)."""
     held, built = store.mark(view), store.mark(view, shadow=True)
     if built is not None and held is not None and held.job == mark.job and held.batch > mark.batch:
         store.hand_shadow_over(view, mark)
     else:
-        store.swap(view, mark)
+        store.swap(view, mark, keep=keep)
 
 
 def forget(folder: JobFolder, name: str) -> None:

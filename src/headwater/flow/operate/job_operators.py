@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.errors import FlowError
 from headwater.flow.declare.topology.nodes import Compared, Dedupe, Join, Node, Recognized, multiplies
+from headwater.flow.declare.topology.stored_queries import PERCOLATES
 from headwater.flow.exchange.blocks import Address
 from headwater.flow.operate.deduplicator import Deduplicator
 from headwater.flow.operate.grouping.group_operator import GroupOperator, GroupWork
@@ -170,8 +171,14 @@ class Operators:
         topics = tuple(source.topic for source in context.times.sources)
         named = Named(topics, (multiplies(node.inputs[0]), multiplies(node.inputs[1])))
         logged = all(inputs.is_logged(node, number) for number in range(2))
+        copied = schemas if isinstance(node, PERCOLATES) else []
         return StreamJoinWork(
-            operator, handles, schemas, named, self._shards, counts_misplaced=logged and operator.by_partition
+            operator,
+            handles,
+            [*schemas, *copied],
+            named,
+            self._shards,
+            counts_misplaced=logged and operator.by_partition,
         )
 
     def _handles(self, operator: SeveralStores, context: BatchContext) -> dict[str, str]:

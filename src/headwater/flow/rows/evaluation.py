@@ -237,7 +237,7 @@ def paired(rows: DataFrame, key: tuple[str, ...]) -> DataFrame:
     )
 
 
-def as_facts(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
+def as_facts(changes: DataFrame, key: tuple[str, ...], beside: Sequence[str] = ()) -> DataFrame:
     """Changes as rows of a stream: op, before and after, each with the key in it, beside the key itself."""
     keys = [f.col(quoted(name)) for name in key]
     values = [name for name in visible(changes) if name not in key]
@@ -253,4 +253,5 @@ def as_facts(changes: DataFrame, key: tuple[str, ...]) -> DataFrame:
         f.when(f.col(OPERATION) != "c", before).alias("before"),
         f.when(f.col(OPERATION) != "d", after).alias("after"),
         position.alias("_at"),
+        *beside,
     )

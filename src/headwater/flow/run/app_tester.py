@@ -117,7 +117,9 @@ class AppTester:
         assert source is not None
         return self._append(source.topic, records)
 
-    def run(self, *, rows_per_batch: int = ROWS_PER_BATCH, rebuild: Iterable[str] = ()) -> list[Account]:
+    def run(
+        self, *, rows_per_batch: int = ROWS_PER_BATCH, rebuild: Iterable[str] = (), rollback: Iterable[str] = ()
+    ) -> list[Account]:
         """Process everything there is, as `headwater run --once`; answers the accounts of every batch and output."""
         accounts: list[Account] = []
         settings = RunSettings(
@@ -132,7 +134,8 @@ class AppTester:
                 clock=self.clock,
                 watch=lambda job, progress: accounts.extend(progress.record.accounts.values()),
                 report=self.reported.append,
-                rebuild=frozenset(rebuild),
+                rebuild=frozenset([*rebuild, *rollback]),
+                rollback=frozenset(rollback),
                 only=only,
             )
             try:

@@ -14,6 +14,7 @@ from headwater.flow.declare.checks import sql_text
 from headwater.flow.declare.topology import nodes
 from headwater.flow.declare.topology.nodes import LEFT_NAME, RIGHT_NAME, Expression, Names, Node, key_of, walk
 from headwater.flow.declare.topology.registered import Registered
+from headwater.flow.declare.topology.stored_queries import AsOfPercolate, Percolate
 from headwater.flow.formats.schema import nearest
 from headwater.flow.operators.clustering.learning import CLUSTER, UNTIL, WEIGHT
 from headwater.flow.operators.joins.pairing import EXISTENCE
@@ -150,6 +151,9 @@ def _uses(node: Node, given: Sequence[Names | None]) -> Iterator[Use]:
             yield Use("newest", (*key, order), first)
         case nodes.Latest(key=key) | nodes.Dedupe(key=key):
             yield Use(type(node).__name__.lower(), key, first)
+        case Percolate(search=search) | AsOfPercolate(search=search):
+            yield Use("percolate", search.names, first, "the left")
+            yield Use("percolate", (search.query,), given[1], "the table of queries")
         case nodes.Join():
             left, right = zip(*node.on, *((one.left, one.right) for one in node.further), strict=True)
             yield Use("join", left, first, "the left")
@@ -199,6 +203,8 @@ def _columns(node: Node, given: Sequence[Names | None]) -> Names | None:
             return (*key_of(node.input), "op", "before", "after")
         case nodes.Join(how=how) if how in EXISTENCE:
             return first
+        case Percolate(search=search) | AsOfPercolate(search=search):
+            return _with(_joined(node, first, given[1]), search.told)
         case nodes.Join():
             return _joined(node, first, given[1])
         case nodes.TableOperator():

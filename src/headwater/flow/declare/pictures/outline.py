@@ -14,6 +14,7 @@ from headwater.flow.declare.topology.graph import Job
 from headwater.flow.declare.topology.naming import accounts_topic, group_of, late_topic, poisoned_topic
 from headwater.flow.declare.topology.nodes import Expression, Node, SourceStream, SourceTable, walk
 from headwater.flow.declare.topology.registered import Registered
+from headwater.flow.declare.topology.stored_queries import AsOfPercolate, Percolate
 from headwater.flow.operators.patterns.spec import PatternSpec
 from headwater.secret_urls import without_secrets
 
@@ -208,6 +209,9 @@ def what_it_does(node: Node) -> tuple[str, str]:
         case nodes.KMeans(columns=columns, k=k, half_life_us=half_life):
             fades = f", half of it forgotten after {spelled(half_life)}" if half_life is not None else ""
             return "k-means", f"{k} clusters of {', '.join(columns)}{fades}"
+        case Percolate(search=search) | AsOfPercolate(search=search):
+            when = " as of the time of the document" if isinstance(node, AsOfPercolate) else ""
+            return "percolate", f"{', '.join(one for one, _ in search.text)} by the queries in {search.query}{when}"
         case nodes.Join():
             return f"{node.how} join", joined_words(node)
         case nodes.Newest(key=key, order=order, limit=limit):

@@ -535,15 +535,14 @@ LEFT_NAME, RIGHT_NAME = "left_row", "right_row"
 """Columns that name the records which a result was made from, as topic/partition@offset."""
 
 STREAM_JOINS = (IntervalJoin, LatestJoin, AsOfJoin)
-
 STATEFUL = (
     Aggregate, Windowed, Compared, KMeans, Latest, Dedupe, SourceTable, Join, Newest, History, TableOperator,
     Recognized,
 )  # fmt: skip
-
 MAKING = (Join, Recognized)
 """Operators whose results are facts again, unless they may be retracted."""
-
+ARRIVING = (Changes, Dedupe, LatestJoin)
+"""Steps whose results depend on which rows came in one batch."""
 TIMED = (Windowed, Dedupe, *STREAM_JOINS, Recognized)
 """Operators for which a row may be late."""
 
