@@ -114,6 +114,18 @@ def sided(frame: DataFrame, node: Node, prefix: str, places: str) -> DataFrame:
     return placed.withColumn(f"{places}_nth", nth)
 
 
+def placed_rows(node: Node, given: Node, frame: DataFrame, past: Past) -> DataFrame:
+    """Rows that are given to an operator and were not late, with where each lies beside its columns."""
+    on_time = timely(node, frame, past)
+    position = {f"{LEFT_PLACE}{name}": column for name, column in position_of(on_time, given).items()}
+    placed = on_time.withColumns(position)
+    nth = f.lit(0).cast("long")
+    if multiplies(given):
+        same = [f.col(f"{LEFT_PLACE}_{name}") for name in (*POSITION, "content")]
+        nth = f.row_number().over(Over.partitionBy(*same).orderBy(*same)) - 1
+    return placed.withColumn(f"{LEFT_PLACE}_nth", nth.cast("long"))
+
+
 def timely(node: Node, frame: DataFrame, past: Past) -> DataFrame:
     late = past.late.get(node)
     if late is None:
