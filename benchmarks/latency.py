@@ -55,8 +55,8 @@ def delays_of(contender: Contender, *, acks: int, seconds: int) -> list[int]:
             assert consumer.stdout is not None
             if consumer.stdout.readline() == "ready\n":
                 subprocess.run([*program, "produce", *options], check=True)
-            told = consumer.stdout.readline()
-    if not told:
+            report = consumer.stdout.readline()
+    if not report:
         raise RuntimeError(f"the consumer of {contender.name} did not get all records")
-    delays: list[int] = json.loads(told)
+    delays: list[int] = json.loads(report)
     return delays[warm_up:]

@@ -15,10 +15,10 @@ from benchmarks.process_clock import Meter
 HANDED_OVER_AT_ONCE = 5_000
 READ_AT_ONCE = 10_000
 
-Told = dict[str, float]
+Figures = dict[str, float]
 
 
-def produce(address: str, topic: str, partitions: int, *, size: int, records: int, acks: int) -> Told:
+def produce(address: str, topic: str, partitions: int, *, size: int, records: int, acks: int) -> Figures:
     producer = Producer(
         {
             "bootstrap.servers": address,
@@ -45,13 +45,13 @@ def produce(address: str, topic: str, partitions: int, *, size: int, records: in
         sent += taken
         producer.poll(0.02 if taken < wanted else 0)
     left = producer.flush(120)
-    told = meter.told(records=sent)
+    figures = meter.report(records=sent)
     if failures or left:
         raise KafkaException(failures[0] if failures else f"{left} records were never answered")
-    return told
+    return figures
 
 
-def fetch(address: str, topic: str, partitions: int, *, records: int) -> Told:
+def fetch(address: str, topic: str, partitions: int, *, records: int) -> Figures:
     consumer = Consumer(
         {
             "bootstrap.servers": address,
@@ -71,9 +71,9 @@ def fetch(address: str, topic: str, partitions: int, *, records: int) -> Told:
         if not messages:
             raise KafkaException(f"no more than {read} of {records} records came")
         read += len(messages)
-    told = meter.told(records=read)
+    figures = meter.report(records=read)
     consumer.close()
-    return told
+    return figures
 
 
 def main() -> None:
@@ -86,12 +86,12 @@ def main() -> None:
     parser.add_argument("--acks", type=int, default=1)
     given = parser.parse_args()
     if given.what == "produce":
-        told = produce(
+        figures = produce(
             given.address, given.topic, given.partitions, size=given.size, records=given.records, acks=given.acks
         )
     else:
-        told = fetch(given.address, given.topic, given.partitions, records=given.records)
-    print(json.dumps(told))
+        figures = fetch(given.address, given.topic, given.partitions, records=given.records)
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

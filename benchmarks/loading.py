@@ -43,14 +43,14 @@ class Load:
         )
         if done.returncode != 0:
             raise RuntimeError(f"{what} with {contender.name} failed: {done.stderr[-2000:]}")
-        told = json.loads(done.stdout)
-        return self._rates(told, contender.process.cpu_seconds() - cpu_before)
+        report = json.loads(done.stdout)
+        return self._rates(report, contender.process.cpu_seconds() - cpu_before)
 
-    def _rates(self, told: dict[str, float], broker_cpu: float) -> dict[str, float]:
-        seconds, payload = told["end"] - told["start"], told["records"] * self.size
+    def _rates(self, report: dict[str, float], broker_cpu: float) -> dict[str, float]:
+        seconds, payload = report["end"] - report["start"], report["records"] * self.size
         return {
             "megabytes": payload / seconds / 1e6,
-            "records": told["records"] / seconds,
+            "records": report["records"] / seconds,
             "broker_cpu": broker_cpu / payload * 1e9,
-            "client_cpu": told["cpu"] / payload * 1e9,
+            "client_cpu": report["cpu"] / payload * 1e9,
         }

@@ -20,5 +20,5 @@ class Meter:
     def __init__(self) -> None:
         self._start, self._cpu = now_seconds(), processor_seconds()
 
-    def told(self, **more: float) -> dict[str, float]:
+    def report(self, **more: float) -> dict[str, float]:
         return {"start": self._start, "end": now_seconds(), "cpu": processor_seconds() - self._cpu, **more}

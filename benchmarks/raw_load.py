@@ -122,7 +122,7 @@ def main() -> None:
         )
     else:
         done = fetch(given.address, given.topic, given.partitions)
-    print(json.dumps(meter.told(records=done)))
+    print(json.dumps(meter.report(records=done)))
 
 
 if __name__ == "__main__":

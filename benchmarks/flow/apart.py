@@ -53,11 +53,11 @@ def measure_apart(section: str, folder: Path, plan: FlowPlan, results: Results, 
         patience.cancel()
     if process.returncode != 0:
         raise RuntimeError(errors.read_text(errors="replace")[-2000:] or f"it ended with {process.returncode}")
-    told = json.loads(found.read_text())
+    report = json.loads(found.read_text())
     shutil.rmtree(own)
-    for name, words, who, metric, values in told["values"]:
+    for name, words, who, metric, values in report["values"]:
         results.values[Case(name, tuple(words)), who, metric].extend(values)
-    notices: list[str] = told["notices"]
+    notices: list[str] = report["notices"]
     return notices
 
 

@@ -65,7 +65,7 @@ def write_file(path: Path, events: int, keys: int) -> None:
 
 
 def fill(address: str, topic: str, *, partitions: int, events: int, keys: int) -> None:
-    """A new topic with the events dealt out to its partitions one by one, and the end in each of them."""
+    """A new topic with the events spread to its partitions one by one, and the end in each of them."""
     with Client(address) as client:
         client.create_topic(topic, partitions=partitions)
         for times_ms, content in texts(events, keys):

@@ -104,7 +104,7 @@ def write_file(path: Path, one: Input) -> None:
 
 
 def fill(address: str, topic: str, one: Input, *, partitions: int) -> None:
-    """A new topic with the rows dealt out to its partitions one by one, and one far ahead in time at their ends."""
+    """A new topic with the rows spread to its partitions one by one, and one far ahead in time at their ends."""
     with Client(address) as client:
         client.create_topic(topic, partitions=partitions)
         for times_ms, content in one.texts():

@@ -103,6 +103,6 @@ def measure_one(bench: Bench, who: str, command: Command, work: Work) -> None:
     if ran is None:
         return
     rates = {run: work.rows / seconds for run, seconds in ran.seconds.items()}
-    told = {} if ran.results is None else {"results": float(ran.results)}
+    report = {} if ran.results is None else {"results": float(ran.results)}
     case = Case(SECTION, (work.kind,))
-    bench.results.add(case, who, cold=rates["cold"], warm=rates["warm"], memory=ran.peak_bytes / 1024**2, **told)
+    bench.results.add(case, who, cold=rates["cold"], warm=rates["warm"], memory=ran.peak_bytes / 1024**2, **report)

@@ -48,7 +48,7 @@ def measure(bench: Bench) -> None:
 
 
 def make(bench: Bench, node: BrokerProcess, folder: Path) -> None:
-    """The events as topics and as files, dealt out to partitions and files one by one."""
+    """The events as topics and as files, spread to partitions and files one by one."""
     count = bench.plan.nexmark_events
     bench.progress.say(f"nexmark: making {count:,} events")
     with Client(node.address) as client:
@@ -66,10 +66,10 @@ def make(bench: Bench, node: BrokerProcess, folder: Path) -> None:
             key = json.dumps({"key": row["key"]})
             producer.produce("side_input", json.dumps(row), key=key, partition=0, timestamp=before_ms)
         files["side_input"][0].writelines(json.dumps(row) + "\n" for row in flink_side_input())
-        dealt = dict.fromkeys(TABLES, 0)
+        counts = dict.fromkeys(TABLES, 0)
         for number, (name, row) in enumerate(events(SEED, count, BETWEEN_EVENTS)):
-            dealt[name] += 1
-            partition, text = dealt[name] % PARTITIONS, json.dumps(row)
+            counts[name] += 1
+            partition, text = counts[name] % PARTITIONS, json.dumps(row)
             at_ms = int((BEGIN + number * BETWEEN_EVENTS).timestamp() * 1000)
             producer.produce(name, text, partition=partition, timestamp=at_ms)
             producer.poll(0)

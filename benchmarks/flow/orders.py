@@ -54,7 +54,7 @@ def write_digits(content: Digits, place: int, numbers: Int64Array, width: int) -
 
 
 def fill(address: str, topic: str, *, partitions: int, rows: int, users: int) -> None:
-    """A new topic with these rows, dealt out to its partitions one by one; users are drawn, the same in every run."""
+    """A new topic with these rows, spread to its partitions one by one; users are drawn, the same in every run."""
     with Client(address) as client:
         client.create_topic(topic, partitions=partitions)
     add(address, topic, rows=rows, users=users)

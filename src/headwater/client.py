@@ -81,8 +81,7 @@ class RemoteNode:
 
         Its rows are `answer["rows"]`. `one_position=True` reads several views at one position.
         """
-        body = json.dumps({"sql": sql, **asked}).encode()
-        found: Row = self._asked("POST", "/query", body, {"content-type": "application/json"})
+        found: Row = self.post("/query", {"sql": sql, **asked})
         return found
 
     def records(self, topic: str, **query: object) -> Row:
@@ -96,8 +95,15 @@ class RemoteNode:
         for message in self.messages(path, {"begin": begin}, after):
             yield from message.data.get("records", ())
 
+    def post(self, path: str, said: Mapping[str, object]) -> Any:
+        return self._asked("POST", path, json.dumps(said).encode(), {"content-type": "application/json"})
+
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Any:
         return self._asked("GET", f"{path}{_query(query or {})}")
+
+    def send(self, method: str, path: str, body: bytes) -> Any:
+        """Another request than a GET, with a body of JSON."""
+        return self._asked(method, path, body, {"content-type": "application/json"})
 
     def messages(self, path: str, query: Mapping[str, object], after: str = "") -> Iterator[Message]:
         """Yields the events of a live endpoint. When the connection breaks, it resumes after the last event that
@@ -237,14 +243,15 @@ def _check(answer: HTTPResponse) -> None:
     if answer.status < 400:
         return
     body = answer.read()
+    facts: Row = {}
     try:
-        said = json.loads(body)
+        facts = said = json.loads(body)
         name, message = str(said.get("error", "Refused")), str(said["message"])
     except (ValueError, KeyError, TypeError):
         name, message = "Refused", f"the answer was {answer.status}"
     if answer.status in (429, 503):
         raise Unready(message)
-    raise RequestRefused(answer.status, name, message)
+    raise RequestRefused(answer.status, name, message, facts)
 
 
 class Unready(HTTPException):

@@ -28,9 +28,11 @@ from headwater.registry.words import JSON, Compatibility, SchemaText
 from headwater.serve.api import Api
 from headwater.serve.bodies import Bodies
 from headwater.serve.enforcement import Enforcement
+from headwater.serve.event_streams import EventStreams
 from headwater.serve.http import Tls, build_app, serve_encrypted, server_of
 from headwater.serve.operations import Sources
 from headwater.serve.pages import Dashboard
+from headwater.serve.queues import Queues
 from headwater.serve.services import routes_of, routes_of_posts
 from headwater.serve.tokens import Tokens
 from headwater.settings import LOCAL_TOKEN_FILE, HttpSettings
@@ -84,6 +86,7 @@ class HttpPort:
         self._settings, self._ended, self._security = settings, ended, kafka.security
         self.registry = Registry(TopicJournal(log))
         bodies = Bodies(settings)
+        self._events = EventStreams(log)
         self._parts = PartReports(log, data, kafka)
         parts = self._parts
         sources = Sources(
@@ -95,7 +98,9 @@ class HttpPort:
             *Dashboard(bodies, tokens).routes(),
             *self._api.routes(),
             *routes_of(Rest(self.registry), bodies, content_type=REGISTRY_CONTENT),
+            *routes_of(Queues(log), bodies, content_type="application/json"),
             *routes_of_posts(Receiver(log, data), bodies),
+            *routes_of(self._events, bodies, content_type="application/json"),
         ]
         enforcement = None
         if kafka.security.enforcing:
@@ -146,6 +151,7 @@ class HttpPort:
         if self._thread is not None:
             self._thread.join()
         self._api.close()
+        self._events.close()
         self._parts.close()
         for one in (self._socket, self._plain):
             if one is not None:

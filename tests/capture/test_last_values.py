@@ -50,9 +50,9 @@ def test_a_flipped_bit_is_never_emitted_as_a_value(file: Path) -> None:
         for path in file.parent.iterdir():
             path.unlink()
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 0x04]) + whole[place + 1 :])
-        told, found = problem_of(file), _completed_or_refused(file)
+        problem, found = problem_of(file), _completed_or_refused(file)
         if found is None:
-            assert told, place
+            assert problem, place
             refused += 1
         else:
             assert found in ([b"7", BODY], [b"7", None]), place

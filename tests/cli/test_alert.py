@@ -1,8 +1,8 @@
 """headwater alert, and /alerts: what alerts hold, from files that a node keeps, and how they go."""
 
 import json
-import time
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
@@ -13,10 +13,11 @@ from headwater.alerts.evaluation import NO_LONGER
 from headwater.alerts.notify import topic
 from headwater.cli.main import main
 from headwater.flow.commit.job_folder import JobFolder
+from headwater.node import Node
 from headwater.settings import HttpSettings, NodeSettings
 from headwater.testing import running_node
 from tests.alerts.written_views import ALERT, APP, VIEW, WrittenViews
-from tests.waiting import patience, wait_until
+from tests.waiting import wait_until
 
 
 def test_without_alerts_it_says_how_one_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,23 +30,23 @@ def test_a_node_raises_delivers_and_shows_an_alert(tmp_path: Path, capsys: pytes
     views = WrittenViews(tmp_path)
     with running_node(tmp_path, NodeSettings(http=HttpSettings(), alerts=True)) as node:
         views.write([{"url": "/<b>", "p99": 2.0}])
-        deadline = patience() + 10
-        while patience() < deadline and not _told(node.http_url):
-            time.sleep(0.05)
+        wait_until(lambda: bool(_delivered(node)), "the alert to be delivered")
         with urlopen(f"{node.http_url}/alerts/{APP}.{ALERT}") as answer:
             alert = json.load(answer)
         with urlopen(f"{node.http_url}/metrics") as answer:
             assert f'headwater_alert_raised_keys{{alert="{APP}.{ALERT}"}} 1' in answer.read().decode().splitlines()
-        notified = [json.loads(record.value or b"") for record in node.log.read("on-call")]
+        notified = _delivered(node)
     assert (alert["state"], alert["raised"], alert["keys"][0]["key"]) == ("raised", 1, {"url": "/<b>"})
     assert [one["state"] for one in notified] == ["raised"]
     assert main(["alert", "list", "--raised", "--data", str(tmp_path)]) == 0
     assert "url=/<b>" in capsys.readouterr().out
 
 
-def _told(url: str) -> bool:
-    with urlopen(f"{url}/topics") as answer:
-        return "on-call" in {one["name"] for one in json.load(answer)}
+def _delivered(node: Node) -> list[dict[str, Any]]:
+    """The topic is there before its first record is."""
+    if "on-call" not in [one.name for one in node.log.topics()]:
+        return []
+    return [json.loads(record.value or b"") for record in node.log.read("on-call")]
 
 
 ALERTS = AppAlerts(APP, (Alert(ALERT, VIEW, Rule(), (topic("on-call"),)),))
@@ -58,7 +59,7 @@ def test_alerts_of_a_removed_app_are_removed_and_their_targets_are_notified(
     definitions.declare(ALERTS)
     views.write([{"url": "/a", "p99": 2.0}])
     with running_node(tmp_path, NodeSettings(http=HttpSettings(), alerts=True)) as node:
-        wait_until(lambda: _told(node.http_url), "it is raised")
+        wait_until(lambda: bool(_delivered(node)), "it is raised")
         assert main(["alert", "remove", APP, "--data", str(tmp_path)]) == 0
         assert "removed 1 alert of shop: too_slow" in capsys.readouterr().out
         wait_until(lambda: definitions.apps() == [], "nothing is left of it, secrets least of all")

@@ -11,7 +11,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, old: str, new:
     """Replace a piece of the source of one function. It must be there exactly once, or the bug would not be planted."""
     function = getattr(owner, name)
     source = textwrap.dedent(inspect.getsource(function))
-    assert source.count(old) == 1, f"{name} has changed: its bug must be planted anew"
+    assert source.count(old) == 1, f"{name} has changed: its bug must be planted again"
     planted: dict[str, Any] = {}
     code = compile(source.replace(old, new), inspect.getsourcefile(function) or name, "exec")
     exec(code, function.__globals__, planted)

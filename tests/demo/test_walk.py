@@ -135,7 +135,7 @@ def test_an_alert_is_raised_and_resolved(desktop: Watched) -> None:
     expect(history.get_by_text("resolved").first).to_be_visible()
     shown = page.locator("table", has=page.locator("caption", has_text="Deliveries"))
     expect(shown.get_by_text("delivered").first).to_be_visible()
-    desktop.picture("alerts-told")
+    desktop.picture("alerts-notified")
 
 
 def test_pictures_of_the_pages_are_taken(desktop: Watched) -> None:

@@ -7,8 +7,9 @@ from random import Random
 
 from headwater.clock import ManualClock
 from headwater.log import Log
+from headwater.log.appended import Appended
 from headwater.log.batch_format import HEADER_BYTES, BatchHeader, encode_batch, read_header
-from headwater.log.partition import Appended, Partition
+from headwater.log.partition import Partition
 from headwater.log.storage.memory import MemoryFile, MemoryStorage
 from headwater.log.storage.simulated import SimulatedDisk
 from headwater.log.storage.storage import Buffer, read_whole

@@ -70,9 +70,9 @@ def test_a_batch_that_unpacks_to_too_much_is_refused_with_the_way_out(codec: str
     admit(bomb(2 * MEBIBYTE - 1000, codec, timestamp_ms=NOW_MS), configs)
     with pytest.raises(
         BatchTooLarge, match=r'unpacks to more than the 2097152 bytes that topic "orders" takes'
-    ) as told:
+    ) as refused:
         admit(bomb(2 * MEBIBYTE, codec, timestamp_ms=NOW_MS), configs)
-    assert "raise max.decompressed.message.bytes" in str(told.value)
+    assert "raise max.decompressed.message.bytes" in str(refused.value)
 
 
 def test_a_bomb_of_a_few_bytes_is_refused_by_its_ratio() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import DuplicateSequence, InvalidRecord, OutOfOrderSequence, StaleProducerEpoch
+from headwater.log.appended import Appended
 from headwater.log.batch_format import APPEND_TIME_FLAG, BatchHeader, read_header
-from headwater.log.partition import Appended
 from headwater.log.producer_state import BATCHES_REMEMBERED, ProducerStates
 from headwater.settings import LogSettings
 from tests.log.subjects import FOLDER, Subject, batch

@@ -45,15 +45,15 @@ def run_twice(bench: Bench, who: str, words: Callable[[], list[str]], what: str)
         assert process.stdout is not None
         patience = Timer(SECONDS_MAX, process.kill)
         patience.start()
-        told: list[dict[str, Any]] = []
+        report: list[dict[str, Any]] = []
         used = [0.0]
         for line in process.stdout:
             if line.startswith('{"run"'):
-                told.append(json.loads(line))
+                report.append(json.loads(line))
                 used.append(processor_seconds(process.pid))
         process.wait()
         patience.cancel()
-    if process.returncode != 0 or len(told) != 2:
+    if process.returncode != 0 or len(report) != 2:
         raise RuntimeError(f"{who} did not come to the end of {what}")
-    spent = {one["run"]: end - start for one, start, end in zip(told, used, used[1:], strict=False)}
-    return Ran({one["run"]: one["seconds"] for one in told}, spent, told[-1].get("results"), resident.peak_bytes)
+    spent = {one["run"]: end - start for one, start, end in zip(report, used, used[1:], strict=False)}
+    return Ran({one["run"]: one["seconds"] for one in report}, spent, report[-1].get("results"), resident.peak_bytes)

@@ -129,7 +129,7 @@ def _shown(episode: Episode) -> dict[str, Any]:
         "row": dict(episode.row),
         "since_ms": episode.since_ms,
         "raised_ms": episode.raised_ms,
-        "told": episode.number,
+        "notifications": episode.number,
     }
 
 

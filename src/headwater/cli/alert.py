@@ -75,7 +75,7 @@ def _rows(alert: dict[str, Any], now_ms: int) -> list[list[Cell]]:
         return [[alert["name"], alert["view"], alert["state"], None, None, None, alert["said"] or None]]
     return [
         [alert["name"], alert["view"], one["state"], _key(one["key"]), ago(max(0, now_ms - one["since_ms"])),
-         one["told"], alert["said"] or None]
+         one["notifications"], alert["said"] or None]
         for one in alert["keys"][:KEYS_SHOWN]
     ]  # fmt: skip
 

@@ -55,6 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rebuild", metavar="OUTPUT", action="append", default=[], help="rebuild a view from the log, then continue"
     )
     parser.add_argument(
+        "--rollback", metavar="VIEW", action="append", default=[],
+        help="with the file as it was before the last rebuild of a view: go back to what that has replaced",
+    )  # fmt: skip
+    parser.add_argument(
         "--take-over", action="store_true",
         help="where another process runs the app: build what has to be rebuilt beside it, then go on in its place",
     )  # fmt: skip
@@ -65,6 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="give up when a captured database could not be reached so often in a row "
         f"(default: {CAPTURE_ATTEMPTS} with --once, half a minute; else never)",
     )
+    parser.add_argument(
+        "--state", metavar="URL", default="",
+        help="keep state and checkpoint there, not in the data directory: s3://BUCKET/PATH, gs://…, abfs://…, or a "
+        "folder; a run that starts takes its jobs over from any other",
+    )  # fmt: skip
     add_spark(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -102,6 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings = RunSettings(
             arguments.data, address, arguments.once, arguments.rows_per_batch or ROWS_PER_BATCH,
             direct=arguments.kafka is None, retries=retries_of(arguments, app),
+            state=arguments.state,
         )  # fmt: skip
 
         def tell(sentence: str) -> None:
@@ -113,9 +123,11 @@ def run(arguments: argparse.Namespace) -> int:
             arguments, app.captures, stopping,
             since_ms=defined_ms, complete=arguments.once, attempts_max=attempts_max,
         )  # fmt: skip
+        rollback = frozenset(arguments.rollback)
         running = RunningApp(
-            app, session, settings, watch=board.tell, report=tell, rebuild=frozenset(arguments.rebuild)
-        )
+            app, session, settings, watch=board.tell, report=tell,
+            rebuild=frozenset(arguments.rebuild) | rollback, rollback=rollback,
+        )  # fmt: skip
         stack.callback(running.stop)
         if arguments.take_over:
             running.take_over()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headwater.flow.proof.verification import Verified
 
 UNPROVABLE_CODE = 3
-"""Nothing differs, and yet not everything is proved."""
+"""Nothing differs, and yet not everything is proved, or has left a checkpoint that was to."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     certificates.add_argument(
         "--check", metavar="FILE", type=Path, help="recompute what a certificate says, from the log that is here"
     )
+    parser.add_argument(
+        "--checkpoint", action="store_true",
+        help="keep what a proof computed, so that views can be proved when retention has removed their first records",
+    )  # fmt: skip
     add_spark(parser)
     add_json(parser)
     parser.set_defaults(run=run)
@@ -60,11 +64,12 @@ def run(arguments: argparse.Namespace) -> int:
             return _check(arguments, app, names, stack, address)
         session = stack.enter_context(spark(arguments, app.name))
         from headwater.flow.proof.proofs import prove_each
+        from headwater.flow.proof.verification import Wanted
 
         note(f"recomputing {', '.join(names) or 'all views'}")
         for result in prove_each(
             app, names, session, arguments.data, address, direct=arguments.kafka is None,
-            certified=arguments.certificate is not None,
+            wanted=Wanted(certificate=arguments.certificate is not None, checkpoint=arguments.checkpoint),
         ):  # fmt: skip
             show(result, as_json=arguments.json)
             results.append(result)
@@ -72,7 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
         _certify(arguments.certificate, app.name, results)
     if not arguments.json and len(results) != 1:
         say(summary(results))
-    return exit_code([one.result for one in results], allow_late=arguments.allow_late)
+    code = exit_code([one.result for one in results], allow_late=arguments.allow_late)
+    return code or (UNPROVABLE_CODE if any(getattr(one, "unkept", "") for one in results) else 0)
 
 
 def _refuse_unknown(app: "App", names: Sequence[str]) -> None:
@@ -200,11 +206,14 @@ def _tell_verified(result: "Verified", *, as_json: bool) -> None:
         report = {"view": result.view, "result": result.result, "rows": result.rows, "different": result.different}
         late = [{"record": one.record, "batch": one.batch, "reason": one.reason} for one in result.late_shown]
         rests = {"late": result.late, "late_rows": late, "otherwise": result.otherwise}
-        write_json(plain({**report, "position": result.position, "differences": differences, **rests}))
+        kept = {"since": result.since, "checkpoint": result.kept, "no_checkpoint": result.unkept or None}
+        write_json(plain({**report, "position": result.position, "differences": differences, **rests, **kept}))
         return
     if not result.different:
         but = f" but for {counted(result.late, 'row')} declared late" if result.otherwise else ""
-        say(f"{result.view}: {counted(result.rows, 'row')} as the log says{but}, at {json.dumps(result.position)}")
+        since = f", with the checkpoint of {json.dumps(result.since)}" if result.since else ""
+        rows = counted(result.rows, "row")
+        say(f"{result.view}: {rows} as the log says{but}, at {json.dumps(result.position)}{since}")
     else:
         say(f"{result.view}: {counted(result.different, 'key')} of {result.rows:,} differ from the log")
         for one in result.shown:
@@ -212,6 +221,8 @@ def _tell_verified(result: "Verified", *, as_json: bool) -> None:
             say(f"    view:    {json.dumps(plain(dict(one.view))) if one.view else 'no such row'}")
             say(f"    log:     {json.dumps(plain(dict(one.log))) if one.log else 'no such row'}")
             say(f"    records: {', '.join(one.offsets) or 'unknown'}")
+    if result.kept or result.unkept:
+        say(f"  {result.unkept or 'it has left a checkpoint'}")
     if result.late and (result.different or result.otherwise):
         _tell_late(result)
 

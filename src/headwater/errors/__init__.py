@@ -15,6 +15,8 @@ The branches answer the caller's only question: may I try again?
     │   ├── UnsupportedFormat
     │   ├── BatchTooLarge
     │   ├── InvalidTimestamp
+    │   ├── ConditionalAppendsOnly
+    │   ├── Rejected              a command that the state of an aggregate does not allow
     │   ├── InvalidGroup
     │   ├── OffsetMetadataTooLarge
     │   ├── UnsupportedAssignor
@@ -22,9 +24,14 @@ The branches answer the caller's only question: may I try again?
     │   ├── UnsupportedRequest
     │   ├── LoginRefused
     │   ├── NotAllowed
+    │   ├── UnknownQueue
     │   └── UnsafeBind
     ├── ConflictError             a concurrent change came first; read again, then decide
     │   ├── TopicExists
+    │   ├── WrongVersion          a stream is not at the version that an append expects
+    │   ├── UnexpectedEvent       an event that an append excludes is there
+    │   ├── UndecidedStream
+    │   ├── EndOffsetMoved
     │   ├── DataDirectoryLocked
     │   ├── PortUnavailable
     │   ├── OutOfOrderSequence
@@ -50,6 +57,7 @@ The branches answer the caller's only question: may I try again?
     │   ├── GroupNotEmpty
     │   ├── UnknownGroup
     │   ├── GroupFull
+    │   ├── NotAcquired
     │   └── SubscribedToTopic
     ├── UnavailableError          try again later, unchanged
     │   ├── TopicFull             (a topic that rejects says so: trying again helps only once space is made)
@@ -91,6 +99,7 @@ The branches answer the caller's only question: may I try again?
         │   ├── InvalidSchema     a schema that is not Spark DDL, or that its format cannot carry
         │   └── InvalidFormat     a format of values that is unknown, or an option it does not have
         ├── JobRefused            a checkpoint, a view or an output is not this job's
+        ├── JobTakenOver          another driver has taken the job
         ├── TopicRecreated        a topic is not the one that a job has read
         ├── LogTruncated          what a job has read of a partition is no longer there
         ├── JvmEnded              Spark's JVM has ended; start again, unchanged
@@ -137,6 +146,7 @@ from headwater.errors.flows import (
     InvalidQuery,
     InvalidSchema,
     JobRefused,
+    JobTakenOver,
     JvmEnded,
     LogTruncated,
     NotComparable,
@@ -183,6 +193,7 @@ from headwater.errors.log import (
     LogClosed,
     LoginRefused,
     MemberIdRequired,
+    NotAcquired,
     NotAllowed,
     OffsetMetadataTooLarge,
     OffsetOutOfRange,
@@ -202,6 +213,7 @@ from headwater.errors.log import (
     UnknownGroup,
     UnknownMember,
     UnknownPartition,
+    UnknownQueue,
     UnknownTopic,
     UnknownTransaction,
     UnreleasedInstance,
@@ -226,6 +238,14 @@ from headwater.errors.schemas import (
     UnknownSubject,
     UnknownVersion,
 )
+from headwater.errors.streams import (
+    ConditionalAppendsOnly,
+    EndOffsetMoved,
+    Rejected,
+    UndecidedStream,
+    UnexpectedEvent,
+    WrongVersion,
+)
 
 __all__ = [
     "AlreadyDeleted",
@@ -234,6 +254,7 @@ __all__ = [
     "CaptureError",
     "CaptureExists",
     "ConcurrentTransactions",
+    "ConditionalAppendsOnly",
     "ConflictError",
     "CorruptBatch",
     "DamagedFile",
@@ -241,6 +262,7 @@ __all__ = [
     "DataDirectoryLocked",
     "DiskFull",
     "DuplicateSequence",
+    "EndOffsetMoved",
     "FencedMember",
     "FencedMemberEpoch",
     "FlowError",
@@ -270,12 +292,14 @@ __all__ = [
     "InvalidTransactionTimeout",
     "InvalidVersion",
     "JobRefused",
+    "JobTakenOver",
     "JvmEnded",
     "LogClosed",
     "LogTruncated",
     "LoginRefused",
     "MemberIdRequired",
     "NoOwnCompatibility",
+    "NotAcquired",
     "NotAllowed",
     "NotComparable",
     "NotYetDeleted",
@@ -291,6 +315,7 @@ __all__ = [
     "ReadFailed",
     "RebalanceUnderWay",
     "RegistryUnavailable",
+    "Rejected",
     "RequestRefused",
     "SchemaError",
     "SchemaReferenced",
@@ -311,13 +336,16 @@ __all__ = [
     "TopicOffline",
     "TopicRecreated",
     "UnavailableError",
+    "UndecidedStream",
     "UndecodableChange",
+    "UnexpectedEvent",
     "UnknownCapture",
     "UnknownFlow",
     "UnknownGroup",
     "UnknownHook",
     "UnknownMember",
     "UnknownPartition",
+    "UnknownQueue",
     "UnknownSchema",
     "UnknownSubject",
     "UnknownTopic",
@@ -333,6 +361,7 @@ __all__ = [
     "UnsupportedRequest",
     "UsageError",
     "ViewBehind",
+    "WrongVersion",
 ]
 
 # A stack trace shows each error under the name that it is imported by.

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from xxhash import xxh64_intdigest
 
 from headwater.errors import InvalidDeclaration
 from headwater.flow.operators.sketches import bloom, count_min
-from headwater.flow.operators.sketches.xxhash import xxhash64
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,8 +25,8 @@ def bloom_contains(sketch: bytes | None, values: Sequence[Value]) -> list[bool]:
     """Of each value: may it be among those that went in? A no is certain."""
     if sketch is None:
         return [False] * len(values)
-    first = [xxhash64(_bytes(value), bloom.SEED) for value in values]
-    second = [xxhash64(_bytes(value), one) for value, one in zip(values, first, strict=True)]
+    first = [xxh64_intdigest(_bytes(value), bloom.SEED) for value in values]
+    second = [xxh64_intdigest(_bytes(value), one) for value, one in zip(values, first, strict=True)]
     sides = [np.array(side, np.uint64).view(np.int64) for side in (first, second)]
     return [bool(one) for one in bloom.contains(sketch, *sides)]
 

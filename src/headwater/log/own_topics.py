@@ -28,10 +28,11 @@ TAKES_ALL = {
     "message.timestamp.before.max.ms": str(FOREVER),
     "message.timestamp.after.max.ms": str(FOREVER),
     "headwater.full.policy": "drop-oldest",
+    "headwater.append.policy": "any",
 }
 """Every setting by which a topic may refuse a record, but for `cleanup.policy`, which depends on who has keys."""
 
-NODE_ONLY = frozenset({"max.decompressed.message.bytes", "headwater.full.policy"})
+NODE_ONLY = frozenset({"max.decompressed.message.bytes", "headwater.full.policy", "headwater.append.policy"})
 """Of these, the settings that Apache Kafka does not have."""
 
 POLICY, LIMITS = "cleanup.policy", ("retention.ms", "retention.bytes")

@@ -17,11 +17,12 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from headwater.clock import Clock
 from headwater.errors import (
+    ConditionalAppendsOnly,
     DiskFull,
+    EndOffsetMoved,
     HeadwaterError,
     LogClosed,
     OffsetOutOfRange,
@@ -29,6 +30,7 @@ from headwater.errors import (
     UnavailableError,
 )
 from headwater.log.admission import admitted, check_room
+from headwater.log.appended import Appended, Owner
 from headwater.log.archive import PartitionArchive
 from headwater.log.batch_format import BatchHeader, Buffer, assign_offsets, checked_header, stamp_append_time
 from headwater.log.checkpoint import Checkpoint, DurableWitness, write_checkpoint
@@ -52,21 +54,6 @@ from headwater.record import TopicPartition
 from headwater.settings import LogSettings, milliseconds
 
 logger = logging.getLogger("headwater.log")
-
-
-class Owner(NamedTuple):
-    """The owner of the partition: written into each checkpoint, in case the topic's file is lost."""
-
-    cluster_id: str
-    topic_id: str
-
-
-class Appended(NamedTuple):
-    base_offset: int
-    last_offset: int
-    append_time_ms: int  # -1 unless the topic stamps records itself
-    start_offset: int
-    duplicate: bool
 
 
 class Partition(ReadablePartition):
@@ -156,7 +143,7 @@ class Partition(ReadablePartition):
 
     def append(
         self, batch: bytearray | memoryview, *, durable: bool, keyed: bool = False, marker: Marker | None = None,
-        coordinator: bool = False,
+        coordinator: bool = False, at: int | None = None,
     ) -> Appended:  # fmt: skip
         """Store one whole batch, patched with where it went; not decoded but where the topic has its compression.
 
@@ -165,6 +152,9 @@ class Partition(ReadablePartition):
 
         `coordinator`: the batch is the transaction coordinator's own, a `marker` maybe. Whether a batch may be part of
         a transaction at all is for the coordinator to say, before.
+
+        `at`: store it at this offset only; EndOffsetMoved if the partition ends elsewhere, since another append came
+        first. What was decided from the records before `at` then still holds: a check and its append are one step.
         """
         header = checked_header(batch)
         if not coordinator:
@@ -175,6 +165,8 @@ class Partition(ReadablePartition):
         with self._lock:
             self._raise_if_unusable()
             duplicate = self._duplicate_of(header, batch, coordinator=coordinator)
+            if duplicate is None and not coordinator:
+                self._check_condition(at)
             if duplicate is not None:
                 return Appended(
                     duplicate.base_offset, duplicate.last_offset, duplicate.append_time_ms, self.start_offset, True
@@ -201,6 +193,12 @@ class Partition(ReadablePartition):
             self.transactions.check(header)
             check_room(self.topic_partition, self.settings, size_bytes=self.size_bytes, batch_bytes=len(batch))
         return duplicate
+
+    def _check_condition(self, at: int | None) -> None:
+        if at is None and self.settings.conditional:
+            raise ConditionalAppendsOnly(self.topic)
+        if at is not None and at != self.end_offset:
+            raise EndOffsetMoved(*self.topic_partition, expected=at, actual=self.end_offset)
 
     def _prepared(self, batch: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
         base = self.end_offset

@@ -6,12 +6,15 @@ offsets have gaps, and what is read may end before the high watermark while a tr
 
 import sys
 import threading
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from headwater.errors import (
     CorruptBatch,
     DamagedRange,
+    HeadwaterError,
     InvalidRecord,
     LogClosed,
     OffsetOutOfRange,
@@ -34,6 +37,8 @@ from headwater.record import Record
 
 READ_BYTES = 1024**2
 UNPACKED_BYTES = 8 * 1024**2
+NEAR_OFFSETS, NEAR_BYTES = 200, 64 * 1024
+"""Records so near to each other are read together."""
 
 
 def read_records(
@@ -127,13 +132,13 @@ def read_some(
     return records, following
 
 
-def _found(partition: Partition, offset: int, *, committed: bool) -> Slices:
-    found = partition.read(offset, bytes_max=READ_BYTES, committed=committed)
+def _found(partition: Partition, offset: int, *, committed: bool, bytes_max: int = READ_BYTES) -> Slices:
+    found = partition.read(offset, bytes_max=bytes_max, committed=committed)
     if found.verified:
         return found
     if (damage := partition.quarantine(offset)) is not None:
         raise DamagedRange(partition.topic, partition.number, first=damage.first_offset, end=damage.end_offset)
-    return partition.read_verified(offset, bytes_max=READ_BYTES, committed=committed)
+    return partition.read_verified(offset, bytes_max=bytes_max, committed=committed)
 
 
 def read_batches(
@@ -158,6 +163,79 @@ def read_batches(
             if found.slices:
                 raise _damaged(partition, offset, data, "")
             return
+
+
+class StoredBatch(NamedTuple):
+    """A batch as it was sent, with its header read."""
+
+    header: BatchHeader
+    data: memoryview
+
+
+def read_stored(
+    partition: Partition, offset: int, *, bytes_max: int, committed: bool = True
+) -> tuple[list[StoredBatch], int]:
+    """Returns whole batches from the one that holds an offset on, and the offset after them: the same one at the end.
+
+    There are no markers among them and, with `committed`, none of an open or aborted transaction. DamagedRange if the
+    first one cannot be believed.
+    """
+    found = _found(partition, offset, committed=committed, bytes_max=bytes_max)
+    aborted = AbortedBatches(partition.aborted_between(offset, found.end_offset) if committed else ())
+    batches: list[StoredBatch] = []
+    following = offset
+    for piece in found.slices:
+        data = _bytes_of(partition, piece)
+        while len(data) >= HEADER_BYTES and HEADER_BYTES <= (header := read_header(data)).size <= len(data):
+            if not header.control and header not in aborted:
+                batches.append(StoredBatch(header, data[: header.size]))
+            following, data = header.next_offset, data[header.size :]
+        if following == offset and len(data):
+            raise _damaged(partition, offset, data, "")
+    return batches, following
+
+
+def read_at(partition: Partition, offsets: Sequence[int], decompressed_bytes_max: int) -> Iterator[Record]:
+    """Records at these offsets, which ascend and lie below the high watermark; those that were deleted are left out.
+
+    DamagedRange where one cannot be believed.
+    """
+    row = bisect_left(offsets, partition.start_offset)
+    while row < len(offsets):
+        offset = offsets[row]
+        near = row + 1 < len(offsets) and offsets[row + 1] - offset < NEAR_OFFSETS
+        found = _found(partition, offset, committed=False, bytes_max=NEAR_BYTES if near else 1)
+        data = _bytes_of(partition, found.slices[0]) if found.slices else memoryview(b"")
+        begun = row
+        while row < len(offsets) and len(data) >= HEADER_BYTES and (header := read_header(data)).size <= len(data):
+            if offsets[row] <= header.last_offset:
+                wanted = set(offsets[row : bisect_right(offsets, header.last_offset)])
+                row += len(wanted)
+                try:
+                    yield from (
+                        one for one in _records_in(header, data, decompressed_bytes_max) if one.offset in wanted
+                    )
+                except (CorruptBatch, InvalidRecord) as error:
+                    raise _damaged(partition, offset, data, str(error)) from None
+            data = data[header.size :]
+        if row == begun:
+            if data:
+                raise _damaged(partition, offset, data, "")
+            return
+
+
+def _records_in(header: BatchHeader, data: memoryview, decompressed_bytes_max: int) -> list[Record]:
+    return [] if header.control else decode_batch(data[: header.size], bytes_max=decompressed_bytes_max)
+
+
+def last_header(partition: Partition, end: int) -> BatchHeader | None:
+    """The header of the batch that ends before an offset; None if it cannot be read."""
+    try:
+        found = _found(partition, end - 1, committed=False, bytes_max=1)
+        header = read_header(_bytes_of(partition, found.slices[0])) if found.slices else None
+    except (HeadwaterError, ValueError):
+        return None
+    return header if header is not None and header.next_offset == end else None
 
 
 def _decoded(

@@ -160,7 +160,9 @@ def needed_scope(method: str, path: str) -> str | None:
         return "metrics"
     if method in ("GET", "HEAD", "WEBSOCKET"):
         return "read"
-    return {"query": "read", "topics": "produce", "flows": "operate", "captures": "operate"}.get(root, "schemas")
+    return {"query": "read", "topics": "produce", "events": "produce", "flows": "operate", "captures": "operate"}.get(
+        root, "schemas"
+    )
 
 
 def allows(token: Token, scope: str) -> bool:

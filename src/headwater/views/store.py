@@ -16,7 +16,7 @@ import pyarrow as pa
 from headwater.clock import Clock, SystemClock
 from headwater.errors import JobRefused
 from headwater.secret_urls import WAY_OUT, ambiguity, without_secrets
-from headwater.views.mark import Mark, StoredMark
+from headwater.views.mark import Epoch, Mark, StoredMark
 from headwater.views.own_postgres import kept_in_postgres, mark_app
 from headwater.views.postgres_staging import PostgresStaging, StagedTable
 from headwater.views.query import Query
@@ -85,10 +85,14 @@ class ViewStore(Protocol):
         self, view: str, mark: Mark, rows: pa.Table, *, shadow: bool = False, staged: Sequence[StagedTable] = ()
     ) -> bool:
         """Rows, those that are staged, and mark: all or nothing. False: the view holds this batch already. JobRefused:
-        another job's view."""
+        another job's view. JobTakenOver: a newer driver of this job has fenced the store."""
 
     def in_one_transaction(self) -> AbstractContextManager[None]:
         """What is written within is there for readers all at once, or not at all; nothing is read within."""
+
+    def fence(self, job: str, epoch: Epoch) -> None:
+        """From now on what drivers of the job with an older epoch write is refused. JobTakenOver if this one is older
+        than another."""
 
     def adopt(self, view: str, job: str) -> None:
         """From now on `job` writes this view, beginning with any batch."""
@@ -96,8 +100,15 @@ class ViewStore(Protocol):
     def begin_shadow(self, view: str, schema: pa.Schema, key: Sequence[str], *, job: str) -> StoredMark:
         """A second, hidden table to rebuild the view in. One that the same job began is continued."""
 
-    def swap(self, view: str, mark: Mark) -> None:
-        """The shadow becomes the view, in one step for all readers. Once done, doing it again does nothing."""
+    def swap(self, view: str, mark: Mark, *, keep: bool | None = False) -> None:
+        """The shadow becomes the view, in one step for all readers. Once done, doing it again does nothing. With `keep`
+        what was the view stays, hidden, until the next swap, if it holds the same batch; None leaves what there is."""
+
+    def replaced(self, view: str) -> StoredMark | None:
+        """The mark of what the last swap has kept; None if it has kept nothing."""
+
+    def take_back(self, view: str, job: str) -> None:
+        """What the last swap has kept is the shadow now, which `job` writes. Once done, doing it again does nothing."""
 
     def hand_shadow_over(self, view: str, mark: Mark) -> None:
         """The shadow is written by the job of the view from now on, and holds this batch; `swap` comes with a later

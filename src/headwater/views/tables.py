@@ -2,8 +2,10 @@
 
     <view>                 the columns of the view, and `_change`: the number of the write that last touched the row
     _shadow_<view>         the same while it is being rebuilt
+    _replaced_<view>       what a rebuild has replaced, until the next one
     _headwater_views       one row per view: shape, job, batch, position, counters
     _headwater_deletes     keys that went away, with the number of the write; the older ones are forgotten
+    _headwater_drivers     the newest driver of each job that has an epoch: what others write is refused
 
 Names are always quoted and values always bound: nothing that is asked for can become SQL.
 """
@@ -17,18 +19,18 @@ from threading import RLock
 import pyarrow as pa
 
 from headwater.clock import Clock
-from headwater.errors import JobRefused, UnknownView
+from headwater.errors import JobRefused, JobTakenOver, UnknownView
 from headwater.views.changes import Changes, changes_in
-from headwater.views.mark import Mark, StoredMark, position_from_json, position_to_json
+from headwater.views.mark import Epoch, Mark, StoredMark, position_from_json, position_to_json
 from headwater.views.postgres_staging import StagedTable
 from headwater.views.query import Condition, Order, Query
 from headwater.views.shape import Column, Shape, evolved, quoted, shape_of
 from headwater.views.store import ChangedRow, Row
 from headwater.views.values import from_json_text
 
-VIEWS, DELETES = "_headwater_views", "_headwater_deletes"
+VIEWS, DELETES, DRIVERS = "_headwater_views", "_headwater_deletes", "_headwater_drivers"
 CHANGE = "_change"
-SHADOW = "_shadow_"
+SHADOW, REPLACED = "_shadow_", "_replaced_"
 NAME_BYTES_MAX = 48  # PostgreSQL cuts names at 63, and ours are made longer
 WRITES_REMEMBERED = 10_000  # whose deletes a subscriber can still receive one by one
 
@@ -176,19 +178,21 @@ class SqlStore(ABC):
                       (job, shadow))  # fmt: skip
             return self._known(shadow)[1]
 
-    def swap(self, view: str, mark: Mark) -> None:
+    def swap(self, view: str, mark: Mark, *, keep: bool | None = False) -> None:
         shadow = SHADOW + view
         with self._writing():
+            self._check_driver(mark.job, mark.epoch)
             rebuilt, current = self._stored(shadow), self._stored(view)
             if rebuilt is None:
                 if current is not None and current[1].holds(mark):
                     return
                 raise JobRefused(f'view "{view}" has no shadow that could replace it', "Begin the rebuild again.")
+            if keep is not None:
+                self._drop(REPLACED + view)
+            if keep and current is not None and current[1].holds(mark) and current[1].batch == mark.batch:
+                self._move(view, REPLACED + view)
             self._drop(view)
-            self._run(f"ALTER TABLE {self._table(shadow)} RENAME TO {quoted(view)}")
-            self._run(f"DELETE FROM {self._table(DELETES)} WHERE view = {self._bind(1)}", (shadow,))
-            self._run(f"UPDATE {self._table(VIEWS)} SET view = {self._bind(1)} WHERE view = {self._bind(2)}",
-                      (view, shadow))  # fmt: skip
+            self._move(shadow, view)
             change = max(rebuilt[1].change, current[1].change if current else 0) + 1
             generation = current[1].generation + 1 if current else 0
             self._store_mark(view, replace(rebuilt[1], job=mark.job, batch=mark.batch, position=mark.position,
@@ -203,10 +207,28 @@ class SqlStore(ABC):
     def drop_shadow(self, view: str) -> None:
         self.drop(SHADOW + view)
 
+    def replaced(self, view: str) -> StoredMark | None:
+        return self.mark(REPLACED + view)
+
+    def take_back(self, view: str, job: str) -> None:
+        with self._writing():
+            if self._stored(REPLACED + view) is not None:
+                self._drop(SHADOW + view)
+                self._move(REPLACED + view, SHADOW + view)
+                self._store_mark(SHADOW + view, replace(self._known(SHADOW + view)[1], job=job))
+
+    def _move(self, table: str, name: str) -> None:
+        """Under another name; nobody watches it there."""
+        self._run(f"ALTER TABLE {self._table(table)} RENAME TO {quoted(name)}")
+        self._run(f"DELETE FROM {self._table(DELETES)} WHERE view = {self._bind(1)}", (table,))
+        self._run(f"UPDATE {self._table(VIEWS)} SET view = {self._bind(1)} WHERE view = {self._bind(2)}",
+                  (name, table))  # fmt: skip
+
     def drop(self, view: str) -> None:
         with self._writing():
             if self._exists(VIEWS):
                 self._drop(view)
+                self._drop(REPLACED + view)
 
     def rename(self, view: str, new: str) -> None:
         check_name(new)
@@ -216,6 +238,7 @@ class SqlStore(ABC):
                 raise JobRefused(f'view "{view}" is being rebuilt', "Run its app to the end, then rename it.")
             if self._exists(new):
                 raise JobRefused(f'{self.where} has a view or table "{new}" already', "Choose another name.")
+            self._drop(REPLACED + view)
             index, other = change_index(view, stored.generation), change_index(new, stored.generation)
             self._run(f"DROP INDEX IF EXISTS {self._table(index)}")
             self._run(f"ALTER TABLE {self._table(view)} RENAME TO {quoted(new)}")
@@ -223,6 +246,36 @@ class SqlStore(ABC):
             for table in (DELETES, VIEWS):
                 self._run(f"UPDATE {self._table(table)} SET view = {self._bind(1)} WHERE view = {self._bind(2)}",
                           (new, view))  # fmt: skip
+
+    def fence(self, job: str, epoch: Epoch) -> None:
+        if not epoch.number:
+            return
+        with self._writing():
+            self._create_schema()
+            if not self._exists(DRIVERS):
+                self._run(
+                    f"CREATE TABLE {self._table(DRIVERS)} (job TEXT PRIMARY KEY, epoch BIGINT NOT NULL, "
+                    "owner TEXT NOT NULL, since_ms BIGINT NOT NULL)"
+                )
+            self._check_driver(job, epoch)
+            self._run(f"DELETE FROM {self._table(DRIVERS)} WHERE job = {self._bind(1)}", (job,))
+            values = ", ".join(self._bind(number) for number in range(1, 5))
+            self._run(
+                f"INSERT INTO {self._table(DRIVERS)} (job, epoch, owner, since_ms) VALUES ({values})",
+                (job, epoch.number, epoch.owner, epoch.since_ms),
+            )
+
+    def _check_driver(self, job: str, epoch: Epoch) -> None:
+        """In the transaction that writes: a newer driver waits until it is over, or is seen."""
+        if not epoch.number or not self._exists(DRIVERS):
+            return
+        found = self._run(
+            f"SELECT epoch, owner, since_ms FROM {self._table(DRIVERS)} WHERE job = {self._bind(1)}{self.row_lock}",
+            (job,),
+        )
+        for number, owner, since_ms in found:
+            if int(str(number)) > epoch.number:
+                raise JobTakenOver(job.split("/")[1] if "/" in job else job, str(owner), int(str(since_ms)))
 
     def adopt(self, view: str, job: str) -> None:
         with self._writing():
@@ -242,6 +295,7 @@ class SqlStore(ABC):
                 return False
             changes = changes_in(shape, rows, self._encode)  # before the transaction, which others may wait for
             with self._writing():
+                self._check_driver(mark.job, mark.epoch)
                 _, stored = self._known(table)
                 if self._is_in(table, stored, mark):
                     return False
@@ -300,7 +354,7 @@ class SqlStore(ABC):
         if not self._exists(VIEWS):
             return []
         names = [str(view) for (view,) in self._run(f"SELECT view FROM {self._table(VIEWS)}")]
-        return sorted(name for name in names if not name.startswith(SHADOW))
+        return sorted(name for name in names if not name.startswith((SHADOW, REPLACED)))
 
     def _create_catalogue(self) -> None:
         self._create_schema()

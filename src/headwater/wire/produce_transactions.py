@@ -5,8 +5,9 @@ from typing import Protocol
 from uuid import UUID
 
 from headwater.errors import CorruptBatch, HeadwaterError, UsageError
+from headwater.log.appended import Appended
 from headwater.log.batch_format import HEADER_BYTES, TRANSACTIONAL_FLAG, read_header
-from headwater.log.partition import Appended, Partition
+from headwater.log.partition import Partition
 from headwater.log.transactions.transaction import NEWER_CLIENTS, ProducerIdentity
 from headwater.record import TopicPartition
 from headwater.wire.context import Context

@@ -402,7 +402,7 @@ def test_a_publication_that_is_deleted_is_a_gap(database: Connection, capture: M
          "INSERT INTO users VALUES (3)", "ALTER PUBLICATION headwater_shop_1 ADD TABLE users"],
         ["DROP TABLE users", "CREATE TABLE users (id int PRIMARY KEY)", "INSERT INTO users VALUES (2), (3)"],
     ],
-    ids=["taken-out", "put-back-by-hand", "created-anew"],
+    ids=["taken-out", "put-back-by-hand", "created-again"],
 )  # fmt: skip
 def test_what_happened_to_a_table_unheard_is_made_good_by_a_copy(
     database: Connection, capture: Make, monkeypatch: pytest.MonkeyPatch, unheard: list[str], stopped: bool

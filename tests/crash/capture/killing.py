@@ -82,9 +82,9 @@ def rounds(seed: int) -> Iterator[Round]:
     """Every point for every victim, in an order of the seed, and then again."""
     dice = Random(seed)
     while True:
-        dealt = [Round(victim, point) for victim in (NODE, DATABASE, CAPTURE) for point in (*POINTS, RANDOM)]
-        dice.shuffle(dealt)
-        for one in dealt:
+        drawn = [Round(victim, point) for victim in (NODE, DATABASE, CAPTURE) for point in (*POINTS, RANDOM)]
+        dice.shuffle(drawn)
+        for one in drawn:
             yield Round(one.victim, one.point, 1 if one.point == NOTED else dice.choice((1, 1, 2, 3, 8)))
 
 

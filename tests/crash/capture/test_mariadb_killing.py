@@ -29,7 +29,7 @@ BEGUN = ("copying", "streaming")
 PARTITIONS, FIRST_ROWS, CHANGES_MIN, PATIENCE_SECONDS = 3, 12_000, 100, 120
 
 
-def dealt(dice: Random) -> list[Round]:
+def drawn(dice: Random) -> list[Round]:
     """Each victim once before any comes again."""
     rounds: list[Round] = []
     while len(rounds) < ROUNDS:
@@ -64,7 +64,7 @@ def test_each_change_is_emitted_once_and_in_order_whichever_process_is_killed(tm
         command = [sys.executable, "-m", "tests.crash.capture.mariadb_writer", str(server.port)]
         writers = [subprocess.Popen([*command, str(seed)], cwd=ROOT) for seed in range(2)]
         try:
-            for one in dealt(dice):
+            for one in drawn(dice):
                 struck[one.victim] += killed(server, one, tmp_path, data, dice)
             wait_until(lambda: changes(server) > CHANGES_MIN, "rows are written")
         finally:

@@ -118,7 +118,7 @@ def test_each_event_is_relayed_once_in_the_order_of_commits_whenever_the_node_is
             start = Notes(LogAppender(log), "events").get("slot")
             assert start is not None
             expected = committed(connection, since={"outbox": int(str(start["address"]))})["outbox"]
-            told = [int(dict(record.headers)["tick"] or b"") for record in log.read("events", 0)]
-    assert told == [event.tick for event in expected if event.operation == "c"]
-    assert told
+            captured = [int(dict(record.headers)["tick"] or b"") for record in log.read("events", 0)]
+    assert captured == [event.tick for event in expected if event.operation == "c"]
+    assert captured
     assert kills >= ROUNDS - 1

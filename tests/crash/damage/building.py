@@ -214,7 +214,7 @@ def declare_all(data: Path, root: Path, half: int) -> None:
         Tokens(data).add(f"token{half}{number}", ("read",))
     secret = "0123456789abcdef" * half
     Hooks(data).put(Hook(name="payments", topic=VISITS, scheme="github", secrets=(secret,), key=""))
-    alert = Alert("busy", "spent", Rule(half * 1000, None), (TopicTarget(f"told{half}"),))
+    alert = Alert("busy", "spent", Rule(half * 1000, None), (TopicTarget(f"notified{half}"),))
     AlertDefinitions(data).declare(AppAlerts(APP, (alert,)))
     if half == 1:
         Definitions(data).add(Definition(name="users", url=f"sqlite:///{root / 'shop.db'}", tables=("users",)))

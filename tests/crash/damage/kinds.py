@@ -53,6 +53,8 @@ KINDS = (
     Kind("compacted segment", rf"{PARTITION}/\d{{20}}\.(log|index|timeindex)\.cleaned", TOPIC,
          unseen=frozenset({"deleted"}), why_unseen="it is in the place of its segment, for all a start can know, "
          "and the manifest says what should be there"),
+    Kind("streams of events", rf"{PARTITION}/streams\.index", TOPIC,
+         harmless="it is made again from the log (tests/log/streams/test_index_file.py)", passing=True),
     Kind("quarantine", rf"{PARTITION}/quarantine\.{COPY}", TOPIC),
     Kind("topic that goes", r"topics/(?P<owner>.+)\.gone", TOPIC),
     Kind("archive that goes", rf"archive-deleting\.{COPY}", NODE),

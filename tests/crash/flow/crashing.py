@@ -1,4 +1,4 @@
-"""Crashes without killing anything: what was under way is thrown away, and all begins anew from what is on disk."""
+"""Crashes without killing anything: what was under way is thrown away, and all begins again from what is on disk."""
 
 from collections import Counter
 from dataclasses import dataclass, field

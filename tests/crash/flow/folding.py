@@ -15,10 +15,10 @@ class Folded:
 def folded(topic: str, changes: Iterable[tuple[Any, Any]], key: Sequence[str]) -> Folded:
     """Every change follows the one before it, and each deletion is followed by a tombstone.
 
-    >>> told = ({"id": 1}, {"before": None, "after": {"id": 1}})
-    >>> folded("orders", [told], ["id"])
+    >>> emitted = ({"id": 1}, {"before": None, "after": {"id": 1}})
+    >>> folded("orders", [emitted], ["id"])
     Folded(table={1: {'id': 1}}, wrong=[])
-    >>> folded("orders", [told, told], ["id"]).wrong
+    >>> folded("orders", [emitted, emitted], ["id"]).wrong
     ["orders: a change of 1 says it was None, and it was {'id': 1}"]
     """
     found, deleted = Folded(), None

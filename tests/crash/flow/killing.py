@@ -112,7 +112,7 @@ class Killing:
         if any(POINTS[strike.name].named == REBUILD for strike in now.strikes) and not self._rebuilding:
             if JobFolder(self._place.data / "flows" / shop.APP / shop.ORDERS).last_finished() is None:
                 in_peace = replace(now, strikes=())
-                self._note(in_peace, self._drive(in_peace))  # so that there is something to be built anew
+                self._note(in_peace, self._drive(in_peace))  # so that there is something to be built again
             self._rebuilding = True
             self._variant += 1
         ended = self._drive(now)

@@ -140,18 +140,18 @@ def totals(changes: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
 
 
 def customer_log(changes: list[Kept], fed: Sequence[Fed]) -> Iterator[str]:
-    told = folded(shop.CUSTOMER_LOG, changes, ["user_id"])
-    held, wanted = [row for _, row in sorted(told.table.items())], model.customers_of(fed)
-    yield from told.wrong
+    view = folded(shop.CUSTOMER_LOG, changes, ["user_id"])
+    held, wanted = [row for _, row in sorted(view.table.items())], model.customers_of(fed)
+    yield from view.wrong
     if held != wanted:
         yield f"{shop.CUSTOMER_LOG} adds up to {held} and should to {wanted}"
 
 
 def neighbours(changes: list[Kept], fed: Sequence[Fed]) -> Iterator[str]:
-    told, wanted = folded(shop.NEIGHBOURS, changes, ["user_id", "other_user_id"]), model.neighbours_of(fed)
-    yield from told.wrong
-    if told.table != wanted:
-        yield f"{shop.NEIGHBOURS} adds up to {told.table} and should to {wanted}"
+    view, wanted = folded(shop.NEIGHBOURS, changes, ["user_id", "other_user_id"]), model.neighbours_of(fed)
+    yield from view.wrong
+    if view.table != wanted:
+        yield f"{shop.NEIGHBOURS} adds up to {view.table} and should to {wanted}"
 
 
 def let_through_once(client: Client, accounts: list[Any], fed: Sequence[Fed]) -> Iterator[str]:
@@ -161,10 +161,10 @@ def let_through_once(client: Client, accounts: list[Any], fed: Sequence[Fed]) ->
     passed = Counter(row["id"] for row in values(client, shop.ONCE))
     yield from same_rows(shop.ONCE, passed, Counter(wanted.passed))
     others = (shop.HALF_HOURS, shop.VISITS, shop.PAIRS, shop.TRIPLES, shop.FOLLOWED)
-    told = [row for row in values(client, shop.LATE) if row["operator"] not in others]
-    yield from same_rows(shop.LATE, Counter((row["partition"], row["offset"]) for row in told), Counter(wanted.late))
+    rows = [row for row in values(client, shop.LATE) if row["operator"] not in others]
+    yield from same_rows(shop.LATE, Counter((row["partition"], row["offset"]) for row in rows), Counter(wanted.late))
     whys = ("behind", "before the watermark")
-    yield from (f"{shop.LATE} does not say why: {row}" for row in told if not any(why in row["reason"] for why in whys))
+    yield from (f"{shop.LATE} does not say why: {row}" for row in rows if not any(why in row["reason"] for why in whys))
     late, repeated = sum(row["late"] for row in own), sum(row["duplicates"] for row in own)
     most = len(model.good(fed)) - len(wanted.passed) - len(wanted.late)
     if (late, repeated) != (len(wanted.late), most):
@@ -190,7 +190,7 @@ def followed(client: Client, place: Place, accounts: list[Any], fed: Sequence[Fe
     late = [row for row in values(client, shop.LATE) if row["operator"] in (*joins, shop.FOLLOWED)]
     yield from (f"{shop.FOLLOWED} says that a pair is late: {row}" for row in late if row["operator"] == shop.FOLLOWED)
     if (counted := sum(row["late"] for row in accounts if row["output"] == shop.FOLLOWED)) != len(late):
-        yield f"{shop.FOLLOWED} accounts for {counted} late rows, and {len(late)} are told"
+        yield f"{shop.FOLLOWED} accounts for {counted} late rows, and {len(late)} are in the topic"
     orders, reached = model.good(fed), windows.watermark_of(accounts, shop.FOLLOWED, before=2)
     first, second = (windows.timely(orders, [row for row in late if row["operator"] == join]) for join in joins)
     with View.open(place.data, shop.APP, shop.FOLLOWED) as view:

@@ -16,7 +16,7 @@ from tests.crash.flow.moments import Moment, arm
 FILE = Path(__file__)
 SCHEMA = "sensor string, value double, at timestamp"
 VIEWS = ("minutes", "hops")
-TOLD = "told-minutes"
+EMITTED = "emitted-minutes"
 READINGS = "readings"
 
 
@@ -36,7 +36,7 @@ def declare() -> hw.App:
 
     for name in VIEWS:
         app.view(key=["sensor", "window"], name=name)(table_of(name))
-    app.topic(TOLD)(table_of("minutes"))
+    app.topic(EMITTED)(table_of("minutes"))
     return app
 
 

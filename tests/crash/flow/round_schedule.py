@@ -91,7 +91,7 @@ def _lowered(random: Random, strikes: Sequence[Strike]) -> list[str]:
 
 
 def _shuffled(random: Random) -> list[Strike]:
-    """At first there is nothing that could be built anew."""
+    """At first there is nothing that could be built again."""
     names = list(POINTS)
     random.shuffle(names)
     too_early = {name for name in names[:3] if POINTS[name].named == REBUILD}

@@ -19,7 +19,7 @@ from headwater.testing import running_node
 from tests.crash.flow.crashing import Crash, crash
 from tests.crash.flow.driver import SHORT_LIVED
 from tests.crash.flow.moments import FINISH, PROCESS, TOPIC_WRITE, VIEW_WRITE, Moment, arm
-from tests.crash.flow.replaying import FILE, READINGS, TOLD, VIEWS, declare
+from tests.crash.flow.replaying import EMITTED, FILE, READINGS, VIEWS, declare
 from tests.flow.engines import Engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -92,7 +92,7 @@ class Life:
             disarm()
 
     def wrong(self) -> list[str]:
-        """Of everything that was to be told of all rows, as if none had been late."""
+        """Of everything that was to be emitted of all rows, as if none had been late."""
         reached = max(map(time_of, self._fed))
         found = [f"the proof of {name} fails" for name in VIEWS if self.tester.prove(name).different]
         for name in VIEWS:
@@ -102,8 +102,8 @@ class Life:
             account = self.tester.account(name)
             if (account.rows_in, account.rows_out, account.late) != (len(self._fed), len(self._fed), 0):
                 found.append(f"{name} accounts for {account}")
-        if told(self.tester) != expected(self._fed, MINUTE, reached):
-            found.append(f"{TOLD} adds up to {told(self.tester)}")
+        if emitted(self.tester) != expected(self._fed, MINUTE, reached):
+            found.append(f"{EMITTED} adds up to {emitted(self.tester)}")
         return [*found, *self._twice()]
 
     def _twice(self) -> Iterator[str]:
@@ -137,10 +137,10 @@ def expected(rows: list[dict[str, Any]], size: timedelta, reached: datetime) -> 
     return {place: (len(found), round(sum(found), 9), found[0], found) for place, found in over.items()}
 
 
-def told(tester: AppTester) -> dict[Any, Any]:
+def emitted(tester: AppTester) -> dict[Any, Any]:
     """What the changes make; each says what was there before."""
     table: dict[Any, Any] = {}
-    for change in (json.loads(record.value) for record in tester.records(TOLD) if record.value is not None):
+    for change in (json.loads(record.value) for record in tester.records(EMITTED) if record.value is not None):
         row = change["after"] or change["before"]
         assert table.get(key(row)) == (change["before"] and values(change["before"]))
         table[key(row)] = change["after"] and values(change["after"])

@@ -1,6 +1,6 @@
 """A power cut while a job works: what the disk holds at that moment is all there is afterwards.
 
-Everything lies in one ext4 image but the views of one database: that is another machine, and knows all it was told.
+Everything lies in one ext4 image but the views of one database: that is another machine, and knows all it was emitted.
 """
 
 import shutil

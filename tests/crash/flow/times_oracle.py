@@ -76,11 +76,11 @@ def lateness(accounts: Sequence[Any], late: Sequence[Any], fed: Sequence[Fed]) -
         if not is_late(window, order, micros_of(moment(row["watermark"])), 0):
             yield f"{times.LATE}: {order} was not late for {row['operator']} at {row['watermark']}"
     outputs = {times.HOURS: times.TRENDS, f"{times.CENTRES}-windows": times.CENTRES}
-    told = Counter(outputs.get(row["operator"], row["operator"]) for row in late)
+    declared = Counter(outputs.get(row["operator"], row["operator"]) for row in late)
     for output in times.OUTPUTS_OF_ORDERS:
         counted = sum(row["late"] for row in accounts if row["output"] == output)
-        if counted != told[output]:
-            yield f"{output} accounts for {counted} late rows, and {told[output]} are reported"
+        if counted != declared[output]:
+            yield f"{output} accounts for {counted} late rows, and {declared[output]} are reported"
 
 
 def windows(

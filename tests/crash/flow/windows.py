@@ -1,4 +1,4 @@
-"""Windows that a job has told of, held against the rows that it says it has taken in. Sentences are broken promises."""
+"""Windows that a job has emitted, compared with the rows that it says it has read. Sentences are broken promises."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -90,13 +90,13 @@ def _soon(row: dict[str, Any], orders: Orders) -> int:
 
 
 def lateness(accounts: Sequence[Any], late: Sequence[Any], orders: Sequence[Fed], output: str) -> Iterator[str]:
-    """Each late row is told once, was late indeed, and is in the accounts."""
+    """Each late row is emitted once, was late indeed, and is in the accounts."""
     for place, count in Counter((row["partition"], row["offset"]) for row in late).items():
         if count > 1:
             yield f"{shop.LATE} tells {output} of {place} {count} times"
     counted = sum(row["late"] for row in accounts if row["output"] == output)
     if counted != len(late):
-        yield f"{output} accounts for {counted} late rows, and {len(late)} are told"
+        yield f"{output} accounts for {counted} late rows, and {len(late)} are emitted"
     newest = max((one.row["at"] for one in orders if one.row is not None), default=EPOCH)
     for row in late:
         at, reached = moment(row["time"]), moment(row["watermark"])

@@ -11,10 +11,10 @@ from random import Random
 
 from headwater.clock import ManualClock
 from headwater.errors import ConflictError, HeadwaterError
+from headwater.log.appended import Appended
 from headwater.log.batch_format import TRANSACTIONAL_FLAG, encode_batch, flagged
 from headwater.log.groups.offsets import CommittedOffset
 from headwater.log.log import Log
-from headwater.log.partition import Appended
 from headwater.log.storage.simulated import Call, SimulatedDisk
 from headwater.log.transactions.lifecycle import State
 from headwater.log.transactions.transaction import NEWER_CLIENTS, ProducerIdentity

@@ -43,6 +43,6 @@ def cleaned(*anything: object) -> None:
     """Stands for a function of the user's."""
 
 
-def whole_outline(told: dict[str, OutputPreview] | None = None) -> Outline:
+def whole_outline(previews: dict[str, OutputPreview] | None = None) -> Outline:
     app = whole_app()
-    return outline(app, plan(app), told)
+    return outline(app, plan(app), previews)

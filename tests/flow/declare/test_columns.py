@@ -1,4 +1,4 @@
-"""Columns that there are not are told before Spark is there, with the line that names them."""
+"""Columns that there are not are emitted before Spark is there, with the line that names them."""
 
 import re
 from collections.abc import Callable

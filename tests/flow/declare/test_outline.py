@@ -12,10 +12,10 @@ def job(name: str) -> JobOutline:
 
 
 def test_a_job_is_outlined_with_its_group_and_the_topics_in_which_it_reports() -> None:
-    told = job("clicks+searches")
-    assert told.group == "web.clicks+searches"
-    assert told.poisoned == "web.clicks-searches.poisoned"
-    assert told.accounts == "web.accounts"
+    described = job("clicks+searches")
+    assert described.group == "web.clicks+searches"
+    assert described.poisoned == "web.clicks-searches.poisoned"
+    assert described.accounts == "web.accounts"
 
 
 def test_every_output_of_the_app_is_in_one_job() -> None:
@@ -59,11 +59,11 @@ def test_operators_with_state_have_a_name_and_a_key() -> None:
 
 
 def test_steps_point_at_what_they_are_made_from() -> None:
-    told = job("clicks+searches")
-    union = next(step for step in told.steps if step.does == "union")
-    select = next(step for step in told.steps if step.does == "select")
-    assert union.inputs == (select.id, told.sources[1].id)
-    assert told.outputs[0].made_from == told.steps[-1].id
+    described = job("clicks+searches")
+    union = next(step for step in described.steps if step.does == "union")
+    select = next(step for step in described.steps if step.does == "select")
+    assert union.inputs == (select.id, described.sources[1].id)
+    assert described.outputs[0].made_from == described.steps[-1].id
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_outputs_say_where_they_go_and_what_is_promised(output: str, where: str,
 
 
 def test_what_spark_and_the_checkpoint_know_is_told_with_the_output() -> None:
-    told = whole_outline(
+    described = whole_outline(
         {"tag_counts": OutputPreview(("tag",), "tag string, count bigint", "rebuild", "its key was ['url']")}
     )
-    outputs = {one.name: one for job in told.jobs for one in job.outputs}
+    outputs = {one.name: one for job in described.jobs for one in job.outputs}
     changed = outputs["tag_counts"]
     assert (changed.columns, changed.verdict, changed.why) == (
         "tag string, count bigint", "rebuild", "its key was ['url']",

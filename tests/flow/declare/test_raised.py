@@ -35,8 +35,8 @@ org.apache.spark.api.python.PythonException: Traceback (most recent call last):
     ],
 )
 def test_an_error_in_a_function_of_the_user_is_told_with_its_file_line_and_message(raised: str, said: str) -> None:
-    told = explain(RuntimeError(WORKER.format(raised=raised)))
-    assert told == f"currencies.py:12, in rate(): {said}"
+    message = explain(RuntimeError(WORKER.format(raised=raised)))
+    assert message == f"currencies.py:12, in rate(): {said}"
 
 
 def test_a_traceback_of_libraries_alone_has_no_line_of_the_user() -> None:

@@ -285,8 +285,8 @@ def test_a_bad_row_has_a_reason_for_a_person(ddl: str, value: bytes | None, sent
 
 
 def test_a_number_beyond_all_time_says_so() -> None:
-    told = reason("a timestamp", b'{"a":99999999999999}', timestamp="seconds")
-    assert told == "a: 99999999999999 seconds are no time between the years 1 and 9999"
+    message = reason("a timestamp", b'{"a":99999999999999}', timestamp="seconds")
+    assert message == "a: 99999999999999 seconds are no time between the years 1 and 9999"
 
 
 def test_a_long_value_is_shortened_in_its_reason() -> None:

@@ -103,7 +103,7 @@ class FourJobs:
     node: Node
     session: SparkSession
     postgres_url: str
-    told: list[str] = field(default_factory=list)
+    notified: list[str] = field(default_factory=list)
     stack: ExitStack = field(default_factory=ExitStack)
     fed: dict[str, int] = field(default_factory=dict)
     cache: "subprocess.Popen[bytes] | None" = None
@@ -216,15 +216,15 @@ class FourJobs:
             return 0
 
     def until(self, done: Callable[[], bool], what: str) -> None:
-        """A hang is known by lack of progress: nothing is told, no batch ends and no attempt is made for long."""
+        """A hang is known by lack of progress: nothing is notified, no batch ends and no attempt is made for long."""
         before, deadline = None, Deadline(STILL_SECONDS)
         while not done():
             assert not self.run.wait(0.1), "the run has ended"
             jobs = [(one.health, one.progressed, one.decoded) for one in self.run.jobs.values()]
-            now = (len(self.told), jobs)
+            now = (len(self.notified), jobs)
             if now != before:
                 before, deadline = now, Deadline(STILL_SECONDS)
-            assert not deadline.passed, f"nothing moves, and not {what}; told: {self.told[-5:]}"
+            assert not deadline.passed, f"nothing moves, and not {what}; notified: {self.notified[-5:]}"
 
     def condition(self) -> Condition:
         return condition_of(self.job)
@@ -235,9 +235,9 @@ class FourJobs:
 
     def restart_job(self) -> None:
         """Returns when it is obeyed: what the attempt before raises meanwhile is nobody's failure."""
-        said = len(self.told)
+        said = len(self.notified)
         ask(self.node.data, f"shop.{BROKEN}", "restart")
-        self.until(lambda: f"job {BROKEN} resumes" in self.told[said:], "the restart is obeyed")
+        self.until(lambda: f"job {BROKEN} resumes" in self.notified[said:], "the restart is obeyed")
 
 
 def obeying(knob: str, id: int) -> int:
@@ -279,7 +279,7 @@ def four_jobs(folder: Path, node: Node, session: SparkSession, postgres_url: str
             node.log.create_topic(topic)
             shop.feed(topic)
         settings = RunSettings(node.data, node.kafka_address)
-        shop.run = TimedApp(shop.app(), session, settings, report=shop.told.append)
+        shop.run = TimedApp(shop.app(), session, settings, report=shop.notified.append)
         shop.run.failed_at = {}
         shop.stack.callback(shop.run.stop)
         shop.run.start()
@@ -459,7 +459,7 @@ accounts_wrong = raised_by_the_batch(
     FlowError("the accounts of view latest do not balance: in 1, out 2", "This is a bug in headwater.")
 )
 job_refused = raised_by_the_batch(
-    JobRefused("view latest was written from another checkpoint", "Build the view anew with --rebuild latest.")
+    JobRefused("view latest was written from another checkpoint", "Build the view again with --rebuild latest.")
 )
 
 

@@ -128,8 +128,8 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def late_for(ran: AppTester, name: str) -> set[tuple[int, int]]:
-    told = [row for row in ran.values("plant.readings.late") if row["operator"] == name]
-    return {(row["partition"], row["offset"]) for row in told}
+    declared = [row for row in ran.values("plant.readings.late") if row["operator"] == name]
+    return {(row["partition"], row["offset"]) for row in declared}
 
 
 def expected_of(ran: AppTester, name: str) -> dict[tuple[Any, ...], tuple[list[Reading], bool]]:
@@ -140,12 +140,12 @@ def expected_of(ran: AppTester, name: str) -> dict[tuple[Any, ...], tuple[list[R
     record = JobFolder(ran.node.data / "flows" / "plant" / "readings").last_finished()
     assert record is not None
     plain = [Row(SENSORS.index(row.sensor), row, row.time_us, number) for number, row in enumerate(accepted)]
-    told = {}
+    declared = {}
     for place, inside in windows_of(kind.window, plain, record.watermark_us).items():
         final = record.watermark_us is not None and place.end <= record.watermark_us
         if final or not kind.waits:
-            told[SENSORS[place.key], *place.names] = [row.x for row in inside], final
-    return told
+            declared[SENSORS[place.key], *place.names] = [row.x for row in inside], final
+    return declared
 
 
 def key_of(kind: Kind, row: Mapping[str, Any]) -> tuple[Any, ...]:

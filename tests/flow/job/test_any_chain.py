@@ -1,7 +1,7 @@
 """What stands behind joins is what a batch query gives: for any order, any cut into batches, any repetition of one.
 
 One job cuts what joins of every kind make into windows, and joins it again. After every batch the views are what the
-changes that were told add up to; then plain queries over the log are asked, and plain Python.
+changes that were emitted add up to; then plain queries over the log are asked, and plain Python.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from tests.flow.job.steps import stepped_job
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 VIEWS = {"ended": ("k", "window_start"), "held": ("k", "window_start"), "twice": ("id", "window_start")}
-TOLD = ("ended", "twice")
+EMITTED = ("ended", "twice")
 BEHIND_INTERVALS = ("ended", "twice", "twice.1")
 """Operators that nothing can be too late for: what is, was too late for the join before them."""
 LATENESS, HIGH, SIZE = 20, 15, 20
@@ -50,8 +50,8 @@ def chain() -> hw.App:
     }  # fmt: skip
     for name, table in tables.items():
         app.view(key=["id" if name == "twice" else "k", "window"], name=name)(lambda table=table: table)
-        if name in TOLD:
-            app.topic(f"told-{name}")(lambda table=table: table)
+        if name in EMITTED:
+            app.topic(f"emitted-{name}")(lambda table=table: table)
     return app
 
 
@@ -98,7 +98,7 @@ def run(tester: AppTester, lengths: tuple[int, int], cuts: list[tuple[int, int, 
             first, last = [{"left": {0: place[0]}, "right": {0: place[1]}} for place in (start, end)]
             job.run(PlannedBatch(batch, first, last, time_ms=batch), times=again)
             start = end
-            assert [folded(tester, name) for name in TOLD] == [view(tester, name) for name in TOLD]
+            assert [folded(tester, name) for name in EMITTED] == [view(tester, name) for name in EMITTED]
             if proved:
                 assert [tester.prove(name).different for name in VIEWS] == [0] * len(VIEWS), batch
 
@@ -110,7 +110,7 @@ def view(tester: AppTester, name: str) -> dict[Any, Any]:
 def folded(tester: AppTester, name: str) -> dict[Any, Any]:
     """The table that the changes make, each of which must fit what was there."""
     table: dict[Any, Any] = {}
-    for change in tester.values(f"told-{name}"):
+    for change in tester.values(f"emitted-{name}"):
         if change is None:
             continue
         before, after = change["before"], change["after"]
@@ -153,10 +153,10 @@ def ended(lefts: list[Fed], rights: list[Fed], late: list[Any]) -> dict[Any, Any
     }
 
 
-def told(tester: AppTester) -> list[Any]:
+def emitted(tester: AppTester) -> list[Any]:
     return [
         (topic, record.offset, record.key, record.value, record.timestamp_ms)
-        for topic in (*(f"told-{name}" for name in TOLD), "chain.left-right.late")
+        for topic in (*(f"emitted-{name}" for name in EMITTED), "chain.left-right.late")
         for record in tester.records(topic)
     ]
 
@@ -173,7 +173,7 @@ def check(engine: Engine, seed: int, *, proved: bool) -> None:
                 for row, arrives in rows:
                     tester.feed(topic, [row], key="id" if topic == "left" else "k", at=arrives)
             run(tester, (len(sides[0]), len(sides[1])), wanted, proved=proved)
-            records.append(told(tester))
+            records.append(emitted(tester))
             assert [tester.prove(name).different for name in VIEWS] == [0] * len(VIEWS)
             late = tester.values("chain.left-right.late")
             assert not Counter(row["operator"] for row in late) & Counter(dict.fromkeys(BEHIND_INTERVALS, 99))

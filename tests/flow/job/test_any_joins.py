@@ -23,7 +23,7 @@ SEEDS = [1]
 """Each takes many batches in Spark; the kernels are tried with far more (tests/flow/operators/joins)."""
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 VIEWS = {"near": ("left_row", "right_row"), "held": ("left_row",), "rows": ("id", "n")}
-TOPICS = ("told-near", "told-held", "told-rows", "once", "enriched")
+TOPICS = ("emitted-near", "emitted-held", "emitted-rows", "once", "enriched")
 
 
 def every_way() -> hw.App:
@@ -41,7 +41,7 @@ def every_way() -> hw.App:
     rows = table.join(other, on="k", how="full", name="rows")
     for name, joined in (("near", near), ("held", held), ("rows", rows)):
         app.view(key=VIEWS[name], name=name)(lambda joined=joined: joined)
-        app.topic(f"told-{name}")(lambda joined=joined: joined)
+        app.topic(f"emitted-{name}")(lambda joined=joined: joined)
     app.topic("once")(lambda: events.join(others, on="k", within="15 seconds", how="left", name="once"))
     app.topic("enriched")(lambda: events.join(other, on="k", wait="10 seconds", name="enriched"))
     return app
@@ -93,7 +93,7 @@ def view(tester: AppTester, name: str) -> dict[Any, Any]:
 def folded(tester: AppTester, name: str) -> dict[Any, Any]:
     """The table that the changes make, each of which must fit what was there."""
     table: dict[Any, Any] = {}
-    for change in tester.values(f"told-{name}"):
+    for change in tester.values(f"emitted-{name}"):
         if change is None:
             continue
         before, after = change["before"], change["after"]
@@ -112,7 +112,7 @@ def plain(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row[column] for column in ("id", "k", "v", "w"))
 
 
-def told(tester: AppTester) -> list[Any]:
+def emitted(tester: AppTester) -> list[Any]:
     return [
         (topic, record.offset, record.key, record.value, record.timestamp_ms)
         for topic in (*TOPICS, "every.left-right.late")
@@ -142,7 +142,7 @@ def test_any_order_cut_and_repetition_gives_what_one_batch_query_gives_and_the_s
                     arrives = (BEGIN + timedelta(seconds=written)).isoformat()
                     tester.feed(topic, [row], key="id" if side == 0 else "k", at=arrives)
             run(tester, (len(drawn[0]), len(drawn[1])), repeats)
-            records.append(told(tester))
+            records.append(emitted(tester))
             if repeats is wanted:
                 proofs = {name: tester.prove(name) for name in VIEWS}
                 assert [proofs[name].different for name in ("near", "rows")] == [0, 0]

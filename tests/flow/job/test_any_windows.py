@@ -75,7 +75,7 @@ def plant(names: Sequence[str]) -> hw.App:
         kind = KINDS[name]
         table = readings.window(kind.window).by("sensor").agg(*aggregates, **kind.emission, name=name)
         app.view(key=["sensor", "window"], name=name)(lambda table=table: table)
-        app.topic(f"told-{name}")(lambda table=table: table)
+        app.topic(f"emitted-{name}")(lambda table=table: table)
     return app
 
 
@@ -145,7 +145,7 @@ class Checker:
     def late(self, name: str) -> set[tuple[int, int]]:
         rows = self._tester.values("plant.readings.late")
         found = [(row["partition"], row["offset"]) for row in rows if row["operator"] == name]
-        assert len(found) == len(set(found)), "each is told once"
+        assert len(found) == len(set(found)), "each is emitted once"
         return set(found)
 
     def view(self, name: str) -> dict[Any, Any]:
@@ -154,7 +154,7 @@ class Checker:
     def folded(self, name: str) -> dict[Any, Any]:
         """The table that the changes make, each of which must fit what was there."""
         table: dict[Any, Any] = {}
-        for record in self._tester.records(f"told-{name}"):
+        for record in self._tester.records(f"emitted-{name}"):
             if record.value is None:
                 continue
             change = json.loads(record.value)
@@ -189,14 +189,14 @@ def told_windows(kind: Kind, rows: list[Reading], watermark_us: int | None) -> d
         Row(SENSORS.index(row.sensor), row.value, begin_us + row.second * 1_000_000, row.partition * 1000 + row.offset)
         for row in rows
     ]
-    told = {}
+    emitted = {}
     for place, inside in windows_of(kind.window, plain, watermark_us).items():
         final = watermark_us is not None and place.end <= watermark_us
         if final or not kind.waits:
             values = [row.x for row in inside]
             summary = (*summed(values), values)
-            told[named(kind, place, begin_us)] = (*summary, final if "early" in kind.emission else None)
-    return told
+            emitted[named(kind, place, begin_us)] = (*summary, final if "early" in kind.emission else None)
+    return emitted
 
 
 def summed(values: list[int]) -> tuple[Any, ...]:

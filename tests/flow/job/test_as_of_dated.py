@@ -87,7 +87,7 @@ def test_a_version_that_came_after_what_it_would_have_changed_is_told_and_its_an
     app.feed("tariffs", [tariff(2, 2), tariff(7, 2, "nobody"), tariff(3, 20)], key="zone", at=hour(9))
     app.feed("trips", [trip(4, 2.7), trip(5, 10)], at=hour(10))
     app.run()
-    assert prices(app) == [1, 1, 2, 2], "the second was told before its tariff came; the fourth was not"
+    assert prices(app) == [1, 1, 2, 2], "the second was emitted before its tariff came; the fourth was not"
     (late, _) = app.values("city.tariffs-trips.late")
     assert (late["topic"], late["offset"], late["watermark"]) == ("tariffs", 1, "2026-01-01T09:00:00Z")
     assert "were emitted without it" in late["reason"]
@@ -120,9 +120,9 @@ def test_whenever_records_were_written_and_in_whatever_order_they_come_a_rebuild
         assert app.account("priced").balanced
     app.run(rebuild=["priced"], rows_per_batch=4)
     assert app.prove("priced").result == PROVED
-    told = {row["id"]: row["price"] for row in app.rows("priced")}
-    assert told == {one["id"]: held(tariffs, one) for one in trips if one["id"] in told}
-    assert len(told) >= len(trips) - 1, "the newest may have to wait"
+    emitted = {row["id"]: row["price"] for row in app.rows("priced")}
+    assert emitted == {one["id"]: held(tariffs, one) for one in trips if one["id"] in emitted}
+    assert len(emitted) >= len(trips) - 1, "the newest may have to wait"
 
 
 def held(tariffs: list[dict[str, Any]], trip: dict[str, Any]) -> int | None:

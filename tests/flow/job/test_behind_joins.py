@@ -107,8 +107,8 @@ def test_joins_as_of_a_time_and_with_a_table_stand_one_behind_the_other_before_w
              at=at(9))  # fmt: skip
     app.feed("orders", [order("o4", "EUR", 40)], at=at(40))
     app.run()
-    told = sorted((row["id"], row["rate"], row["name"]) for row in app.values("orders-priced"))
-    assert told == [("o1", 2.0, "ann"), ("o1", 2.0, "ann"), ("o2", 2.0, "ann")]
+    emitted = sorted((row["id"], row["rate"], row["name"]) for row in app.values("orders-priced"))
+    assert emitted == [("o1", 2.0, "ann"), ("o1", 2.0, "ann"), ("o2", 2.0, "ann")]
     worth = [row["after"]["worth"] for row in app.values("worth")]
     assert worth == [40.0]
     assert [(row["currency"], minutes(row["window_start"]), row["n"]) for row in app.rows("sold")] == [("EUR", 0, 3)]

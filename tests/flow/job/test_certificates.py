@@ -13,7 +13,7 @@ from headwater.errors import FlowError
 from headwater.flow.declare.stream import Table
 from headwater.flow.proof.certificate import Certificate, content_of, read_certificates, write_certificates
 from headwater.flow.proof.proofs import Checked, certificate_of, check_each, prove_each
-from headwater.flow.proof.verification import Verified
+from headwater.flow.proof.verification import Verified, Wanted
 from headwater.flow.run.app_tester import AppTester
 
 app = hw.App("shop")
@@ -31,7 +31,7 @@ def order(id: int, currency: str | None, amount: str) -> dict[str, object]:
 
 def certified(tester: AppTester) -> Certificate:
     data, address = tester.node.data, tester.node.kafka_address
-    (found,) = prove_each(app, ["revenue"], tester.session, data, address, direct=True, certified=True)
+    (found,) = prove_each(app, ["revenue"], tester.session, data, address, direct=True, wanted=Wanted(certificate=True))
     assert isinstance(found, Verified)
     made = certificate_of(app.name, found)
     assert made is not None

@@ -38,7 +38,7 @@ def streams() -> hw.App:
     priced: Any = searches.join(people, on="k", as_of="at", name="priced")
     twice: Any = priced.join(held, on="k", as_of="at", how="left", name="twice")
     met: Any = clicks.join(people, on="k", name="met")
-    app.topic("told")(lambda: known)
+    app.topic("emitted")(lambda: known)
     app.topic("versions")(lambda: twice.join(app.table("two", "k string, b long", key="k"), on="k", name="third"))
     app.topic("latest")(
         lambda: met.join(held, on="k", how="left", name="both").join(
@@ -71,10 +71,10 @@ class Chain(NamedTuple):
 
     app: Callable[[], hw.App]
     views: tuple[str, ...]
-    told: tuple[str, ...]
+    emitted: tuple[str, ...]
 
 
-STREAMS = Chain(streams, (), ("told", "versions", "latest"))
+STREAMS = Chain(streams, (), ("emitted", "versions", "latest"))
 TABLES = Chain(tables, ("all",), ("changes",))
 
 
@@ -134,7 +134,7 @@ def run(
         assert [tester.prove(view).different for view in chain.views] == [0] * len(chain.views)
         records = [
             (topic, record.offset, record.key, record.value, record.timestamp_ms)
-            for topic in (*chain.told, *(f"web.{stepped.job.name.replace('+', '-')}.late",))
+            for topic in (*chain.emitted, *(f"web.{stepped.job.name.replace('+', '-')}.late",))
             for record in (tester.records(topic) if topic in {one.name for one in node.log.topics()} else [])
         ]
         return Left(records, tester.values("web.accounts"), dict(state_of(folder)))

@@ -84,7 +84,7 @@ def plant(**options: Any) -> hw.App:
     return app
 
 
-def told(subject: AppTester) -> list[tuple[float, int]]:
+def emitted(subject: AppTester) -> list[tuple[float, int]]:
     """Seconds at which windows begin, and how many rows they have."""
     return [((row["window_start"] - moment(0)).total_seconds(), row["count"]) for row in subject.rows("minutes")]
 
@@ -94,7 +94,7 @@ def test_a_time_from_the_future_does_not_drag_the_watermark_with_it(tester: Test
     rows = [reading(1), reading(3 * 86400), reading(-2 * 86400), reading(2), reading(61)]
     subject.feed("readings", rows, at=moment(61).isoformat())
     subject.run()
-    assert told(subject) == [(0, 2)]
+    assert emitted(subject) == [(0, 2)]
     account = subject.account("minutes")
     assert (account.rows_in, account.rows_out, account.late, account.poisoned) == (5, 3, 0, 2)
     reasons = {row["offset"]: row["reason"] for row in subject.values("plant.readings.poisoned")}
@@ -110,14 +110,14 @@ def test_a_producer_that_is_behind_is_waited_for_until_it_promises_that_nothing_
     subject = tester(plant(producer="sensor"))
     subject.feed("readings", [reading(1, "slow"), reading(1, "fast"), reading(130, "fast")], at=moment(130).isoformat())
     subject.run()
-    assert told(subject) == [], "slow is at one second"
+    assert emitted(subject) == [], "slow is at one second"
     subject.feed("readings", [reading(59, "slow")], at=moment(131).isoformat())
     subject.run()
-    assert (told(subject), subject.account("minutes").late) == ([], 0)
+    assert (emitted(subject), subject.account("minutes").late) == ([], 0)
     until = round(moment(61).timestamp() * 1000)
     promise = Record(None, b"slow", [(HEADER, str(until).encode())], until + 71_000)
     subject.node.log.append("readings", [promise])
     subject.run()
-    assert told(subject) == [(0, 3)]
+    assert emitted(subject) == [(0, 3)]
     assert subject.account("minutes").rows_in == 4, "a promise is no row"
     assert subject.prove("minutes").different == 0

@@ -27,13 +27,13 @@ def joined(name: str) -> hw.App:
 
 def feed(app: AppTester, topic: str, rows: list[dict[str, Any]], *, misplaced: bool = False) -> None:
     """As Kafka's producers partition rows by their key; or not."""
-    dealt: dict[int, list[dict[str, Any]]] = {number: [] for number in range(PARTITIONS)}
+    fed: dict[int, list[dict[str, Any]]] = {number: [] for number in range(PARTITIONS)}
     for row in rows:
         own = partition_of(str(row["session"]).encode(), PARTITIONS)
-        dealt[(own + 1) % PARTITIONS if misplaced else own].append(row)
+        fed[(own + 1) % PARTITIONS if misplaced else own].append(row)
     if topic not in {one.name for one in app.node.log.topics()}:
         app.node.log.create_topic(topic, partitions=PARTITIONS)
-    for number, several in dealt.items():
+    for number, several in fed.items():
         if several:
             app.feed(topic, several, partition=number, key="session")
 
@@ -91,8 +91,8 @@ def test_a_join_is_shuffled_only_for_misplaced_rows(
     feed(app, "searches", last)
     feed(app, "clicks", last)
     app.run()
-    told = [(row["id"], row["click_url"]) for row in app.values("first.clicked")]
-    assert sorted(one for one in told if one[0] != 9999) == expected(5)
+    emitted = [(row["id"], row["click_url"]) for row in app.values("first.clicked")]
+    assert sorted(one for one in emitted if one[0] != 9999) == expected(5)
     assert co_partitioned == [False, True, True, False, True]
     assert shuffled == [False, False, True, False, False]
     assert app.account("first.clicked").balanced

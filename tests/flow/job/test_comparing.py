@@ -15,19 +15,19 @@ Tester = Callable[[hw.App], AppTester]
 
 
 def plant(table: Callable[[Any], Any], **stream: Any) -> hw.App:
-    """View `compared` and topic `told` of what is made from the readings."""
+    """View `compared` and topic `emitted` of what is made from the readings."""
     app = hw.App("plant", shards=2)
     readings = app.stream("readings", SCHEMA, time="at", ahead=None, **stream)
     made = table(readings)
     app.view(key=["sensor", "window"], name="compared")(lambda: made)
-    app.topic("told")(lambda: made)
+    app.topic("emitted")(lambda: made)
     return app
 
 
 def folded(tester: AppTester) -> dict[Any, Any]:
     """The table that the topic's changes make; each says what was there before."""
     table: dict[Any, Any] = {}
-    for one in [value for value in tester.values("told") if value is not None]:
+    for one in [value for value in tester.values("emitted") if value is not None]:
         row = one["after"] or one["before"]
         key = row["sensor"], datetime.fromisoformat(row["window_start"])
         assert one["before"] == table.get(key)

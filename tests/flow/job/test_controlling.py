@@ -1,4 +1,4 @@
-"""Flows that are paused, go on and start anew while they run."""
+"""Flows that are paused, go on and start again while they run."""
 
 import json
 import threading

@@ -101,20 +101,20 @@ class Watched:
         before, self._passed = reached_us(self._bounds, self._passed), (watermark, *self._passed)
         behind_us = reached_us(self._bounds, self._passed)
         assert before is None or (behind_us is not None and behind_us >= before), "never back"
-        told = self._running.batch(given, watermark).after
-        times = [one if one is not None else other for one, other in zip(*_times(told), strict=True)]
+        emitted = self._running.batch(given, watermark).after
+        times = [one if one is not None else other for one, other in zip(*_times(emitted), strict=True)]
         assert min(times, default=10**9) >= (NEVER if behind_us is None else behind_us)
 
 
-def _times(told: pa.RecordBatch) -> list[list[int | None]]:
-    return [told.column(name).to_pylist() for name in ("_l_time", "_r_time")]
+def _times(emitted: pa.RecordBatch) -> list[list[int | None]]:
+    return [emitted.column(name).to_pylist() for name in ("_l_time", "_r_time")]
 
 
 ahead = st.lists(
     st.builds(Event, st.integers(0, 1), st.integers(0, 20), st.sampled_from(["a", "a", "b", None]), st.integers(0, 2)),
     max_size=6,
 )
-"""Their times are told from the watermark, and none is behind it."""
+"""Their times are emitted from the watermark, and none is behind it."""
 batches = st.lists(st.tuples(ahead, st.integers(0, 15)), min_size=2, max_size=8)
 
 

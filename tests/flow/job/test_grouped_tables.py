@@ -60,7 +60,7 @@ def whole() -> hw.App:
     total = users.where("spent > 1").agg("count(*) as users", "sum(spent) as spent", "collect_set(name) as names")
     app.view(key=[], name="total")(lambda: total)
     app.view(key=[], name="rich")(lambda: total.where("users > 1").select("users"))
-    app.topic("told")(lambda: total)
+    app.topic("emitted")(lambda: total)
     app.view(key=[], name="sold")(lambda: orders.where("amount > 0").agg("count(*) as n", "sum(amount) as amount"))
     return app
 
@@ -86,8 +86,8 @@ def test_aggregates_without_a_key_are_one_row_also_of_nothing(tester: Callable[[
     whole_tester.run()
     assert whole_tester.rows("total") == [{"users": 0, "spent": None, "names": []}]
     assert whole_tester.rows("rich") == []
-    assert [value["op"] for value in whole_tester.values("told")] == ["c", "u", "u"]
-    assert [record.key for record in whole_tester.records("told")] == [b"{}"] * 3
+    assert [value["op"] for value in whole_tester.values("emitted")] == ["c", "u", "u"]
+    assert [record.key for record in whole_tester.records("emitted")] == [b"{}"] * 3
     assert [whole_tester.prove(name).different for name in ("total", "rich", "sold")] == [0, 0, 0]
 
 

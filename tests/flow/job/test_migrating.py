@@ -45,17 +45,17 @@ def changed(tester: Tester, before: hw.App, now: hw.App) -> AppTester:
 
 def as_if_new(tester: Tester, like: hw.App, view: str) -> list[dict[str, Any]]:
     """What the same code makes of the same rows when it has them from the beginning."""
-    app = hw.App("judge", shards=4)
+    app = hw.App("oracle", shards=4)
     for source in like.sources.values():
         app.sources[source.name] = source
     app.outputs[view] = like.outputs[view]
-    judge = tester(app)
+    oracle = tester(app)
     (topic,) = {source.topic for source in like.sources.values()}
     assert topic == "orders"
-    judge.node.log.delete_topic("orders")
-    judge.feed("orders", [*orders(80), *orders(40, seed=2)])
-    judge.run()
-    return judge.rows(view)
+    oracle.node.log.delete_topic("orders")
+    oracle.feed("orders", [*orders(80), *orders(40, seed=2)])
+    oracle.run()
+    return oracle.rows(view)
 
 
 TAILS: dict[str, Made] = {

@@ -85,7 +85,7 @@ def test_a_cache_follows_the_rows_of_a_job_and_takes_each_batch_once(tester: Tes
     assert all(job.account(name).balanced for name in ("cache", "recent", "other"))
 
 
-def told(target: WebhookTarget, since: int = 0) -> list[tuple[str, list[dict[str, Any]]]]:
+def delivered(target: WebhookTarget, since: int = 0) -> list[tuple[str, list[dict[str, Any]]]]:
     return [(one.headers["webhook-id"], json.loads(one.body)["rows"]) for one in target.taken[since:]]
 
 
@@ -99,14 +99,14 @@ def test_a_webhook_is_told_every_row_and_deletion_of_a_job_and_a_repeated_batch_
         with pytest.raises(hw.HeadwaterError, match="400"):
             job.run()
         job.run()
-        first, refused, *again = told(target)
+        first, refused, *again = delivered(target)
         assert again == [first, refused]
         assert sorted(row["id"] for _, rows in again for row in rows) == [0, 1, 2]
         assert len({id for id, _ in again}) == 2
 
         job.feed("orders", [NO_CHAIR])
         job.run()
-        [(id, [row])] = told(target, since=4)
+        [(id, [row])] = delivered(target, since=4)
         assert id not in {first[0], refused[0]}
         assert (row["_op"], row["id"]) == ("d", 1)
         now_ms = SystemClock().now_ms()

@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 
 import headwater as hw
 from headwater.errors import BatchTooLarge, FlowError, InvalidTimestamp
+from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.outputs import own_topic_sink, topic_sink
 from headwater.flow.commit.report_records import SHOWN_BYTES_MAX, poisoned_records, records
 from headwater.flow.kafka.client import Client
@@ -45,18 +46,18 @@ def test_the_topics_in_which_a_job_tells_of_itself_take_anything(
     with running_node(tmp_path / "data") as node, Client(node.kafka_address) as client:
         if configs is not None:
             node.log.create_topic("shop.late", configs=configs)
-        sink = own_topic_sink("shop.late", tmp_path / "sinks", client)
+        sink = own_topic_sink("shop.late", JobFolder(tmp_path), client)
         for batch in range(3):
             assert sink.write(Mark("job", batch, {}), anything())
             assert not sink.write(Mark("job", batch, {}), anything()), "once"
-        told = [record.value or b"" for record in node.log.read("shop.late", 0)]
-        assert sorted(map(len, told)) == sorted([1, 1, len(LARGE)] * 3)
+        found_late = [record.value or b"" for record in node.log.read("shop.late", 0)]
+        assert sorted(map(len, found_late)) == sorted([1, 1, len(LARGE)] * 3)
 
 
 def test_a_topic_of_the_users_that_refuses_a_record_is_named_with_the_way_out(tmp_path: Path) -> None:
     with running_node(tmp_path / "data") as node, Client(node.kafka_address) as client:
         node.log.create_topic("out")
-        sink = topic_sink("out", tmp_path / "sinks", client)
+        sink = topic_sink("out", JobFolder(tmp_path), client)
         with pytest.raises(InvalidTimestamp) as caught:
             sink.write(Mark("job", 0, {}), records([None], [b"1"], [FUTURE_MS]))
         assert 'of "out/0" was refused' in str(caught.value)
@@ -72,9 +73,9 @@ def test_of_rows_too_large_for_any_topic_the_beginning_is_told_and_where_they_li
         "timestamp": datetime(2026, 1, 1, tzinfo=UTC),
     }  # fmt: skip
     staged = Staged(Range("orders", 0, 0, 8), Counts(), pa.Table.from_pylist([row]))
-    (told,) = poisoned_records([staged]).to_pylist()
-    assert len(told["_key"]) + len(told["_value"]) < 100 * 1024**2, "what a request has room for"
-    assert f'"value_bytes": {len(value)}'.encode() in told["_value"]
+    (row,) = poisoned_records([staged]).to_pylist()
+    assert len(row["_key"]) + len(row["_value"]) < 100 * 1024**2, "what a request has room for"
+    assert f'"value_bytes": {len(value)}'.encode() in row["_value"]
     said, row_text = said_and_row(with_row({"offset": 7}, '"' + "x" * ROW_CHARACTERS_MAX + '"'))
     assert (said, row_text) == ({"offset": 7, "row_characters": ROW_CHARACTERS_MAX + 2}, "null")
 

@@ -1,4 +1,4 @@
-"""Windows by when rows were processed: told once, the same after a crash and a rebuild, and provable."""
+"""Windows by when rows were processed: emitted once, the same after a crash and a rebuild, and provable."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from headwater.flow.operators.windows.kinds.hopping import Hopping
 from headwater.flow.operators.windows.kinds.tumbling import Tumbling
 from headwater.flow.plan.explanations import explain
 from headwater.flow.plan.planned_batches import PlannedBatch
-from headwater.flow.plan.processing_time import read_processed
+from headwater.flow.plan.processing_time import read_recorded
 from headwater.flow.plan.resolution import resolve
 from headwater.flow.run.app_tester import AppTester
 from headwater.flow.run.running_app import RunningApp, RunSettings
@@ -45,7 +45,7 @@ def counts(app: AppTester) -> list[tuple[int, int]]:
 
 
 def rebuild(app: AppTester) -> None:
-    """Build the view anew from the log, and go no further."""
+    """Build the view again from the log, and go no further."""
     settings = RunSettings(app.node.data, app.node.kafka_address)
     session, columns = session_of(app._start or app.session)
     running = RunningApp(app.app, session, settings, report=app.reported.append, rebuild=frozenset(["seen"]))
@@ -119,12 +119,12 @@ def test_a_wish_for_later_is_none_before_its_time() -> None:
 
 
 def test_when_batches_ran_is_read_from_the_accounts_of_the_job_as_it_is_now() -> None:
-    def told(batch: int, end: int, job: str = "readings") -> dict[str, Any]:
+    def emitted(batch: int, end: int, job: str = "readings") -> dict[str, Any]:
         return {"job": job, "batch": batch, "end": {"readings": {"0": end}}, "processed_us": end * 10}
 
-    rows = [told(0, 1), told(1, 2), told(0, 5), told(0, 5), told(0, 9, "other"), told(1, 7)]
-    assert [(one.batch, one.end["readings"][0], one.at_us) for one in read_processed(rows, "plant", "readings")] == [
+    rows = [emitted(0, 1), emitted(1, 2), emitted(0, 5), emitted(0, 5), emitted(0, 9, "other"), emitted(1, 7)]
+    assert [(one.batch, one.end["readings"][0], one.at_us) for one in read_recorded(rows, "plant", "readings")] == [
         (0, 5, 50), (1, 7, 70),
     ]  # fmt: skip
-    with pytest.raises(FlowError, match="before 3 of job readings were processed is no longer known"):
-        read_processed([told(3, 4)], "plant", "readings")
+    with pytest.raises(FlowError, match="batches before 3 of job readings took, and when, is no longer known"):
+        read_recorded([emitted(3, 4)], "plant", "readings")

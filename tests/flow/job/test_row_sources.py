@@ -47,9 +47,9 @@ class Inputs:
     def near(self, **more: Any) -> Any:
         return self.left.join(self.right, on="k", within="1 minute", name="near", **more)
 
-    def tell(self, *told: Any) -> hw.App:
-        for number, each in enumerate(told):
-            self.app.topic(f"told{number}")(lambda each=each: each)
+    def tell(self, *emitted: Any) -> hw.App:
+        for number, each in enumerate(emitted):
+            self.app.topic(f"emitted{number}")(lambda each=each: each)
         return self.app
 
 
@@ -59,7 +59,7 @@ APPS: dict[str, tuple[Callable[[Inputs], hw.App], list[str]]] = {
     "as of a time": (lambda i: i.tell(i.left.join(i.versions, on="k", as_of="at", name="held")), ["held"]),
     "of two tables": (lambda i: i.tell(i.one.join(i.two, on="k", how="full", prefix="r_", name="both")), ["both"]),
     "a step behind it": (lambda i: i.tell(i.near().where("a > 1")), ["near"]),
-    "told twice": (lambda i: (lambda near: i.tell(near, near.select("id")))(i.near()), ["near"]),
+    "emitted twice": (lambda i: (lambda near: i.tell(near, near.select("id")))(i.near()), ["near"]),
     "a step before it": (
         lambda i: i.tell(i.left.where("a > 1").join(i.right, on="k", within="1 minute", name="near")), ["near"],
     ),
@@ -77,7 +77,7 @@ APPS: dict[str, tuple[Callable[[Inputs], hw.App], list[str]]] = {
     "a step before a table": (
         lambda i: i.tell(i.one.where("a > 1").join(i.two, on="k", prefix="r_", name="both")), ["both"],
     ),
-    "a stream that is told as well, by a job of its own": (lambda i: i.tell(i.near(), i.left.select("id")), ["near"]),
+    "a stream that another job emits too": (lambda i: i.tell(i.near(), i.left.select("id")), ["near"]),
     "a stream with itself": (
         lambda i: i.tell(i.left.join(i.left, on="k", within="1 minute", prefix="r_", name="self")), ["self"],
     ),
@@ -127,18 +127,18 @@ Seen = list[tuple[int, str]]
 State = dict[str, list[str]]
 
 
-def interval(seen: Seen, *, how: str, told: str = "", **more: Any) -> hw.App:
+def interval(seen: Seen, *, how: str, emitted: str = "", **more: Any) -> hw.App:
     app = hw.App("web", shards=2)
     left = app.stream("left", LEFT, time="at", lateness="20 seconds")
     right = app.stream("right", RIGHT, time="at2", lateness="20 seconds")
-    return output(app, seen, told, left.join(right, on="k", within="15 seconds", how=how, name="join", **more))
+    return output(app, seen, emitted, left.join(right, on="k", within="15 seconds", how=how, name="join", **more))
 
 
-def as_of(seen: Seen, *, how: str, told: str = "", **more: Any) -> hw.App:
+def as_of(seen: Seen, *, how: str, emitted: str = "", **more: Any) -> hw.App:
     app = hw.App("web", shards=2)
     left = app.stream("left", LEFT, time="at", lateness="20 seconds")
     right = app.table("right", RIGHT, key="k", versions="10 seconds", valid_from="at2", version_id="version")
-    return output(app, seen, told, left.join(right, on="k", as_of="at", how=how, name="join", **more))
+    return output(app, seen, emitted, left.join(right, on="k", as_of="at", how=how, name="join", **more))
 
 
 def interval_of_some(seen: Seen, *, how: str, **more: Any) -> hw.App:
@@ -158,21 +158,21 @@ def as_of_some(seen: Seen, *, how: str) -> hw.App:
     return output(app, seen, "", left.where("id <> 3").join(right, on="k", as_of="at", how=how, name="join"))
 
 
-def tables(seen: Seen, *, how: str, key: str, told: str = "") -> hw.App:
+def tables(seen: Seen, *, how: str, key: str, emitted: str = "") -> hw.App:
     app = hw.App("web", shards=2)
     left = app.table("left", "id long, k string, a long", key="id")
     right = app.table("right", "n long, k string, b double", key=key)
-    return output(app, seen, told, left.join(right, on="k", how=how, name="join"))
+    return output(app, seen, emitted, left.join(right, on="k", how=how, name="join"))
 
 
-def output(app: hw.App, seen: Seen, told: str, joined: Any) -> hw.App:
+def output(app: hw.App, seen: Seen, emitted: str, joined: Any) -> hw.App:
     def take(rows: pa.Table, batch: int) -> None:
         seen.extend((batch, json.dumps(row, default=str, sort_keys=True)) for row in rows.to_pylist())
 
-    if told:
-        app.topic(told)(lambda: joined)
+    if emitted:
+        app.topic(emitted)(lambda: joined)
     else:
-        app.sink(hw.sinks.Foreach(take), name="told")(lambda: joined)
+        app.sink(hw.sinks.Foreach(take), name="emitted")(lambda: joined)
     return app
 
 
@@ -220,7 +220,7 @@ def table_rows(random: Random, *, key: str) -> Rows:
 class Left(NamedTuple):
     """What a run leaves behind."""
 
-    told: list[Any]
+    emitted: list[Any]
     late: list[Any]
     accounts: list[Any]
     states: list[State]
@@ -248,9 +248,9 @@ def run(engine: Engine, folder: Path, declare: Callable[[Seen], hw.App], rows: R
                 job.run(PlannedBatch(batch, ends[batch], ends[batch + 1], batch))
                 states.append(dict(state_of(folder)))
         topics = {one.name for one in node.log.topics()}
-        told = sorted(map(str, tester.values("told"))) if "told" in topics else sorted(seen)
+        emitted = sorted(map(str, tester.values("emitted"))) if "emitted" in topics else sorted(seen)
         late = [record for topic in topics if topic.endswith(".late") for record in tester.values(topic)]
-        return Left(told, sorted(late, key=str), tester.values("web.accounts"), states)
+        return Left(emitted, sorted(late, key=str), tester.values("web.accounts"), states)
 
 
 def cuts(count: int, batches: int) -> Iterator[int]:
@@ -263,16 +263,17 @@ def cuts(count: int, batches: int) -> Iterator[int]:
 JOINS: dict[str, tuple[Callable[[Seen], hw.App], Callable[[Random], Rows]]] = {
     "near, for a function": (partial(interval, how="left"), partial(stream_rows, deletes=False)),
     "near, corrected": (
-        partial(interval, how="inner", told="told", corrections="25 seconds"), partial(stream_rows, deletes=False),
+        partial(interval, how="inner", emitted="emitted", corrections="25 seconds"),
+        partial(stream_rows, deletes=False),
     ),
     "near, behind steps": (partial(interval_of_some, how="full"), partial(stream_rows, deletes=False)),
     "held, behind a step": (partial(as_of_some, how="inner"), partial(stream_rows, deletes=True)),
     "held, for a function": (partial(as_of, how="inner"), partial(stream_rows, deletes=True)),
     "held, corrected": (
-        partial(as_of, how="left", told="told", corrections="5 seconds"), partial(stream_rows, deletes=True),
+        partial(as_of, how="left", emitted="emitted", corrections="5 seconds"), partial(stream_rows, deletes=True),
     ),
     "tables, for a function": (partial(tables, how="inner", key="k"), partial(table_rows, key="k")),
-    "tables, in a topic": (partial(tables, how="left", key="n", told="told"), partial(table_rows, key="n")),
+    "tables, in a topic": (partial(tables, how="left", key="n", emitted="emitted"), partial(table_rows, key="n")),
 }  # fmt: skip
 HELD = ("held, for a function", "held, corrected")
 """They name the version that was found, which only Spark can compute."""
@@ -287,14 +288,14 @@ def test_either_way_leaves_the_same_behind(spark: SparkSession, engine: Engine, 
     rows = rows_of(Random(4))
     by_spark = run(spark, tmp_path / "spark", declare, rows, [False] * 4)
     by_turns = run(engine, tmp_path / "turns", declare, rows, [True, True, False, True])
-    assert by_turns.told == by_spark.told
+    assert by_turns.emitted == by_spark.emitted
     assert by_turns.late == by_spark.late
     assert by_turns.accounts == by_spark.accounts
     assert by_turns.states == by_spark.states
     places = [(one["topic"], one["partition"], one["offset"], one["reason"]) for one in by_spark.late]
-    assert len(places) == len({*places}), "late rows are told once"
+    assert len(places) == len({*places}), "late rows are emitted once"
     assert ("tables" in join) == (not places)
-    assert len(by_spark.told) > 5
+    assert len(by_spark.emitted) > 5
     assert all(any(state.values()) for state in by_spark.states[:-1])
     if join == "tables, for a function":
-        assert {json.loads(row)["_op"] for _, row in by_spark.told} == {"c", "u", "d"}
+        assert {json.loads(row)["_op"] for _, row in by_spark.emitted} == {"c", "u", "d"}

@@ -182,7 +182,7 @@ def test_centres_learn_from_complete_windows_in_the_order_of_time_and_are_proved
     apart, whole = minutes.by("sensor").kmeans(["x", "y"], 3, half_life="1 minute"), minutes.kmeans("y", 2)
     app.view(key=["sensor", "cluster"], name="apart")(lambda: apart)
     app.view(key="cluster", name="whole")(lambda: whole)
-    app.topic("told")(lambda: whole)
+    app.topic("emitted")(lambda: whole)
     plant = tester(app)
     rows = [measured("ab"[place % 2], place) for place in range(80)]
     fed(plant, [rows[:25], rows[40:60], [measured("a", 0), *rows[25:40]], rows[60:]])
@@ -192,9 +192,9 @@ def test_centres_learn_from_complete_windows_in_the_order_of_time_and_are_proved
     assert [(row["sensor"], row["cluster"]) for row in plant.rows("apart")] == [(s, c) for s in "ab" for c in range(3)]
     low, high = sorted(row["y"] for row in plant.rows("whole"))
     assert 0 <= low < high <= 20
-    told = [value["op"] for value in plant.values("told") if value is not None]
-    assert told.count("c") == 2
-    assert told.count("u") >= 2
+    emitted = [value["op"] for value in plant.values("emitted") if value is not None]
+    assert emitted.count("c") == 2
+    assert emitted.count("u") >= 2
 
 
 @pytest.mark.timeout(400)

@@ -96,9 +96,9 @@ def rows_of(content: Content, changed: set[int]) -> list[Row]:
 @settings(max_examples=80, deadline=None)
 @given(before=contents, after=contents, keeps=st.booleans())
 def test_a_change_is_the_row_that_was_and_the_row_that_is(before: Content, after: Content, keeps: bool) -> None:
-    told = changes_between(before, after)
-    changed = {change["id"] for change in told}
-    sides = prepared_sides(batch(told, change_schema(KEY, VALUES)), keeps=keeps)
+    emitted = changes_between(before, after)
+    changed = {change["id"] for change in emitted}
+    sides = prepared_sides(batch(emitted, change_schema(KEY, VALUES)), keeps=keeps)
     for content, rows, is_after in zip((before, after), sides, (False, True), strict=True):
         wanted = [row for row in rows_of(content, changed) if keeps or row["k"] is not None]
         assert sayable(rows.select(COLUMNS.names).to_pylist()) == sayable(wanted)
@@ -110,8 +110,8 @@ def test_a_change_is_the_row_that_was_and_the_row_that_is(before: Content, after
 def test_rows_that_are_joined_on_the_same_come_to_the_same_shard_and_those_on_nothing_do_not() -> None:
     nobody: Content = dict.fromkeys(range(10, 40), (None, None))
     after: Content = {number: ("ab"[number % 2], None) for number in range(10)} | nobody
-    told = batch(changes_between({}, after), change_schema(KEY, VALUES))
-    _, rows = prepared_sides(told, keeps=True)
+    emitted = batch(changes_between({}, after), change_schema(KEY, VALUES))
+    _, rows = prepared_sides(emitted, keeps=True)
     hashes = rows.column(HASH).to_numpy()
     assert len({*hashes[:10:2].tolist()}) == len({*hashes[1:10:2].tolist()}) == 1
     assert hashes[0] != hashes[1]
@@ -142,7 +142,7 @@ def test_results_that_were_and_results_that_are_become_changes(before: Pairs, af
     assert sayable(found.to_pylist()) == sayable(wanted)
 
 
-TOLD = pa.schema([(OPERATION, pa.string()), *PAIRS])
+EMITTED = pa.schema([(OPERATION, pa.string()), *PAIRS])
 
 
 @settings(max_examples=80, deadline=None)
@@ -151,19 +151,19 @@ def test_a_row_that_one_shard_has_lost_and_another_has_won_was_updated(
     before: Pairs, after: Pairs, shards: int, chance: Random
 ) -> None:
     wanted: dict[tuple[int, str | None], str] = {}
-    told: list[list[Row]] = [[] for _ in range(shards)]
+    emitted: list[list[Row]] = [[] for _ in range(shards)]
     for one, n in {**before, **after}:
         existed, exists, own = (one, n) in before, (one, n) in after, {"id": one, "n": n}
         wanted[one, n] = "u" if existed and exists else "c" if exists else "d"
         here, there = (chance.randrange(shards) for _ in range(2))
         if existed and exists and here == there:
-            told[here].append({OPERATION: "u", **own, "v": after[one, n]})
+            emitted[here].append({OPERATION: "u", **own, "v": after[one, n]})
             continue
         if existed:
-            told[here].append({OPERATION: "d", **own, "v": None})
+            emitted[here].append({OPERATION: "d", **own, "v": None})
         if exists:
-            told[there].append({OPERATION: "c", **own, "v": after[one, n]})
-    changes = pa.Table.from_batches([batch(rows, TOLD) for rows in told])
+            emitted[there].append({OPERATION: "c", **own, "v": after[one, n]})
+    changes = pa.Table.from_batches([batch(rows, EMITTED) for rows in emitted])
     found = moved_together(changes, ("id", "n")).to_pylist()
     made = [{OPERATION: said, "id": one, "n": n, "v": after.get((one, n))} for (one, n), said in wanted.items()]
     assert sayable(found) == sayable(made)
@@ -171,7 +171,7 @@ def test_a_row_that_one_shard_has_lost_and_another_has_won_was_updated(
 
 @pytest.mark.parametrize("count", [0, 3])
 def test_changes_of_which_none_has_moved_are_given_on_as_they_are(count: int) -> None:
-    changes = pa.Table.from_batches([batch([{OPERATION: "d", "id": one} for one in range(count)], TOLD)])
+    changes = pa.Table.from_batches([batch([{OPERATION: "d", "id": one} for one in range(count)], EMITTED)])
     assert moved_together(changes, ("id", "n")) is changes
 
 

@@ -22,7 +22,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "days": (hw.calendar("day", zone="Europe/Berlin"), {"emit": "final"}),
     "trips": (hw.session("30 seconds"), {"emit": "final"}),
 }
-TOLD = ("minutes", "hops")
+EMITTED = ("minutes", "hops")
 LATE = [reading(30, value=7), reading(100, "b", 4), reading(400, value=2)]
 
 
@@ -36,8 +36,8 @@ def plant(*names: str) -> hw.App:
         if name == "minutes":
             made = made.compare(more=hw.change("total"), name="minutes-compared")
         app.view(key=["sensor", "window"], name=name)(lambda made=made: made)
-        if name in TOLD:
-            app.topic(f"told-{name}")(lambda made=made: made)
+        if name in EMITTED:
+            app.topic(f"emitted-{name}")(lambda made=made: made)
     return app
 
 
@@ -55,14 +55,14 @@ def fed(tester: Tester, *names: str) -> AppTester:
 def check(app: AppTester, *names: str) -> None:
     """Views are what the log says, and topics what views are."""
     assert {name: app.prove(name).different for name in names} == dict.fromkeys(names, 0)
-    told = [name for name in names if name in TOLD]
-    assert [folded(app, name) for name in told] == [len(app.rows(name)) for name in told]
+    emitted = [name for name in names if name in EMITTED]
+    assert [folded(app, name) for name in emitted] == [len(app.rows(name)) for name in emitted]
 
 
 def folded(app: AppTester, name: str) -> int:
     """How many rows the topic's changes make; each says what was there before."""
     table: dict[Any, Any] = {}
-    for one in [value for value in app.values(f"told-{name}") if value is not None]:
+    for one in [value for value in app.values(f"emitted-{name}") if value is not None]:
         row = one["after"] or one["before"]
         key = tuple(row.get(part) for part in ("sensor", "window_start", "window_end", "at"))
         assert one["before"] == table.get(key)
@@ -81,15 +81,15 @@ def test_late_rows_correct_their_windows_and_are_late_no_more(tester: Tester) ->
     assert (before["total"], after["total"], after["n"]) == (5, 9, 2)
     rows = [row for row in app.rows("minutes") if row["sensor"] == "a"]
     assert [(row["total"], row["more"]) for row in rows[:3]] == [(7, None), (1, -6), (2, 1)]
-    assert [(one["op"], one["before"]["total"], one["after"]["total"]) for one in app.values("told-minutes")[-10:]
+    assert [(one["op"], one["before"]["total"], one["after"]["total"]) for one in app.values("emitted-minutes")[-10:]
             if one and one["op"] == "u" and one["after"]["sensor"] == "b"] == [("u", 5, 9)]  # fmt: skip
     check(app, "minutes", "slid", "days")
     account = app.account("minutes")
     assert account.balanced
     assert (account.rows_in, account.rows_out, account.late) == (14, 14, 0)
-    told = len(app.values("told-minutes"))
+    emitted = len(app.values("emitted-minutes"))
     assert app.replay_late()["readings"].rows == {}, "there is nothing left to take back"
-    assert len(app.values("told-minutes")) == told
+    assert len(app.values("emitted-minutes")) == emitted
 
 
 def test_the_job_goes_on_from_there_and_windows_that_are_still_open_have_the_rows(tester: Tester) -> None:

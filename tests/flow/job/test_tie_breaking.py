@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from headwater.flow.prepare.join_sides import content_hashes
-from headwater.flow.proof.batch_query import _newest
+from headwater.flow.proof.plain_query import newest
 from headwater.flow.rows.row_steps import PATH
 from headwater.flow.rows.tie_breaking import content_hash, path_order
 
@@ -37,7 +37,7 @@ def test_which_of_the_rows_on_one_path_is_the_latest_does_not_depend_on_their_or
     found = set()
     for rows in (ROWS, ROWS[::-1], ROWS[2:] + ROWS[:2]):
         placed = frame_of(spark, rows).selectExpr("1 as k", "*", "named_struct('offset', 3) as _at").coalesce(1)
-        found.add(tuple(_newest(placed, ("k",), "_at", PATH).collect()[0]))
+        found.add(tuple(newest(placed, ("k",), "_at", PATH).collect()[0]))
     assert len(found) == 1
 
 

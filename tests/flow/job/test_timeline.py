@@ -41,13 +41,13 @@ def test_a_timeline_is_right_while_people_follow_and_unfollow_write_and_delete(
     follows: set[tuple[int, int]] = set()
     posts: dict[int, tuple[int, int]] = {}
     for number in range(2):
-        told: list[dict[str, Any]] = []
+        changes: list[dict[str, Any]] = []
         for _ in range(120):
             # Few are followed by many.
             pair = random.randrange(30), min(int(random.paretovariate(1.0)), 20)
             follows.add(pair)
-            told.append({"follower": pair[0], "followee": pair[1]})
-        app.feed("follows", told)
+            changes.append({"follower": pair[0], "followee": pair[1]})
+        app.feed("follows", changes)
         fresh = {number * 1000 + place: (random.randint(1, 20), random.randrange(50)) for place in range(60)}
         posts |= fresh
         app.feed("posts", [{"id": id, "author": author, "at": at} for id, (author, at) in fresh.items()], key="id")

@@ -75,12 +75,12 @@ def test_a_job_that_fails_is_seen_everywhere_and_heals(
     record_property: Callable[[str, object], None],
 ) -> None:
     assert shop.condition().state == State.RUNNING
-    told, broken = len(shop.told), f"shop.{BROKEN}"
+    notified, broken = len(shop.notified), f"shop.{BROKEN}"
     banner = page.get_by_role("alert", name="Problems")
 
     def in_stderr() -> bool:
         """Another sentence is a failure at once: attempts go on, and would be taken for progress."""
-        line = next((line for line in shop.told[told:] if f"job {BROKEN} failed" in line), "")
+        line = next((line for line in shop.notified[notified:] if f"job {BROKEN} failed" in line), "")
         assert not line or (way.says in line and not JARGON.search(line)), line
         return bool(line)
 
@@ -127,7 +127,7 @@ def test_a_job_that_fails_is_seen_everywhere_and_heals(
     shop.until(lambda: shop.condition().reason == "", "the reason goes")
     shop.until(lambda: json.loads(shop.http("/problems")) == [], "no problem is left")
     shop.until(banner.is_hidden, "the banner goes")
-    shop.until(lambda: "runs again" in " ".join(shop.told[told:]), "it is said")
+    shop.until(lambda: "runs again" in " ".join(shop.notified[notified:]), "it is said")
     said = ", ".join(f"{name} {moment.wall_s:.1f}" for name, moment in seen.items())
     record_property("seconds from the failure to each channel", said)
     with capsys.disabled():
@@ -152,12 +152,12 @@ def seen_by(shop: FourJobs, channels: dict[str, Callable[[], bool]]) -> dict[str
 
 @pytest.mark.parametrize("harm", HARMLESS, ids=lambda harm: harm.__name__)
 def test_what_can_be_made_good_at_once_is_no_failure(harm: Callable[[FourJobs], None], shop: FourJobs) -> None:
-    failures, told = shop.condition().health.failures, len(shop.told)
+    failures, notified = shop.condition().health.failures, len(shop.notified)
     harm(shop)
     shop.feed(BROKEN)
     shop.until(lambda: shop.rows(BROKEN) == shop.fed[BROKEN], "the row arrived")
     assert shop.condition().health.failures == failures
-    assert shop.told[told:] == []
+    assert shop.notified[notified:] == []
     assert len(json.loads(shop.http("/flows"))) == 4
 
 
@@ -167,11 +167,11 @@ def test_an_output_topic_that_was_deleted_is_told_and_made_again(shop: FourJobs)
 
     # The view is written first: the batch before has to be done with the topic, too.
     shop.until(lambda: copies()[-1:] == [shop.fed[BROKEN]], "the batch before has ended")
-    told = len(shop.told)
+    notified = len(shop.notified)
     shop.node.log.delete_topic("copies")
     shop.feed(BROKEN)
-    shop.until(lambda: any("runs again" in line for line in shop.told[told:]), "healed")
-    assert "copies" in shop.told[told]
+    shop.until(lambda: any("runs again" in line for line in shop.notified[notified:]), "healed")
+    assert "copies" in shop.notified[notified]
     shop.until(lambda: shop.rows(BROKEN) == shop.fed[BROKEN], "the row arrived")
     shop.until(lambda: copies() == [shop.fed[BROKEN]], "it alone is in the new topic")
 
@@ -180,10 +180,10 @@ def test_an_output_topic_that_was_deleted_is_told_and_made_again(shop: FourJobs)
 def test_records_that_are_gone_before_they_are_read_fail_their_job_alone_and_for_good(
     topic: str, harm: Callable[[FourJobs, str], None], shop: FourJobs
 ) -> None:
-    told = len(shop.told)
+    notified = len(shop.notified)
     harm(shop, topic)
-    shop.until(lambda: any(f"job {topic} failed" in line for line in shop.told[told:]), "told")
-    line = next(line for line in shop.told[told:] if f"job {topic} failed" in line)
+    shop.until(lambda: any(f"job {topic} failed" in line for line in shop.notified[notified:]), "notified")
+    line = next(line for line in shop.notified[notified:] if f"job {topic} failed" in line)
     assert not JARGON.search(line), line
     shop.feed(BROKEN)
     shop.until(lambda: shop.rows(BROKEN) == shop.fed[BROKEN], "the others go on")

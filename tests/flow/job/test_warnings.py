@@ -1,4 +1,4 @@
-"""What works, and probably not as it was meant, is told."""
+"""What works, and probably not as it was meant, is emitted."""
 
 from collections.abc import Callable
 

@@ -158,20 +158,20 @@ def test_the_newest_time_of_a_partition_stays_when_older_rows_come() -> None:
 def test_a_producer_whose_clock_is_fast_makes_nobody_idle() -> None:
     """Logs take records from up to an hour ahead."""
     own, planned_ms = stream(), 101_000
-    told = [
+    reports = [
         staged(A, event_time_max_us=100 * S, timestamp_max_ms=3_700_000),
         staged(B, event_time_max_us=90 * S, timestamp_max_ms=90_000),
     ]
-    after = advance_clocks(Clocks(), told, [own], planned_ms)
+    after = advance_clocks(Clocks(), reports, [own], planned_ms)
     assert reached(after, [A, B]) == 90
     later = advance_clocks(after, [staged(A, event_time_max_us=125 * S, timestamp_max_ms=3_725_000)], [own], 126_000)
     assert reached(later, [A, B]) == 125, "half a minute has really passed"
 
 
 def test_a_producer_of_a_partition_whose_clock_is_fast_makes_no_other_idle() -> None:
-    told = {"fast": [100 * S, 3_700_000, None], "slow": [90 * S, 90_000, None]}
+    reports = {"fast": [100 * S, 3_700_000, None], "slow": [90 * S, 90_000, None]}
     after = advance_clocks(
-        Clocks(), [staged(A, timestamp_max_ms=3_700_000, producers=told)], [stream(producer="id")], 101_000
+        Clocks(), [staged(A, timestamp_max_ms=3_700_000, producers=reports)], [stream(producer="id")], 101_000
     )  # fmt: skip
     assert after.newest_us["clicks"][0] == 90 * S
     assert after.producers["clicks"][0]["fast"].arrived_ms == 101_000
@@ -207,15 +207,15 @@ def test_the_slowest_producer_of_a_partition_decides() -> None:
 
 def test_a_producer_that_promises_is_not_waited_for_until_then() -> None:
     own = stream(producer="id", lateness=5)
-    told = {"x": [None, 100_000, 95 * S], "y": [100 * S, 100_000, None]}
-    after = advance_clocks(Clocks(), [staged(A, timestamp_max_ms=100_000, producers=told)], [own], NOW_MS)
+    reports = {"x": [None, 100_000, 95 * S], "y": [100 * S, 100_000, None]}
+    after = advance_clocks(Clocks(), [staged(A, timestamp_max_ms=100_000, producers=reports)], [own], NOW_MS)
     assert watermark(after, [own], [A], idle=NONE, before_us=None) == 95 * S
 
 
 def test_clocks_are_read_back_as_they_were() -> None:
     own = stream(producer="id")
-    told = advance_clocks(Clocks(), [staged(A, timestamp_max_ms=7, producers={"x": [5, 7, None]})], [own], NOW_MS)
-    record = BatchRecord(3, {}, {"clicks": {0: 1}}, {}, told, 4, frozenset({B}))
+    reports = advance_clocks(Clocks(), [staged(A, timestamp_max_ms=7, producers={"x": [5, 7, None]})], [own], NOW_MS)
+    record = BatchRecord(3, {}, {"clicks": {0: 1}}, {}, reports, 4, frozenset({B}))
     assert BatchRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
 
 
@@ -280,13 +280,13 @@ def test_for_any_rows_and_batches_no_row_within_its_lateness_is_ever_before_the_
         ]
         assert all(second >= passed for second in within)
 
-        told = [
+        reports = [
             staged(TopicPartition("clicks", number), event_time_max_us=max(rows) * S, timestamp_max_ms=1)
             for number, rows in taken.items()
             if rows
         ]
         newest |= {number: max(newest.get(number, 0), *rows) for number, rows in taken.items() if rows}
-        after = advance_clocks(record.clocks, told, [own], NOW_MS)
+        after = advance_clocks(record.clocks, reports, [own], NOW_MS)
         record = BatchRecord(batch, {"clicks": start}, {"clicks": end}, {}, after, times.watermark_us, times.idle)
 
 

@@ -1,4 +1,4 @@
-"""Windows from the log to views and topics: when they are told, what becomes of stragglers, and their proof."""
+"""Windows from the log to views and topics: when they are emitted, what becomes of stragglers, and their proof."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,9 +23,9 @@ def spans(tester: AppTester) -> list[tuple[Any, ...]]:
 
 
 def changes(tester: AppTester) -> list[tuple[str, int | None, int | None]]:
-    """What the topic has told: operation, number before, number after."""
-    told = [value for value in tester.values("told") if value is not None]
-    return [(one["op"], (one["before"] or {}).get("n"), (one["after"] or {}).get("n")) for one in told]
+    """What the topic has emitted: operation, number before, number after."""
+    emitted = [value for value in tester.values("emitted") if value is not None]
+    return [(one["op"], (one["before"] or {}).get("n"), (one["after"] or {}).get("n")) for one in emitted]
 
 
 def test_updates_tell_every_window_at_once_and_then_its_changes(tester: Tester) -> None:
@@ -47,7 +47,7 @@ def test_final_tells_a_window_once_when_nothing_can_come_for_it_any_more(tester:
     assert spans(plant) == []
     plant.feed("readings", [reading(59), reading(70)])
     plant.run()
-    assert spans(plant) == [("a", 0, 60, 2, 2)], "the watermark has come to 60, and a tick has told it"
+    assert spans(plant) == [("a", 0, 60, 2, 2)], "the watermark has come to 60, and a tick has emitted it"
     plant.feed("readings", [reading(58, value=100), reading(75), reading(140)])
     plant.run()
     assert spans(plant) == [("a", 0, 60, 2, 2), ("a", 60, 120, 3, 3)]

@@ -49,7 +49,7 @@ Rows = list[Reading]
 """In the order of their time and place."""
 
 
-class Told(NamedTuple):
+class Emitted(NamedTuple):
     """An aggregate as a user writes it, and what it is of some rows: a value, or a question that its value answers."""
 
     declared: Callable[[], Any]
@@ -65,11 +65,11 @@ def over(name: str, function: Callable[[list[Any]], Any], nothing: Any = None) -
     return lambda rows: function(found) if (found := some(rows, name)) else nothing
 
 
-def sql(text: str, expected: Callable[[Rows], Any]) -> Told:
-    return Told(lambda: text, expected)
+def sql(text: str, expected: Callable[[Rows], Any]) -> Emitted:
+    return Emitted(lambda: text, expected)
 
 
-def statistic(kind: str) -> Told:
+def statistic(kind: str) -> Emitted:
     """Of two columns the first is y where SQL names the dependent one first."""
     if kind.startswith("regr_"):
         return sql(f"{kind}(y, x)", lambda rows: kinds_reference.result(kind, [(row.y, row.x) for row in rows]))
@@ -154,7 +154,7 @@ def asked(question: Callable[[list[Any], Any], bool]) -> Callable[[list[Any]], A
 
 # -- the tables --------------------------------------------------------------------------------------------------------
 
-AGGREGATES: Mapping[str, Told] = {
+AGGREGATES: Mapping[str, Emitted] = {
     "rows": sql("count(*)", len),
     "xs": sql("count(x)", over("x", len, 0)),
     "both": sql("count(x, y)", lambda rows: sum(row.x is not None and row.y is not None for row in rows)),
@@ -173,7 +173,7 @@ AGGREGATES: Mapping[str, Told] = {
     "ands": sql("bit_and(n)", over("n", lambda values: reduce(and_, values))),
     "ors": sql("bit_or(n)", over("n", lambda values: reduce(or_, values))),
     "xors": sql("bit_xor(n)", over("n", lambda values: reduce(xor, values))),
-    "product": Told(lambda: f.product("y"), over("y", math.prod)),
+    "product": Emitted(lambda: f.product("y"), over("y", math.prod)),
     "opening": sql("first(word)", lambda rows: rows[0].word if rows else None),
     "opened": sql("first(n, true)", over("n", lambda values: values[0])),
     "closing": sql("last(n)", lambda rows: rows[-1].n if rows else None),
@@ -181,7 +181,7 @@ AGGREGATES: Mapping[str, Told] = {
     "highest": sql("max_by(word, n)", partial(extreme, last=True)),
     "words": sql("collect_list(word)", over("word", list, [])),
     "vocabulary": sql("collect_set(word)", over("word", lambda values: sorted(set(values)), [])),
-    "few": Told(lambda: hw.collect("word", limit=2), over("word", lambda values: values[:2], [])),
+    "few": Emitted(lambda: hw.collect("word", limit=2), over("word", lambda values: values[:2], [])),
     "different": sql("count(distinct word)", over("word", lambda values: len(set(values)), 0)),
     "pairs": sql(
         "count(distinct word, n)",
@@ -197,22 +197,22 @@ AGGREGATES: Mapping[str, Told] = {
             "regr_intercept", "regr_r2",
         )
     },
-    "about": Told(lambda: hw.distinct("word"), over("word", lambda values: len(set(values)), 0)),
-    "about_kept": Told(lambda: hw.distinct("word", sketch=True), over("word", asked(estimates))),
-    "median": Told(lambda: hw.percentile("x", 0.5), over("x", partial(ranked, 0.5))),
-    "tails": Told(lambda: hw.percentile("x", [0.1, 0.9], k=8), over("x", asked(within))),
-    "ranks": Told(lambda: hw.percentile("x", sketch=True), over("x", asked(holds))),
-    "exact_median": Told(lambda: hw.percentile("y", 0.5, exact=True), over("y", partial(between, 0.5))),
-    "exact_tails": Told(
+    "about": Emitted(lambda: hw.distinct("word"), over("word", lambda values: len(set(values)), 0)),
+    "about_kept": Emitted(lambda: hw.distinct("word", sketch=True), over("word", asked(estimates))),
+    "median": Emitted(lambda: hw.percentile("x", 0.5), over("x", partial(ranked, 0.5))),
+    "tails": Emitted(lambda: hw.percentile("x", [0.1, 0.9], k=8), over("x", asked(within))),
+    "ranks": Emitted(lambda: hw.percentile("x", sketch=True), over("x", asked(holds))),
+    "exact_median": Emitted(lambda: hw.percentile("y", 0.5, exact=True), over("y", partial(between, 0.5))),
+    "exact_tails": Emitted(
         lambda: hw.percentile("y", [0.25, 1], exact=True),
         over("y", lambda values: [between(0.25, values), max(values)]),
     ),
-    "exact_rank": Told(lambda: exact_percentile("x", (0.5,), discrete=True), over("x", partial(ranked, 0.5))),
-    "often": Told(lambda: hw.top_k("word", 2), over("word", most_frequent, [])),
-    "often_kept": Told(lambda: hw.top_k("word", 2, sketch=True), over("word", asked(tells))),
-    "seen": Told(lambda: hw.bloom("word", 10, 0.1), over("word", asked(knows))),
-    "times": Told(lambda: hw.count_min("n", 0.1, 0.9), over("n", asked(counts))),
-    "typical": Told(lambda: typical("x", "n"), weighed),
+    "exact_rank": Emitted(lambda: exact_percentile("x", (0.5,), discrete=True), over("x", partial(ranked, 0.5))),
+    "often": Emitted(lambda: hw.top_k("word", 2), over("word", most_frequent, [])),
+    "often_kept": Emitted(lambda: hw.top_k("word", 2, sketch=True), over("word", asked(tells))),
+    "seen": Emitted(lambda: hw.bloom("word", 10, 0.1), over("word", asked(knows))),
+    "times": Emitted(lambda: hw.count_min("n", 0.1, 0.9), over("n", asked(counts))),
+    "typical": Emitted(lambda: typical("x", "n"), weighed),
 }  # fmt: skip
 
 ALIASES = {

@@ -18,7 +18,7 @@ def reading(second: float, sensor: str = "a", value: int = 1) -> dict[str, Any]:
 
 
 def one_view(window: Any, *, lateness: str = "0s", by: tuple[str, ...] = ("sensor",), **emission: Any) -> hw.App:
-    """View `totals` and topic `told`: number and sum of the readings of each sensor and window."""
+    """View `totals` and topic `emitted`: number and sum of the readings of each sensor and window."""
     app = hw.App("plant", shards=2)
     readings = app.stream("readings", SCHEMA, time="at", lateness=lateness)
 
@@ -33,5 +33,5 @@ def one_view(window: Any, *, lateness: str = "0s", by: tuple[str, ...] = ("senso
         return made[0]
 
     app.view(key=[*by, "window"], name="totals")(shared)
-    app.topic("told")(shared)
+    app.topic("emitted")(shared)
     return app

@@ -72,10 +72,10 @@ def run(rows: int, seed: int, folder: Path, *, fed: Advance, processed: Advance)
         feed(tester.node.kafka_address, made.texts(), fed)
         ends = [int((made.frame["partition"] == number).sum()) for number in range(PARTITIONS)]
         run_steps(tester, cuts(ends, Random(seed)), done=lambda step: processed(sum(step.rows)))
-        return list(judge(tester, made))
+        return list(wrong_in(tester, made))
 
 
-def judge(tester: AppTester, made: Orders) -> Iterator[str]:
+def wrong_in(tester: AppTester, made: Orders) -> Iterator[str]:
     for view in VIEWS:
         if different := tester.prove(view).different:
             yield f"view {view}: the batch query finds {different:,} differences"

@@ -84,12 +84,12 @@ def run(rows: int, seed: int, folder: Path, *, fed: Advance, processed: Advance)
         feed(tester.node.kafka_address, texts(made, faults), fed)
         for account in tester.run(rows_per_batch=ROWS_PER_BATCH)[:: len(OUTPUTS)]:
             processed(account.rows_in)
-        told = [json.loads(value) for value in read_values(tester.node.kafka_address, POISONED)]
-        found = [*judge(tester, made, faults), *poisoned(told, made, faults)]
-        return found, Counter(row["reason"] for row in told)
+        set_aside = [json.loads(value) for value in read_values(tester.node.kafka_address, POISONED)]
+        found = [*wrong_in(tester, made, faults), *poisoned(set_aside, made, faults)]
+        return found, Counter(row["reason"] for row in set_aside)
 
 
-def judge(tester: AppTester, made: Orders, faults: dict[int, Fault]) -> Iterator[str]:
+def wrong_in(tester: AppTester, made: Orders, faults: dict[int, Fault]) -> Iterator[str]:
     good = made.frame.drop(index=list(faults))
     grouped = good.groupby("currency")["cents"].agg(["size", "sum"])
     wanted = {(currency, int(count), int(cents)) for currency, count, cents in grouped.itertuples()}
@@ -102,14 +102,14 @@ def judge(tester: AppTester, made: Orders, faults: dict[int, Fault]) -> Iterator
             yield f"{output} accounts for {account}; {len(made.frame):,} were fed, {len(faults):,} of them broken"
 
 
-def poisoned(told: list[Any], made: Orders, faults: dict[int, Fault]) -> Iterator[str]:
+def poisoned(set_aside: list[Any], made: Orders, faults: dict[int, Fault]) -> Iterator[str]:
     places = made.frame.loc[list(faults), ["partition", "offset"]].itertuples()
     wanted = {(int(partition), int(offset)): faults[number] for number, partition, offset in places}
-    found = Counter((row["partition"], row["offset"]) for row in told)
+    found = Counter((row["partition"], row["offset"]) for row in set_aside)
     if found != Counter(wanted.keys()):
         there = len(found.keys() & wanted.keys())
-        yield f"{POISONED} holds {len(told):,} rows, {there:,} of {len(wanted):,} broken ones"
-    for row in told:
+        yield f"{POISONED} holds {len(set_aside):,} rows, {there:,} of {len(wanted):,} broken ones"
+    for row in set_aside:
         fault = wanted.get((row["partition"], row["offset"]))
         if fault is not None and not re.search(fault.reason, row["reason"]):
             yield f"{POISONED}: of {fault.value!r} it says only: {row['reason']}"

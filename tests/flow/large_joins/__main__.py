@@ -34,31 +34,31 @@ def main(arguments: list[str] | None = None) -> int:
             task = progress.add_task(what, total=total)
             return lambda done: progress.advance(task, done)
 
-        told = run(wanted, folder, begin)
-    if anomalies := told["anomalies"]:
-        told["kept"] = str(folder)
+        report = run(wanted, folder, begin)
+    if anomalies := report["anomalies"]:
+        report["kept"] = str(folder)
     else:
         shutil.rmtree(folder)
-    print(json.dumps(told))
+    print(json.dumps(report))
     return 1 if anomalies else 0
 
 
 def run(wanted: argparse.Namespace, folder: Path, begin: Callable[[str, int], Callable[[int], None]]) -> dict[str, Any]:
-    told: dict[str, Any] = {"seed": wanted.seed, "anomalies": []}
+    report: dict[str, Any] = {"seed": wanted.seed, "anomalies": []}
     if wanted.users:
         total = timeline.rows_fed(wanted.users)
         fed, processed = begin("changes of a timeline fed", total), begin("changes of a timeline", total)
         outcome = timeline.run(wanted.users, wanted.seed, folder / "timeline", fed=fed, processed=processed)
-        told["timeline"] = {"users": wanted.users, **outcome.figures}
-        told["anomalies"] += [f"timeline: {one}" for one in outcome.anomalies]
+        report["timeline"] = {"users": wanted.users, **outcome.figures}
+        report["anomalies"] += [f"timeline: {one}" for one in outcome.anomalies]
         if outcome.figures["read p99 ms"] >= READ_GOAL_MS and not wanted.slow_reads_allowed:
-            told["anomalies"].append(f"timeline: one read in a hundred takes {outcome.figures['read p99 ms']} ms")
+            report["anomalies"].append(f"timeline: one read in a hundred takes {outcome.figures['read p99 ms']} ms")
     if wanted.rows:
         fed, processed = begin("searches and clicks fed", wanted.rows), begin("searches and clicks", wanted.rows)
         outcome = clicks.run(wanted.rows, wanted.seed, folder / "clicks", fed=fed, processed=processed)
-        told["clicks"] = {"rows": wanted.rows, **outcome.figures}
-        told["anomalies"] += [f"clicks: {one}" for one in outcome.anomalies]
-    return told
+        report["clicks"] = {"rows": wanted.rows, **outcome.figures}
+        report["anomalies"] += [f"clicks: {one}" for one in outcome.anomalies]
+    return report
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -1,7 +1,7 @@
 """Click-through: searches with the clicks of the hour behind them, one in a hundred rows up to an hour late.
 
 Rows come in the order of arrival; most are up to a minute out of order, which lateness allows for. Stragglers are
-within the corrections: what was told of a search without a click is taken back when one comes. In the end the table
+within the corrections: what was emitted of a search without a click is taken back when one comes. In the end the table
 holds exactly the pairs that the events make, and exactly the searches that nobody has clicked on.
 """
 
@@ -97,7 +97,7 @@ def run(rows: int, seed: int, folder: Path, *, fed: Advance, processed: Advance)
             processed(account.rows_in)
         seconds = time.perf_counter() - began
         wanted = pairs_of(searches, clicks)
-        outcome.anomalies = judge(tester, wanted, rows)
+        outcome.anomalies = wrong_in(tester, wanted, rows)
         outcome.figures = {
             "pairs": int((wanted[:, 1] != NOBODY).sum()), "unclicked": int((wanted[:, 1] == NOBODY).sum()),
             "seconds": round(seconds, 1), "rows a second": round(rows / seconds),
@@ -106,7 +106,7 @@ def run(rows: int, seed: int, folder: Path, *, fed: Advance, processed: Advance)
 
 
 def _feed(client: Client, topic: str, names: tuple[str, str], side: Side, fed: Advance) -> None:
-    """Dealt out to the partitions one by one; the last row of each lets time go on for all before it."""
+    """Spread to the partitions one by one; the last row of each lets time go on for all before it."""
     client.create_topic(topic, partitions=PARTITIONS)
     for partition in range(PARTITIONS):
         own = slice(partition, None, PARTITIONS)
@@ -122,11 +122,11 @@ def _texts(names: tuple[str, str], ids: Numbers, sessions: Numbers, times_ms: Nu
     return joined(*pieces, instants(times_ms), '"}')
 
 
-def judge(tester: AppTester, wanted: Numbers, rows: int) -> list[str]:
+def wrong_in(tester: AppTester, wanted: Numbers, rows: int) -> list[str]:
     with tester.view("clicked") as view:
-        told = [(row["id"], NOBODY if row["click"] is None else row["click"]) for row in view.rows()]
+        emitted = [(row["id"], NOBODY if row["click"] is None else row["click"]) for row in view.rows()]
     # The rows at the end meet each other: they are of one session, at one time.
-    held = in_order(np.array([pair for pair in told if pair[0] != NOBODY], np.int64).reshape(-1, 2))
+    held = in_order(np.array([pair for pair in emitted if pair[0] != NOBODY], np.int64).reshape(-1, 2))
     found = differences(held, wanted)
     account = tester.account("clicked")
     ends = 2 * PARTITIONS

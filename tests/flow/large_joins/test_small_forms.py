@@ -1,4 +1,4 @@
-"""The long runs in a small form, and their judge against the plainest idea of the same thing."""
+"""The long runs in a small form, and their oracle against the plainest idea of the same thing."""
 
 from itertools import product
 from pathlib import Path
@@ -36,6 +36,6 @@ def test_searches_and_clicks_in_a_small_form_are_exact(tmp_path: Path) -> None:
 
 def test_one_result_too_many_and_one_too_few_are_both_told() -> None:
     wanted = np.array([[1, 7], [2, clicks.NOBODY]])
-    (told,) = clicks.differences(np.array([[1, 7], [3, 9]]), wanted)
-    assert told == "1 results should not be there, such as [(3, 9)], and 1 are missing, such as [(2, -1)]"
+    (difference,) = clicks.differences(np.array([[1, 7], [3, 9]]), wanted)
+    assert difference == "1 results should not be there, such as [(3, 9)], and 1 are missing, such as [(2, -1)]"
     assert clicks.differences(wanted, wanted) == []

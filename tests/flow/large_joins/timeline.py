@@ -111,7 +111,7 @@ def run(users: int, seed: int, folder: Path, *, fed: Advance, processed: Advance
                 for account in tester.run(rows_per_batch=ROWS_PER_BATCH):
                     processed(account.rows_in)
                 outcome.figures[f"seconds of position {position + 1}"] = round(time.perf_counter() - began, 1)
-                outcome.anomalies += judge(tester, graph, position)
+                outcome.anomalies += wrong_in(tester, graph, position)
         outcome.anomalies += check_popular(tester, graph)
         outcome.figures |= {"pairs": pairs_of(graph), **read_timelines(tester, users, seed)}
     return outcome
@@ -150,7 +150,7 @@ def _posts(posts: Numbers) -> pa.Array:
     return joined(*pieces)
 
 
-def judge(tester: AppTester, graph: Graph, position: int) -> list[str]:
+def wrong_in(tester: AppTester, graph: Graph, position: int) -> list[str]:
     wanted: dict[int, list[int]] = {}
     for follower, id in graph.tables.execute(ORACLE, (LIMIT,)):
         wanted.setdefault(follower, []).append(id)

@@ -28,7 +28,7 @@ ROWS, KILLS, MEMORY_MIB = 5_000_000, 6, 100
 def main(arguments: list[str] | None = None) -> int:
     wanted = parse(arguments)
     folder = Path(tempfile.mkdtemp(prefix="headwater-large-outputs-"))
-    told: dict[str, Any] = {"rows": wanted.rows, "anomalies": []}
+    report: dict[str, Any] = {"rows": wanted.rows, "anomalies": []}
     with ExitStack() as open:
         databases = {POSTGRES, VIEW} & {*wanted.only}
         url = open.enter_context(running_postgres(durable=True)) if databases else ""
@@ -38,17 +38,17 @@ def main(arguments: list[str] | None = None) -> int:
                 copies = Copies(kind, node, target)
                 figures = copies.measured(wanted.rows)
                 if figures["above idle MiB"] > wanted.memory_allowed:
-                    told["anomalies"].append(f"{kind}: the driver grew by {figures['above idle MiB']} MiB")
+                    report["anomalies"].append(f"{kind}: the driver grew by {figures['above idle MiB']} MiB")
                 if wanted.kills:
                     figures["killed"] = copies.killed(wanted.rows, strikes(kind, wanted.kills, Random(wanted.seed)))
-                told["anomalies"] += [f"{kind}: {one}" for one in copies.wrong()]
-                told[kind] = figures
-    if told["anomalies"]:
-        told["kept"] = str(folder)
+                report["anomalies"] += [f"{kind}: {one}" for one in copies.wrong()]
+                report[kind] = figures
+    if report["anomalies"]:
+        report["kept"] = str(folder)
     else:
         shutil.rmtree(folder)
-    print(json.dumps(told))
-    return 1 if told["anomalies"] else 0
+    print(json.dumps(report))
+    return 1 if report["anomalies"] else 0
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

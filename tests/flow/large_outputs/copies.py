@@ -64,10 +64,10 @@ class Copies:
             said(driver)
             idle = said(driver)["idle"]
             self.feed(rows)
-            told = order(driver)
+            report = order(driver)
         return {
-            "rows/s": round(rows / told["seconds"]), "batches": told["batches"], "idle MiB": round(idle / MIB, 1),
-            "above idle MiB": round(told["above_idle"] / MIB, 1),
+            "rows/s": round(rows / report["seconds"]), "batches": report["batches"], "idle MiB": round(idle / MIB, 1),
+            "above idle MiB": round(report["above_idle"] / MIB, 1),
         }  # fmt: skip
 
     def killed(self, rows: int, strikes: Sequence[Strike]) -> dict[str, int]:
@@ -167,8 +167,8 @@ def differences(ids: Any, fed: int) -> list[str]:
     """
     counts = np.bincount(ids, minlength=fed)
     missing, many = np.flatnonzero(counts == 0), np.flatnonzero(counts > 1)
-    told = [f"{len(missing)} of {fed} rows are missing, such as {missing[:3].tolist()}"] if len(missing) else []
-    return told + ([f"{len(many)} rows are there more than once, such as {many[:3].tolist()}"] if len(many) else [])
+    report = [f"{len(missing)} of {fed} rows are missing, such as {missing[:3].tolist()}"] if len(missing) else []
+    return report + ([f"{len(many)} rows are there more than once, such as {many[:3].tolist()}"] if len(many) else [])
 
 
 # -- processes ---------------------------------------------------------------------------------------------------------
@@ -178,8 +178,8 @@ def said(driver: "subprocess.Popen[bytes]") -> dict[str, Any]:
     assert driver.stdout is not None
     line = driver.stdout.readline()
     assert line, "the driver ended by itself"
-    told: dict[str, Any] = json.loads(line)
-    return told
+    report: dict[str, Any] = json.loads(line)
+    return report
 
 
 def rest_of(driver: "subprocess.Popen[bytes]") -> str:

@@ -63,8 +63,8 @@ class Running:
         self.seen += versions
         for change in step.changes.to_pylist():
             key, before = (change["name"], micros(change["since"])), change["_before"]
-            told = before and (before["town"], micros(before["until"]))
-            assert self.table.pop(key, None) == told
+            known = before and (before["town"], micros(before["until"]))
+            assert self.table.pop(key, None) == known
             if change["_op"] != "d":
                 self.table[key] = (change["town"], micros(change["until"]))
 

@@ -78,5 +78,5 @@ def test_after_every_batch_each_list_has_the_rows_of_the_highest_order(batches: 
             assert result.pop(change["user"], None) == before
             if change["_op"] != "d":
                 result[change["user"]] = change["rows"]
-        told = {user: [(row["id"], row["at"]) for row in rows] for user, rows in result.items()}
-        assert told == newest(table)
+        emitted = {user: [(row["id"], row["at"]) for row in rows] for user, rows in result.items()}
+        assert emitted == newest(table)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xxhash import xxh64_intdigest
 
 from headwater.flow import sketches
 from headwater.flow.operators.aggregation.aggregates import Aggregate, given_schema
@@ -18,7 +19,6 @@ from headwater.flow.operators.aggregation.kinds.percentiles import Kll
 from headwater.flow.operators.aggregation.kinds.top_k import Frequent
 from headwater.flow.operators.aggregation.merging import absorbed, finish_all
 from headwater.flow.operators.sketches import bloom, count_min, frequent, hll, kll
-from headwater.flow.operators.sketches.xxhash import xxhash64
 from headwater.flow.operators.windows.folding import fold_groups
 
 MILLIONS = pytest.mark.parametrize(
@@ -184,10 +184,9 @@ def test_the_library_reads_our_frequent_strings() -> None:
 
 
 def hashes(values: Any) -> tuple[Any, Any]:
-    first = [xxhash64(int(value).to_bytes(8, "little", signed=True), bloom.SEED) for value in values]
-    second = [
-        xxhash64(int(value).to_bytes(8, "little", signed=True), one) for value, one in zip(values, first, strict=True)
-    ]
+    keys = [int(value).to_bytes(8, "little", signed=True) for value in values]
+    first = [xxh64_intdigest(key, bloom.SEED) for key in keys]
+    second = [xxh64_intdigest(key, one) for key, one in zip(keys, first, strict=True)]
     return tuple(np.array(side, np.uint64).view(np.int64) for side in (first, second))  # type: ignore[return-value]
 
 

@@ -86,16 +86,16 @@ def test_spark_reads_frequent_values(spark: Any, type_: pa.DataType, expression:
     spec = Aggregate("top_k", "z", "x", type_, options=Frequent(3, 10, 700, sketch=True))
     plain = Aggregate("top_k", "z", "x", type_, options=Frequent(3, 10, 700))
     state = kept(spark, "top_k", Frequent(3, 10, 700), rows, type_, 3)
-    (told,) = finish(plain, state).to_pylist()
+    (emitted,) = finish(plain, state).to_pylist()
     (sketch,) = finish(spec, state).to_pylist()
     found = read(spark, sketch, result_type(spec), "approx_top_k_estimate(s, 2)")
-    assert [(row["item"], row["count"]) for row in found] == [(one["item"], one["count"]) for one in told[:2]]
+    assert [(row["item"], row["count"]) for row in found] == [(one["item"], one["count"]) for one in emitted[:2]]
     combined = "(select approx_top_k_combine(s, 700) from kept)"
     spark.createDataFrame(pa.table({"s": pa.array([sketch, sketch], result_type(spec))})).createOrReplaceTempView(
         "kept"
     )
     (twice,) = spark.sql(f"select approx_top_k_estimate({combined}, 1)").first()
-    assert twice[0]["count"] == 2 * told[0]["count"]
+    assert twice[0]["count"] == 2 * emitted[0]["count"]
 
 
 @pytest.mark.parametrize("text", [False, True])

@@ -1,4 +1,4 @@
-"""Aggregates of users: any split is the whole, states are typed, and what fails is told with its line."""
+"""Aggregates of users: any split is the whole, states are typed, and what fails is emitted with its line."""
 
 import math
 import pickle

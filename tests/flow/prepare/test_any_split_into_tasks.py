@@ -102,9 +102,9 @@ def test_aggregates_by_key(some: list[Row], cuts: list[int], chance: Random) -> 
     prepare = ReduceByKey(KEY, SPECS)
     shards = prepared(prepare, cut(some, cuts), prepare.schema, chance)
     found = in_order([combined_rows(SPECS, one, KEY) for one in shards], ["key"])
-    told = [(row["key"], row["n__count"], row["total__sum"], row["most__max"], row[ROWS]) for row in found]
+    partial_rows = [(row["key"], row["n__count"], row["total__sum"], row["most__max"], row[ROWS]) for row in found]
     keys = sorted({key for key, _, _ in some}, key=lambda key: (key is None, key or ""))
-    assert told == [(key, *plain([value for one, value, _ in some if one == key])) for key in keys]
+    assert partial_rows == [(key, *plain([value for one, value, _ in some if one == key])) for key in keys]
     newest = {
         key: max((time, place, value) for place, (one, value, time) in enumerate(some) if one == key)[2] for key in keys
     } if all(value is not None for _, value, _ in some) else {}  # fmt: skip

@@ -73,9 +73,9 @@ def test_a_version_can_be_chosen(node: Node) -> None:
 
 
 def test_values_that_cannot_be_read_are_told_apart(node: Node) -> None:
-    [good] = serializers.avro(node.http_url, "told", SECOND, LATER)
+    [good] = serializers.avro(node.http_url, "described", SECOND, LATER)
     values = [b"\x00\x00\x00\x03\xe7\x02", good, b"{}", None, b"", good[:-1], good + b"x"]
-    decoded = decode(described(node, "told", "avro"), "avro", values)
+    decoded = decode(described(node, "described", "avro"), "avro", values)
     assert decoded.bad.tolist() == [0, 2, 3, 4, 5, 6]
     assert decoded.reasons == [
         f"schema id 999 is not in the registry at {node.http_url}",

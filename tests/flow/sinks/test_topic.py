@@ -130,9 +130,9 @@ def test_records_of_one_key_keep_the_order_that_rows_carry(node: Node, place: To
 
 def test_a_delete_is_followed_by_a_tombstone() -> None:
     rows = table((b"a", b"created", 1), (b"b", b"deleted", 2), (b"c", b"updated", 3))
-    told = with_tombstones(rows.append_column("_op", pa.array(["c", "d", "u"])))
-    assert told.column("_key").to_pylist() == [b"a", b"b", b"b", b"c"]
-    assert told.column("_value").to_pylist() == [b"created", b"deleted", None, b"updated"]
+    changes = with_tombstones(rows.append_column("_op", pa.array(["c", "d", "u"])))
+    assert changes.column("_key").to_pylist() == [b"a", b"b", b"b", b"c"]
+    assert changes.column("_value").to_pylist() == [b"created", b"deleted", None, b"updated"]
 
 
 def test_keys_go_where_kafka_clients_send_them(node: Node, place: TopicPlace) -> None:

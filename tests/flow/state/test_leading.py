@@ -73,12 +73,12 @@ def test_the_first_rows_are_there_and_none_between_them_is_missing(
         state = shard_of(store_of(batches), len(batches) - 1)
         keys = pa.RecordBatch.from_pydict({"group": ["b", "a"]})
         found = state.leading(np.array([7, 7]), keys, np.array([wanted, wanted]))
-    told: dict[str, list[tuple[int, int, str]]] = {}
+    kept: dict[str, list[tuple[int, int, str]]] = {}
     for row in found.rows.to_pylist():
-        told.setdefault(row["group"], []).append((row["_place"], row["_row"], row["text"]))
+        kept.setdefault(row["group"], []).append((row["_place"], row["_row"], row["text"]))
     assert [keys.column(0)[place].as_py() for place in found.places] == found.rows.column("group").to_pylist()
     for group, rows in live(batches).items():
-        own = told.get(group, [])
+        own = kept.get(group, [])
         assert own == rows[: len(own)]
         assert len(own) >= min(wanted, len(rows))
 

@@ -29,6 +29,8 @@ class Deployment:
     rows_per_batch: int
     data: Path
     report: Callable[[str], None]
+    rollback: frozenset[str] = frozenset()
+    """Of the outputs that are rebuilt, those that go back to what the last rebuild has replaced."""
 
     @property
     def _folder(self) -> JobFolder:
@@ -40,15 +42,20 @@ class Deployment:
         last = self._folder.last_finished()
         planned = {one.name: one for one in self.context.job.outputs}
         if last is None:
+            for name in sorted(self.rollback & planned.keys()):
+                raise JobRefused(f"view {name} has no version before it to go back to", "Leave out --rollback.")
             for name in sorted(rebuild & planned.keys()):
                 self._begin_again(planned[name])
         else:
-            for name in unfinished(self._folder):
+            finished = unfinished(self._folder)
+            for name in finished:
                 if name in planned:
                     self._with_store(planned[name], lambda one, store: carry_out(
                         self._folder, one, self.context.identity, store, last))  # fmt: skip
                 else:
                     forget(self._folder, name)  # should it ever be declared again, it is new
+            kept = {one.output for one in compare(self._folder, now) if one.what == KEEP}
+            rebuild -= self._back_already(now) | (kept & {*finished})  # these have just been put in place
             verdicts = [_asked(one, rebuild) for one in compare(self._folder, now)]
             self._report_verdicts(verdicts)
             self._refuse_unasked(verdicts, planned, rebuild)
@@ -63,6 +70,7 @@ class Deployment:
             return  # there is nothing to build beside, or it was built and has only to be put in place
         now = descriptions(self.context.job, self.context.resolved)
         planned = {one.name: one for one in self.context.job.outputs}
+        rebuild -= self._back_already(now)
         verdicts = [_asked(one, rebuild) for one in compare(self._folder, now)]
         self._refuse_unasked(verdicts, planned, rebuild)
         for one in verdicts:
@@ -72,7 +80,14 @@ class Deployment:
 
     def _follow(self, planned: Planned, store: ViewStore | None, now: Described) -> None:
         rows = min(self.rows_per_batch, ROWS_BESIDE)
-        Rebuild(self.context, self.environment, _changed(now, planned, store), rows, self.report).follow(self._newest)
+        self._rebuilding(planned, store, now, rows).follow(self._newest)
+
+    def _back_already(self, now: Described) -> frozenset[str]:
+        """Views that had gone back before a crash, while others of the job had not. If all are what the code says, it
+        is the code of the last rebuild."""
+        asked = {one.output: one.what for one in compare(self._folder, now) if one.output in self.rollback}
+        there = frozenset(name for name, what in asked.items() if what == KEEP)
+        return there if len(there) < len(asked) else frozenset()
 
     def _newest(self) -> BatchRecord:
         found = self._folder.last_finished()
@@ -129,6 +144,8 @@ class Deployment:
     def _check_log_is_whole(self, verdict: Verdict, last: BatchRecord) -> None:
         """What retention has removed cannot be built again: an old view that knows it is not given up for one that
         does not."""
+        if verdict.output in self.rollback:
+            return  # it begins where the version before ended
         firsts = self.environment.client.offsets(dict.fromkeys(partition_offsets(last.end), EARLIEST))
         deleted = {partition: first for partition, first in firsts.items() if first}
         if not deleted:
@@ -144,8 +161,13 @@ class Deployment:
         )
 
     def _rebuild(self, planned: Planned, store: ViewStore | None, now: Described, last: BatchRecord) -> None:
-        output = _changed(now, planned, store)
-        Rebuild(self.context, self.environment, output, self.rows_per_batch, self.report).run(last)
+        self._rebuilding(planned, store, now, self.rows_per_batch).run(last)
+
+    def _rebuilding(self, planned: Planned, store: ViewStore | None, now: Described, rows: int) -> Rebuild:
+        made = Rebuild(self.context, self.environment, _changed(now, planned, store), rows, self.report)
+        if planned.name in self.rollback:
+            made.go_back()
+        return made
 
     def _begin_again(self, planned: Planned) -> None:
         """Without a checkpoint there is nothing to build beside: the job reads everything again anyway."""

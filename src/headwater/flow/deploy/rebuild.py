@@ -10,11 +10,9 @@ the pause. Readers see the old view until the swap, which is one transaction of 
 <job>/rebuild/.lock         held by the process that builds
 """
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from headwater.errors import JobRefused
@@ -28,12 +26,18 @@ from headwater.flow.declare.topology.naming import late_topic
 from headwater.flow.declare.topology.nodes import walk
 from headwater.flow.deploy import spark_checkpoint
 from headwater.flow.deploy.code_changes import save_one
+from headwater.flow.deploy.replaced import Replaced
 from headwater.flow.kafka.client import EARLIEST, Client
 from headwater.flow.plan.batch_loop import BatchRunner
 from headwater.flow.plan.delays import Passed, batches_behind, recent
 from headwater.flow.plan.planned_batches import Offsets, PlannedBatch, partition_offsets
-from headwater.flow.plan.processing_time import Processed, processed_batches, uses_processing_time
-from headwater.flow.proof.rebuilt_late import AttemptSink, attempt_of, note_rebuilt
+from headwater.flow.plan.processing_time import (
+    RecordedBatch,
+    goes_by_batches,
+    processed_batches,
+    uses_processing_time,
+)
+from headwater.flow.proof.rebuilt_late import LATE_BEFORE, AttemptSink, attempt_of, note_batches, note_rebuilt
 from headwater.flow.rows.sources import leading_topics, source_options
 from headwater.flow.sinks.discard import DiscardSink
 from headwater.flow.sinks.sink import Mark, Sink
@@ -41,7 +45,7 @@ from headwater.flow.sinks.view import ViewSink
 from headwater.flow.source.batch_plan.leading import plan_leading
 from headwater.flow.source.batch_plan.stream_times import StreamTimes
 from headwater.flow.source.options import parse_options
-from headwater.flow.state.files import DiskFiles
+from headwater.flow.state.files import StateFiles
 from headwater.flow.state.manifest import path_of_version
 from headwater.flow.state.store import read_manifest, versions_of
 from headwater.log.storage import LocalStorage, read_whole
@@ -79,6 +83,17 @@ class Rebuild:
     @property
     def _name(self) -> str:
         return self.output.planned.name
+
+    def go_back(self) -> None:
+        """Begin with what the last rebuild has replaced."""
+        context, output = self.context, self.output
+        if output.store is None:
+            raise JobRefused(f"{output.planned.output} is no view, and has no version before it", "Rebuild it.")
+        with built_by_one(context.folder):
+            Replaced(context.folder, self._name).go_back(
+                context.folder.path / FOLDER / self._name, output.made_from, context.identity, output.store,
+                self.environment.client,
+            )  # fmt: skip
 
     def run(self, until: BatchRecord) -> None:
         """Build, then take the old one's place; the job is paused at this batch. After a crash it resumes where it
@@ -126,16 +141,18 @@ class Rebuild:
         recorded = self._recorded(until)
         while start != until.end or (last and not has_come_to(last, goal)) or batch < len(recorded):
             if batch < len(recorded):  # rows are processed in the batches, and at the moments, they were processed in
-                planned = PlannedBatch(batch, start, recorded[batch].end, recorded[batch].at_us // 1000)
+                planned = PlannedBatch(batch, start, recorded[batch].end, (recorded[batch].at_us or 0) // 1000)
             else:
                 planned = shadow.planned_or_none(batch) or self._next(batch, start, until.end, times)
             runner.run(planned)
             self.report(f"{self._name}: {_rows(planned.end):,} of {_rows(until.end):,} records replayed")
             last = shadow.finished(batch)
             start, batch = planned.end, batch + 1
+            if goes_by_batches(self._own_job()):
+                note_batches(self.context.folder, shadow)
         return CaughtUp(until.batch, version=batch - 1, attempt=attempt_of(shadow))
 
-    def _recorded(self, until: BatchRecord) -> list[Processed]:
+    def _recorded(self, until: BatchRecord) -> list[RecordedBatch]:
         """The batches of the job so far, where windows go by when they were."""
         if not uses_processing_time(self._own_job()):
             return []
@@ -156,7 +173,7 @@ class Rebuild:
             sink = ViewSink(store, self._name, shadow=True)
         # What is poisoned was reported when it was read first. What is late may be another row now.
         topic = late_topic(context.app, context.job.name)
-        late = own_topic_sink(topic, shadow.sinks, self.environment.client, kept=True)
+        late = own_topic_sink(topic, shadow, self.environment.client, kept=True)
         attempt = AttemptSink(late, attempt_of(shadow), until.batch)
         outputs = Outputs({self._name: sink}, DiscardSink("poisoned"), attempt, DiscardSink("accounts"))
         own = JobContext(context.app, self._own_job(), {self._name: resolved}, identity, shadow)
@@ -212,14 +229,14 @@ def begun(
     The store's table goes first: a crash leaves the folder, which says that the table must go.
     """
     name, store = output.planned.name, output.store
-    shadow = JobFolder(folder.path / FOLDER / name)
+    shadow = folder.beside(f"{FOLDER}/{name}")
     kept = shadow.read(MADE_FROM)
     if kept != made_from or spark_checkpoint.is_there(shadow.path) or not usable(shadow):
         if store is not None:
             store.drop_shadow(name)
         if kept is not None:
-            shutil.rmtree(shadow.path)
-        shadow = JobFolder(shadow.path)
+            shadow.clear()
+        shadow = folder.beside(f"{FOLDER}/{name}")
         shadow.write(MADE_FROM, made_from)
     return shadow
 
@@ -263,44 +280,55 @@ def carry_out(
     note = folder.read(f"{FOLDER}/{planned.name}.json")
     if note is None:
         return
-    shadow = folder.path / FOLDER / planned.name
-    for built in sorted((shadow / "state").glob("*")) if (shadow / "state").exists() else []:
-        _renumber(built, note["version"], note["batch"])
-        shutil.rmtree(folder.state / built.name, ignore_errors=True)
-        folder.state.mkdir(parents=True, exist_ok=True)
-        built.rename(folder.state / built.name)
+    shadow, replaced = folder.beside(f"{FOLDER}/{planned.name}"), Replaced(folder, planned.name)
+    # Built again by the same code it replaces nothing that anybody would go back to; nor is there a way back where the
+    # job is kept at a URL.
+    possible = bool(note.get("attempt")) and store is not None and not folder.kept_at
+    keeps = None if replaced.same_code(note["made_from"]) else possible
+    if keeps:
+        replaced.begin(note["attempt"], identity.shards)
+    for operator in shadow.operators():
+        _renumber(shadow.state_files(operator), note["version"], note["batch"])
+        if keeps:
+            replaced.take(operator)
+        folder.adopt_state(shadow, operator)
     # Before the view: after a power cut the old state under the new view would count on from the wrong place.
     if folder.state.exists():
         folder.sync("state")
     if store is not None and planned.output.kind == VIEW and note["view"]:
-        _swap(store, planned.name, Mark(identity.job_id, note["batch"], until.end))
+        _swap(store, planned.name, Mark(identity.job_id, note["batch"], until.end, folder.epoch), keep=keeps)
+        kept = store.replaced(planned.name)
+        if keeps and kept is not None and kept.batch == note["batch"]:
+            replaced.end(note["batch"], note["operators"])
+        elif keeps is not None:
+            replaced.forget()
     if attempt := note.get("attempt"):
-        note_rebuilt(folder, note["operators"], batch=note["batch"], attempt=attempt)
+        before = shadow.read(LATE_BEFORE)
+        note_rebuilt(folder, note["operators"], batch=note["batch"], attempt=attempt, before=before)
     # From here on older code is changed code, although it was the one that ran last.
     save_one(folder, planned.name, note["made_from"], note["operators"])
     forget(folder, planned.name)
 
 
-def _swap(store: ViewStore, view: str, mark: Mark) -> None:
+def _swap(store: ViewStore, view: str, mark: Mark, *, keep: bool | None) -> None:
     """Not yet if a crash came when the view had been given a batch and the job had not noted it: readers have seen that
     batch, and the view is replaced together with it (SwappingViewSink)."""
     held, built = store.mark(view), store.mark(view, shadow=True)
     if built is not None and held is not None and held.job == mark.job and held.batch > mark.batch:
         store.hand_shadow_over(view, mark)
     else:
-        store.swap(view, mark)
+        store.swap(view, mark, keep=keep)
 
 
 def forget(folder: JobFolder, name: str) -> None:
     """Remove what a rebuild leaves in the job's folder; the note last, which asks for the rest."""
-    shutil.rmtree(folder.path / FOLDER / name, ignore_errors=True)
+    folder.beside(f"{FOLDER}/{name}").clear()
     if (folder.path / FOLDER).is_dir():
         folder.remove(f"{FOLDER}/{name}.json")
 
 
-def _renumber(built: Path, version: int, batch: int) -> None:
+def _renumber(files: StateFiles, version: int, batch: int) -> None:
     """The newest version under the number of the batch that the job is paused at, and no other."""
-    files = DiskFiles.at(str(built))
     if version != batch and version in versions_of(files):
         manifest = replace(read_manifest(files, version), version=batch, base=batch - 1)
         files.replace(path_of_version(batch), manifest.to_bytes())

@@ -70,7 +70,7 @@ def used_versions() -> dict[str, str]:
 def content_of(rows: DataFrame) -> Content:
     """Of the rows that one plain query gives."""
     fields = [rows.schema[name] for name in visible(rows)]
-    chosen = [field for field in fields if not _inexact(field)]
+    chosen = [field for field in fields if not inexact(field)]
     row = f.to_json(f.array(*(_text(field) for field in chosen)), {"ignoreNullFields": "false", "timeZone": "UTC"})
     digest = f.sha2(row.cast("binary"), 256)
     sums = [f.sum(_part(digest, number)).alias(f"part{number}") for number in range(PARTS)]
@@ -78,7 +78,7 @@ def content_of(rows: DataFrame) -> Content:
     assert found is not None
     parts = [int(found[f"part{number}"] or 0) % 2**64 for number in range(PARTS)]
     names = [field.name for field in chosen]
-    left_out = [field.name for field in fields if _inexact(field)]
+    left_out = [field.name for field in fields if inexact(field)]
     return Content(found["rows"], names, left_out, "".join(f"{part:016x}" for part in parts))
 
 
@@ -92,18 +92,18 @@ def _part(digest: Column, number: int) -> Column:
     return f.conv(hexadecimal, 16, 10).cast("decimal(20,0)")
 
 
-def _inexact(field: StructField) -> bool:
-    return RULE in field.metadata or _has_inexact(field.dataType)
+def inexact(field: StructField) -> bool:
+    return RULE in field.metadata or _hasinexact(field.dataType)
 
 
-def _has_inexact(kind: DataType) -> bool:
+def _hasinexact(kind: DataType) -> bool:
     match kind:
         case DoubleType() | FloatType() | MapType():
             return True
         case ArrayType():
-            return _has_inexact(kind.elementType)
+            return _hasinexact(kind.elementType)
         case StructType():
-            return any(_has_inexact(field.dataType) for field in kind)
+            return any(_hasinexact(field.dataType) for field in kind)
     return False
 
 

@@ -8,13 +8,23 @@ from headwater.flow.commit.job_context import Environment
 from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.topology.graph import Job, Planned
 from headwater.flow.declare.topology.naming import late_topic
-from headwater.flow.declare.topology.nodes import AsOfJoin, IntervalJoin, Node, Windowed, walk
+from headwater.flow.declare.topology.nodes import (
+    ARRIVING,
+    AsOfJoin,
+    Dedupe,
+    IntervalJoin,
+    Node,
+    Recognized,
+    Windowed,
+    walk,
+)
 from headwater.flow.kafka.client import EARLIEST, Client
 from headwater.flow.late.late_records import NO_ROW
 from headwater.flow.plan.batch_context import batch_context
 from headwater.flow.plan.delays import Passed
-from headwater.flow.plan.processing_time import processed_batches, processed_ranges
-from headwater.flow.proof.rebuilt_late import still_counts
+from headwater.flow.plan.processing_time import RecordedBatch, processed_batches, recorded_batches
+from headwater.flow.proof.by_batch.arrivals import Arrivals
+from headwater.flow.proof.rebuilt_late import RebuiltBatches, rebuilt_batches, still_counts
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.sources import load
 from headwater.record import TopicPartition
@@ -29,9 +39,11 @@ POSITION = ("operator", "source", "partition", "offset")
 def past_of(environment: Environment, app: str, job: Job, planned: Planned, folder: JobFolder, batch: int) -> Past:
     """Of an output that holds a batch."""
     client = environment.client
-    windows = [node for node in walk(planned.node) if isinstance(node, Windowed | IntervalJoin | AsOfJoin)]
-    if not windows:
-        return Past()
+    by_time = (Windowed, IntervalJoin, AsOfJoin, Dedupe, Recognized)
+    timed = [node for node in walk(planned.node) if isinstance(node, by_time)]
+    arrivals = arrivals_of(client, app, job, planned, folder, batch)
+    if not timed:
+        return Past(arrivals=arrivals)
     late = late_rows(environment, app, job, folder, batch)
     chosen: dict[Node, DataFrame] = {}
     declared = None
@@ -40,15 +52,36 @@ def past_of(environment: Environment, app: str, job: Job, planned: Planned, fold
         # Whether an event has no partner is what a proof finds out by itself.
         late = late.where(~f.col("alone"))
         distinct = late.select(*POSITION, "watermark").distinct()
-        chosen = {node: distinct.where(f.col("operator") == job.operators[node]) for node in windows}
-        declared = late.where(f.col("operator").isin([job.operators[node] for node in windows]))
-    if not any(isinstance(node, Windowed) and node.processing for node in windows):
-        return Past(watermarks_of(job, folder, batch), chosen, declared)
-    batches = [one for one in processed_batches(client, app, job.name) if one.batch <= batch]
-    if not batches or batches[-1].batch < batch:
+        chosen = {node: distinct.where(f.col("operator") == job.operators[node]) for node in timed}
+        declared = late.where(f.col("operator").isin([job.operators[node] for node in timed]))
+    return Past(watermarks_of(job, folder, batch), chosen, declared, arrivals)
+
+
+def arrivals_of(client: Client, app: str, job: Job, planned: Planned, folder: JobFolder, batch: int) -> Arrivals | None:
+    """Which rows came in each batch, for an output that depends on it; None for others."""
+    nodes = walk(planned.node)
+    processing = any(isinstance(node, Windowed) and node.processing for node in nodes)
+    if not processing and not any(isinstance(node, ARRIVING) for node in nodes):
+        return None
+    if processing:  # a rebuild of such an output takes the batches of the job
+        rebuilt, read = RebuiltBatches([], -1), processed_batches(client, app, job.name)
+    else:
+        operators = [job.operators[one] for one in nodes if one in job.operators]
+        rebuilt = rebuilt_batches(folder, operators) or RebuiltBatches([], -1)
+        read = recorded_batches(client, app, job.name, after=rebuilt.until)
+    found = [one for one in read if one.batch <= batch]
+    if (found[-1].batch if found else rebuilt.until) < batch:
+        found.append(_under_way(job, folder, batch, found[-1].batch if found else rebuilt.until))
+    return Arrivals(job.sources, [*rebuilt.batches, *found])
+
+
+def _under_way(job: Job, folder: JobFolder, batch: int, before: int) -> RecordedBatch:
+    """A batch that a view holds and its job has not finished; a plan says the same of it."""
+    planned, last = folder.planned_or_none(batch), folder.finished(batch - 1)
+    if planned is None or before != batch - 1 or (last is None and batch > 0):
         raise FlowError(f"batch {batch} of job {job.name} is not in its accounts yet", "Let the job run on.")
-    ranges = processed_ranges(environment.session, job, batches)
-    return Past(watermarks_of(job, folder, batch), chosen, declared, ranges, batches[-1].at_us)
+    times = batch_context(job, planned, last).times
+    return RecordedBatch(batch, planned.end, times.processed_us, times.watermark_us)
 
 
 def _refuse_if_gone(client: Client, job: Job, planned: Planned, topic: str) -> None:

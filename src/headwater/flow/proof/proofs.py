@@ -20,7 +20,7 @@ from headwater.flow.local.session import cloned
 from headwater.flow.plan.explanations import explain
 from headwater.flow.proof.certificate import Certificate, Content, used_versions
 from headwater.flow.proof.past_decisions import past_of
-from headwater.flow.proof.verification import UNPROVABLE, Verified, recomputed, verify
+from headwater.flow.proof.verification import NOTHING, UNPROVABLE, Verified, Wanted, recomputed, verify
 from headwater.flow.session import SPARK_ERRORS
 from headwater.views.store import open_store
 
@@ -78,7 +78,7 @@ def certificate_of(app: str, verified: Verified) -> Certificate | None:
 
 def prove_each(
     app: App, names: Sequence[str], session: SparkSession, data: Path, address: str, *, direct: bool,
-    certified: bool = False,
+    wanted: Wanted = NOTHING,
 ) -> Iterator[Verified | Unproved]:  # fmt: skip
     """Some views of an app, or all, in order; some are computed at once. That one cannot be proved says nothing about
     the next."""
@@ -89,7 +89,7 @@ def prove_each(
 
     def proved(name: str) -> Verified | Unproved:
         try:
-            return _prove(app, known[name], session, data, address, direct=direct, certified=certified)
+            return _prove(app, known[name], session, data, address, direct=direct, wanted=wanted)
         except (HeadwaterError, *SPARK_ERRORS) as error:
             return _unproved(name, error)
 
@@ -105,7 +105,7 @@ def prove(app: App, view: str, session: SparkSession, data: Path, address: str, 
 
 def _prove(
     app: App, found: tuple[Job, Planned], session: SparkSession, data: Path, address: str, *, direct: bool,
-    certified: bool = False,
+    wanted: Wanted = NOTHING,
 ) -> Verified:  # fmt: skip
     job, planned = found
     store = open_store(planned.output.store or data, app.name, read_only=True)
@@ -114,8 +114,9 @@ def _prove(
             # Views that SQL steps make for a moment, and settings, are those of a session: each proof has its own.
             own = cloned(session)
             environment = Environment(own, client, {"data": str(data)} if direct else {"address": address})
-            past = partial(past_of, environment, app.name, job, planned, _checkpoint(app, job, planned, data))
-            return verify(environment, job, planned, store, past, certified=certified)
+            folder = _checkpoint(app, job, planned, data)
+            past = partial(past_of, environment, app.name, job, planned, folder)
+            return verify(environment, job, planned, store, folder, past, wanted)
     finally:
         store.close()
 

@@ -13,20 +13,25 @@ from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
 from headwater.errors import FlowError
 from headwater.flow.commit.batch_evaluation import SHUFFLE_PARTITIONS
 from headwater.flow.commit.job_context import Environment
+from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.declare.topology.graph import Job, Planned
 from headwater.flow.declare.topology.nodes import Source
 from headwater.flow.formats.schema import quoted
 from headwater.flow.kafka.client import EARLIEST, Client
 from headwater.flow.local.session import is_local
 from headwater.flow.operators.windows.step import END, START
+from headwater.flow.plan.planned_batches import partition_offsets
+from headwater.flow.proof import checkpoint
 from headwater.flow.proof.approximation import refuse_derived
 from headwater.flow.proof.batch_query import batch_rows, input_rows
+from headwater.flow.proof.by_batch.arrivals import refuse_compacted
 from headwater.flow.proof.certificate import Certificate, Content, content_of
 from headwater.flow.proof.tolerances import BOUNDS, RULE, bounds_among, near, rule_of
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.arrow_types import arrow_schema
 from headwater.flow.rows.row_steps import visible
 from headwater.flow.rows.sources import AT, frames_of, load, source_options
+from headwater.flow.source.options import written_offsets
 from headwater.record import TopicPartition
 from headwater.views.query import Query
 from headwater.views.store import ViewStore
@@ -36,6 +41,18 @@ ROWS_PER_PARTITION = 100_000
 """Of a shuffle, at least: a proof of few rows spent most of its time in starting Spark's 200 tasks for each."""
 SHOWN_MAX = 10
 OFFSETS_MAX = 5
+Position = Mapping[str, Mapping[int, int]]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be kept of a proof, if the view is what the log says."""
+
+    certificate: bool = False
+    checkpoint: bool = False
+
+
+NOTHING = Wanted()
 
 
 @dataclass(frozen=True)
@@ -75,6 +92,12 @@ class Verified:
     batch: int = -1
     content: Content | None = None
     """What the log says, of a view that does not differ, if a certificate is wanted."""
+    since: Mapping[str, Mapping[int, int]] | None = None
+    """The position of the checkpoint that the proof rests on, as records before it are gone."""
+    kept: bool = False
+    """It has left a checkpoint."""
+    unkept: str = ""
+    """Why it has left none that was wanted."""
 
     @property
     def result(self) -> str:
@@ -82,35 +105,48 @@ class Verified:
 
 
 def verify(
-    environment: Environment, job: Job, planned: Planned, store: ViewStore, past: Callable[[int], Past], *,
-    certified: bool = False,
+    environment: Environment, job: Job, planned: Planned, store: ViewStore, folder: JobFolder,
+    past: Callable[[int], Past], wanted: Wanted = NOTHING,
 ) -> Verified:  # fmt: skip
     """Compare a view with the log; the view may go on being written meanwhile. `past` says what a batch of its job has
     decided by time."""
     with store.snapshot(planned.name) as snapshot:
         position, shape, batch = snapshot.mark.position, snapshot.shape, snapshot.mark.batch
         stored = snapshot.select(Query())
-    _refuse_if_gone(environment.client, planned, position)
-    session, known, key = environment.session, past(batch), tuple(shape.key)
-    _fit_shuffle(session, position)
-    frames = frames_at(session, job, environment.where, position)
+    session, client, since = environment.session, environment.client, None
+    if _gone(client, position) and (since := checkpoint.usable(folder, client, planned, position)) is None:
+        _refuse_if_gone(client, planned, position)
+    known, key = past(batch), tuple(shape.key)
+    fit_shuffle(session, position)
+    if since is not None:
+        known = replace(known, known=checkpoint.read(folder, session, planned, since))
+    frames = frames_at(session, job, environment.where, position, {} if since is None else since.position)
     compared = _differing(session, planned, frames, known, stored, key)
     different, first = _counted(compared, compared)
-    shown = [_difference(row.asDict(recursive=True), planned, frames) for row in first]
+    if different and known.arrivals is not None:
+        refuse_compacted(client, planned, position)
+    shown = [_difference(row.asDict(recursive=True), planned, frames, known) for row in first]
     late, late_shown = _declared_late(known)
     otherwise = 0
     if late and not different:
         otherwise = _differing(session, planned, frames, replace(known, late={}), stored, key).count()
-    content = content_of(expected_rows(planned, frames, known)) if certified and not different else None
-    return Verified(
-        planned.name, position, len(stored), different, shown, late, late_shown, otherwise, batch, content
-    )  # fmt: skip
+    verified = Verified(planned.name, position, len(stored), different, shown, late, late_shown, otherwise, batch)
+    content = content_of(expected_rows(planned, frames, known)) if wanted.certificate and not different else None
+    verified = replace(verified, content=content, since=None if since is None else since.position)
+    if not wanted.checkpoint or verified.result != PROVED:
+        return verified
+    try:
+        rows = checkpoint.computed(planned, frames, known)
+    except FlowError as error:
+        return replace(verified, unkept=str(error))
+    checkpoint.keep(folder, client, planned, rows, batch, position)
+    return replace(verified, kept=True)
 
 
 def recomputed(environment: Environment, job: Job, planned: Planned, certificate: Certificate, past: Past) -> Content:
     """What the log says today at the position of a certificate."""
     _refuse_if_gone(environment.client, planned, certificate.position)
-    _fit_shuffle(environment.session, certificate.position)
+    fit_shuffle(environment.session, certificate.position)
     frames = frames_at(environment.session, job, environment.where, certificate.position)
     return content_of(expected_rows(planned, frames, past))
 
@@ -151,28 +187,32 @@ def _declared_late(past: Past) -> tuple[int, list[DeclaredLate]]:
     return count, [DeclaredLate(f"{topic}/{place}@{offset}", batch, why) for topic, place, offset, batch, why in first]
 
 
-def _refuse_if_gone(client: Client, planned: Planned, position: Mapping[str, Mapping[int, int]]) -> None:
-    places = [TopicPartition(topic, number) for topic, parts in position.items() for number in parts]
-    for place, first in client.offsets(dict.fromkeys(places, EARLIEST)).items():
-        if first > 0:
-            raise FlowError(
-                f"view {planned.name} cannot be proved: offsets 0 to {first - 1} of {place.topic}/{place.partition} "
-                "are gone",
-                "Keep the topic's records (retention.ms=-1, or an archive) if its views are to be provable.",
-            )
+def _gone(client: Client, position: Position) -> dict[TopicPartition, int]:
+    """The first offsets of partitions whose first records are gone."""
+    firsts = client.offsets(dict.fromkeys(partition_offsets(position), EARLIEST))
+    return {place: first for place, first in firsts.items() if first > 0}
+
+
+def _refuse_if_gone(client: Client, planned: Planned, position: Position) -> None:
+    for place, first in _gone(client, position).items():
+        raise FlowError(
+            f"view {planned.name} cannot be proved: offsets 0 to {first - 1} of {place.topic}/{place.partition} "
+            "are gone",
+            "Keep the topic's records (retention.ms=-1, or an archive), or prove it with --checkpoint before they go.",
+        )
 
 
 def frames_at(
-    session: SparkSession, job: Job, where: Mapping[str, str], position: Mapping[str, Mapping[int, int]]
+    session: SparkSession, job: Job, where: Mapping[str, str], position: Position, since: Position | None = None
 ) -> dict[Source, DataFrame]:
-    """All rows of a job's sources up to a position."""
-    ending = {topic: {str(number): offset for number, offset in parts.items()} for topic, parts in position.items()}
+    """All rows of a job's sources up to a position, from the beginning or from another position."""
+    edges = {"endingOffsets": position, **({"startingOffsets": since} if since else {})}
+    said = {name: json.dumps(written_offsets(partition_offsets(edge))) for name, edge in edges.items()}
     reach = {name: value for name, value in where.items() if name in ("address", "data")}
-    options = {**source_options(job, reach), "endingOffsets": json.dumps(ending), "poisoned": "drop"}
-    return frames_of(job, load(session.read, options))
+    return frames_of(job, load(session.read, {**source_options(job, reach), **said, "poisoned": "drop"}))
 
 
-def _fit_shuffle(session: SparkSession, position: Mapping[str, Mapping[int, int]]) -> None:
+def fit_shuffle(session: SparkSession, position: Mapping[str, Mapping[int, int]]) -> None:
     """As few partitions as the rows need, unless the user has set a number. The session is the proof's own: in that of
     a job the number is that of its shards."""
     if is_local(session) or session.sparkContext.getConf().contains(SHUFFLE_PARTITIONS):
@@ -210,19 +250,19 @@ def _same(log: Column, view: Column, field: StructField) -> Column:
     return one.eqNullSafe(other)
 
 
-def _difference(row: dict[str, Any], planned: Planned, frames: Mapping[Source, DataFrame]) -> Difference:
+def _difference(row: dict[str, Any], planned: Planned, frames: Mapping[Source, DataFrame], past: Past) -> Difference:
     row = {side: _visible(values) for side, values in row.items()}
     there = row["log"] or row["view"]
     key = {name: there[name] for name in planned.output.key}
-    return Difference(key, row["view"], row["log"], _offsets(key, planned, frames))
+    return Difference(key, row["view"], row["log"], _offsets(key, planned, frames, past))
 
 
 def _visible(values: dict[str, Any] | None) -> dict[str, Any] | None:
     return values and {name: value for name, value in values.items() if not name.startswith("_")}
 
 
-def _offsets(key: Mapping[str, Any], planned: Planned, frames: Mapping[Source, DataFrame]) -> list[str]:
-    rows = input_rows(planned.node, frames)
+def _offsets(key: Mapping[str, Any], planned: Planned, frames: Mapping[Source, DataFrame], past: Past) -> list[str]:
+    rows = input_rows(planned.node, frames, past)
     if rows is None:
         return []
     topics = [source.topic for source in frames]
@@ -233,4 +273,5 @@ def _offsets(key: Mapping[str, Any], planned: Planned, frames: Mapping[Source, D
     if START in key and END in key:
         touching = touching.where(f.col(AT)["time"].between(key[START], key[END]))
     newest = touching.select(f"{AT}.*").orderBy(f.desc("time"), f.desc("offset")).limit(OFFSETS_MAX).collect()
-    return [f"{topics[place.source]}/{place.partition}@{place.offset}" for place in newest]
+    known = [place for place in newest if place.source >= 0]  # changes of a table lie nowhere
+    return [f"{topics[place.source]}/{place.partition}@{place.offset}" for place in known]

@@ -16,8 +16,8 @@ from headwater.flow.operators.windows.clock import UPDATES
 from headwater.flow.operators.windows.step import FINAL
 from headwater.flow.operators.windows.window import COMPLETE, ROW_POSITION, THERE, WHEN
 from headwater.flow.plan.delays import Passed, arriving, reached_us
-from headwater.flow.plan.processing_time import as_processed
 from headwater.flow.prepare.aggregates import read_aggregates
+from headwater.flow.proof.by_batch.arrivals import Arrivals
 from headwater.flow.proof.tolerances import reference_columns
 from headwater.flow.rows.sources import AT
 
@@ -32,15 +32,15 @@ class Past:
     """Columns source, partition, offset, as `_at` has them."""
     declared: DataFrame | None = None
     """The same rows for people: topic, partition, offset, batch and reason."""
-    processed: DataFrame | None = None
-    """When parts of partitions were processed (processing_time.py), for windows that go by that."""
-    processed_us: int | None = None
-    """When the last batch was."""
+    arrivals: Arrivals | None = None
+    """Which rows each batch took, where a result depends on that."""
+    known: tuple[Node, DataFrame] | None = None
+    """What a checkpoint has of an operator, whose first records are gone (checkpoint.py)."""
 
     def reached_us(self, node: Node) -> int | None:
         """The watermark of what is given to an operator."""
         if isinstance(node, Windowed) and node.processing:
-            return self.processed_us
+            return self.arrivals.processed_us if self.arrivals else None
         return reached_us(arriving(node), self.passed)
 
 
@@ -48,8 +48,8 @@ def window_rows(node: Windowed, frame: DataFrame, past: Past) -> DataFrame:
     """All windows that a view holds at a watermark."""
     late = past.late.get(node)
     timely = frame if late is None else frame.join(late, [frame[AT][name] == late[name] for name in POSITION], "anti")
-    if node.processing and past.processed is not None:
-        timely = as_processed(timely, past.processed)
+    if node.processing and past.arrivals is not None:
+        timely = past.arrivals.as_processed(timely)
     grouped = Aggregate(node.place, node.input, node.by, node.aggregates, node.name)
     own = {WHEN: f.col(f"{AT}.time"), ROW_POSITION: f.col(AT), THERE: f.lit(1)}
     read = read_aggregates(grouped, timely.withColumns(own), beside=tuple(own))

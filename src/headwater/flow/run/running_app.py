@@ -32,6 +32,7 @@ from headwater.flow.kafka.client import Client
 from headwater.flow.late.replay_batches import ReplayedLate, replay_late
 from headwater.flow.plan.batch_loop import BatchLoop
 from headwater.flow.plan.explanations import explain
+from headwater.flow.plan.processing_time import goes_by_batches
 from headwater.flow.plan.resolution import Resolved, resolve, resolve_all
 from headwater.flow.run.control import control_of
 from headwater.flow.run.handing_over import hand_over, taken
@@ -57,6 +58,8 @@ class RunSettings:
     """Read segment files of the log, which is on this machine."""
     retries: Retries | None = None
     """Other than the app says."""
+    state: str = ""
+    """Where jobs are kept, if not in the data directory: the URL of a bucket, or a folder."""
 
     def where(self, app: App | None = None) -> dict[str, str]:
         """The options of the source for the jobs of an app."""
@@ -101,10 +104,13 @@ class RunningApp:
     report: Callable[[str], None] = lambda sentence: None
     rebuild: frozenset[str] = frozenset()
     """Outputs to rebuild from the log."""
+    rollback: frozenset[str] = frozenset()
+    """Of these, views that go back to what the last rebuild has replaced."""
     only: frozenset[str] | None = None
     """Jobs to run, where not all of the app are."""
     jobs: dict[str, SupervisedJob] = field(default_factory=dict)
     """All that were started, whether a loop runs for them or not."""
+    _keeps_accounts: bool = False
     _ending: ExitStack = field(default_factory=ExitStack)
     _stopping: threading.Event = field(default_factory=threading.Event)
 
@@ -133,7 +139,7 @@ class RunningApp:
             known = ", ".join(self.app.outputs)
             raise InvalidDeclaration(f"app {self.app.name} has no output {unknown[0]} to rebuild", f"It has: {known}.")
         settle(self.app, self.settings.data)
-        planned = [job for job in plan(self.app, explain) if self._wanted(job)]
+        planned = [job for job in self._planned() if self._wanted(job)]
         with speaking_to_spark():
             resolved = resolve_all(self.session, planned)
             made = self._make_topics(planned)
@@ -161,6 +167,12 @@ class RunningApp:
                     self._deployment(context, environment).build_ahead(self.rebuild)
         hand_over(others, self.settings.data, self.app.name, self.report, self._stopping)
 
+    def _planned(self) -> list[Job]:
+        """All jobs of the app. They have one topic for their accounts, which is kept if one of them needs it."""
+        jobs = plan(self.app, explain)
+        self._keeps_accounts = any(map(goes_by_batches, jobs))
+        return jobs
+
     def _wanted(self, job: Job) -> bool:
         return self.only is None or job.name in self.only
 
@@ -168,6 +180,7 @@ class RunningApp:
         folder = JobFolder(self.settings.data / "flows" / self.app.name / job.name)
         folder.lock()
         self._ending.callback(folder.unlock)
+        folder.take(place_of(self.settings.state, self.app.name, job.name))
         return folder
 
     def _begin(self, one: SupervisedJob, made: Mapping[str, str]) -> None:
@@ -184,7 +197,7 @@ class RunningApp:
     def processors(self, only: str = "") -> Iterator[Processor]:
         """Of all jobs, or one, for batches that no loop plans."""
         settle(self.app, self.settings.data)
-        jobs = [job for job in plan(self.app, explain) if only in ("", job.name) and self._wanted(job)]
+        jobs = [job for job in self._planned() if only in ("", job.name) and self._wanted(job)]
         with speaking_to_spark():
             self._make_topics(jobs)
             for job in jobs:
@@ -239,7 +252,8 @@ class RunningApp:
         return {**where, "tasks": str(max(1, int(context.defaultParallelism)))}
 
     def _deployment(self, context: JobContext, environment: Environment) -> Deployment:
-        return Deployment(context, environment, self.settings.rows_per_batch, self.settings.data, self.report)
+        rows, data = self.settings.rows_per_batch, self.settings.data
+        return Deployment(context, environment, rows, data, self.report, self.rollback)
 
     def _processor(
         self, context: JobContext, environment: Environment, open: ExitStack,
@@ -268,12 +282,10 @@ class RunningApp:
                 context, one, data=self.settings.data, client=client, stopping=self._stopping, stores=stores
             )
             open.callback(sinks[one.name].close)
-        poisoned, accounts = (
-            own_topic_sink(topic, folder.sinks, client, kept=False)
-            for topic in (poisoned_topic(app, job.name), accounts_topic(app))
-        )
-        # Proofs rest on which rows were late.
-        late = own_topic_sink(late_topic(app, job.name), folder.sinks, client, kept=True)
+        poisoned = own_topic_sink(poisoned_topic(app, job.name), folder, client)
+        # Proofs rest on which rows were late and, of some results, on which came in one batch.
+        accounts = own_topic_sink(accounts_topic(app), folder, client, kept=self._keeps_accounts)
+        late = own_topic_sink(late_topic(app, job.name), folder, client, kept=True)
         return Outputs(sinks, poisoned, late, accounts, group_of(app, job.name))
 
     def _loop(self, one: SupervisedJob, processor: Processor) -> BatchLoop:
@@ -294,11 +306,14 @@ class RunningApp:
         def watch(progress: Progress) -> None:
             one.progress(progress)
             self.watch(one.name, progress)
+            for note in progress.notes:
+                self.report(f"job {one.name}, {note}")
 
         one.raised, one.progressed, one.ended = None, False, False
         rebuild = frozenset[str]() if one.deployed else self.rebuild
         try:
             one.open.close()
+            one.folder.refresh()
             context, environment = self._deployed(one.job, one.columns, one.folder, one.open, rebuild)
             one.deployed = True
             one.loop = self._loop(one, self._processor(context, environment, one.open, watch))
@@ -450,6 +465,18 @@ class RunningApp:
                 one.loop.stop()  # whole, its batch need not be run again
             one.stop()
         self._ending.close()
+
+
+def place_of(state: str, app: str, job: str) -> str:
+    """Where a job is kept.
+
+    >>> place_of("s3://bucket/flows/", "shop", "orders"), place_of("", "shop", "orders")
+    ('s3://bucket/flows/shop/orders', '')
+    """
+    if not state:
+        return ""
+    whole = state if "://" in state else os.path.abspath(state)
+    return f"{whole.rstrip('/')}/{app}/{job}"
 
 
 def made_sentence(topic: str, there: Iterable[str]) -> str:

@@ -50,16 +50,21 @@ class OpenTransaction:
             last = position if group[-1] is rows[-1] else last
         return last
 
+    def append_at(self, place: TopicPartition, records: list[Record], *, at: int) -> Position:
+        """One batch of records with their times, at this offset of a partition only; EndOffsetMoved if it ends
+        elsewhere."""
+        partition = self._log.partition(*place)
+        self._log.transactions.add(self._id, self._producer, {place}, version=NEWER_CLIENTS)
+        self.empty = False
+        with self._log.transactions.appending(self._id, self._producer, place):
+            last = partition.append(self._batch(place, records, "none"), durable=True, at=at).last_offset
+        self._sequences[place] += len(records)
+        return Position(*place, last)
+
     def _append(self, place: TopicPartition, records: list[Record], compression: str) -> Position:
         partition, last = self._log.partition(*place), -1
         for group in batches_of(records, now_ms=self._log.clock.now_ms()):
-            batch = flagged(
-                encode_batch(
-                    group, compression=compression, producer_id=self._producer.id,
-                    producer_epoch=self._producer.epoch, base_sequence=self._sequences[place],
-                ),
-                TRANSACTIONAL_FLAG,
-            )  # fmt: skip
+            batch = self._batch(place, group, compression)
 
             def append(batch: bytearray = batch) -> int:
                 with self._log.transactions.appending(self._id, self._producer, place):
@@ -68,6 +73,15 @@ class OpenTransaction:
             last = append_when_there_is_room(partition, append)
             self._sequences[place] += len(group)
         return Position(*place, last)
+
+    def _batch(self, place: TopicPartition, records: list[Record], compression: str) -> bytearray:
+        return flagged(
+            encode_batch(
+                records, compression=compression, producer_id=self._producer.id,
+                producer_epoch=self._producer.epoch, base_sequence=self._sequences[place],
+            ),
+            TRANSACTIONAL_FLAG,
+        )  # fmt: skip
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit, with the transaction, the offsets at which a consumer group resumes."""

@@ -14,7 +14,7 @@ export async function alerts(held) {
           one.targets.join(", "), one.said || one.about || "–"]), "stacked") : empty("There are no alerts; app.alert(...) declares one."),
       ...found.filter((one) => one.keys.length).map((one) => el("section", {}, el("h2", {}, one.name),
         table(`What ${one.name} holds`, [{ name: "key", content: true }, { name: "state" }, { name: "for" }, { name: "notified", number: true }, { name: "values", content: true }],
-          one.keys.map((key) => [words(key.key) || "all", tag(key.state), ago(now - key.since_ms), key.told, words(key.row)]), "stacked"))),
+          one.keys.map((key) => [words(key.key) || "all", tag(key.state), ago(now - key.since_ms), key.notifications, words(key.row)]), "stacked"))),
       ...await Promise.all(apps.map((app) => history(app, there))));
   };
   await renew();

@@ -20,7 +20,8 @@ from headwater.errors import (
     ProtocolError,
     TopicFull,
 )
-from headwater.log.partition import Appended, Partition
+from headwater.log.appended import Appended
+from headwater.log.partition import Partition
 from headwater.wire.answers import NO_ANSWER, Later, Nothing
 from headwater.wire.context import Context
 from headwater.wire.durability import Ticket

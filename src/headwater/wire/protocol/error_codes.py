@@ -25,6 +25,12 @@ CODES: dict[type[errors.HeadwaterError], ErrorCode] = {
     errors.UnsafeBind: ErrorCode.invalid_request,
     errors.LoginRefused: ErrorCode.sasl_authentication_failed,
     errors.NotAllowed: ErrorCode.cluster_authorization_failed,
+    errors.ConditionalAppendsOnly: ErrorCode.policy_violation,
+    errors.Rejected: ErrorCode.invalid_request,
+    errors.WrongVersion: ErrorCode.invalid_request,
+    errors.UnexpectedEvent: ErrorCode.invalid_request,
+    errors.UndecidedStream: ErrorCode.invalid_request,
+    errors.EndOffsetMoved: ErrorCode.invalid_request,
     errors.TopicExists: ErrorCode.topic_already_exists,
     errors.DataDirectoryLocked: ErrorCode.kafka_storage_error,
     errors.PortUnavailable: ErrorCode.invalid_request,
@@ -55,6 +61,8 @@ CODES: dict[type[errors.HeadwaterError], ErrorCode] = {
     errors.UnknownGroup: ErrorCode.group_id_not_found,
     errors.GroupFull: ErrorCode.group_max_size_reached,
     errors.SubscribedToTopic: ErrorCode.group_subscribed_to_topic,
+    errors.UnknownQueue: ErrorCode.group_id_not_found,
+    errors.NotAcquired: ErrorCode.invalid_record_state,
     # A blocking topic never gets here: its producer waits, and receives request_timed_out if it waited in vain.
     errors.TopicFull: ErrorCode.policy_violation,
     # Clients try again after this one, with the same sequence: nothing doubles, and service resumes by itself.

@@ -1,6 +1,6 @@
 """After any batches of inserts, updates and deletes, every aggregate is what the rows that are there give.
 
-Batches come again after a crash, and stores are opened anew between them.
+Batches come again after a crash, and stores are opened again between them.
 """
 
 from collections.abc import Iterator

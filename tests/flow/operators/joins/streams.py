@@ -44,7 +44,7 @@ def incoming(events: Events, given: list[Event]) -> pa.RecordBatch | None:
 
 
 class RunningJoin:
-    """`result` is what is told, as columns of both sides; `told` everything that ever was."""
+    """`result` is what is emitted, as columns of both sides; `emitted` everything that ever was."""
 
     def __init__(self, work: Any) -> None:
         self.work, self.version = work, EMPTY

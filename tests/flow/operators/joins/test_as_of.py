@@ -118,18 +118,18 @@ def test_a_version_that_says_since_when_it_holds_counts_for_all_that_is_told_fro
         number += len(drawn)
         coming = [one._replace(offset=number + place, seen=-1000) for place, one in enumerate(new)]
         number += len(new)
-        told = [one for one in accepted if one.time < before - horizon]
-        missed |= {(one.offset, each.offset) for one in told for each in coming}
+        emitted = [one for one in accepted if one.time < before - horizon]
+        missed |= {(one.offset, each.offset) for one in emitted for each in coming}
         accepted, known = accepted + fresh, known + coming
         clock = WindowClock(running.watermark, watermark, horizon)
         running.batch((incoming(join.events, fresh), versions(join, coming)), watermark, horizon=horizon, again=again)
         assert sorted(running.result + running.missing, key=repr) == joined(join, accepted, known, watermark, missed)
         late = [each for each in coming if each.time < join.late_below_us(clock)]
         wrong = [each for each in coming if any(
-            (one.offset, each.offset) in missed and one.user == each.name and one.time >= each.time for one in told
+            (one.offset, each.offset) in missed and one.user == each.name and one.time >= each.time for one in emitted
         )]  # fmt: skip
         assert set(wrong) <= set(late), "what changes an answer that was told is told to be late"
-        assert all(each.time < before for each in late), "and nothing is that no event was told behind"
+        assert all(each.time < before for each in late), "and nothing is that no event was emitted behind"
     assert running.keys("left") == 0
 
 

@@ -42,7 +42,7 @@ def joined(join: IntervalJoin, events: list[Event], watermark: int | None) -> li
 
 
 events = st.builds(
-    # Times are told from the watermark: most are ahead of it, stragglers behind.
+    # Times are emitted from the watermark: most are ahead of it, stragglers behind.
     Event,
     st.integers(0, 1),
     st.integers(-20, 20),

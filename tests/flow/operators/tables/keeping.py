@@ -46,13 +46,13 @@ class Keeping:
 
     def batch(self, changed: Sequence[tuple[list[Row], list[Row]]], times: int = 1) -> None:
         """Rows that are no longer and rows that are, of each input; a batch may come again."""
-        told: list[dict[str, Any]] = []
+        emitted: list[dict[str, Any]] = []
         for _ in range(times):
-            told = self._run(changed)
+            emitted = self._run(changed)
         self._version += 1
-        for row in (one for one in told if one[SIDE] == BEFORE_SIDE):
+        for row in (one for one in emitted if one[SIDE] == BEFORE_SIDE):
             assert self.result.pop(self._key_of(row), None) == _plain(row), row
-        for row in (one for one in told if one[SIDE] == AFTER_SIDE):
+        for row in (one for one in emitted if one[SIDE] == AFTER_SIDE):
             assert self.result.setdefault(self._key_of(row), _plain(row)) == _plain(row), row
 
     def _run(self, changed: Sequence[tuple[list[Row], list[Row]]]) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ class Keeping:
             None if not (was or is_) else prepare.prepare(_sided(schema, was, is_)).rows
             for prepare, schema, (was, is_) in zip(self._prepares, self._schemas, changed, strict=True)
         ]
-        told: list[dict[str, Any]] = []
+        emitted: list[dict[str, Any]] = []
         version, runs = self._version + EMPTY, dict[str, list[RunInfo]]()
         handles = {name: store.begin(version) for name, store in self._stores.items()}
         for shard in range(SHARDS):
@@ -69,12 +69,12 @@ class Keeping:
                 continue
             states = {name: self._stores[name].shard(handle, shard) for name, handle in handles.items()}
             rows, written = self._step(states, given, shard)
-            told += rows
+            emitted += rows
             for name, run in written.items():
                 runs.setdefault(name, []).extend([run] if run else [])
         for name, store in self._stores.items():
             store.commit(self._version, version, runs.get(name, []))
-        return told
+        return emitted
 
     def _key_of(self, row: Mapping[str, Any]) -> Row:
         return tuple(row[name] for name in self._key)

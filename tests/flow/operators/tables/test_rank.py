@@ -59,10 +59,9 @@ def test_after_every_batch_the_first_rows_have_the_places_that_sqlite_gives_them
     work = Rank(Ordered(Side(COLUMNS, ("id",), by), order_of(order, "rank")), how, limit, "place")
     kept, table = keeping(work), Content()
     partition = f"partition by {', '.join(by)} " if by else ""
-    told = f"{order}, id" if how == "row_number" else order
-    query = (
-        f"select * from (select *, {how}() over ({partition}order by {told}) as place from t) where place <= {limit}"
-    )
+    order_by = f"{order}, id" if how == "row_number" else order
+    ranked = f"select *, {how}() over ({partition}order by {order_by}) as place from t"
+    query = f"select * from ({ranked}) where place <= {limit}"
     whole: dict[int, Row | None] = dict(begin)
     for changed, times in [(whole, 1), *drawn]:
         now = dict(table)

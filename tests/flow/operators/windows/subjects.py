@@ -155,12 +155,12 @@ class Life:
         runs, changes = [run for step in steps for run in step.runs], [step.changes for step in steps]
         assert lost in (None, changes)
         merged = [self.store.merge(plan) for plan in plan_merge(self.store.manifest(self.version))[:1]]
-        told = self.store.manifest(self.version)
+        stored = self.store.manifest(self.version)
         self.store.commit(self.version + 1, self.version, runs, drop_below=self.work.drop_below(clock), merged=merged)
         if not rows and not pending:
             assert not any(part.num_rows for part in changes)
             assert [shard.keys for shard in self.store.manifest(self.version + 1).shards] == [
-                shard.keys for shard in told.shards
+                shard.keys for shard in stored.shards
             ]
         self.version += 1
         self.expired += sum(step.expired for step in steps)
@@ -271,7 +271,7 @@ emissions = st.sampled_from(
 
 
 @st.composite
-def lives(draw: st.DrawFn, windows: st.SearchStrategy[Any], told: st.SearchStrategy[Any] = emissions) -> Life:
+def lives(draw: st.DrawFn, windows: st.SearchStrategy[Any], stored: st.SearchStrategy[Any] = emissions) -> Life:
     """Of some windows: any emission, any aggregates, slots of any width, rows reduced or not."""
     retained, whole, specs = draw(st.sampled_from([0, 300])), draw(st.booleans()), draw(some_specs)
-    return life(draw(windows), retained=retained, whole=whole, specs=specs, **draw(told))
+    return life(draw(windows), retained=retained, whole=whole, specs=specs, **draw(stored))

@@ -19,7 +19,7 @@ HORIZON_US = 30 * HOUR_US
 zones = st.sampled_from(["UTC", "Europe/Berlin", "America/Havana", "Australia/Lord_Howe", "Asia/Kolkata"])
 offsets = st.sampled_from([0, 5, 6, 12]).map(lambda halves: halves * HOUR_US // 2)
 calendars = st.builds(Calendar, st.sampled_from(["day", "week", "month"]), zones, offsets)
-told = st.sampled_from(
+emissions = st.sampled_from(
     [
         {"emit": "updates"},
         {"emit": "final"},
@@ -40,7 +40,7 @@ def batches_near_changes(draw: st.DrawFn) -> list[Batch]:
     return [Batch([], near - 30 * STEP_US), *batches]
 
 
-@given(lives(calendars, told), batches_near_changes())
+@given(lives(calendars, emissions), batches_near_changes())
 def test_at_every_moment_the_changes_make_the_right_answer_for_the_rows_accepted_so_far(
     subject: Life, batches: list[Batch]
 ) -> None:

@@ -1,7 +1,7 @@
 """Every kind of aggregate in every kind of window: any batching, any straggler, any emission.
 
-What is told is also what was told: the value before a change is, to the last bit, the one after the change before it,
-also where sums are of floating-point numbers and sketches let values go.
+The value before a change is, to the last bit, the one after the change that precedes it: also where sums are of
+floating-point numbers and sketches let values go.
 """
 
 from random import Random

@@ -1,6 +1,6 @@
 """The oracle of window assignment, in Spark SQL: where a row's window begins, and which rows are late.
 
-All are written as text: a column made call by call asks the JVM several times for each, in every batch anew.
+All are written as text: a column made call by call asks the JVM several times for each, in every batch again.
 
 Times are in microseconds. Where a reduced row lies is told by these columns; until tasks are given them their names
 begin with `_w_`, as no column of a user's does.
