@@ -39,7 +39,7 @@ from headwater.flow.operate.tables.table_inputs import batch_table
 from headwater.flow.proof.arrival_query import change_rows, first_rows, met_rows
 from headwater.flow.proof.compare_query import compared_rows
 from headwater.flow.proof.join_query import batch_join, event_rows
-from headwater.flow.proof.pattern_query import pattern_rows
+from headwater.flow.proof.patterns.pattern_query import pattern_rows
 from headwater.flow.proof.plain_query import POSITION, aggregated, newest
 from headwater.flow.proof.table_history import history
 from headwater.flow.proof.window_query import Past, window_rows
