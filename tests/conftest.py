@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -54,3 +55,22 @@ def postgres_url(postgres_server: str) -> str:
     from tests.servers.postgres import empty
 
     return empty(postgres_server)
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An S3 server that lives as long as this process's tests."""
+    from tests.servers.s3 import running_s3
+
+    with running_s3(tmp_path_factory.mktemp("s3")) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def s3(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A place in its bucket that no other test uses, which this process and its children reach."""
+    from tests.servers.s3 import BUCKET, environment
+
+    for name, value in environment(s3_endpoint).items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/{uuid4().hex}"

@@ -19,6 +19,7 @@ from headwater.capture.http.once import CONFIGS as REQUESTS_CONFIGS
 from headwater.capture.http.once import TOPIC as REQUESTS
 from headwater.capture.notes import TOPIC as NOTES
 from headwater.capture.notes import Notes
+from headwater.flow.commit.job_folder import JobFolder
 from headwater.flow.commit.outputs import own_topic_sink
 from headwater.flow.declare.topology.naming import accounts_topic, late_topic, poisoned_topic
 from headwater.flow.kafka.client import Client
@@ -55,7 +56,7 @@ LOSING = {"retention.ms": "1", "retention.bytes": "1"}
 def job_topic(name: str) -> Callable[[Node], object]:
     def make(node: Node) -> None:
         with Client(node.kafka_address) as client:
-            own_topic_sink(name, node.data / "sinks", client)
+            own_topic_sink(name, JobFolder(node.data / "job"), client)
 
     return make
 

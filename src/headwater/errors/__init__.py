@@ -99,6 +99,7 @@ The branches answer the caller's only question: may I try again?
         │   ├── InvalidSchema     a schema that is not Spark DDL, or that its format cannot carry
         │   └── InvalidFormat     a format of values that is unknown, or an option it does not have
         ├── JobRefused            a checkpoint, a view or an output is not this job's
+        ├── JobTakenOver          another driver has taken the job
         ├── TopicRecreated        a topic is not the one that a job has read
         ├── LogTruncated          what a job has read of a partition is no longer there
         ├── JvmEnded              Spark's JVM has ended; start again, unchanged
@@ -145,6 +146,7 @@ from headwater.errors.flows import (
     InvalidQuery,
     InvalidSchema,
     JobRefused,
+    JobTakenOver,
     JvmEnded,
     LogTruncated,
     NotComparable,
@@ -290,6 +292,7 @@ __all__ = [
     "InvalidTransactionTimeout",
     "InvalidVersion",
     "JobRefused",
+    "JobTakenOver",
     "JvmEnded",
     "LogClosed",
     "LogTruncated",

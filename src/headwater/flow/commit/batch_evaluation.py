@@ -154,7 +154,8 @@ class BatchEvaluator:
 
     def _routes(self, planned: PlannedBatch, replayed: Replayed) -> OutputRoutes:
         """Results that other steps use too are staged as frames."""
-        mark = Mark(self._context.identity.job_id, planned.batch, planned.end)
+        job, epoch = self._context.identity.job_id, self._context.folder.epoch
+        mark = Mark(job, planned.batch, planned.end, epoch)
         sinks = self._sinks.items()
         stagers = {name: sink.stager(mark) if isinstance(sink, StagedSink) else None for name, sink in sinks}
         direct = [

@@ -36,12 +36,12 @@ from headwater.flow.operate.history_operator import batch_history
 from headwater.flow.operate.model_operator import model_rows
 from headwater.flow.operate.newest_operator import batch_newest
 from headwater.flow.operate.tables.table_inputs import batch_table
-from headwater.flow.proof.arrival_query import change_rows, first_rows, met_rows
+from headwater.flow.proof.by_batch.arrival_query import change_rows, first_rows, met_rows
+from headwater.flow.proof.by_batch.table_history import history
 from headwater.flow.proof.compare_query import compared_rows
 from headwater.flow.proof.join_query import batch_join, event_rows
 from headwater.flow.proof.patterns.pattern_query import pattern_rows
 from headwater.flow.proof.plain_query import POSITION, aggregated, newest
-from headwater.flow.proof.table_history import history
 from headwater.flow.proof.window_query import Past, window_rows
 from headwater.flow.rows.counters import Counter
 from headwater.flow.rows.row_steps import PATH, apply_step

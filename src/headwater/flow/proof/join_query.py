@@ -25,7 +25,7 @@ from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.joins.pairing import EQUAL_OR_UNKNOWN, EXISTENCE, LEFT
 from headwater.flow.operators.windows.assignment import POSITION
 from headwater.flow.prepare.join_inputs import shared_names
-from headwater.flow.proof.arrivals import BATCH
+from headwater.flow.proof.by_batch.arrivals import BATCH
 from headwater.flow.proof.search.hits import hit_path, matching_pairs, search_over
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.event_positions import position_of, since, with_time

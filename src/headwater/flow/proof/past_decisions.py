@@ -23,7 +23,7 @@ from headwater.flow.late.late_records import NO_ROW
 from headwater.flow.plan.batch_context import batch_context
 from headwater.flow.plan.delays import Passed
 from headwater.flow.plan.processing_time import RecordedBatch, processed_batches, recorded_batches
-from headwater.flow.proof.arrivals import Arrivals
+from headwater.flow.proof.by_batch.arrivals import Arrivals
 from headwater.flow.proof.rebuilt_late import RebuiltBatches, rebuilt_batches, still_counts
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.sources import load
