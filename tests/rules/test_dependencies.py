@@ -10,6 +10,7 @@ from tests.rules.source import ROOT, imports_of, modules
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 MODULE_NAMES = {
+    "stop-words": "stop_words",
     "confluent-kafka": "confluent_kafka",
     "google-re2": "re2",
     "prompt-toolkit": "prompt_toolkit",

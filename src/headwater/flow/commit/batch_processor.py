@@ -51,6 +51,7 @@ from headwater.flow.state.job_state import JobState
 
 _logger = logging.getLogger(__name__)
 
+OWN_FOR_MS = 2_000
 NOTED = 4
 """Earlier watermarks that a batch notes at least: an output downstream of more joins may be added to the job later."""
 
@@ -95,6 +96,8 @@ class Progress:
     state_bytes: int
     decoded: Mapping[str, Decoded] = field(default_factory=dict)
     """By topic; nothing if the batch had been finished before."""
+    notes: tuple[str, ...] = ()
+    """Sentences of its operators, such as about stored queries that cannot be run."""
 
 
 def decoded_of(staged: list[Staged]) -> dict[str, Decoded]:
@@ -105,6 +108,14 @@ def decoded_of(staged: list[Staged]) -> dict[str, Decoded]:
         said = Decoded(one.counts.rows, one.counts.poisoned, reason)
         found[one.range.topic] = found[one.range.topic] + said if one.range.topic in found else said
     return found
+
+
+class Processed(NamedTuple):
+    """A batch that was worked on, and what is told of it."""
+
+    record: BatchRecord
+    decoded: dict[str, Decoded]
+    notes: tuple[str, ...]
 
 
 class Processor:
@@ -118,7 +129,7 @@ class Processor:
         self.environment, self._outputs, self._until, self._watch = environment, outputs, until, watch
         operators = {node: one for output in context.resolved.values() for node, one in output.operators.items()}
         self._operators = Operators(
-            operators, context.job.operators, JobState(context.folder.state, shards=context.identity.shards)
+            operators, context.job.operators, JobState(context.folder, shards=context.identity.shards)
         )
         self.evaluator = BatchEvaluator(context, self._operators, outputs.sinks, environment.where)
         self.late_replay = LateReplay(context, environment)
@@ -132,21 +143,21 @@ class Processor:
         """Process one batch. Called again with the same number after a crash; then only what is missing is done."""
         clock = self.environment.clock
         started_ms = clock.elapsed_ms()
-        planned, decoded = self._folder.planned(batch), dict[str, Decoded]()
+        planned, decoded, notes = self._folder.planned(batch), dict[str, Decoded](), tuple[str, ...]()
         record = self._folder.finished(batch)
         if record is None:
-            record, decoded = self._run(frames, planned)
+            record, decoded, notes = self._run(frames, planned)
         self._check_end(planned, record)
         self._commit_offsets(record.end)
         self._clean(record)
         seconds = (clock.elapsed_ms() - started_ms) / 1000
-        self._watch(Progress(record, seconds, self._operators.state.size_bytes(batch), decoded))
+        self._watch(Progress(record, seconds, self._operators.state.size_bytes(batch), decoded, notes))
 
     def resume(self, record: BatchRecord) -> None:
         """Do what a crash right after a finished batch may have left undone."""
         self._commit_offsets(record.end)
 
-    def _run(self, frames: BatchFrames, planned: PlannedBatch) -> tuple[BatchRecord, dict[str, Decoded]]:
+    def _run(self, frames: BatchFrames, planned: PlannedBatch) -> Processed:
         before = self._folder.finished(planned.batch - 1)
         context = batch_context(self._job, planned, before, self._until)
         try:
@@ -155,9 +166,7 @@ class Processor:
             _logger.info("batch %d of job %s is shuffled: %s", planned.batch, self._job.name, error)
             return self._work(frames, context.shuffled(), before)
 
-    def _work(
-        self, frames: BatchFrames, context: BatchContext, before: BatchRecord | None
-    ) -> tuple[BatchRecord, dict[str, Decoded]]:
+    def _work(self, frames: BatchFrames, context: BatchContext, before: BatchRecord | None) -> Processed:
         replays = context.planned.control.replays_late
         corrections = self.late_replay.corrections(context.planned) if replays else NO_CORRECTIONS
         with self.evaluator.evaluated(frames, context, corrections.replayed) as (evaluation, results):
@@ -171,7 +180,8 @@ class Processor:
         self._publish(record, results, side, context.planned.time_ms, frames.session)
         self._request_wakeup(context, record)
         self._folder.finish(record)
-        return record, decoded_of(staged)
+        notes = tuple(f"{one.operator}: {note}" for one in results.reports for note in one.notes)
+        return Processed(record, decoded_of(staged), notes)
 
     def _record(
         self, context: BatchContext, before: BatchRecord | None, accounts: Mapping[str, Account],
@@ -191,7 +201,7 @@ class Processor:
     def _publish(
         self, record: BatchRecord, results: BatchResults, side: SideRecords, time_ms: int, session: SparkSession
     ) -> None:
-        outputs, mark = self._outputs, Mark(self.context.identity.job_id, record.batch, record.end)
+        outputs, mark = self._outputs, Mark(self.context.identity.job_id, record.batch, record.end, self._folder.epoch)
         # Before the views: a proof of one finds the rows that it lacks.
         outputs.poisoned.write(mark, side.poisoned)
         outputs.late.write(mark, side.late)
@@ -242,12 +252,14 @@ class Processor:
         group = self._outputs.group
         if group is None:
             return
+        # Groups do not know drivers apart. One that was stopped since the batch was finished may be an older one.
+        self._folder.check_own(every_ms=OWN_FOR_MS)
         try:
             self.environment.client.commit_offsets(group, partition_offsets(end))
         except (UnavailableError, ConflictError) as error:
             _logger.warning("the offsets of group %s could not be committed: %s", group, error)
 
     def _clean(self, record: BatchRecord) -> None:
-        self._operators.state.clean()
+        self._operators.state.clean(record.batch)
         ends = {name: record.end.get(source.topic, {}) for source, name in staged_names(self._job).items()}
         clear_stage(self._folder.stage, partition_offsets(ends))

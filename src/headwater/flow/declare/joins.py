@@ -65,9 +65,9 @@ def join_of(left: Node, right: Node, words: Words) -> Node:
         )
     if left.keyed:
         return _of_tables(TableJoin(place, left, right, *words.matching, words.how, words.prefix, words.name))
-    _refuse_timeless(left, place)
+    refuse_timeless(left, place)
     if not right.keyed:
-        _refuse_timeless(right, place)
+        refuse_timeless(right, place)
         return _interval(left, right, words, place)
     if words.how not in (INNER, LEFT):
         raise InvalidDeclaration(
@@ -146,12 +146,7 @@ def _latest(left: Node, right: Node, words: Words, place: Place) -> Node:
 
 
 def _as_of(left: Node, right: Node, words: Words, place: Place) -> AsOfJoin:
-    times = [one.time for one in _timing(left)]
-    if words.as_of not in times:
-        known = ", ".join(sorted({str(time) for time in times if time})) or "none: say time= where it is declared"
-        raise InvalidDeclaration(
-            f"join() at {place} is as of {words.as_of}, which is not the time of the stream", f"That is: {known}."
-        )
+    versions = as_of_versions(left, right, words.as_of or "", place, "join")
     if words.wait or words.on_change != IGNORE or words.key:
         raise InvalidDeclaration(
             f"join() at {place} is as of {words.as_of}, and wait=, on_change= and key= are about the table as it is",
@@ -162,7 +157,6 @@ def _as_of(left: Node, right: Node, words: Words, place: Place) -> AsOfJoin:
             f"join() at {place} with corrections= cannot be {words.how!r}: a row may get its partner later",
             'Say how="left".',
         )
-    versions = _versions(right, place)
     joined_on, key = {name for _, name in words.matching.on}, _source(right).key
     if joined_on != set(key) or words.matching.further:
         raise InvalidDeclaration(
@@ -172,6 +166,17 @@ def _as_of(left: Node, right: Node, words: Words, place: Place) -> AsOfJoin:
         )
     horizon_us = duration_us(words.corrections) if words.corrections else 0
     return AsOfJoin(place, left, versions, *words.matching, words.how, words.prefix, words.name, horizon_us)
+
+
+def as_of_versions(left: Node, right: Node, as_of: str, place: Place, step: str) -> Node:
+    """All versions of a table that keeps them; `as_of` has to be the time of the left."""
+    times = [one.time for one in _timing(left)]
+    if as_of not in times:
+        known = ", ".join(sorted({str(time) for time in times if time})) or "none: say time= where it is declared"
+        raise InvalidDeclaration(
+            f"{step}() at {place} is as of {as_of}, which is not the time of the stream", f"That is: {known}."
+        )
+    return _versions(right, place)
 
 
 def _source(right: Node) -> SourceTable:
@@ -205,7 +210,7 @@ def versions_of(table: SourceTable) -> SourceVersions:
     return _VERSIONS[table]
 
 
-def _refuse_timeless(node: Node, place: Place) -> None:
+def refuse_timeless(node: Node, place: Place) -> None:
     if timeless := [one for one in walk(node) if isinstance(one, Changes)]:
         raise InvalidDeclaration(
             f"join() at {place} comes after changes() at {timeless[0].place}, which have no event time",

@@ -14,7 +14,17 @@ from headwater.flow.formats.schema import parse_ddl
 from headwater.flow.state.manifest import DELETED, HASH
 
 OF_TABLES = ("Rank", "Neighbours", "SetOperation", "Beside")
-SEVERAL_STORES = ("TableJoin", "IntervalJoin", "LatestJoin", "AsOfJoin", "TableAggregate", *OF_TABLES)
+SEVERAL_STORES = (
+    "TableJoin",
+    "IntervalJoin",
+    "LatestJoin",
+    "AsOfJoin",
+    "Percolate",
+    "AsOfPercolate",
+    "TableAggregate",
+    "Recognized",
+    *OF_TABLES,
+)
 """Operators whose state stays under its name, or is built."""
 OPAQUE = ("Apply",)
 """A function may do anything with columns that it did not know before."""

@@ -66,12 +66,14 @@ class StreamJoinWork:
         return self.operator.clock.moved
 
     def run(self, shard: int, inputs: Inputs) -> Iterator[Emitted]:
-        operator, given = self.operator, (inputs[0], inputs[1])
+        operator, given = self.operator, (inputs[0], inputs[-1])  # what every shard is given comes as copies
         handles = {part: StateHandle.from_json(text) for part, text in self.handles.items()}
         step = operator.work.step(Shard(handles, shard), given, operator.clock)
         first, *others = operator.work.parts
+        counted = self._counted(given, step.after)
         report = replace(
-            self._counted(given, step.after), shard=shard, runs=tuple(step.runs.get(first, [])), part=first,
+            counted, rows=counted.rows + step.counted, notes=step.notes, shard=shard,
+            runs=tuple(step.runs.get(first, [])), part=first,
             misplaced=self._misplaced(shard, given) if self.counts_misplaced else None,
         )  # fmt: skip
         yield Emitted(self._emitted(step), report)

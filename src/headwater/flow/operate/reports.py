@@ -83,6 +83,8 @@ class ShardReport:
     """Of an operator that keeps its state in several stores, which one was written to."""
     hot: tuple[HotKey, ...] = ()
     """Keys with very many rows."""
+    notes: tuple[str, ...] = ()
+    """Sentences for whoever looks after the job."""
     misplaced: int | None = None
     """How many rows lay in partitions of other shards, where that is counted (exchange/co_partitioning.py)."""
 
@@ -97,7 +99,8 @@ class ShardReport:
     def from_json(cls, text: str) -> "ShardReport":
         row = json.loads(text)
         hot = tuple(HotKey(**one) for one in row["hot"])
-        return cls(**{**row, "runs": tuple(RunInfo.of(run) for run in row["runs"]), "hot": hot})
+        runs, notes = tuple(RunInfo.of(run) for run in row["runs"]), tuple(row["notes"])
+        return cls(**{**row, "runs": runs, "hot": hot, "notes": notes})
 
 
 def store_name(operator: str, part: str = "") -> str:

@@ -20,6 +20,7 @@ from headwater.flow.declare.topology.nodes import (
     multiplies,
     walk,
 )
+from headwater.flow.declare.topology.stored_queries import PERCOLATES, AsOfPercolate, Percolate
 from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.join_operators import JoinOperator, StreamJoinOperator, TableJoinOperator
 from headwater.flow.operators.joins import as_of, events, interval, latest, tables
@@ -28,6 +29,7 @@ from headwater.flow.operators.joins.pairing import EXISTENCE, Pairing
 from headwater.flow.operators.spark_hashes import can_hash
 from headwater.flow.operators.windows.clock import WindowClock
 from headwater.flow.prepare.join_sides import PrepareEvents, PrepareTable, ValidTimes
+from headwater.flow.prepare.percolation_inputs import percolation_operator
 from headwater.flow.rows.arrow_types import arrow_schema
 from headwater.flow.rows.event_positions import check_valid_times
 from headwater.flow.rows.row_steps import PATH, visible
@@ -46,6 +48,8 @@ def join_operator(node: Join, left: DataFrame, right: DataFrame, name: str) -> J
     if isinstance(node, TableJoin):
         sides = [tables.Side(*each) for each in zip((pairing.left, pairing.right), _keys(node), on, strict=True)]
         return TableJoinOperator(name, node.key, tables.TableJoin(sides[0], sides[1], pairing))
+    if isinstance(node, PERCOLATES):
+        return percolation_operator(node, left, right, pairing, name)
     _check_times(node, left, right)
     key = node.key if node.keyed and isinstance(node, IntervalJoin | AsOfJoin) else ()
     if isinstance(node, IntervalJoin):
@@ -98,6 +102,10 @@ def side_preparations(node: Join, operator: JoinOperator, *, shards: int) -> tup
             PrepareEvents(work.left, late_us[0], keeps_nulls=work.pairing.keeps_left, several=several[0]),
             PrepareEvents(work.right, late_us[1], keeps_nulls=work.pairing.keeps_right, several=several[1]),
         )
+    if isinstance(node, Percolate):
+        assert isinstance(work, latest.LatestJoin)
+        queries = PrepareTable(work.table, keeps_nulls=False, shards=shards, everywhere=True)
+        return PrepareEvents(work.events, several=several[0]), queries
     if isinstance(work, latest.LatestJoin):
         table = PrepareTable(work.table, keeps_nulls=False, met_by_events=True)
         return PrepareEvents(work.events, several=several[0]), table
@@ -106,7 +114,14 @@ def side_preparations(node: Join, operator: JoinOperator, *, shards: int) -> tup
     held = ValidTimes(node.versions.valid_from, node.versions.valid_to)
     return (
         PrepareEvents(work.events, late_us[0], several=several[0]),
-        PrepareEvents(work.versions, late_us[1], keeps_late=True, several=several[1], versions=held),
+        PrepareEvents(
+            work.versions,
+            late_us[1],
+            keeps_late=True,
+            several=several[1],
+            versions=held,
+            everywhere=shards if isinstance(node, AsOfPercolate) else 0,
+        ),
     )
 
 

@@ -49,6 +49,8 @@ class PrepareEvents:
     several: bool = False
     """Whether a record may have made several rows, which are distinguished by what is in them."""
     versions: ValidTimes | None = None
+    everywhere: int = 0
+    """The number of shards if every one of them is given all rows."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -73,7 +75,10 @@ class PrepareEvents:
             has_key = without_nulls(rows.select(list(self.events.on)))
             filtered = int(np.count_nonzero(~has_key))
             rows = rows.filter(pa.array(has_key)) if filtered else rows
-        return Prepared(self._placed(rows), count, filtered)
+        placed = self._placed(rows)
+        if self.everywhere:
+            return Prepared(placed.slice(0, 0), count, filtered, _to_every_shard(placed, self.everywhere))
+        return Prepared(placed, count, filtered)
 
     def _late(self, rows: pa.RecordBatch) -> Mask:
         if self.late_below_us is None:
@@ -101,7 +106,10 @@ class PrepareEvents:
         return content_hashes([*own.columns, *path], rows.num_rows)
 
     def _hashes(self, rows: pa.RecordBatch, own: pa.RecordBatch) -> Integers:
-        """Rows that can meet none are in no state, and lie in the shard of their partition."""
+        """Rows that can meet none are in no state, and lie in the shard of their partition. Those that may meet any
+        are spread."""
+        if not self.events.on:
+            return xxhash64([rows.column(name) for name in (PARTITION, OFFSET)], rows.num_rows)
         keys = own.select(list(self.events.on))
         hashes = event_hashes(keys.columns, None, rows.num_rows)
         has_key = without_nulls(keys)
@@ -135,6 +143,8 @@ class PrepareTable:
     """0 left, 1 right."""
     hot: tuple[HotKey, ...] = ()
     shards: int = 1
+    everywhere: bool = False
+    """Whether every shard is given all rows."""
     met_by_events: bool = False
     """Whether its rows lie in the shards of events (operators/joins/placing.py)."""
 
@@ -159,6 +169,8 @@ class PrepareTable:
         columns[AFTER] = pc.equal(rows.column(SIDE), AFTER_SIDE)
         made = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         placed = conformed(made, self.schema)
+        if self.everywhere:
+            return Prepared(placed.slice(0, 0), copies=_to_every_shard(placed, self.shards))
         return Prepared(placed, copies=tuple(self._slices(placed)))
 
     def _slices(self, rows: pa.RecordBatch) -> list[Copied]:
@@ -177,6 +189,11 @@ class PrepareTable:
             return []
         shards = (shard_of(hashes[chosen], self.shards) + np.concatenate(slices)) % self.shards
         return [Copied(rows.take(pa.array(chosen)), np.asarray(shards, np.int64))]
+
+
+def _to_every_shard(rows: pa.RecordBatch, shards: int) -> tuple[Copied, ...]:
+    count = rows.num_rows
+    return (Copied(rows.take(np.tile(np.arange(count), shards)), np.repeat(np.arange(shards), count)),) * bool(count)
 
 
 def _spread(has_key: Mask, identity: pa.RecordBatch) -> list[pa.Array]:

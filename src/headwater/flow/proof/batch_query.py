@@ -22,6 +22,7 @@ from headwater.flow.declare.topology.nodes import (
     LatestJoin,
     Newest,
     Node,
+    Recognized,
     Source,
     SourceStream,
     SourceTable,
@@ -39,6 +40,7 @@ from headwater.flow.proof.by_batch.arrival_query import change_rows, first_rows,
 from headwater.flow.proof.by_batch.table_history import history
 from headwater.flow.proof.compare_query import compared_rows
 from headwater.flow.proof.join_query import batch_join, event_rows
+from headwater.flow.proof.pattern_query import pattern_rows
 from headwater.flow.proof.plain_query import POSITION, aggregated, newest
 from headwater.flow.proof.window_query import Past, window_rows
 from headwater.flow.rows.counters import Counter
@@ -67,6 +69,8 @@ def batch_rows(node: Node, frames: Mapping[Source, DataFrame], past: Past | None
     if isinstance(node, IntervalJoin | AsOfJoin):
         left, right = (batch_rows(one, frames, past) for one in node.inputs)
         return event_rows(node, left, right, past or Past(), list(frames))
+    if isinstance(node, Recognized):
+        return pattern_rows(node, batch_rows(node.input, frames, past), past or Past(), list(frames))
     if isinstance(node, Newest):
         return batch_newest(node, batch_rows(node.input, frames, past))
     if isinstance(node, TableOperator) and not isinstance(node, TableJoin):

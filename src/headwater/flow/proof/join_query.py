@@ -20,11 +20,13 @@ from headwater.flow.declare.topology.nodes import (
     key_of,
     multiplies,
 )
+from headwater.flow.declare.topology.stored_queries import AsOfPercolate, Percolate
 from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.joins.pairing import EQUAL_OR_UNKNOWN, EXISTENCE, LEFT
 from headwater.flow.operators.windows.assignment import POSITION
 from headwater.flow.prepare.join_inputs import shared_names
 from headwater.flow.proof.by_batch.arrivals import BATCH
+from headwater.flow.proof.search.hits import hit_path, matching_pairs, search_over
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.event_positions import position_of, since, with_time
 from headwater.flow.rows.row_steps import PATH, visible
@@ -66,13 +68,16 @@ def as_of_rows(node: AsOfJoin, left: DataFrame, right: DataFrame, past: Past, so
     right = with_time(right, since(node.versions, right))
     ours = sided(timely(node, left, past), node.left, "_l_", LEFT_PLACE)
     theirs = sided(_seen(node, right, past), node.right, "_r_", RIGHT_PLACE)
-    null_key = f.greatest(*(f.col(quoted(f"_l_{one}")).isNull() for one, _ in node.on), f.lit(False))
+    null_key = f.lit(False)
+    for one, _ in node.on:
+        null_key = null_key | f.col(quoted(f"_l_{one}")).isNull()
     due = ours.where(null_key | f.coalesce(_time("_l") < f.lit(past.reached_us(node)).cast("long"), f.lit(False)))
     event = [f"{LEFT_PLACE}_{name}" for name in (*POSITION, "content", "nth")]
+    keys = [quoted(f"_r_{one}") for one in node.versions.key] if isinstance(node, AsOfPercolate) else []
     on = equal(node) & (_time("_r") <= _time("_l")) & (f.col("_r__seen") <= _time("_l"))
     order = f.struct(*(f.col(f"{RIGHT_PLACE}_{name}") for name in ("time", *POSITION)))
     version = f.struct(*(f.col(quoted(name)) for name in theirs.columns))
-    newest = due.join(theirs, on).groupBy(*event).agg(f.max_by(version, order).alias("_version"))
+    newest = due.join(theirs, on).groupBy(*event, *keys).agg(f.max_by(version, order).alias("_version")).drop(*keys)
     joined = due.join(newest, event, "left")
     found = f.col("_version")
     holds = found.isNotNull() & ~f.coalesce(found[f"_r_{DELETED}"], f.lit(False))
@@ -80,7 +85,20 @@ def as_of_rows(node: AsOfJoin, left: DataFrame, right: DataFrame, past: Past, so
         until = f.unix_micros(found[f"_r_{node.versions.valid_to}"])
         holds = holds & (until.isNull() | (_time("_l") < until))
     rows = joined.select(*due.columns, *(f.when(holds, found[name]).alias(name) for name in theirs.columns))
+    if isinstance(node, AsOfPercolate):
+        return hit_rows(node, rows.where(f"_r_{THERE}"), left, right)
     return _named(node, rows if node.how == LEFT else rows.where(f"_r_{THERE}"), left, right, sources)
+
+
+def hit_rows(
+    node: Percolate | AsOfPercolate, pairs: DataFrame, left: DataFrame, right: DataFrame, more: Sequence[Column] = ()
+) -> DataFrame:
+    """Of documents and queries that were stored for them those that match."""
+    search = search_over(node, left)
+    found = matching_pairs(pairs, search)
+    beside = [f.col(f"_l_{AT}").alias(AT), hit_path(LEFT_PLACE, right).alias(PATH)]
+    told = [f.col(name) for name in search.told.names]
+    return named_pairs(node, found, visible(left), visible(right), [*told, *beside, *more])
 
 
 def sided(frame: DataFrame, node: Node, prefix: str, places: str) -> DataFrame:
@@ -94,6 +112,18 @@ def sided(frame: DataFrame, node: Node, prefix: str, places: str) -> DataFrame:
         same = [f.col(f"{places}_{name}") for name in (*POSITION, "content")]
         nth = f.row_number().over(Over.partitionBy(*same).orderBy(*same)) - 1
     return placed.withColumn(f"{places}_nth", nth)
+
+
+def placed_rows(node: Node, given: Node, frame: DataFrame, past: Past) -> DataFrame:
+    """Rows that are given to an operator and were not late, with where each lies beside its columns."""
+    on_time = timely(node, frame, past)
+    position = {f"{LEFT_PLACE}{name}": column for name, column in position_of(on_time, given).items()}
+    placed = on_time.withColumns(position)
+    nth = f.lit(0).cast("long")
+    if multiplies(given):
+        same = [f.col(f"{LEFT_PLACE}_{name}") for name in (*POSITION, "content")]
+        nth = f.row_number().over(Over.partitionBy(*same).orderBy(*same)) - 1
+    return placed.withColumn(f"{LEFT_PLACE}_nth", nth.cast("long"))
 
 
 def timely(node: Node, frame: DataFrame, past: Past) -> DataFrame:

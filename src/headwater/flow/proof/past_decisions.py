@@ -14,6 +14,7 @@ from headwater.flow.declare.topology.nodes import (
     Dedupe,
     IntervalJoin,
     Node,
+    Recognized,
     Windowed,
     walk,
 )
@@ -38,7 +39,8 @@ POSITION = ("operator", "source", "partition", "offset")
 def past_of(environment: Environment, app: str, job: Job, planned: Planned, folder: JobFolder, batch: int) -> Past:
     """Of an output that holds a batch."""
     client = environment.client
-    timed = [node for node in walk(planned.node) if isinstance(node, Windowed | IntervalJoin | AsOfJoin | Dedupe)]
+    by_time = (Windowed, IntervalJoin, AsOfJoin, Dedupe, Recognized)
+    timed = [node for node in walk(planned.node) if isinstance(node, by_time)]
     arrivals = arrivals_of(client, app, job, planned, folder, batch)
     if not timed:
         return Past(arrivals=arrivals)

@@ -16,6 +16,7 @@ from headwater.flow.declare.topology.nodes import (
     Latest,
     LatestJoin,
     Node,
+    Recognized,
     Select,
     SourceStream,
     Union,
@@ -23,6 +24,7 @@ from headwater.flow.declare.topology.nodes import (
     WithColumns,
     generates,
 )
+from headwater.flow.declare.topology.stored_queries import PERCOLATES
 
 PARTITION, OFFSET, PART = "row_partition", "row_offset", "row_part"
 
@@ -48,9 +50,11 @@ def identified(node: Node, suffix: str = "") -> tuple[Node, tuple[str, ...]]:
             return replace(node, input=inner), names
         case Union():
             return _of_union(node, suffix)
-        case LatestJoin() | AsOfJoin():
+        case LatestJoin() | AsOfJoin() if not isinstance(node, PERCOLATES):
             inner, names = identified(node.left, f"{suffix}_l")
             return replace(node, left=inner), names
+        case Recognized():
+            return node, node.key
         case IntervalJoin():
             return _of_pairs(node, suffix)
     raise InvalidDeclaration(

@@ -108,7 +108,8 @@ class AsOfJoin(StreamJoin):
         was_emitted = number >= len(new.hashes) + len(parts[1].hashes)
         able = without_nulls(events.keys(self.events))
         is_due = (events.times < clock.passed_us) | ~able
-        history = self._history(old, events.filter(able), fresh)
+        due = events.filter(able)
+        history = self._history(old, due.hashes, due.keys(self.events), fresh)
         after = history.holding(events, able, fresh=True)
         before = history.holding(events, able, fresh=False) if was_emitted.any() else np.full(len(after), -1)
         changed = is_due & (~was_emitted | (before != after))
@@ -144,21 +145,22 @@ class AsOfJoin(StreamJoin):
         low, high = np.full(len(first), self.late_below_us(clock)), np.full(len(first), clock.passed_before_us - 1)
         return near(self.events, shard.events("left"), asked, chosen, low, high).events
 
-    def _history(self, old: ShardState, events: EventRows, fresh: EventRows) -> "History":
-        keys = pa.concat_batches([events.keys(self.events), fresh.keys(self.versions)])
-        hashes = np.concatenate([events.hashes, fresh.hashes])
+    def _history(self, old: ShardState, wanted: Integers, of: pa.RecordBatch, fresh: EventRows) -> "History":
+        """The versions of some keys, which have hashes, and of those that new ones came for."""
+        keys = pa.concat_batches([of, fresh.keys(self.versions)])
+        hashes = np.concatenate([wanted, fresh.hashes])
         (groups,) = groups_of([(hashes, keys)])
         asked, first = np.unique(groups, return_index=True)
         low, high = np.full(len(asked), -FAR_US), np.full(len(asked), FAR_US)
         found = old.fetch(hashes[first], renamed(keys.take(pa.array(first)), self.versions.on), low, high)
-        of_fresh = groups[len(events.hashes) :]
+        of_fresh = groups[len(wanted) :]
         rows = together([kept(self.versions, found.rows), fresh])
         if self.dated:  # also those that were kept when it mattered when they came
             rows = _seen_from(rows, np.full(len(rows.hashes), ALWAYS_US))
         numbers = np.concatenate([asked[found.places], of_fresh])
         order = np.lexsort([*(rows.position.column(name).to_numpy() for name in reversed(POSITION)), numbers])
         is_fresh = np.append(np.zeros(len(found.places), np.bool_), np.ones(len(of_fresh), np.bool_))
-        return History(rows.take(order), numbers[order], is_fresh[order], groups[: len(events.hashes)])
+        return History(rows.take(order), numbers[order], is_fresh[order], groups[: len(wanted)])
 
     def _versions_written(self, state: ShardState, history: "History", clock: WindowClock) -> RunInfo | None:
         """The new ones, and of their keys deletions of those that no event can be older than any more."""

@@ -176,6 +176,10 @@ class StreamStep(NamedTuple):
     before: pa.RecordBatch
     after: pa.RecordBatch
     runs: Mapping[str, list[RunInfo]]
+    notes: tuple[str, ...] = ()
+    """Sentences for whoever looks after the job."""
+    counted: int = 0
+    """Facts that were taken in, beside those that `accepted` counts."""
 
 
 Given = tuple[pa.RecordBatch | None, pa.RecordBatch | None]

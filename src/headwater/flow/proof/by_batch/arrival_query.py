@@ -23,6 +23,7 @@ from headwater.flow.declare.topology.nodes import (
     sources_of,
     walk,
 )
+from headwater.flow.declare.topology.stored_queries import Percolate
 from headwater.flow.formats.schema import quoted
 from headwater.flow.operators.changes import BEFORE, OPERATION
 from headwater.flow.operators.joins.pairing import LEFT
@@ -30,7 +31,7 @@ from headwater.flow.operators.windows.assignment import POSITION
 from headwater.flow.proof.by_batch.arrivals import BATCH, Arrivals, first_after
 from headwater.flow.proof.by_batch.table_history import FOR_EVER, SINCE, UNTIL
 from headwater.flow.proof.certificate import inexact
-from headwater.flow.proof.join_query import LEFT_PLACE, equal, named_pairs, path_of, sided, timely
+from headwater.flow.proof.join_query import LEFT_PLACE, equal, hit_rows, named_pairs, path_of, sided, timely
 from headwater.flow.proof.window_query import Past
 from headwater.flow.rows.evaluation import as_facts
 from headwater.flow.rows.row_steps import PATH, visible
@@ -95,6 +96,8 @@ def met_rows(node: LatestJoin, left: DataFrame, table: DataFrame, arrivals: Arri
     alone = f.col(SINCE).isNull() & f.col("_until").isNotNull() & f.lit(node.how == LEFT)
     held = (f.col(SINCE) <= f.col("_first")) & (f.col("_first") < f.col(UNTIL))
     kept = first.where(f.coalesce(held, alone))
+    if isinstance(node, Percolate):
+        return hit_rows(node, kept, left, table, [f.col("_first").alias(BATCH)])
     beside = [
         f.col(f"_l_{AT}").alias(AT), path_of(LEFT_PLACE, None).alias(PATH),
         f.coalesce("_first", "_until").alias(BATCH),

@@ -1,0 +1,1 @@
+"""The reference of streams that meet stored queries."""
