@@ -47,6 +47,7 @@ torture: $(VENV)/everything  ## kill it two hundred times under load and count w
 	$(BIN)/python -m tests.flow.tpch --scale 0.1
 	$(BIN)/python -m tests.flow.large_joins
 	$(BIN)/python -m tests.flow.large_outputs
+	HEADWATER_PATTERNS=2000 $(BIN)/pytest -q tests/flow/operators/patterns/test_any_pattern.py
 	HEADWATER_TESTS_ON_SPARK=1 $(BIN)/pytest -q -m torture
 	$(BIN)/python -m tests.wire.fuzz_ports --operations 1000000
 	HEADWATER_RESPONSE_EXAMPLES=100 $(BIN)/pytest -q tests/wire/test_every_response.py

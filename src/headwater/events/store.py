@@ -220,6 +220,14 @@ class EventStore:
         for end, event in enumerate(events, start=1):
             yield Step(event, definition.state(fold(definition, key, events[:end]).state))
 
+    def story(self, correlation: str) -> Iterator[StoredEvent]:
+        """Events of all aggregates that belong to one correlation, in their order. Reads the whole topic."""
+        page, ended = self.events.page(), False
+        while not ended:
+            yield from (one for one in page.events if one.origin.correlation == correlation)
+            ended = page.caught_up
+            page = page if ended else self.events.page(page.offsets)
+
     def stream(self, app: Declares, aggregate: type[Aggregate]) -> Any:
         """The events of all aggregates of a class as a stream of an app (hw.App), for views and topics: the fields of
         its events, `event_key` and `event_type`."""

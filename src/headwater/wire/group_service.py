@@ -76,12 +76,16 @@ class GroupService:
             consumer_session_timeout_ms=milliseconds(settings.group_consumer_session_timeout),
         )
         self._catalog = TopicCatalog(log)
-        self.share = ShareGroups(log, settings, self._clock)
+        self._share = ShareGroups(log, settings, self._clock)
         self._live: dict[str, _Live] = {}
         self._answers: dict[Ticket, asyncio.Future[Outcome]] = {}
         self._tickets = count(1)
         self._running = False
         self._expiry: asyncio.Task[None] | None = None
+
+    @property
+    def share(self) -> ShareGroups:
+        return self._share
 
     async def start(self) -> None:
         """Read what was saved; a second start does nothing.

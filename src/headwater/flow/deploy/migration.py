@@ -23,6 +23,7 @@ from headwater.flow.deploy.state_rows import state_frame
 from headwater.flow.formats.schema import quoted
 from headwater.flow.operate.grouping.group_operator import GroupOperator
 from headwater.flow.operate.join_operators import StreamJoinOperator, TableJoinOperator
+from headwater.flow.operate.patterns.pattern_operator import PatternOperator
 from headwater.flow.operate.reports import Operator
 from headwater.flow.operate.tables.table_operator import KeptTable
 from headwater.flow.plan.resolution import Resolved
@@ -75,7 +76,7 @@ class Migration:
     def _store(self, files: StateFiles, operator: str) -> StateStore:
         node = next(node for node, name in self.context.job.operators.items() if name == operator)
         kept = self._resolved.operators[node]
-        if isinstance(kept, TableJoinOperator | StreamJoinOperator | GroupOperator | KeptTable):
+        if isinstance(kept, TableJoinOperator | StreamJoinOperator | GroupOperator | KeptTable | PatternOperator):
             raise FlowError(f"the state of {operator} cannot be rewritten", "Rebuild the output.")
         return StateStore(files, kept.state, shards=self.context.identity.shards, fingerprint=kept.fingerprint)
 

@@ -23,8 +23,8 @@ from headwater.flow.operators.windows.step import END, START
 from headwater.flow.plan.planned_batches import partition_offsets
 from headwater.flow.proof import checkpoint
 from headwater.flow.proof.approximation import refuse_derived
-from headwater.flow.proof.arrivals import refuse_compacted
 from headwater.flow.proof.batch_query import batch_rows, input_rows
+from headwater.flow.proof.by_batch.arrivals import refuse_compacted
 from headwater.flow.proof.certificate import Certificate, Content, content_of
 from headwater.flow.proof.tolerances import BOUNDS, RULE, bounds_among, near, rule_of
 from headwater.flow.proof.window_query import Past
